@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hilt import pipeline
 from hilt.runtime import Runtime
 from hilt.testing import Folder, environment, temporary_runtime
+from tests.probed import remember_sandbox
 
 settings.register_profile(
     "tests",
@@ -54,6 +55,7 @@ def misfits(monkeypatch) -> Iterator[list[str]]:
 @pytest.fixture
 def base(tmp_path) -> str:
     """The folder below which a test's workspace, settings and state are."""
+    remember_sandbox(str(tmp_path / "state"))
     return str(tmp_path)
 
 

@@ -27,7 +27,7 @@ LAYERS: tuple[set[str], ...] = (
     WORDS,
     {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web"},
     {"config", "catalog", "telemetry"},
-    {"files", "processes"},
+    {"files", "processes", "skills"},
     {"context"},
     {"pipeline", "search"},
     {"authority", "running"},
@@ -68,6 +68,8 @@ def imports(module: str) -> frozenset[str]:
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.expr):  # has no statements in it
+            return
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -184,6 +186,19 @@ def test_every_module_says_what_it_is():
         module
         for module, text in texts.items()
         if not (text[:1].isupper() or text[:1] == "`" or (text.split()[:1] and text.split()[0].strip("`:") in lower))
+    ] == []
+
+
+def test_a_test_file_is_where_its_module_is_or_says_what_it_is_about():
+    tests = Path(__file__).parent
+    names = {str(path.relative_to(tests)): path for path in tests.rglob("test_*.py") if "data" not in path.parts}
+    modules = {module.replace(".", os.sep) for module in MODULES}
+
+    assert [
+        name
+        for name, path in names.items()
+        if name.replace("test_", "", 1).removesuffix(".py") not in modules
+        and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     ] == []
 
 

@@ -1,3 +1,5 @@
+"""Processes and threads that work on the same files and the same state at once."""
+
 from __future__ import annotations
 
 import os

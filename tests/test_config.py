@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from itertools import product
 from pathlib import Path
 
@@ -264,6 +265,7 @@ def test_a_refused_file_stays_refused_with_the_cache(folders):
 
 
 def test_a_state_folder_that_cannot_be_written_only_costs_the_cache(folders, base):
+    shutil.rmtree(os.path.join(base, "state"))
     Path(base, "state").write_text("in the way")
 
     assert load(folders, personal="undo.calls = 7\n")["undo.calls"] == 7

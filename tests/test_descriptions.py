@@ -62,6 +62,8 @@ def test_a_lean_list_lacks_only_what_parameters_mean(runtime):
         ("search_files", ["no look-around", "path:line:text", "path:count", ".gitignore", "node_modules"]),
         ("search_replace", ["50 files", "all or nothing", "$1", "$$", "every line", "undo"]),
         ("shell_exec", ["without a shell", "git node npm", "cmake", "none to start another", "Milliseconds", "124"]),
+        ("task", ["in_progress with your name as owner", "busy", "needs title", "200", "8,000", "can be started"]),
+        ("todo_write", ["Only one", "in_progress", "Update by id", "next free number"]),
         ("undo", ["One id is one call", "can be undone", "unique prefix", "newest first"]),
         ("write_file", ["changed since you read it", "creating folders", "edit_file", "undo"]),
     ],

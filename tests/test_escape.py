@@ -1,3 +1,5 @@
+"""Ways out of the workspace, into sensitive files and into configuration, through every tool."""
+
 from __future__ import annotations
 
 import os

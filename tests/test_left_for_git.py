@@ -115,7 +115,8 @@ def test_a_call_looks_at_what_a_job_has_done(runtime, repository):
 
 
 def test_a_job_that_plants_something_again_is_ended_and_says_why(runtime, repository):
-    command = f"{PLANT}; cp sub/.git/config c; while :; do cp c sub/.git/config; done"
+    command = "git init -q sub; cp sub/.git/config c; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> c;"
+    command += " while :; do cp c sub/.git/config; done"
 
     job = runtime.call("run_shell", command=command, run_in_background=True, force=True).data["task_id"]
     ended = runtime.call("job_output", task_id=job).data

@@ -1,3 +1,5 @@
+"""Programs that only some tests need: tests skip without them, but not where CI is set."""
+
 from __future__ import annotations
 
 import os

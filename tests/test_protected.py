@@ -271,6 +271,9 @@ def test_a_crash_in_the_middle_of_such_a_change_is_mended_without_a_question(wor
 # --- swaps ------------------------------------------------------------------------------------------------------------
 
 
+TURNS = int(os.environ.get("HILT_STRESS") or 10) * 10
+
+
 @pytest.mark.parametrize("guarded", [".vscode", ".claude", "sub/.vscode", "sub/.mcp.json"])
 def test_a_folder_swapped_for_a_link_between_decision_and_opening_leads_to_nothing_that_asks(world, guarded):
     """The way is a plain folder when the call is decided on, and sometimes a link when the file is opened."""
@@ -294,7 +297,7 @@ def test_a_folder_swapped_for_a_link_between_decision_and_opening_leads_to_nothi
     with world.runtime() as runtime:
         thread = threading.Thread(target=swap)
         thread.start()
-        for turn in range(400):
+        for turn in range(TURNS):
             name = f"way/{turn}.json"
             found = code(runtime.call("write_file", path=name, content="x"))
             codes[found] = codes.get(found, 0) + 1
@@ -302,7 +305,7 @@ def test_a_folder_swapped_for_a_link_between_decision_and_opening_leads_to_nothi
         thread.join()
 
     assert os.listdir(world.folder.join(guarded)) == []
-    assert swaps > 400
+    assert swaps > TURNS
     assert set(codes) - {"ok"}, "no swap was met"
     assert "internal" not in codes
 

@@ -16,7 +16,7 @@ import pytest
 
 from hilt import wire
 from hilt.testing import Folder, temporary_runtime
-from tests.surfaces.commands import Command
+from tests.surfaces.commands import Command, forked
 from tests.tools.changes import tree_bytes
 
 SCENARIOS = os.path.join(os.path.dirname(__file__), "scenarios")
@@ -59,15 +59,14 @@ def through_one_shot(base: str, resident: dict[str, str]) -> Iterator[Ask]:
 @contextmanager
 def through_one_shot_together(base: str, resident: dict[str, str]) -> Iterator[Ask]:
     """One process for all requests, as far as they do not need an answer first."""
-    command = Command(base)
-    process = command.start()
+    process = Command(base).start(line=forked())
     yield lambda request: exchange(process, request)
     finish(process)
 
 
 @contextmanager
 def through_stdio(base: str, resident: dict[str, str]) -> Iterator[Ask]:
-    process = Command(base).start("stdio")
+    process = Command(base).start(line=forked("stdio"))
     yield lambda request: exchange(process, request)
     assert finish(process) == 0
 

@@ -319,6 +319,42 @@ def test_jcli_leaves_a_command_in_the_background_and_asks_for_it_later(programs)
     assert (ended["status"], ended["output"]) == ("stopped", "npm run dev\n")
 
 
+def test_jcli_manages_tasks(rust):
+    created = jcli(
+        rust,
+        "Task",
+        """{"action": "create", "title": "Implement user auth", "description": "Add login/register functionality"}""",
+    )
+    listed = jcli(rust, "Task", """{"action": "list", "ready": true}""")
+    updated = jcli(rust, "Task", """{"action": "update", "taskId": 1, "status": "in_progress"}""")
+    none_ready = jcli(rust, "Task", """{"action": "list", "ready": true}""")
+    read = jcli(rust, "Task", """{"action": "get", "taskId": "1"}""")
+
+    task = json.loads(created["result"])["task"]
+    assert (task["id"], task["status"], task["description"]) == (1, "pending", "Add login/register functionality")
+    assert [item["id"] for item in json.loads(listed["result"])["tasks"]] == [1]
+    assert json.loads(updated["result"])["task"]["status"] == "in_progress"
+    assert json.loads(none_ready["result"])["tasks"] == []
+    assert json.loads(read["result"])["task"]["title"] == "Implement user auth"
+    assert jcli(rust, "Task", """{"action": "create"}""")["error_code"] == "invalid_args"
+    assert jcli(rust, "Task", """{"action": "get"}""")["error_code"] == "invalid_args"
+
+
+def test_jcli_keeps_a_todo_list_with_one_item_in_progress(rust):
+    todos = [
+        {"id": "1", "content": "Read", "status": "in_progress"},
+        {"id": 2, "content": "Fix", "status": "pending"},
+    ]
+    written = jcli(rust, "TodoWrite", json.dumps({"todos": todos}))
+    refused = jcli(rust, "TodoWrite", """{"todos": [{"id": "2", "status": "in_progress"}], "merge": true}""")
+    read = jcli(rust, "TodoRead", "{}")
+
+    assert written["result"] == read["result"]
+    assert json.loads(read["result"])["todos"] == todos
+    assert (refused["ok"], refused["error_code"]) == (False, "invalid_args")
+    assert written["visualization"]["type"] == "todo-list"
+
+
 # --- agentos ------------------------------------------------------------------------------------------------------
 
 

@@ -58,6 +58,9 @@ REQUESTS = {
     "stat_file": {"path": "a.txt"},
     "list_dir": {"details": True},
     "diff_files": {"path_a": "a.txt", "path_b": "c.txt"},
+    "task": {"action": "create", "title": "x"},
+    "todo_write": {"todos": [{"content": "x"}]},
+    "todo_read": {},
 }
 
 

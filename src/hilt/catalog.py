@@ -173,7 +173,7 @@ class Catalog:
         folded: dict[str, str] = {}
         for candidate in known:
             folded.setdefault(candidate.replace("_", "").replace("-", "").casefold(), candidate)
-        close = get_close_matches(name.replace("_", "").replace("-", "").casefold(), folded, n=3, cutoff=0.5)
+        close = get_close_matches(name.replace("_", "").replace("-", "").casefold(), folded, n=3, cutoff=0.6)
         near = [folded[word] for word in close]
         message = f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else "")
         # a file's name does not tell which tools it has

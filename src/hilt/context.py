@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from hilt.policy.hook_protocol import Hook, HookProblem
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
+    from hilt.skills.library import SkillLibrary
     from hilt.state.approvals import Asked, UserAnswer
+    from hilt.state.board import Board
     from hilt.state.memory import Memory
+    from hilt.state.todos import TodoLists
     from hilt.web.client import Web
 
 
@@ -132,11 +135,14 @@ class Context:
     """The context of one call. Tools access files, settings and the catalog only through it."""
 
     __slots__ = (
+        "_board",
         "_jobs",
         "_knowledge",
         "_memory",
         "_principal",
         "_processes",
+        "_skills",
+        "_todos",
         "_web",
         "attendant",
         "catalog",
@@ -163,6 +169,9 @@ class Context:
         fence: Fence,
         memory: Callable[[], Memory],
         knowledge: Callable[[], Knowledge],
+        board: Callable[[], Board],
+        todos: Callable[[], TodoLists],
+        skills: Callable[[], SkillLibrary],
         processes: Callable[[Fence], Processes],
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
@@ -179,6 +188,9 @@ class Context:
         self.fence = fence
         self._memory = memory
         self._knowledge = knowledge
+        self._board = board
+        self._todos = todos
+        self._skills = skills
         self._processes = processes
         self._jobs = jobs
         self._principal = principal
@@ -199,6 +211,21 @@ class Context:
     def knowledge(self) -> Knowledge:
         """The user's knowledge entries, skills, agents and commands, ranked."""
         return self._knowledge()
+
+    @property
+    def board(self) -> Board:
+        """The tasks of the workspace."""
+        return self._board()
+
+    @property
+    def todos(self) -> TodoLists:
+        """The todo lists of the sessions."""
+        return self._todos()
+
+    @property
+    def skills(self) -> SkillLibrary:
+        """The skills and commands of the workspace and the user."""
+        return self._skills()
 
     @property
     def processes(self) -> Processes:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 # the variables of the user's environment that commands get
 SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL")
 
+# folders of skills, below a workspace; those of other systems also below the home directory
+SKILL_FOLDERS = (".hilt/skills", ".claude/skills", ".agents/skills", ".jcli/skills")
+
 # entries removed from sys.path by `forget`; the next process starts with them again
 _forgotten: list[str] = []
 
@@ -27,6 +30,13 @@ def config_dir(environ: Mapping[str, str]) -> str:
 def state_dir(environ: Mapping[str, str]) -> str:
     """Return the folder of databases, blobs and logs."""
     return os.path.abspath(environ.get("HILT_STATE_DIR") or _below_home(environ, "XDG_STATE_HOME", ".local/state"))
+
+
+def skill_dirs(environ: Mapping[str, str]) -> list[str]:
+    """Return the folders of the user's own skills, highest first."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    own = [os.path.join(home, folder) for folder in SKILL_FOLDERS if not folder.startswith(".hilt/")]
+    return [os.path.join(config_dir(environ), "skills"), *own]
 
 
 def running_dir(state: str) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hilt.authority.hooks import EventResult
     from hilt.authority.principal import Questioner, SessionPrincipal
     from hilt.custom.layers import CustomTools
+    from hilt.custom.watching import FolderWatch
     from hilt.knowledge.related import Knowledge
     from hilt.processes.children import Processes
     from hilt.processes.confinement import CallScope, Confinement
@@ -49,8 +50,11 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Sandbox
     from hilt.servers.tools import Servers
+    from hilt.skills.library import SkillLibrary
+    from hilt.state.board import Board
     from hilt.state.history import History
     from hilt.state.memory import Memory
+    from hilt.state.todos import TodoLists
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
 
@@ -129,6 +133,10 @@ class Runtime:
         self.history = Lazy(self._open_history)
         self.memory = Lazy(self._open_memory)
         self.knowledge = Lazy(self._open_knowledge)
+        self._board = Lazy(self._open_board)
+        self._todos = Lazy(self._open_todos)
+        self.skills = Lazy(self._open_skills)
+        self._skill_watch = Lazy(self._open_skill_watch)
         self._pages = Lazy(self._open_pages)
         self._pages_file = os.path.join(self.state, "cache", "web.db")
         self._confinement = Lazy(self._open_confinement)
@@ -185,7 +193,16 @@ class Runtime:
         self.trail.close()
         self.end_telemetry()
         self.authority.close()
-        for part in (self.history, self.memory, self.knowledge, self._pages):
+        for part in (
+            self._skill_watch,
+            self.skills,
+            self.history,
+            self.memory,
+            self.knowledge,
+            self._board,
+            self._todos,
+            self._pages,
+        ):
             part.close()
 
     def end_telemetry(self) -> None:
@@ -231,6 +248,41 @@ class Runtime:
         found = KnowledgePlaces(self.environ, self._config, paths, self.root, is_sensitive)
         spare = os.path.join(self.state, "cache")
         return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False))
+
+    def _open_board(self) -> Board:
+        from hilt.state.board import Board
+
+        return Board(self.state, self.id)
+
+    def _open_todos(self) -> TodoLists:
+        from hilt.state.todos import TodoLists
+
+        return TodoLists(self.state, self.id)
+
+    def _open_skills(self) -> SkillLibrary:
+        from hilt.skills import sources
+        from hilt.skills.library import SkillLibrary
+        from hilt.state.trust import Trust, trusts_all
+
+        roots = [self.root, *(os.path.expanduser(path) for path in self.settings["workspace.roots"])]
+        return SkillLibrary(
+            self.root,
+            sources.skill_places(self.root, self.environ),
+            sources.command_places(self.root, self.environ),
+            sources.territory(roots, self.environ),
+            Trust(self.state),
+            trusts_everything=trusts_all(self.environ),
+            also=[os.path.join(self.state, "state.db"), os.path.join(self.state, "state.db-wal")],
+        )
+
+    def _open_skill_watch(self) -> FolderWatch:
+        from hilt.custom.watching import FolderWatch
+
+        return FolderWatch(self.skills())
+
+    def listen_to_skills(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback`, from any thread, when skills or commands change; return a function that stops this."""
+        return self._skill_watch().add(callback)
 
     def _open_pages(self) -> PageCache:
         from hilt.state.db import Database
@@ -317,7 +369,8 @@ class Runtime:
         if os.path.exists(self._pages_file):
             self._pages().forget(f"{self.id}/{session}")
         kept = self.authority.values().clear(self.id, session)
-        return self.trail.end_session(self.id, session) or kept
+        had_todos = self._todos().clear(session)
+        return self.trail.end_session(self.id, session) or kept or had_todos
 
     def custom(self) -> CustomTools:
         """Return the custom tools, valid, broken and untrusted."""
@@ -539,6 +592,9 @@ class Runtime:
             fence=active.fence,
             memory=self.memory,
             knowledge=self.knowledge,
+            board=self._board,
+            todos=self._todos,
+            skills=self.skills,
             processes=lambda fence: self._processes(fence, active.session, ctx.door),
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),
@@ -580,6 +636,7 @@ class Runtime:
                 full = os.path.realpath(os.path.expanduser(path))
                 roots.append(self._root(full, full))
             roots.append(Root(overflow.directory, label=overflow.directory, writable=False))
+            roots += self._skill_roots(roots)
             locks = os.path.join(self.state, "locks")
             door = Door(roots, self._rules, marked=self.marked)
             store = Store(self.id, door, self.history, self._journal, self.trail, locks)
@@ -589,6 +646,11 @@ class Runtime:
                     del self._stores[next(iter(self._stores))]
                 self._stores[session] = found
         return found
+
+    def _skill_roots(self, others: Sequence[Root]) -> list[Root]:
+        """Return the folders of the user's skills, which tools may read, unless another root contains them."""
+        roots = [Root(path, label=path, writable=False, is_library=True) for path in places.skill_dirs(self.environ)]
+        return [root for root in roots if not any(places.is_below(root.real, other.real) for other in others)]
 
     def _root(self, path: str, label: str | None) -> Root:
         """Return a folder that an agent may use, with the paths in it that tools may not write."""

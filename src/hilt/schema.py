@@ -532,7 +532,7 @@ def _unknown(prefix: str, name: str, properties: Iterable[str], *, guess: bool) 
     path = prefix + (name if len(name) <= 100 else name[:100] + "…")
     near = did_you_mean(name, properties) if guess else None
     if near:
-        return Violation(path, f"{path} is not an argument; did you mean {near}?", f"Use {near}.")
+        return Violation(path, f"{path} is not an argument (did you mean {near}?)", f"Use {near}.")
     known = ", ".join(properties) or "none"
     return Violation(path, f"{path} is not an argument; the arguments are: {known}")
 

@@ -8,6 +8,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +18,8 @@ import pytest
 
 from hilt.agents.transcripts import read
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn
-from tests.surfaces.commands import Command
+from tests.surfaces.commands import HILT, Command
+from tests.surfaces.terminals import Screen
 
 READ = ScriptedCall("read_file", {"path": "a.txt"})
 WRITE = ScriptedCall("write_file", {"path": "b.txt", "content": "written\n"})
@@ -404,3 +406,101 @@ def test_the_session_of_the_guide_looks_like_that(running):
     assert [*lines[:-1], answer] == shown.splitlines()[:-1]
     assert re.fullmatch(r"session \d{8}-\d{6}-[0-9a-f]{6}", lines[-1])
     assert re.fullmatch(r"session \d{8}-\d{6}-[0-9a-f]{6}", shown.splitlines()[-1])
+
+
+def test_references_in_the_prompt_are_filled_in_but_not_those_in_standard_input(running):
+    run, server = running(Turn("I see."))
+    run.folder.write("a.txt", "contents of a </data-00000000>\n")
+    run.folder.write("b.txt", "contents of b\n")
+
+    assert run("Explain @file:a.txt please", input="+ see @file:b.txt").returncode == 0
+
+    (message,) = [entry["content"] for entry in server.prompts[0].body["messages"] if entry["role"] == "user"]
+    assert re.search(
+        r"<data-[0-9a-f]{8} from=\"@file:a.txt\">\n[\s\S]*contents of a[\s\S]*\n</data-[0-9a-f]{8}>", message
+    )
+    assert "contents of b" not in message
+    assert message.endswith("+ see @file:b.txt")
+
+
+def test_skills_are_listed_by_name_and_description(running):
+    run, server = running(Turn("I see."), Turn("I see."))
+    run.folder.write("../config/skills/brew/SKILL.md", "---\nname: brew\ndescription: Make tea.\n---\nBoil water.\n")
+
+    run("Make tea")
+    run("Make tea", "--profile", "nano")  # which has no tool to load one
+
+    assert "- brew: Make tea." in server.prompts[0].body["messages"][0]["content"]
+    assert "Boil water" not in server.prompts[0].raw.decode()
+    assert "brew" not in server.prompts[1].raw.decode()
+
+
+# --- around it --------------------------------------------------------------------------------------------------------
+
+
+def test_on_a_terminal_the_answer_streams_and_approvals_are_asked_in_place(running):
+    run, _ = running(
+        Turn("I will write it.", [WRITE]),
+        Turn("Cut", finish=False),
+        Turn("Done \x1b[31mred\x1b[0m \u202edlrow."),
+        LANG="C.UTF-8",
+        TERM="xterm",
+        NO_COLOR="1",
+    )
+    run.folder.write(".hilt/permissions.yaml", "ask: [write_file]\n")
+
+    with Screen([HILT, "run", "Write it"], env=run.command.environ, cwd=run.folder.path) as screen:
+        screen.expect("I will write it.")
+        screen.expect("• write_file path='b.txt'")
+        screen.expect("[y] once")
+        screen.type("y\n")
+        screen.expect("cut off")
+        screen.expect("(starting over)")
+        screen.expect("Done ␛[31mred␛[0m <U+202E>dlrow.")
+        screen.expect("session 2")
+        status, _ = screen.end()
+
+    assert status == 0
+    assert run.folder.read("b.txt") == "written\n"
+    assert "\x1b[31m" not in screen.text
+
+
+def test_without_the_extra_it_says_which_one_to_install(base, tmp_path):
+    missing = "raise ModuleNotFoundError(\"No module named 'pydantic_ai'\", name='pydantic_ai')\n"
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/pydantic_ai.py").write_text(missing)
+    run = Run(base, None, PYTHONPATH=str(tmp_path / "broken"), HILT_MODEL="openai:m", OPENAI_API_KEY="k")
+
+    done = run("Hi")
+
+    assert done.returncode == 2
+    assert b"pip install 'hilt[agents]'" in done.stderr
+    assert run("--show-prompt", "Hi").returncode == 0
+
+
+@pytest.mark.parametrize("words", [["sessions"], ["run", "--help"], ["run", "Hi", "--show-prompt"], ["doctor"]])
+def test_other_commands_do_not_load_the_libraries_of_models(base, words):
+    run = Run(base, None)
+    code = f"import sys; from hilt.surfaces.cli import main\ntry: main({words!r})\nfinally: print(*sys.modules)"
+    code = f"import os; os._exit = lambda status: None\n{code}"
+
+    done = run.command.run(line=[sys.executable, "-c", code])
+
+    loaded = set(done.stdout.decode().splitlines()[-1].split())
+    assert "hilt.surfaces.cli" in loaded
+    assert loaded & {"pydantic", "pydantic_ai", "openai", "anthropic", "httpx2"} == set()
+
+
+def test_an_approval_given_elsewhere_lets_the_repeated_call_run(running):
+    run, _ = running(Turn("", [WRITE]), Turn("Waiting."), Turn("", [WRITE]), Turn("Written."))
+    run.folder.write(".hilt/permissions.yaml", "ask: [write_file]\n")
+    events = run.events("Write it")
+    (id,) = [event["approval"] for event in events if event["type"] == "tool_result"]
+    assert events[-1]["status"] == 4
+
+    with Screen([HILT, "approve", id, "--once"], env=run.command.environ, cwd=run.folder.path) as screen:
+        assert screen.end()[0] == 0
+    done = run("--continue", "I have approved it.")
+
+    assert (done.returncode, done.stdout) == (0, b"Written.\n")
+    assert run.folder.read("b.txt") == "written\n"

@@ -652,6 +652,36 @@ def test_rewritten_arguments_are_decided_on_again(runtime, workspace):
     assert runtime.call("read_file", path="a.py").error.code == "sensitive_path"
 
 
+def test_an_allowed_command_that_a_hook_replaces_is_decided_on_again(runtime, workspace):
+    personal(workspace, hook(says(arguments={"command": "touch ran"}), match="Bash"))
+    workspace.write("../config/permissions.yaml", "allow: ['Bash(true)']\n")
+
+    assert runtime.call("run_shell", command="true").error.code == "approval_required"
+    assert workspace.tree() == {}
+
+
+def test_an_allowed_path_that_a_hook_replaces_is_decided_on_again(runtime, workspace):
+    personal(workspace, hook(says(arguments={"path": "src/a.txt", "content": "x"})))
+    workspace.write("../config/permissions.yaml", "allow: ['Write(path:docs/**)']\n")
+
+    assert runtime.call("write_file", path="docs/a.txt", content="x").error.code == "approval_required"
+    assert workspace.tree() == {}
+
+
+def test_invalid_arguments_from_a_hook_are_rejected(runtime, workspace):
+    workspace.write("a.py", "alpha")
+    personal(workspace, hook(says(arguments={"path": 1})))
+
+    assert runtime.call("read_file", path="a.py").error.code == "hook_blocked"
+
+
+def test_a_hook_cannot_answer_a_denied_call(runtime, workspace):
+    personal(workspace, hook(says(decision="skip", result="Done.")))
+    workspace.write("../config/permissions.yaml", "deny: [Write]\nallow: [Read]\n")
+
+    assert runtime.call("write_file", path="a.py", content="x").error.code == "denied"
+
+
 def test_what_a_hook_adds_and_changes_reaches_the_caller(runtime, workspace):
     workspace.write("a.py", "alpha")
     personal(workspace, hook(says(context="Mind the gap.")), hook(says(result="beta"), POST))

@@ -27,19 +27,22 @@ def words(risk: Risk) -> list[tuple[str | None, ...]]:
     return [part.words for part in risk.parts if part.kind == "command"]
 
 
-@pytest.mark.parametrize("line, level, reason", LINES, ids=[f"{level}: {line[:60]!r}" for line, level, _ in LINES])
-def test_a_command_line_has_its_level_and_says_why(line, level, reason):
-    risk = classify(line)
+@pytest.mark.parametrize("level", ORDER)
+def test_a_command_line_has_its_level_and_says_why(level):
+    wrong = []
+    for line, _, reason in [row for row in LINES if row[1] == level]:
+        risk = classify(line)
+        if risk.level != level or reason not in risk.reason:
+            wrong.append((line, risk.level, risk.reason))
 
-    assert risk.level == level, risk
-    assert reason in risk.reason
+    assert wrong == []
 
 
-@pytest.mark.parametrize("line", [line for line, _ in SAFE if line.startswith("git ") and "--version" not in line])
-def test_reading_a_repository_is_safe_only_under_the_sandbox(line):
-    risk = classify(line, sandboxed=False)
+def test_reading_a_repository_is_safe_only_under_the_sandbox():
+    for line in [line for line, _ in SAFE if line.startswith("git ") and "--version" not in line]:
+        risk = classify(line, sandboxed=False)
 
-    assert (risk.level, "when there is no sandbox" in risk.reason) == ("caution", True)
+        assert (risk.level, "when there is no sandbox" in risk.reason) == ("caution", True), line
 
 
 @pytest.mark.parametrize("line", ["ls", "rm x", "make"])

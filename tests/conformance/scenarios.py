@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
-import sys
 
 from tests.conformance.suite import BIN, ROOT
+from tests.surfaces.commands import forked
 
 SCENARIOS = (
     ("initialize", "2025-11-25"),
@@ -27,7 +28,8 @@ SCENARIOS = (
 
 def run_client(scenario: str, revision: str, output: str) -> subprocess.CompletedProcess[str]:
     """Run one scenario; the exit status is 0 when all of it holds."""
-    words = ["client", "--command", f"{sys.executable} -m tests.conformance.client", "--scenario", scenario]
+    client = shlex.join(forked("-m", "tests.conformance.client"))
+    words = ["client", "--command", client, "--scenario", scenario]
     return subprocess.run(
         [os.path.join(BIN, "conformance"), *words, "--spec-version", revision, "-o", output],
         env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "NO_COLOR": "1"},

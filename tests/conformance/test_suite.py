@@ -1,3 +1,5 @@
+"""The MCP conformance suite against our server."""
+
 from __future__ import annotations
 
 import pytest

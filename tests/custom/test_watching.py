@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hilt.custom.toolbox import Toolbox
-from hilt.custom.watching import ToolWatch, watched
+from hilt.custom.watching import FolderWatch, watched
 from hilt.state.trust import Trust
 from hilt.testing import environment
 from tests.marks import wait_until
@@ -298,4 +298,4 @@ def test_a_watch_needs_no_listener_to_be_closed(tmp_path):
     discovery = place.toolbox._discovery
     assert discovery is not None
 
-    ToolWatch(discovery).close()
+    FolderWatch(discovery).close()

@@ -1,3 +1,5 @@
+"""The search tools of jcli, as its document describes them."""
+
 from __future__ import annotations
 
 import json

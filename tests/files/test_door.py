@@ -6,6 +6,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from hilt.testing import environment
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
 
-def door_to(path: str, **own: list[str]) -> Door:
+def door_to(path: str, **own: Any) -> Door:
     return Door([Root(path, label=None, writable=True, **own)], RULES)
 
 

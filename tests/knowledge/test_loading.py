@@ -1,3 +1,5 @@
+"""What related_context loads: nothing that a call does not need."""
+
 from __future__ import annotations
 
 import subprocess

@@ -60,6 +60,7 @@ class Worker:
 
     def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
+        self.known = b""  # what the first program of this user found out about the sandbox
         self.folder = Path(tempfile.mkdtemp(prefix="hilt-worker-"))
         self.folder.chmod(0o755)
         _copy_package(self.folder / "hilt")
@@ -127,6 +128,8 @@ class Box:
         self.workspace, self.home, self.state = (self.base / name for name in ("ws", "home", "state"))
         for path in (self.workspace, self.home / ".cache", self.state / "sessions/s1"):
             path.mkdir(parents=True)
+        if worker.known:
+            (self.state / "sandbox.json").write_bytes(worker.known)
         self.own()
 
     def own(self) -> None:
@@ -205,6 +208,9 @@ class Box:
     def close(self) -> None:
         """Remove everything."""
         self.worker.ask(do="forget", state=str(self.state))
+        record = self.state / "sandbox.json"
+        if not self.worker.known and not self.kind and record.exists():
+            self.worker.known = record.read_bytes()
         subprocess.run(["chmod", "-R", "u+rwX", self.base], check=True)
         shutil.rmtree(self.base)
 
@@ -366,7 +372,7 @@ class Server:
                 env=_environment(request),
                 stdin=null,
                 stdout=writing,
-                stderr=writing,
+                stderr=null,  # an error message does not mean that it is ready
                 confined=confined,
             )
             stack.enter_context(child)

@@ -108,7 +108,8 @@ def test_processes_that_together_take_too_much_memory_are_ended(runtime, mark, n
 
     assert result.error.code == "resource_limit"
     assert "of memory together; the limit is 200 MB (shell.memory_mb)" in result.error.message
-    assert result.error.details["used"] > 200 * MB == result.error.details["limit"]
+    # the kernel stops a group exactly at its limit
+    assert result.error.details["used"] >= 200 * MB == result.error.details["limit"]
     assert result.error.details["output"].startswith("begun\n")
     assert mark.alive() == []
 
@@ -337,7 +338,9 @@ def test_removing_a_private_folder_follows_no_links_and_minds_no_modes_and_no_de
 
 
 def version_2():
-    """A writable folder of control groups, whether or not it counts memory."""
+    """A writable folder of control groups, preferably one that counts memory."""
+    if parent := cgroups.find_parent():
+        return parent
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         mounts = [line.split()[4] for line in file if " - cgroup2 " in line]
     for mount in mounts:
@@ -358,7 +361,7 @@ def test_a_program_enters_its_group_and_the_group_is_removed():
             argv, "/", {"PATH": os.defpath}, (0, writing, writing), limits, process.Confined(), False, group
         )
         assert child.wait(60) == process.Exit("exit", 0)
-        assert f"0::/{os.path.basename(group._path)}\n" in os.read(reading, 4096).decode()
+        assert f"/{os.path.basename(group._path)}\n" in os.read(reading, 4096).decode()
         assert child.exceeded() is None
     finally:
         os.close(reading)

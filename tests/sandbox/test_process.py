@@ -178,6 +178,14 @@ def test_a_program_that_cannot_be_started_is_an_error_that_names_it(mark, tmp_pa
     assert mark.alive() == []
 
 
+@pytest.mark.parametrize("name", ["", "a=b"])
+def test_an_invalid_variable_name_is_rejected(mark, name):
+    with pytest.raises(ToolError) as raised:
+        run(["true"], cwd="/", env={**mark.env, name: "x"})
+
+    assert (raised.value.code, raised.value.message) == ("invalid_args", f"Invalid variable name: {name!r}.")
+
+
 def test_a_program_is_not_looked_up_in_relative_entries_of_the_path(mark, tmp_path):
     (tmp_path / "planted").write_text("#!/bin/sh\n")
     (tmp_path / "planted").chmod(0o755)

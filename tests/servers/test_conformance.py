@@ -1,3 +1,5 @@
+"""The MCP conformance suite against our client."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Servers that are reached over HTTP: good, bad and hostile ones."""
+
 from __future__ import annotations
 
 import gzip

@@ -9,6 +9,7 @@ belongs to a workspace by its path; what it begins with is copied there.
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import shutil
@@ -95,11 +96,20 @@ def refuse(step: str) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
 
+def started(base: str) -> Runtime:
+    """Return a new runtime on the workspace."""
+    return Runtime(os.path.join(base, "workspace"), environ=environment(base))
+
+
 def call(base: str, scenario: Scenario) -> dict[str, Any]:
     """Run one call in a runtime of its own; return what a test looks at."""
-    tool, args = scenario
-    with Runtime(os.path.join(base, "workspace"), environ=environment(base)) as runtime:
-        result = runtime.call(tool, **args)
+    with started(base) as runtime:
+        return answer_of(runtime, *scenario)
+
+
+def answer_of(runtime: Runtime, tool: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Run one call; return what a test looks at."""
+    result = runtime.call(tool, **args)
     code = result.error.code if result.error else None
     message = result.error.message if result.error else None
     return {"code": code, "message": message, "data": result.data, "meta": json.loads(json.dumps(dict(result.meta)))}
@@ -179,8 +189,13 @@ class Whole(NamedTuple):
 
 def look(base: str, whole: Whole, *, changed: bool | None = None) -> list[str]:
     """Start again after a kill and return everything that is not as it must be."""
+    with started(base) as runtime:
+        return _look(runtime, base, whole, changed)
+
+
+def _look(runtime: Runtime, base: str, whole: Whole, changed: bool | None) -> list[str]:
     faults = []
-    listed = call(base, ("undo", {"action": "list"}))
+    listed = answer_of(runtime, "undo", {"action": "list"})
     if listed["code"]:
         return [f"list: {listed['code']}: {listed['message']}"]
     now = tree(base)
@@ -195,12 +210,12 @@ def look(base: str, whole: Whole, *, changed: bool | None = None) -> list[str]:
         faults.append(f"not changed, and {count} changes in the history instead of {whole.old_changes}")
     faults += [f"left over: {path}" for path in leftovers(base)]
     for id in {entry["id"] for entry in listed["data"]["snapshots"]}:
-        shown = call(base, ("undo", {"action": "preview", "id": id}))
+        shown = answer_of(runtime, "undo", {"action": "preview", "id": id})
         if shown["code"]:
             faults.append(f"preview: {shown['code']}: {shown['message']}")
     if now == whole.new:
         newest = listed["data"]["snapshots"][0]["id"]
-        restored = call(base, ("undo", {"action": "restore", "id": newest}))
+        restored = answer_of(runtime, "undo", {"action": "restore", "id": newest})
         if restored["code"] or tree(base) != whole.old:
             faults.append(f"undo: {restored['code']}: {restored['message']}")
     return faults
@@ -328,6 +343,8 @@ class _Trial:
 
         for name in forked(work)[1]:
             import_module(name)
+        gc.collect()
+        gc.freeze()  # so that no child copies what is there already
         self.load("beginning")
 
 

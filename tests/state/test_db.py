@@ -18,7 +18,8 @@ def code_of(result: Result) -> str | None:
     return None if result.error is None else result.error.code
 
 
-def test_the_state_folder_and_every_file_in_it_are_for_their_owner_only(base):
+def test_the_state_folder_and_every_file_in_it_are_for_their_owner_only(tmp_path):
+    base = str(tmp_path)  # without a state folder
     before = os.umask(0o000)
     try:
         with temporary_runtime(base) as (runtime, folder):
@@ -87,7 +88,6 @@ def test_a_damaged_file_is_told_with_what_to_do(tmp_path, damage):
 
 @pytest.mark.parametrize("name", ["trail.db", "state.db"])
 def test_a_call_on_damaged_state_is_answered(base, name):
-    os.makedirs(os.path.join(base, "state"))
     with open(os.path.join(base, "state", name), "wb") as file:
         file.write(b"not a database" * 100)
 
@@ -99,11 +99,10 @@ def test_a_call_on_damaged_state_is_answered(base, name):
     assert name in str(result.error)
 
 
-def test_a_state_folder_that_cannot_be_made_is_told(base):
-    with open(os.path.join(base, "state"), "w") as file:
-        file.write("a file where the folder should be")
+def test_a_state_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "state").write_text("a file where the folder should be")
 
-    with temporary_runtime(base) as (runtime, folder):
+    with temporary_runtime(str(tmp_path)) as (runtime, folder):
         folder.write("a.txt", "old\n")
         result = runtime.call("read_file", path="a.txt")
 

@@ -1,16 +1,70 @@
-"""Running the real command in an environment of its own."""
+"""Running the real command in an environment of its own.
+
+A command with words is a fork of a process that has imported hilt; `cold=True` starts it from nothing. One-shot
+requests always do that.
+"""
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hilt.testing import Folder, environment
+from tests.surfaces import forking, stand_in
 
 HILT = os.path.join(os.path.dirname(sys.executable), "hilt")
+
+
+def forked(*words: str, session: bool = False) -> list[str]:
+    """Return a command line for `hilt` with these words, in a fork of a process that has imported all of it.
+
+    With `session`, standard input is a terminal, and becomes the controlling one.
+    """
+    way = "session" if session else "launch"
+    return [sys.executable, "-I", "-S", stand_in.__file__, _fork_server(_mounts()), way, *words]
+
+
+def can_fork(environ: Mapping[str, str]) -> bool:
+    """Whether a fork behaves as a new process does: it is not handed over, and its interpreter starts as usual."""
+    usual = environ.get("HILT_RESIDENT") == "off" and environ.get("LANG") == "C.UTF-8"
+    return usual and not any(name.startswith(("PYTHON", "LC_")) for name in environ)
+
+
+def _mounts() -> str:
+    """Name what this process sees mounted: a test may have changed that since the process that forks was started."""
+    with suppress(OSError):
+        return os.readlink("/proc/self/ns/mnt")
+    return ""
+
+
+@functools.cache
+def _fork_server(mounts: str) -> str:
+    """Start the process that forks, once for all tests that see the same mounts, and return its address."""
+    folder = tempfile.mkdtemp(prefix="hilt-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder)
+    path = os.path.join(folder, "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        forks = subprocess.Popen(
+            [sys.executable, forking.__file__, str(listener.fileno()), HILT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+            env={**environment(folder), "LANG": "C.UTF-8"},
+        )
+    atexit.register(forks.communicate)
+    return path
 
 
 class Command:
@@ -24,11 +78,17 @@ class Command:
         self.words: list[str] = []
 
     def run(
-        self, *words: str, line: list[str] | None = None, input: bytes | str = b"", cwd: str | None = None
+        self,
+        *words: str,
+        line: list[str] | None = None,
+        input: bytes | str = b"",
+        cwd: str | None = None,
+        cold: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the command, or a whole command line, to its end."""
+        warm = words and not cold and can_fork(self.environ)
         return subprocess.run(
-            line or [HILT, *words],
+            line or (forked(*words) if warm else [HILT, *words]),
             input=input if isinstance(input, bytes) else input.encode(),
             cwd=cwd or self.folder.path,
             env=self.environ,
@@ -38,7 +98,7 @@ class Command:
 
     def ask(self, *requests: Any, words: tuple[str, ...] = ()) -> list[dict[str, Any]]:
         """Send requests to one one-shot process and return its replies."""
-        done = self.run(*words, input="".join(json.dumps(request) + "\n" for request in requests))
+        done = self.run(*words, cold=True, input="".join(json.dumps(request) + "\n" for request in requests))
         assert done.stderr == b"", done.stderr.decode()
         return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.probed import remember_sandbox
 from tests.surfaces.commands import Command
 
 
 @pytest.fixture
 def command(tmp_path) -> Command:
     """The command with a workspace and state of its own, never the resident process."""
+    remember_sandbox(str(tmp_path / "state"))
     return Command(str(tmp_path))
 
 

@@ -9,10 +9,13 @@ import re
 import select
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Mapping
 from types import TracebackType
+
+from tests.surfaces.commands import HILT, can_fork, forked
 
 HANG_SECONDS = 60
 _SETS_TERMINAL = (
@@ -34,9 +37,12 @@ class Screen:
     ) -> None:
         self._control, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        prefix = ["python3", "-I", "-S", "-c", _SETS_TERMINAL] if controlling else []
+        if controlling and words[0] == HILT and can_fork(env):
+            words = forked(*words[1:], session=True)
+        elif controlling:
+            words = [sys.executable, "-I", "-S", "-c", _SETS_TERMINAL, *words]
         self._process = subprocess.Popen(
-            [*prefix, *words],
+            words,
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,

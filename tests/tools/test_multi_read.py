@@ -93,7 +93,7 @@ def test_it_fails_only_when_all_files_fail(runtime, workspace):
         ([{"path": "a.txt"}] * 21, "files must have at most 20 items, not 21"),
         ([{}], "argument: files[0].path"),
         (["a.txt"], "files[0] must be an object"),
-        ([{"path": "a.txt", "tial": 1}], "files[0].tial is not an argument; did you mean tail?"),
+        ([{"path": "a.txt", "tial": 1}], "files[0].tial is not an argument (did you mean tail?)"),
         ([{"path": "a.txt"}, {"path": 1, "tail": "x"}], "files[1].path must be a string"),
         ("a.txt", "files must be an array"),
         (None, "files must be an array"),

@@ -104,6 +104,17 @@ SHARED = {"shark-kb", "shark-personal", "shark-project"}
 CLAUDE = {"shark-claude", "shark-agent", "shark-command", "shark-plugin"}
 
 
+@pytest.mark.parametrize("folder", [".claude/skills", ".agents/skills", ".jcli/skills"])
+def test_all_skills_that_can_be_loaded_are_found(runtime, workspace, home, folder):
+    workspace.write(f"{folder}/shark-project/SKILL.md", "# A shark of the project\n")
+    home.write(f"{folder}/shark-personal/SKILL.md", "# A shark of mine\n")
+
+    found = ask(runtime, "shark", client="claude").data["results"]
+
+    assert {one["name"] for one in found} == {"shark-project", "shark-personal"}
+    assert all(one["type"] == "skill" and one["readable"] for one in found)
+
+
 @pytest.mark.parametrize(
     "declared,argument,expected",
     [

@@ -47,7 +47,7 @@ def test_a_page_comes_as_marked_markdown_with_a_view(base):
 
     first, second, *_, last = result.text.split("\n")
     mark = first[first.index("end of content") : first.index(":")]
-    assert first.startswith("[Untrusted content of the web until end of content ")
+    assert first.startswith("[Untrusted web content until end of content ")
     assert second == f"[{site.url('/page')} — status 200, text/html; charset=utf-8]"
     assert last == f"[{mark}]"
     assert content(result) == f"Title: “Hi”\n# Head\n\n{WORDS.strip()}"
@@ -206,7 +206,7 @@ def test_a_page_larger_than_max_size_says_so(base):
     result = fetched(base, answer("x" * 3000, "text/plain"), max_size=1000)
 
     assert (len(content(result)), result.meta["truncated"]) == (1000, True)
-    assert "[Only the first 1000 bytes were loaded; max_size=4000 loads more.]" in result.text
+    assert "[Only the first 1000 bytes were downloaded; max_size=4000 loads more.]" in result.text
 
 
 def test_what_is_hidden_or_invisible_does_not_reach_the_model(base):
@@ -404,7 +404,7 @@ def test_web_fetch_of_j_cli_advises_nothing_that_it_cannot_do(base):
     with serving(answer("y" * 600_000, "text/plain")) as site, reaching(base, site) as runtime:
         result = runtime.call("WebFetch", url=site.url())
 
-    assert result.text.endswith("A larger max_chars shows more. Only the first 500000 bytes were loaded.]")
+    assert result.text.endswith("A larger max_chars shows more. Only the first 500000 bytes were downloaded.]")
 
 
 def test_web_fetch_of_agentos(base):

@@ -95,15 +95,15 @@ def test_five_redirects_are_followed_and_not_six(reach):
     with serving(route) as site:
         web = reach(site.place)
         assert web.fetch(site.url("/5")).body == b"there"
-        assert "more than 5 redirects" in failure(web.fetch, site.url("/6")).message
+        assert "more than 5," in failure(web.fetch, site.url("/6")).message
 
 
-def test_a_circle_of_redirects_is_named(reach):
+def test_a_redirect_loop_is_named(reach):
     with serving(routes(a=redirect("/b"), b=redirect("/a"))) as site:
         found = failure(reach(site.place).fetch, site.url("/a"))
 
     assert found.code == "network_error"
-    assert "a circle" in found.message
+    assert "a loop, back to" in found.message
     assert len(site.asked) == 2
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
@@ -231,3 +233,30 @@ def test_an_address_of_this_machine_is_known_as_its_own():
     assert is_own("127.0.0.1")
     assert not is_own("192.0.2.1")
     assert not is_own(PUBLIC)
+
+
+# gives the loopback interface of a new network a public address, and asks the guard about it
+OWN = """
+import fcntl, socket, struct
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+    for number, value in ((0x8916, "93.184.216.34"), (0x891C, "255.255.255.255")):
+        address = struct.pack("HH4s8x", socket.AF_INET, 0, socket.inet_aton(value))
+        fcntl.ioctl(control, number, struct.pack("16s16s", b"lo", address))
+    fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))
+from hilt.errors import ToolError
+from hilt.web.guard import NetworkGuard
+try:
+    print(NetworkGuard((), lambda host: ["93.184.216.34"]).check("http://site.example/"))
+except ToolError as error:
+    print(error.code, error.details["use"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs network namespaces")
+def test_a_public_address_of_this_machine_is_refused():
+    command = ["unshare", "--map-root-user", "--net", sys.executable, "-P", "-c", OWN]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if "unshare" in done.stderr:
+        pytest.skip("user namespaces are not allowed here")
+
+    assert done.stdout == "ssrf_blocked this machine\n", done.stderr

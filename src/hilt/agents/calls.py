@@ -187,7 +187,7 @@ def result_part(call: MadeCall, result: Result, marks: Marks, hint: str = "") ->
     text = marks.around(_text(result), source_of(call.tool, call.args))
     if hint:
         text = f"{text}\n{hint}"
-    images = [image for image in map(_image, result.content) if image is not None]
+    images = [image for image in map(image_of, result.content) if image is not None]
     content = [text, *images] if images else text
     return ToolReturnPart(call.tool, content, call.id, outcome="success" if result.ok else "failed")
 
@@ -208,7 +208,8 @@ def _text(result: Result) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _image(block: Mapping[str, Any]) -> BinaryContent | None:
+def image_of(block: Mapping[str, Any]) -> BinaryContent | None:
+    """Return the image of an MCP content block, None if it has none."""
     if block.get("type") != "image":
         return None
     with suppress(KeyError, TypeError, binascii.Error, ValueError):

@@ -39,10 +39,10 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from hilt.agents import compaction
+from hilt.agents import compaction, references
 from hilt.agents.asking import Clock, ask
 from hilt.agents.budgets import Budget, RunLimits
-from hilt.agents.calls import MadeCall, TurnCalls, made_calls, result_part
+from hilt.agents.calls import MadeCall, TurnCalls, image_of, made_calls, result_part
 from hilt.agents.context_size import CHARACTERS_PER_TOKEN, ContextSize
 from hilt.agents.events import (
     DONE,
@@ -60,12 +60,12 @@ from hilt.agents.events import (
 from hilt.agents.marks import Marks
 from hilt.agents.messages import Content, answer_record, content_record, messages_of, result_record
 from hilt.agents.model import LanguageModel, ModelFault, ModelInput, OfferedTool
-from hilt.agents.prompts import Instructions, Skill, project_instructions, system_prompt
+from hilt.agents.prompts import ProjectPrompt, read_project, system_prompt
 from hilt.agents.repetition import END_AT, LoopGuard
 from hilt.agents.transcripts import Transcript, current
 from hilt.authority.authority import MODE
 from hilt.authority.principal import Values
-from hilt.authority.visibility import shown
+from hilt.authority.visibility import Shown, shown
 from hilt.call import Json, Result
 from hilt.declaration import Tool
 from hilt.errors import ToolError
@@ -96,7 +96,6 @@ class Conversation:
         marks: Marks,
         limits: RunLimits = RunLimits(),  # noqa: B008
         asks_person: bool = False,
-        skills: Sequence[Skill] = (),
         meter: CostMeter | None = None,
         clock: Clock = Clock(),  # noqa: B008
     ) -> None:
@@ -112,7 +111,6 @@ class Conversation:
         self._emit = emit
         self._marks = marks
         self._limits = limits
-        self._skills = skills
         self._meter = meter
         self._clock = clock
         self._asks_person = asks_person
@@ -126,9 +124,9 @@ class Conversation:
             plan_compaction=self._plan_compaction,
             is_stopped=lambda: self._stop is not None,
         )
-        self._instructions: Instructions | None = None
+        self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
-        self._offered: list[OfferedTool] | None = None
+        self._offered: list[Shown] | None = None
         self._focus: str | None = None  # of a compaction planned by the tool
         self._unapproved = False
         self._has_started = False
@@ -180,7 +178,8 @@ class Conversation:
 
     def cancel(self) -> None:
         """End the current turn and everything that it runs; may be called from any thread."""
-        self._end_turn(ToolError("cancelled", "The run was interrupted."))
+        advice = f"Go on with {command('run', '--continue')}."
+        self._end_turn(ToolError("cancelled", "The run was interrupted.", suggestion=advice))
 
     async def compact(self, focus: str = "") -> bool:
         """Shorten the conversation; return whether it changed. On failure nothing changes, and a notice says why."""
@@ -212,10 +211,24 @@ class Conversation:
         if self._meter is not None:
             self._meter.close()
 
+    async def expand(self, prompt: str) -> Content:
+        """Return a prompt that a person typed with the contents of its references, such as @file:a.py."""
+        expansion = await self._offload(
+            lambda: references.expand(
+                self.runtime, prompt, command=self.runtime.skills().expand, around=self._marks.around
+            )
+        )
+        images = [image for image in map(image_of, expansion.images) if image is not None]
+        return [expansion.text, *images] if images else expansion.text
+
     async def prompt(self) -> ModelInput:
         """Return what the next request would send."""
+        if self._project is None:
+            await self._read_project()
+        assert self._project is not None  # noqa: S101
         tools = await self._list_tools()
-        return ModelInput(self._system(), self.messages, tools)
+        offered = [OfferedTool(tool.name, tool.description, tool.schema) for tool in tools]
+        return ModelInput(system_prompt(self.runtime, self._marks, self._project, tools), self.messages, offered)
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -252,8 +265,12 @@ class Conversation:
         answer = await self._fire("session_start", arguments={"model": self.model.name})
         if answer is not None and answer.decision == "stop":
             raise _blocked("session_start", answer)
-        self._instructions = await self._offload(lambda: project_instructions(self.runtime))
-        for path in self._instructions.unused:
+        await self._read_project()
+
+    async def _read_project(self) -> None:
+        """Read the project's instructions and the names of skills, and report what is not used."""
+        self._project = project = await self._offload(lambda: read_project(self.runtime))
+        for path in project.instructions.unused:
             self._emit(Notice(f"{path} is not used, because it is not trusted: {command('trust', path)}"))
 
     async def _turn(self) -> ModelResponse:
@@ -359,20 +376,15 @@ class Conversation:
 
     # --- what is sent -------------------------------------------------------------------------------------------------
 
-    def _system(self) -> str:
-        instructions = self._instructions.text if self._instructions is not None else ""
-        return system_prompt(self.runtime, self._marks, instructions, self._skills)
-
     def _forget_tools(self) -> None:
         self._offered = None
 
-    async def _list_tools(self) -> list[OfferedTool]:
+    async def _list_tools(self) -> list[Shown]:
         if self._offered is None:
-            tools = await self._offload(
+            self._offered = await self._offload(
                 lambda: shown(self.runtime.authority, session=self.session, client_asks=self._asks_person)
             )
-            self._tools = {tool.name: tool.tool for tool in tools}
-            self._offered = [OfferedTool(tool.name, tool.description, tool.schema) for tool in tools]
+            self._tools = {tool.name: tool.tool for tool in self._offered}
         return self._offered
 
     # --- compaction ---------------------------------------------------------------------------------------------------

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from hilt.agents.marks import Marks
 from hilt.authority.rulebook import upward
+from hilt.authority.visibility import Shown
+from hilt.errors import ToolError
 from hilt.runtime import Runtime, trusts_file
+from hilt.skills.skill import Skill
 from hilt.state.trust import MAX_BYTES, kind_of
 
 INSTRUCTION_BYTES = 32 * 1024  # of all project instructions together
@@ -34,13 +37,6 @@ _MODES = {
 }
 
 
-class Skill(NamedTuple):
-    """A skill as the prompt lists it."""
-
-    name: str
-    description: str
-
-
 class Instructions(NamedTuple):
     """The project's instructions: the text for the prompt, and the files that are not used, with the reason."""
 
@@ -48,20 +44,38 @@ class Instructions(NamedTuple):
     unused: tuple[str, ...] = ()
 
 
-def system_prompt(runtime: Runtime, marks: Marks, instructions: str = "", skills: Sequence[Skill] = ()) -> str:
-    """Return the system prompt of a session as it is now."""
+class ProjectPrompt(NamedTuple):
+    """What the prompt says about the project: its instructions, and the skills that can be loaded."""
+
+    instructions: Instructions
+    skills: tuple[Skill, ...] = ()
+
+
+def system_prompt(runtime: Runtime, marks: Marks, project: ProjectPrompt, tools: Iterable[Shown]) -> str:
+    """Return the system prompt of a session as it is now; skills are listed if a tool can load them."""
     mode = runtime.authority.mode(runtime.session)
     parts = [_WORK, marks.rule, f"Workspace: {runtime.root}\nMode: {mode}"]
     if mode in _MODES:
         parts.append(_MODES[mode])
-    if skills:
-        listed = "\n".join(
-            f"- {skill.name}: {' '.join(skill.description.split())[:_SUMMARY_CHARACTERS]}" for skill in skills
-        )
-        parts.append(f"Skills; load one with load_skill when a task matches its description:\n{listed}")
-    if instructions:
-        parts.append(f"Instructions of the project, which the user trusts:\n\n{instructions}")
+    loader = next((tool.name for tool in tools if tool.tool.name == "load_skill"), None)
+    if loader is not None and project.skills:
+        lines = (f"- {skill.name}: {_summary(skill.description)}" for skill in project.skills)
+        parts.append(f"Skills; load one with {loader} when a task matches its description:\n" + "\n".join(lines))
+    if project.instructions.text:
+        parts.append(f"Instructions of the project, which the user trusts:\n\n{project.instructions.text}")
     return "\n\n".join(parts)
+
+
+def _summary(description: str) -> str:
+    return " ".join(description.split())[:_SUMMARY_CHARACTERS]
+
+
+def read_project(runtime: Runtime) -> ProjectPrompt:
+    """Read the project's instructions and the names of skills."""
+    skills: tuple[Skill, ...] = ()
+    with suppress(ToolError):  # their folders cannot be read
+        skills = tuple(runtime.skills().current().skills.values())
+    return ProjectPrompt(project_instructions(runtime), skills)
 
 
 def project_instructions(runtime: Runtime) -> Instructions:

@@ -5,7 +5,7 @@ Importing this module is cheap, and works without the extra `agents`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.agents.marks import Marks
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
-    from hilt.agents.prompts import Skill
 
 COMMAND = "HILT_AGENT_COMMAND"
 # the variable that a provider's own library reads; others are reported by the library itself
@@ -152,7 +151,6 @@ def open_conversation(
     choice: ModelChoice | None = None,
     limits: RunLimits | None = None,
     asks_person: bool = False,
-    skills: Sequence[Skill] = (),
     clock: Clock | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use."""
@@ -170,7 +168,6 @@ def open_conversation(
         marks=marks,
         limits=limits or RunLimits(),
         asks_person=asks_person,
-        skills=skills,
         meter=open_meter(runtime, program, choice),
         clock=clock or Clock(),
     )

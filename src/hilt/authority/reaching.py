@@ -1,4 +1,4 @@
-"""Whether the rules in force let a running call go to one more URL: where a redirect leads, or a search provider is."""
+"""Check a URL that a running call reaches later against the rules: a redirect, or a search provider."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hilt.pipeline import Prepared, Voter
 
 
 def admit(prepared: Prepared, ctx: Context, voters: Sequence[Voter], url: str, *, chosen: bool) -> None:
-    """Raise unless a call to this URL would run without a question.
+    """Raise unless a call to this URL would be allowed without asking.
 
-    What the user configured, or the call named already (not `chosen`), needs no rule that allows it: the call as a
-    whole was decided on. Rules that deny it or ask about it count all the same.
+    A URL that the user configured, or that the call named (not `chosen`), needs no rule that allows it: the call as a
+    whole was allowed. Rules that deny it or ask about it still apply.
     """
     vote = pipeline.decide(prepared._replace(touches=(Touch("network", url),)), ctx, voters).vote
     if vote.verdict == "deny" or (vote.verdict == "ask" and (chosen or vote.voter == "rules")):

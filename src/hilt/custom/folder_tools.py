@@ -350,7 +350,7 @@ class _FolderTool:
             raise security.missing(definition.name, details["securityScript"])
         launch = launching.launch(details["runtime"], script, cwd=definition.folder, env=env)
         # scripts do not ask about paths below these, so leave out the workspace and any folder around or inside it
-        workspace, *others = (root.real for root in ctx.door.roots)
+        workspace, *others = (root.real for root in ctx.door.roots if not root.is_library)
         allowed = [path for path in others if os.path.commonpath((path, workspace)) not in (path, workspace)]
         question = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
         finished = self._run(ctx, launch, _encoded(question), details["securitySeconds"])

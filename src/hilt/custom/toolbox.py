@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hilt.custom.definition import Definition, Execute
     from hilt.custom.discovery import Discovery
     from hilt.custom.layers import CustomTools
-    from hilt.custom.watching import ToolWatch
+    from hilt.custom.watching import FolderWatch
     from hilt.custom.workers import Workers
     from hilt.declaration import Tool
     from hilt.processes.declared_sandbox import DeclaredSandbox
@@ -54,7 +54,7 @@ class Toolbox:
         self._lock = threading.Lock()
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
-        self._watch: ToolWatch | None = None
+        self._watch: FolderWatch | None = None
         self._made: dict[str, tuple[Definition, Tool]] = {}
 
     def close(self) -> None:
@@ -71,12 +71,12 @@ class Toolbox:
 
         Return a function that removes the callback.
         """
-        from hilt.custom.watching import ToolWatch
+        from hilt.custom.watching import FolderWatch
 
         discovery = self._open()
         with self._lock:
             if self._watch is None:
-                self._watch = ToolWatch(discovery)
+                self._watch = FolderWatch(discovery)
             watch = self._watch
         return watch.add(callback)
 

@@ -1,8 +1,8 @@
-"""Reports changes of custom tools: watches the tool folders, and rescans them when something changes.
+"""Reports changes of custom tools, skills and commands: watches their folders, and rescans when something changes.
 
-Only the tool folders are watched, and the folders above them where one may be created, none of them recursively. When
+Only these folders are watched, and the folders above them where one may be created, none of them recursively. When
 the system's limit on watches is reached, the folders are polled once a second. A change counts only if a scan finds
-different tools, so a new untrusted tool is not a change.
+different contents, so a new untrusted tool is not a change.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any, Protocol
 
-from hilt.custom.candidates import ToolPlace, is_skipped
-from hilt.custom.discovery import Discovery
-from hilt.custom.layers import CustomTools
+from hilt.custom.candidates import is_skipped
 from hilt.errors import ToolError
 
 POLL_SECONDS = 1.0
@@ -27,10 +26,40 @@ CLOSE_SECONDS = 5.0
 FOLDERS = 4000  # watched at most
 
 
-class ToolWatch:
-    """Watches the tool folders in a separate thread for as long as there are listeners."""
+class WatchedPlace(Protocol):
+    """A folder to watch; of a project's, all subfolders count."""
 
-    def __init__(self, discovery: Discovery, *, native: bool = True) -> None:
+    @property
+    def path(self) -> str:
+        """The path of the folder."""
+
+    @property
+    def source(self) -> str:
+        """Whose folder it is."""
+
+
+class Scanner(Protocol):
+    """Scans folders, and reports whether their contents changed."""
+
+    @property
+    def places(self) -> Sequence[WatchedPlace]:
+        """The folders."""
+
+    @property
+    def also(self) -> Sequence[str]:
+        """The files that change when trust does."""
+
+    def listen(self, listener: Callable[[Any], None]) -> None:
+        """Call `listener` after every scan that found different contents."""
+
+    def current(self, *, look: bool = False) -> object:
+        """Scan; at once if `look` is set."""
+
+
+class FolderWatch:
+    """Watches folders in a separate thread for as long as there are listeners."""
+
+    def __init__(self, discovery: Scanner, *, native: bool = True) -> None:
         self._discovery = discovery
         self._native = native
         self._lock = threading.Lock()
@@ -48,9 +77,7 @@ class ToolWatch:
             if self._thread is None:
                 self._changed.clear()
                 self._stop = threading.Event()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._stop,), name="hilt-tools-watch", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, args=(self._stop,), name="hilt-watch", daemon=True)
                 self._thread.start()
 
         def remove() -> None:
@@ -72,7 +99,7 @@ class ToolWatch:
         if thread is not None and thread is not threading.current_thread():
             thread.join(CLOSE_SECONDS)
 
-    def _note_change(self, tools: CustomTools) -> None:
+    def _note_change(self, contents: object) -> None:
         self._changed.set()
 
     def _run(self, stop: threading.Event) -> None:
@@ -138,8 +165,8 @@ class ToolWatch:
         return [_stamp(path) for path in self._discovery.also]
 
 
-def watched(places: Iterable[ToolPlace]) -> list[str]:
-    """Return the folders to watch: the tool folders and their subfolders, and the two levels above."""
+def watched(places: Iterable[WatchedPlace]) -> list[str]:
+    """Return the folders to watch: the places and their subfolders, and the two levels above."""
     folders: dict[str, None] = {}
     for place in places:
         above = os.path.dirname(place.path)
@@ -165,7 +192,7 @@ def _below(folder: str, *, deep: bool) -> Iterator[str]:
                         waiting.append(entry.path)
 
 
-def _concerns(path: str, places: Iterable[ToolPlace]) -> bool:
+def _concerns(path: str, places: Iterable[WatchedPlace]) -> bool:
     """Whether a change of this path may change the tools: it is in their folder, or their folder is in it."""
     return any(f"{path}/".startswith(f"{place.path}/") or f"{place.path}/".startswith(f"{path}/") for place in places)
 

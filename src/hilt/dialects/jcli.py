@@ -152,9 +152,9 @@ def _fetch_reply(output: Output, args: Args, root: str) -> Output:
         shown, _, rest = note.partition(" Use offset=")
         note = f"{shown} A larger max_chars shows more.{rest.partition(' to continue.')[2]}"
     text = f"{text}{mark}{note}"
-    head, mark, rest = text.rpartition(" bytes were loaded; max_size=")
+    head, mark, rest = text.rpartition(" bytes were downloaded; max_size=")
     if mark:
-        text = f"{head} bytes were loaded.]"
+        text = f"{head} bytes were downloaded.]"
     return output._replace(text=text, meta={name: value for name, value in output.meta.items() if name != "next"})
 
 
@@ -175,6 +175,18 @@ def _search_reply(output: Output, args: Args, root: str) -> Output:
         for number, item in enumerate(found, 1)
     ]
     return output._replace(text="\n".join(lines if found else ["No results."]), data=None)
+
+
+def _skill_reply(output: Output, args: Args, root: str) -> Output:
+    """Name the tool that reads further files in this dialect."""
+    head, mark, rest = output.text.rpartition("\n[Further files, for read_file: ")
+    return output._replace(text=f"{head}\n[Further files, for Read: {rest}") if mark else output
+
+
+def _skill_failure(error: ToolError, args: Args) -> ToolError:
+    return ToolError(
+        error.code, error.message, suggestion=error.suggestion.replace("load_skill", "LoadSkill"), **error.details
+    )
 
 
 _QUESTION = _object(
@@ -221,6 +233,28 @@ def _plan_reply(output: Output, args: Args, root: str) -> Output:
 
 def _plan_failure(error: ToolError, args: Args) -> ToolError:
     return ToolError(error.code, error.message, suggestion=_in_plan_names(error.suggestion), **error.details)
+
+
+def _task_reply(output: Output, args: Args, root: str) -> Output:
+    """Name the call for the next page as this dialect does."""
+    if "next" not in output.data:
+        return output
+    return output._replace(data={**output.data, "next": {**output.data["next"], "tool": "Task"}})
+
+
+_TASK_ID = {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+_TODO = _object(
+    {
+        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Todo ID"},
+        "content": {"type": "string", "description": "Content"},
+        "status": {
+            "type": "string",
+            "enum": ["pending", "in_progress", "completed", "cancelled"],
+            "description": "Status: pending/in_progress/completed",
+        },
+    },
+    [],
+)
 
 
 ENTRIES: dict[str, DialectEntry] = {
@@ -441,6 +475,56 @@ ENTRIES: dict[str, DialectEntry] = {
             _same,
         ),
         DialectEntry(
+            "Task",
+            "Manage tasks (create/get/list/update), shared by all agents of the workspace.",
+            _object(
+                {
+                    "action": {
+                        "type": "string",
+                        "enum": ["create", "get", "list", "update"],
+                        "description": "create (requires title), get (requires taskId), list, update (requires taskId)",
+                    },
+                    "title": {"type": "string", "description": "Title"},
+                    "description": {"type": "string", "description": "Description"},
+                    "taskId": {**_TASK_ID, "description": "Task ID"},
+                    "status": {
+                        "type": "string",
+                        "enum": ["pending", "in_progress", "completed"],
+                        "description": "Status: pending → in_progress → completed",
+                    },
+                    "blockedBy": {"type": "array", "items": _TASK_ID, "description": "IDs of tasks to complete first"},
+                    "ready": {"type": "boolean", "description": "List only tasks that can be started"},
+                    "owner": {"type": "string", "description": "Who works on the task"},
+                },
+                ["action"],
+            ),
+            "task",
+            dict,
+            _task_reply,
+        ),
+        DialectEntry(
+            "TodoWrite",
+            "Manage the todo list. Only ONE item can be in_progress at any time.",
+            _object(
+                {
+                    "todos": {"type": "array", "items": _TODO, "description": "Todo list"},
+                    "merge": {"type": "boolean", "description": "Merge update"},
+                },
+                ["todos"],
+            ),
+            "todo_write",
+            dict,
+            _same,
+        ),
+        DialectEntry(
+            "TodoRead",
+            "Read the current todo list. Returns id, content, and status for all items.",
+            _object({}, []),
+            "todo_read",
+            dict,
+            _same,
+        ),
+        DialectEntry(
             "EnterPlanMode",
             "Enter plan mode: read-only tools are available, write tools are blocked.",
             _object({}, []),
@@ -465,6 +549,21 @@ ENTRIES: dict[str, DialectEntry] = {
             _exit_plan,
             _same,
             _plan_failure,
+        ),
+        DialectEntry(
+            "LoadSkill",
+            "Load specified skill into context.",
+            _object(
+                {
+                    "name": {"type": "string", "description": "Skill name"},
+                    "arguments": {"type": "string", "description": "Arguments to pass to skill"},
+                },
+                ["name"],
+            ),
+            "load_skill",
+            dict,
+            _skill_reply,
+            _skill_failure,
         ),
         DialectEntry(
             "Compact",

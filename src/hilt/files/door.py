@@ -40,11 +40,13 @@ class Root:
         kept: Sequence[str] = (),
         installed: Sequence[str] = (),
         asked: Sequence[str] = (),
+        is_library: bool = False,
     ) -> None:
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
         self.label = label  # prefix of displayed paths; None for the first root
         self.writable = writable
+        self.is_library = is_library  # holds the user's skills: tools may read it, but the user did not open it
         # hilt's own folders, which may be inside the workspace, such as a home directory
         self._closed = self._inside(closed)
         self._kept = self._inside(kept)

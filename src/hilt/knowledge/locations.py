@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hilt.knowledge.folders import FolderShelf, prefixes
-from hilt.places import utf8_path
+from hilt.places import SKILL_FOLDERS, utf8_path
 
 CLIENTS = ("claude", "codex", "pi")
-PERSONAL = ("skills", "agents", "commands")  # below our own configuration directory, and below .hilt of a project
+PERSONAL = ("skills", "agents", "commands")  # below our own configuration directory
+PROJECT = (*SKILL_FOLDERS, ".hilt/agents", ".hilt/commands", ".claude/commands")  # below a workspace
 
 _JSON_BYTES = 1024 * 1024
 _KINDS = {"skills": "skill", "agents": "agent", "commands": "command"}
@@ -39,6 +40,7 @@ def shelves(places: KnowledgePlaces, client: str) -> tuple[list[FolderShelf], li
     if client in ("pi", "all"):
         candidates.append((os.path.join(home, ".pi/agent/skills"), "skill"))
     candidates += [(os.path.join(places.config, name), _KINDS[name]) for name in PERSONAL]
+    candidates += [(os.path.join(home, folder), "skill") for folder in (".agents/skills", ".jcli/skills")]
     found: dict[str, FolderShelf] = {}
     for path, kind in candidates:
         real = os.path.realpath(path)

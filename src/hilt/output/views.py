@@ -46,6 +46,15 @@ class File(NamedTuple):
     content: str | None = None
 
 
+class TodoLike(Protocol):
+    """One item of a todo list; status is pending, in_progress, completed or cancelled."""
+
+    @property
+    def content(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+
+
 class FileGroup(NamedTuple):
     """Files of a file list under one label; icon is edit, plus, trash or search."""
 
@@ -177,6 +186,11 @@ def shell_output(command: str, output: str, exit_code: int | None, *, errors: st
     """Return a command with its raw output, including colours."""
     view = {"type": "shell-output", "command": encodable(command), "stdout": encodable(output), "exitCode": exit_code}
     return {**view, "stderr": encodable(errors)} if errors else view
+
+
+def todo_list(todos: Iterable[TodoLike]) -> View:
+    """Return a checklist."""
+    return {"type": "todo-list", "items": [{"content": todo.content, "status": todo.status} for todo in todos]}
 
 
 def language_of(path: str) -> str | None:

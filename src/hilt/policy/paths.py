@@ -18,6 +18,7 @@ PROTECTED = (
     ".nanocoder",
     ".jcli",
     ".claude",
+    ".agents",
     ".codex",
     ".cursor",
     ".gemini",

@@ -38,8 +38,6 @@ _PREPARED = re.compile(r"\s*(?:[A-Za-z_]\w*(?:\[|\+?=)|[0-9]*[<>]|\{\w+\}[<>]|&>
 _TESTS = ("[", "[[")
 _EVALUATORS = ("eval", "source", ".")
 _GIVES_CODE = re.compile(r"-[a-z]*c")  # an option of a shell
-# a tool of other systems that does not exist here; not a misspelt Ask
-_ELSEWHERE = ("Task",)
 # a server's name cannot contain two underscores, which separate it from the tool
 _SERVER = re.compile(r"mcp__(?:\*|(?:(?!__)[A-Za-z0-9_-])+(?:__[A-Za-z0-9_-]*\*)?)\Z")
 
@@ -430,7 +428,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
     name, rest = _divide(text, names)
     twins = names.twins.get(name, frozenset()) | {name}
     scope = Scope(twins)
-    if name not in names.twins and name not in _ELSEWHERE:
+    if name not in names.twins:
         _check_spelling(name, names)
     if not rest:
         return Whole(twins)

@@ -389,7 +389,7 @@ class _Work:
         self._typed = bytearray()
         self._stuck = inf
         self._began = monotonic()
-        self._next_check = self._began + _CHECK_SECONDS
+        self._next_check = self._began
         self._ended: float | None = None
 
     def state(self) -> JobState:
@@ -441,11 +441,17 @@ class _Work:
             poller.register(self.child, select.POLLIN)
         if self._source >= 0:
             poller.register(self._source, select.POLLIN | (select.POLLOUT if self._typed else 0))
+        if self.confined is not None:
+            changes, since = self.confined.changes()
+            if changes >= 0 and since <= monotonic():
+                poller.register(changes, select.POLLIN)
 
     def due(self) -> float:
         """When the job must be checked even without an event."""
         next_watch = inf if self.watch is None or self.ending is not None else self.watch.due()
-        return min(self.deadline, self._stuck, self._next_check, next_watch)
+        since = inf if self.confined is None else self.confined.changes()[1]
+        next_changes = since if since > monotonic() else inf
+        return min(self.deadline, self._stuck, self._next_check, next_watch, next_changes)
 
     def attend(self, ready: Mapping[int, int], running: int) -> bool:
         """Handle pending events; True when the job has ended. All running jobs share the time for checks."""
@@ -469,6 +475,8 @@ class _Work:
         ended = child.poll()
         now = monotonic()
         if ended is not None:
+            if self.confined is not None:
+                self.confined.look_at_changes()
             self._drain()
             self._conclude(ended.code, child.exceeded())
             return True
@@ -476,9 +484,12 @@ class _Work:
             exceeded = self.watch.look()
             if exceeded is not None:
                 self._give_up(_describe(exceeded))
-        if now >= self._next_check and self.confined is not None:
-            self.confined.look()
-            self._next_check = monotonic() + running * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - now))
+        if self.confined is not None:
+            if self.confined.changes()[0] in ready:
+                self.confined.look_at_changes()
+            if now >= self._next_check:
+                self.confined.look()
+                self._next_check = monotonic() + running * max(_CHECK_SECONDS, _CHECK_SHARE * (monotonic() - now))
             if self.ending is None and (repeated := self.confined.repeated()):
                 self._give_up(repeated, "stopped")
         if now >= self.deadline:

@@ -181,6 +181,8 @@ def confine(
             notes=watch.notes,
             look=watch.look,
             repeated=watch.repeated,
+            changes=watch.changes,
+            look_at_changes=watch.look_at_changes,
         )
 
 

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
-from time import time_ns
+from time import monotonic, time_ns
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
@@ -34,7 +34,8 @@ _SHOWN_CHARACTERS = 200
 _NAMED = 5  # new paths listed in one note
 _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 _MOST_ROUNDS = 50  # of making folders accessible that a program has closed
-_MOST_TIMES = 3  # that one path is disabled, for different reasons or while git was writing it
+_MOST_BURSTS = 3  # in which one path is disabled, for different reasons or while git was writing it
+_BURST_SECONDS = 0.1  # a program may change several settings in a row
 
 _FILES = ("config", "config.worktree", "commondir")
 _FOLDERS = ("hooks", "rebase-merge", "sequencer", "worktrees", "modules")
@@ -53,6 +54,13 @@ class Part(NamedTuple):
     name: str
     path: str
     kind: str
+
+
+class GitFolder(NamedTuple):
+    """A folder in a repository, and the names in it that matter; all if it is empty."""
+
+    repository: str
+    names: Collection[str]
 
 
 class Guard(NamedTuple):
@@ -86,6 +94,13 @@ class StateBefore(NamedTuple):
     dangers: list[str]
 
 
+class _Burst(NamedTuple):
+    """Why a path was disabled, once or several times within a moment."""
+
+    began: float
+    dangers: set[str]
+
+
 class GitWatch:
     """Records what existed before a program, and disables what is dangerous and new."""
 
@@ -104,7 +119,9 @@ class GitWatch:
         self._dangers = set(before.dangers)
         self._guarded = set(before.guarded)
         self._sequences: set[str] = set()  # rebases, picks and reverts that were in progress
-        self._disabled: dict[str, list[frozenset[str]]] = {}  # why each path was disabled, one entry per time
+        self._disabled: dict[str, list[_Burst]] = {}  # by path
+        self._locks: set[Stamp] = set()  # of git processes that were writing something when it was disabled
+        self.git_folders: dict[str, GitFolder] = {}  # that the last check has opened
 
     @classmethod
     def begin(cls, profile: Profile, found: Found, guard: Guard) -> GitWatch:
@@ -153,6 +170,7 @@ class GitWatch:
         `is_over`. In one that was in progress before, new steps of that kind are disabled at once.
         """
         began = len(self._notes)
+        self.git_folders.clear()
         try:
             for root in self.before.roots:
                 found = search.find_all(root, is_sensitive, self._skipped)
@@ -164,6 +182,14 @@ class GitWatch:
                 self._report_new(found.guarded)
         except OSError as error:
             self._add_note(f"Some repositories could not be checked: {error.strerror}. Check them before you use git.")
+        return tuple(self._notes[began:])
+
+    def check(self, paths: Collection[str]) -> tuple[str, ...]:
+        """Check these repositories and absent names while the program runs; return notes on what was disabled."""
+        began = len(self._notes)
+        self.git_folders.clear()
+        with suppress(OSError):  # `settle` reports it
+            self._check([path for path in paths if path not in self.before.absent], is_over=False)
         return tuple(self._notes[began:])
 
     def _report_new(self, guarded: Iterable[str]) -> None:
@@ -192,8 +218,13 @@ class GitWatch:
 
     def _parts(self, repositories: Iterable[str]) -> Iterator[Part]:
         """Yield what may be dangerous in repositories, one open folder at a time."""
-        pending = [(path, "repository") for path in repositories if self._is_writable(path)]
         seen: set[tuple[str, str]] = set()
+        for repository in repositories:
+            if self._is_writable(repository):
+                yield from self._parts_of(repository, seen)
+
+    def _parts_of(self, repository: str, seen: set[tuple[str, str]]) -> Iterator[Part]:
+        pending = [(repository, "repository")]
         while pending:
             path, role = pending.pop()
             if (path, role) in seen or (path in self._kept and role != "repository"):
@@ -206,6 +237,7 @@ class GitWatch:
                 continue
             with self._opened(path) as folder:
                 if folder is not None:
+                    self.git_folders[path] = GitFolder(repository, _names_that_matter(role))
                     yield from self._inside(folder, path, role, pending)
             if folder is None and role != "repository":
                 with self._opened(os.path.dirname(path)) as around:
@@ -267,6 +299,8 @@ class GitWatch:
         is_same = part.kind != "gitfile" and self._stamps.get(part.path) == _stamp(status)
         if is_same or status.st_ctime_ns > self._until:
             return
+        if not is_over and part.kind != "absent" and stat.S_ISREG(status.st_mode) and not status.st_size:
+            return  # it runs nothing, and may be a copy that has just begun
         try:
             judged = self._judge(part, status, self._is_known)
             if not judged.dangers:
@@ -276,9 +310,9 @@ class GitWatch:
                 if is_over:
                     self._unlock(part.folder, part.name, part.path)
                 return
-            is_written = _is_written(part)
+            locks = _locks(part)
             self._note(part, judged, _disable(part, judged.rest, status.st_mode))
-            self._count(part, frozenset(judged.dangers), is_written=is_written)
+            self._count(part, frozenset(judged.dangers), locks | _locks(part))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -287,16 +321,22 @@ class GitWatch:
                 f"disabled: {error.strerror}. Remove it before you use git there."
             )
 
-    def _count(self, part: Part, dangers: frozenset[str], *, is_written: bool) -> None:
+    def _count(self, part: Part, dangers: frozenset[str], locks: set[Stamp]) -> None:
         """Record that something was disabled, and whether the program has written it again.
 
-        A git process that was writing the file at that moment restores it unintentionally.
+        A git process that was writing the file at that moment restores it unintentionally, but only once per lock.
         """
-        times = self._disabled.setdefault(part.path, [])
-        if any(dangers & earlier for earlier in times) or len(times) >= _MOST_TIMES:
+        is_written = not locks <= self._locks
+        self._locks |= locks
+        bursts = self._disabled.setdefault(part.path, [])
+        now = monotonic()
+        is_new_burst = not bursts or now - bursts[-1].began > _BURST_SECONDS
+        if any(dangers & burst.dangers for burst in bursts) or (is_new_burst and len(bursts) >= _MOST_BURSTS):
             what = _clean(", ".join(sorted(dangers)))
             self.repeated = f"it wrote {self._shown(part.path)} again after it had been disabled ({what})"
-        times.append(frozenset() if is_written else dangers)
+        if is_new_burst:
+            bursts.append(_Burst(now, set()))
+        bursts[-1].dangers.update(() if is_written else dangers)
 
     def _judge(self, part: Part, status: os.stat_result, remembers: Callable[[str, str], bool]) -> GitVerdict:
         def is_known(entry: str) -> bool:
@@ -449,6 +489,10 @@ class GitWatch:
         return _clean(path[len((root or "").rstrip("/")) + 1 :] if is_first else path)
 
 
+def _names_that_matter(role: str) -> tuple[str, ...]:
+    return _IN_SEQUENCES.get(role) or ((*_FILES, *_FOLDERS) if role in ("repository", "gitdir") else ())
+
+
 def _overlap(path: str, other: str) -> bool:
     return is_below(path, other) or is_below(other, path)
 
@@ -457,13 +501,12 @@ def _status(part: Part) -> os.stat_result:
     return os.stat(part.name, dir_fd=part.folder, follow_symlinks=False)
 
 
-def _is_written(part: Part) -> bool:
-    """Whether a git process is writing the file."""
+def _locks(part: Part) -> set[Stamp]:
+    """Return the lock of a git process that is writing the file, if any."""
     try:
-        os.stat(f"{part.name}.lock", dir_fd=part.folder, follow_symlinks=False)
+        return {_stamp(os.stat(f"{part.name}.lock", dir_fd=part.folder, follow_symlinks=False))}
     except OSError:
-        return False
-    return True
+        return set()
 
 
 def _stamp(status: os.stat_result) -> Stamp:

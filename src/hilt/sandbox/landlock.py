@@ -94,7 +94,15 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
     try:
         with watches.hold(profile, _look(profile, search), Guard()) as watch:
             prefix = "/usr/bin/env", *own_variables(profile)
-            yield Confined(prefix, ruleset=fd, notes=watch.notes, look=watch.look, repeated=watch.repeated)
+            yield Confined(
+                prefix,
+                ruleset=fd,
+                notes=watch.notes,
+                look=watch.look,
+                repeated=watch.repeated,
+                changes=watch.changes,
+                look_at_changes=watch.look_at_changes,
+            )
     finally:
         os.close(fd)
 

@@ -125,6 +125,8 @@ class Confined(NamedTuple):
     notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run; complete after the block
     look: Callable[[], None] = lambda: None  # disarms that while the program runs; for background jobs
     repeated: Callable[[], str] = lambda: ""  # what it wrote again after that was disarmed
+    changes: Callable[[], tuple[int, float]] = lambda: (-1, inf)  # descriptor that reports changes; when to poll it
+    look_at_changes: Callable[[], None] = lambda: None  # disarms what has just changed
 
 
 class Finished(NamedTuple):
@@ -765,8 +767,9 @@ def _request(
         raise ToolError(
             "invalid_args", f"An argument or variable of {os.path.basename(argv[0])!r} contains a NUL character."
         )
-    if invalid_name := next((name for name in variables if not name or b"=" in name), None):
-        raise ToolError("invalid_args", f"Invalid variable name: {os.fsdecode(invalid_name)!r}.")
+    for name in variables:
+        if not name or b"=" in name:
+            raise ToolError("invalid_args", f"Invalid variable name: {os.fsdecode(name)!r}.")
     rlimits = {}
     if any(maximum is not None for maximum in (limits.address_space, limits.data, limits.processes, limits.file_size)):
         import resource

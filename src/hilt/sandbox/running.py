@@ -10,10 +10,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from time import time_ns
+from math import inf
+from time import monotonic, thread_time, time_ns
 from typing import Any, NamedTuple
 
 from hilt.errors import ToolError
@@ -21,20 +23,30 @@ from hilt.sandbox.disarming import MOST_NOTES, GitWatch, Guard, StateBefore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.sandbox.inotify import RepositoryEvents
     from hilt.sandbox.profile import Profile
     from hilt.sandbox.sensitive import Found, Search
 
 _DEATH_SECONDS = 10.0  # programs of a killed hilt have ended by then
 _SILENT_SECONDS = 900.0  # longer than a program runs without a check: what changes later is not its work
+_READ_SHARE = 20  # looks at changes may take one twentieth of the time of one CPU ...
+_READ_AHEAD_SECONDS = 1.0  # ... and that of this long at once
+_MOST_ROUNDS = 4  # of checking a repository whose folders have appeared since the last
 _DEAD = ".dead"
 
 
 class Held(NamedTuple):
-    """For the caller that runs a watched program: its notes, a check while it runs, and what it wrote again."""
+    """For the caller that runs a watched program: its notes, checks while it runs, and what it wrote again.
+
+    `look` checks everything. `look_at_changes` checks only what has just changed, once the descriptor of `changes` is
+    readable; it should not be polled before the given time.
+    """
 
     notes: Callable[[], tuple[str, ...]]
     look: Callable[[], None]
     repeated: Callable[[], str]
+    changes: Callable[[], tuple[int, float]]
+    look_at_changes: Callable[[], None]
 
 
 class Watches:
@@ -46,12 +58,15 @@ class Watches:
         self._lock = threading.RLock()
         self._running: dict[GitWatch, _Record] = {}
         self._pending: list[str] = []
+        self._events: RepositoryEvents | None = None
+        self._listening: set[GitWatch] = set()  # whose callers poll for events
+        self._paid_until = 0.0  # the time that looks at changes have used up
 
     @contextmanager
     def hold(self, profile: Profile, found: Found, guard: Guard) -> Iterator[Held]:
         """Watch the workspace while a program runs in it, and check what it has left when it has ended."""
         if not profile.writable:
-            yield Held(lambda: (), lambda: None, lambda: "")
+            yield Held(lambda: (), lambda: None, lambda: "", lambda: (-1, inf), lambda: None)
             return
         with self._lock:
             watch = GitWatch.begin(profile, found, guard)
@@ -62,11 +77,17 @@ class Watches:
                 notes=lambda: watch.notes,
                 look=lambda: self._check(watch, profile.is_sensitive),
                 repeated=lambda: watch.repeated,
+                changes=lambda: self._changes(watch),
+                look_at_changes=lambda: self._check_changes(profile.is_sensitive),
             )
         finally:
             with self._lock:
                 del self._running[watch]
                 self._add_notes(watch.settle(self._search, profile.is_sensitive))
+                self._listening.discard(watch)
+                if self._events is not None and not self._listening:
+                    self._events.close()
+                    self._events = None
             record.remove()
 
     def catch_up(self, is_sensitive: Callable[[str], bool]) -> None:
@@ -98,6 +119,55 @@ class Watches:
                 watch.is_lasting = True
                 self._running[watch].touch()
                 self._add_notes(watch.settle(self._search, is_sensitive, is_over=False))
+                self._check_again(watch)
+
+    def _check_again(self, watch: GitWatch) -> None:
+        """Check repositories that may have changed between their check and the first event."""
+        for _ in range(_MOST_ROUNDS):
+            added = set() if self._events is None else self._events.add_git_folders(watch.git_folders)
+            if not added:
+                break
+            self._add_notes(watch.check(added))
+
+    def _changes(self, watch: GitWatch) -> tuple[int, float]:
+        if watch not in self._listening:
+            with self._lock:
+                if watch in self._running:
+                    self._listening.add(watch)
+                    self._listen(watch)
+        events = self._events
+        return -1 if events is None else events.fd, self._paid_until - _READ_AHEAD_SECONDS
+
+    def _listen(self, watch: GitWatch) -> None:
+        """Have changes in the workspace reported, where the system supports it; the next check covers what exists."""
+        if sys.platform != "linux":
+            return
+        if self._events is None:
+            from hilt.sandbox.inotify import RepositoryEvents
+
+            try:
+                self._events = RepositoryEvents()
+            except OSError:
+                return  # too many are open
+        self._events.add_absent(watch.before.absent)
+        for root in watch.before.roots:
+            self._events.add_tree(root, watch.before.skipped)
+
+    def _check_changes(self, is_sensitive: Callable[[str], bool]) -> None:
+        """Check what has changed since the last time."""
+        began = thread_time()
+        with self._lock:
+            if self._events is None:
+                return
+            changed = self._events.read()
+            for watch in self._listening if changed or changed is None else ():
+                if changed is None:  # events were lost
+                    self._listen(watch)
+                    self._check(watch, is_sensitive)
+                else:
+                    self._add_notes(watch.check(changed))
+                    self._check_again(watch)
+            self._paid_until = max(self._paid_until, monotonic()) + _READ_SHARE * (thread_time() - began)
 
     def _add_notes(self, notes: tuple[str, ...]) -> None:
         self._pending = [*self._pending, *notes][-MOST_NOTES:]

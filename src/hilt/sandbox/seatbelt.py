@@ -79,7 +79,14 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
     prefix = (available.program, *words, "-p", text, "/usr/bin/env", *own_variables(profile))
     kept = {path for rule in rules if rule.purpose == "guarded" for path in rule.paths}
     with watches.hold(profile, found, Guard(kept, hides=True)) as watch:
-        yield Confined(prefix, notes=watch.notes, look=watch.look, repeated=watch.repeated)
+        yield Confined(
+            prefix,
+            notes=watch.notes,
+            look=watch.look,
+            repeated=watch.repeated,
+            changes=watch.changes,
+            look_at_changes=watch.look_at_changes,
+        )
 
 
 def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from enum import IntEnum
 from time import time_ns
 from typing import NamedTuple
@@ -138,7 +138,7 @@ TOOLCHAINS = (
 _MOST_FOLDERS = 200_000
 _MOST_FINDS = 1_000
 _LONGEST = 1_000  # characters; mounts need paths below 4096 bytes, and renaming folders can make a path longer
-_REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
+REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
 _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 
 
@@ -356,11 +356,11 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
                         guarded.append(prefix + inner)
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(inner)
-                if folded in _REPOSITORY_PARTS:
+                if folded in REPOSITORY_PARTS:
                     parts.add(folded)
     finally:
         os.close(fd)
-    if "head" in parts and ("commondir" in parts or {"objects", "refs"} <= parts):
+    if is_repository(parts):
         repositories.append((prefix + below).rstrip("/") or "/")
     return _Listing(
         status.st_dev,
@@ -372,6 +372,11 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
         tuple(guarded),
         finds=bool(sensitive or repositories or guarded),
     )
+
+
+def is_repository(names: Set[str]) -> bool:
+    """Whether a folder with these names, in lower case, is a repository."""
+    return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
 
 def _too_large(root: str, most_folders: int) -> ToolError:

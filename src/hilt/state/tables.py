@@ -46,6 +46,20 @@ DROP TABLE grants;
 ALTER TABLE grants_by_folder RENAME TO grants""",
     # old values are removed whenever one is stored
     "CREATE INDEX session_values_by_age ON session_values (at)",
+    # `boards` holds the last id, which is never given again; long texts come last, so that counting skips them
+    """CREATE TABLE boards (workspace TEXT NOT NULL PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE tasks (
+         workspace TEXT NOT NULL, id INTEGER NOT NULL, status TEXT NOT NULL, owner TEXT NOT NULL,
+         created INTEGER NOT NULL, updated INTEGER NOT NULL, title TEXT NOT NULL, description TEXT NOT NULL,
+         PRIMARY KEY (workspace, id)) WITHOUT ROWID;
+CREATE TABLE task_blockers (
+         workspace TEXT NOT NULL, task INTEGER NOT NULL, blocker INTEGER NOT NULL,
+         PRIMARY KEY (workspace, task, blocker)) WITHOUT ROWID;
+CREATE INDEX tasks_by_blocker ON task_blockers (workspace, blocker, task);
+CREATE TABLE todos (
+         workspace TEXT NOT NULL, session TEXT NOT NULL, items TEXT NOT NULL, at INTEGER NOT NULL,
+         PRIMARY KEY (workspace, session)) WITHOUT ROWID;
+CREATE INDEX todos_by_age ON todos (workspace, at)""",
     """CREATE TABLE spending (
          day TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, unpriced INTEGER NOT NULL,
          input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, nanodollars INTEGER NOT NULL,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.places import command
+from hilt.places import SKILL_FOLDERS, command
 from hilt.state.tables import open_state
 
 MAX_BYTES = 1024 * 1024
@@ -31,6 +31,16 @@ PROJECT_FILES = {
 # folders in which every file is part of a tool
 TOOL_FOLDERS = (".hilt/tools", ".nanocoder/tools")
 
+# folders in which every Markdown file is a command
+COMMAND_FOLDERS = (".hilt/commands", ".claude/commands")
+
+# in these folders every file needs trust, as a file of this kind
+_FOLDERS = {
+    **dict.fromkeys(TOOL_FOLDERS, "tool"),
+    **dict.fromkeys(SKILL_FOLDERS, "skill"),
+    **dict.fromkeys(COMMAND_FOLDERS, "command"),
+}
+
 
 class Trusted(NamedTuple):
     """A file as a person trusted it."""
@@ -43,8 +53,9 @@ class Trusted(NamedTuple):
 
 def kind_of(path: str) -> str:
     """Return the kind of a project file by its path; "file" for any other file."""
-    if any(f"/{folder}/" in path for folder in TOOL_FOLDERS):
-        return "tool"
+    for folder, kind in _FOLDERS.items():
+        if f"/{folder}/" in path:
+            return kind
     for name, kind in PROJECT_FILES.items():
         if path.endswith("/" + name):
             return kind

@@ -14,7 +14,7 @@ from hilt.files.workspace import Workspace
 from hilt.formats.times import rfc3339
 from hilt.knowledge.folders import DEPTH_MAX, FILES_MAX, SKILL, Listing, Stamp, Survey, settled
 from hilt.knowledge.index import RankedDocument
-from hilt.knowledge.locations import CLIENTS, PERSONAL, kind_of_folder
+from hilt.knowledge.locations import CLIENTS, PROJECT, kind_of_folder
 from hilt.output import views
 from hilt.params import Bounds, Items
 from hilt.places import utf8_path
@@ -63,11 +63,11 @@ def related_context(
 ) -> Output:
     """Rank the user's notes, skills, agents and commands for a prompt or failure, best first.
 
-    Returns no contents: use read_file where readable.
+    Returns no contents: use load_skill for skills, read_file where readable.
 
     Details:
-    Searches the user's own folders (shared, per client, configured) and .hilt/skills, .hilt/agents and .hilt/commands
-    of the workspace. Returns JSON: results with type, name, title, description, path, score from 0 to 1 and the words
+    Searches the user's own folders (shared, per client, configured) and the skills, agents and commands of the
+    workspace. Returns JSON: results with type, name, title, description, path, score from 0 to 1 and the words
     that matched; index; warnings. results is empty if nothing matches. The client all searches the folders of every
     client.
 
@@ -87,7 +87,7 @@ def related_context(
         kinds=types or (),
         limit=limit,
         rebuild=rebuild,
-        project=[_WorkspaceShelf(ctx.workspace, name) for name in PERSONAL],
+        project=[_WorkspaceShelf(ctx.workspace, folder) for folder in PROJECT],
         check=ctx.fence.check,
     )
     results = [_result(ctx, entry) for entry in answer.entries]
@@ -152,10 +152,10 @@ def _view(results: list[dict[str, Any]]) -> dict[str, Any]:
 class _WorkspaceShelf:
     """The skills, agents or commands of the workspace, read with its access checks."""
 
-    def __init__(self, workspace: Workspace, name: str) -> None:
+    def __init__(self, workspace: Workspace, folder: str) -> None:
         self._workspace = workspace
-        self._folder = f".hilt/{name}"
-        self._kind = kind_of_folder(name)
+        self._folder = folder
+        self._kind = kind_of_folder(folder)
         self.key = f"{_PROJECT}{workspace.root}/{self._folder}"
 
     def kind_of(self, path: str) -> str:

@@ -1,4 +1,4 @@
-"""Which IP addresses are public, and what the others are for."""
+"""Classify IP addresses: public, or the special use they are reserved for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Address = IPv4Address | IPv6Address
 
-# registries of IANA, and one address that is public by its number alone
+# the IANA special-purpose registries, and Azure's metadata address, which is in a public range
 _VERSION_4 = {
     "168.63.129.16/32": "cloud metadata",  # of Azure
     "169.254.169.254/32": "cloud metadata",
@@ -48,18 +48,18 @@ _VERSION_6 = {
 }
 _TABLE_4 = [(IPv4Network(net), use) for net, use in _VERSION_4.items()]
 _TABLE_6 = [(IPv6Network(net), use) for net, use in _VERSION_6.items()]
-_GLOBAL = IPv6Network("2000::/3")  # all that is assigned to hosts anywhere
+_GLOBAL = IPv6Network("2000::/3")  # the only range assigned to hosts
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def parse(text: str) -> Address:
-    """Return an address as it is used: one of IPv4 inside IPv6 is that of IPv4. The zone does not count."""
+    """Parse an address; an IPv4-mapped one becomes IPv4, and the zone id is dropped."""
     address = ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def special_use(address: Address) -> str | None:
-    """Return what an address is for that is not a public one; None when it is public."""
+    """Return the special use of an address; None if it is public."""
     if isinstance(address, IPv4Address):
         return next((use for net, use in _TABLE_4 if address in net), None)
     if address.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""Pages that a session fetched a moment ago: read on from them, or ask their server whether they have changed."""
+"""The page cache: pages that a session fetched a moment ago, to continue reading or to revalidate them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PageStore(Protocol):
 
 
 class StoredAnswer(NamedTuple):
-    """What a server answered in the end, and the URLs on the way there, the first and the last included."""
+    """The final response, and all URLs that led to it, the first and the last included."""
 
     hops: tuple[str, ...]
     status: int
@@ -54,25 +54,25 @@ class StoredAnswer(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where the answer came from."""
+        """The URL of the final response."""
         return self.hops[-1]
 
 
 class Cached(NamedTuple):
-    """An answer that was kept, and whether it still counts without asking the server."""
+    """A cached response, and whether it is still fresh."""
 
     answer: StoredAnswer
     is_fresh: bool
 
 
 class PageCache:
-    """Answers of all sessions, for a few minutes. What cannot be kept is fetched again."""
+    """Responses of all sessions, for a few minutes. A failure of the cache only means fetching again."""
 
     def __init__(self, store: PageStore) -> None:
         self._store = store
 
     def get(self, session: str, key: str) -> Cached | None:
-        """Return what a session has kept under a key."""
+        """Return the response that a session stored under a key."""
         query = "SELECT fresh, facts, body FROM pages WHERE session=? AND key=? AND at>?"
         now = time.time()
         with suppress(ToolError):
@@ -85,7 +85,7 @@ class PageCache:
         return None
 
     def put(self, session: str, key: str, answer: StoredAnswer, seconds: float) -> None:
-        """Keep an answer that counts for some seconds without asking."""
+        """Store a response that stays fresh for some seconds."""
         facts = json.dumps([answer.hops, answer.status, answer.content_type, answer.cut, answer.etag, answer.modified])
         now = time.time()
 
@@ -101,7 +101,7 @@ class PageCache:
             self._store.write(work)
 
     def forget(self, session: str) -> None:
-        """Forget what a session has kept."""
+        """Delete the responses of a session."""
         with suppress(ToolError):
             self._store.write(lambda db: db.execute("DELETE FROM pages WHERE session=?", (session,)))
 

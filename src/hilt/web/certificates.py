@@ -1,4 +1,4 @@
-"""Which certificate authorities are trusted: those of the system, or those that the environment names."""
+"""The trusted certificate authorities: those of the system, or those in SSL_CERT_FILE and SSL_CERT_DIR."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hilt.errors import ToolError
 
 
 def trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the context for TLS connections; SSL_CERT_FILE and SSL_CERT_DIR count as they do for other programs."""
+    """Return the context for TLS connections; SSL_CERT_FILE and SSL_CERT_DIR override the system's authorities."""
     try:
         return _context(environ.get("SSL_CERT_FILE"), environ.get("SSL_CERT_DIR"))
     except OSError as error:
         raise ToolError(
             "network_error",
-            f"The certificates that SSL_CERT_FILE or SSL_CERT_DIR names cannot be read: {error.strerror or error}.",
+            f"Cannot read the certificates in SSL_CERT_FILE or SSL_CERT_DIR: {error.strerror or error}.",
             suggestion="Ask the user to correct the variable.",
         ) from error
 
 
-@lru_cache(maxsize=4)  # reading all authorities takes longer than most requests
+@lru_cache(maxsize=4)  # loading the authorities takes longer than most requests
 def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
     if not file and not folder and sys.platform == "darwin":
         import truststore

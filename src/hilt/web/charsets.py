@@ -1,4 +1,4 @@
-"""Bytes of the web to text: the charset of the header, of the document itself, or one that is detected."""
+"""Decode web content: by the charset of the header, of the document, or by detection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import re
 from collections.abc import Callable
 
-# what browsers mean by these names
+# labels and the encodings that browsers use for them
 _MEANT = {
     **dict.fromkeys(("iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii", "iso8859-1", "iso_8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb_2312-80"), "gb18030"),
@@ -18,7 +18,7 @@ _MEANT = {
     "utf-16": "utf-16-le",
     "windows-874": "cp874",
 }
-# Python knows more codecs, some of which are no charsets
+# an allowlist: some of Python's codecs are not charsets
 _KNOWN = re.compile(
     r"utf-8|utf-16-?[lb]e|gb18030|big5hkscs|cp932|cp949|cp874|cp866|ibm866|mac-roman|euc-jp|iso-2022-jp"
     r"|koi8-[ru]|(?:windows-|cp)125[0-8]|iso-8859-\d{1,2}"
@@ -31,14 +31,14 @@ _HEAD_BYTES = 4096
 
 
 def decode(data: bytes, declared: str, detect: Callable[[bytes], str]) -> str:
-    """Return the text; `declared` is the charset of the header, `detect` names a codec where nothing else does."""
+    """Return the text; `declared` is the charset of the header, `detect` guesses if nothing declares one."""
     for mark, codec in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(codec, "replace")
     head = _DECLARED.search(data[:_HEAD_BYTES].lower())
     inside = (head[1] or head[2]).decode() if head else ""
     if inside.startswith("utf-16"):
-        inside = "utf-8"  # it could not have been read otherwise
+        inside = "utf-8"  # the declaration was readable as ASCII, so it is wrong
     codec = _codec(declared) or _codec(inside)
     if codec and (codec != "utf-8" or _is_utf_8(data)):
         return data.decode(codec, "replace")
@@ -57,7 +57,7 @@ def _codec(name: str) -> str:
 
 
 def _is_utf_8(data: bytes) -> bool:
-    """Whether data is UTF-8, perhaps cut off in the middle of a character."""
+    """Return whether data is UTF-8, possibly cut in the middle of a character."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What a tool reaches the web with: fetches behind the guard, redirects included, and requests to search providers."""
+"""The web for tools: fetches behind the guard, with redirects, and requests to search providers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0
 REDIRECTS = 5
-ENDPOINT_BYTES = 2 * 1024 * 1024  # of what a search provider answers
-KEPT_BYTES = 4 * 1024 * 1024  # of a page that is kept
+ENDPOINT_BYTES = 2 * 1024 * 1024  # of a search provider's response
+KEPT_BYTES = 4 * 1024 * 1024  # largest page that is cached
 
 _ACCEPT = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5"
 _MOVED = (301, 302, 303, 307, 308)
-# set here, or changing how the message is framed or where it goes
+# set by hilt, or able to change the framing or the destination of the message
 _OURS = frozenset(
     (
         *("host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te", "trailer", "upgrade"),
@@ -37,21 +37,21 @@ _OURS = frozenset(
 )
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
-# what says nothing about who asks, and so may follow a redirect to somebody else
+# say nothing about the user, so they may follow a redirect to another origin
 _HARMLESS = frozenset(("accept", "accept-language", "user-agent"))
 _CONDITIONS = frozenset(("if-none-match", "if-modified-since", "cache-control", "pragma"))
 _MAX_AGE = re.compile(r"\bmax-age\s*=\s*\"?(\d{1,9})")
 
 
 class Admit(Protocol):
-    """Raises when rules do not let the call go to a URL."""
+    """Raises if the rules do not allow the call to reach a URL."""
 
     def __call__(self, url: str, *, chosen: bool) -> None:
-        """`chosen` says that a redirect chose another host; otherwise only what rules say of the URL counts."""
+        """`chosen`: a redirect chose another host. Otherwise only rules that match the URL count."""
 
 
 class Access(NamedTuple):
-    """What a call is given to reach the web with."""
+    """What a call needs to reach the web."""
 
     guard: NetworkGuard
     cache: PageCache
@@ -60,12 +60,12 @@ class Access(NamedTuple):
     admit: Admit
     contacted: Callable[[str], None]
     tls: Callable[[], ssl.SSLContext]
-    secret: Callable[[str], str | None]  # of a variable in the environment, or in the user's .env
+    secret: Callable[[str], str | None]  # value of a variable, from the environment or the user's .env
     base_urls: Mapping[str, str]
 
 
 class HttpReply(NamedTuple):
-    """What an endpoint of the user's answered."""
+    """The response of an endpoint that the user configured."""
 
     status: int
     headers: Mapping[str, str]
@@ -81,17 +81,17 @@ class Web:
 
     @property
     def base_urls(self) -> Mapping[str, str]:
-        """Where search providers are, when not where they usually are."""
+        """Base URLs that replace the defaults of search providers."""
         return self._access.base_urls
 
     def secret(self, variable: str) -> str | None:
-        """Return the value of a variable that holds a key of the user's."""
+        """Return the value of a variable that holds an API key."""
         return self._access.secret(variable)
 
     def fetch(
         self, url: str, *, headers: Mapping[str, str], authorization: str | None, most: int, again: bool = False
     ) -> StoredAnswer:
-        """Return what a URL leads to, with at most that many bytes of it; `again` reads on in what was fetched."""
+        """Fetch a URL, at most `most` bytes; `again` accepts a stale cached page, to continue reading it."""
         given = _checked(headers, authorization)
         names = {name.lower() for name, _ in given}
         private = bool(names - _HARMLESS - _CONDITIONS) or bool(names & _CONDITIONS)
@@ -99,7 +99,7 @@ class Web:
         access = self._access
         known = None if private else access.cache.get(access.session, key)
         if known is not None and (known.is_fresh or again):
-            # what a page was fetched under may have changed since
+            # rules may have changed since the page was fetched
             for number, hop in enumerate(known.answer.hops):
                 if number:
                     access.admit(hop, chosen=not _is_near(hop, url))
@@ -119,15 +119,15 @@ class Web:
             if response.status in _MOVED:
                 raise ToolError(
                     "network_error",
-                    f"{target.authority} redirects to {response.headers.get('location', '')[:300]!r}, which is not "
-                    "followed: the user configured another address.",
+                    f"{target.authority} redirects to {response.headers.get('location', '')[:300]!r}. Redirects of a "
+                    "configured endpoint are not followed.",
                     suggestion="Ask the user to correct web.base_urls.",
                 )
             body = bodies.read(response, ENDPOINT_BYTES)
             return HttpReply(response.status, response.headers, body.data)
 
     def pause(self, seconds: float) -> bool:
-        """Wait, and return True; return False at once when there is not enough time left for that."""
+        """Wait and return True, or return False at once if the deadline is too near."""
         until = time.monotonic() + seconds
         if until + 1 > self._deadline:
             return False
@@ -143,7 +143,7 @@ class Web:
     def _follow(
         self, url: str, given: Headers, most: int, known: StoredAnswer | None
     ) -> tuple[StoredAnswer, float | None]:
-        """Return the answer at the end of all redirects, and for how long it counts; None when it must not be kept."""
+        """Follow all redirects; return the response and how long to cache it, None for not at all."""
         guard, dialler = self._access.guard, self._dialler()
         target = guard.check(url)
         first = target.origin
@@ -173,7 +173,7 @@ class Web:
             target = self._next(target, location, hops)
 
     def _next(self, target: Target, location: str, hops: list[str]) -> Target:
-        """Return where a redirect leads, checked as the first URL was."""
+        """Return the target of a redirect, checked like the first URL."""
         from urllib.parse import urljoin
 
         try:
@@ -181,7 +181,7 @@ class Web:
         except ValueError:
             url = location
         if len(hops) > REDIRECTS:
-            raise _astray(hops, f"more than {REDIRECTS} redirects, the last to {url[:300]}")
+            raise _astray(hops, f"more than {REDIRECTS}, the last to {url[:300]}")
         url = url.partition("#")[0]
         try:
             self._access.admit(url, chosen=not _is_near(url, hops[0]))
@@ -191,13 +191,13 @@ class Web:
             message = f"{hops[-1][:300]} redirects to {url[:300]!r}. {said}"
             raise ToolError(error.code, message, suggestion=error.suggestion, **error.details) from None
         if following.url in hops:
-            raise _astray(hops, f"a circle, back to {following.url[:300]}")
+            raise _astray(hops, f"a loop, back to {following.url[:300]}")
         hops.append(following.url)
         return following
 
 
 def _is_near(url: str, first: str) -> bool:
-    """Whether a redirect stays on the host that the call named, on its port or the usual ones."""
+    """Return whether a redirect stays on the host of the call, on its port or a default one."""
     place, named = urls.locate(url), urls.locate(first)
     if place is None or named is None or place.host != named.host:
         return False
@@ -206,19 +206,19 @@ def _is_near(url: str, first: str) -> bool:
 
 
 def _checked(headers: Mapping[str, str], authorization: str | None) -> list[tuple[str, str]]:
-    """Return the headers of a call; raise for those that are not its to set."""
+    """Return the headers of a call; raise for invalid and reserved ones."""
     given = [(name.strip(" \t"), value.strip(" \t")) for name, value in headers.items()]
     if authorization is not None:
         given = [pair for pair in given if pair[0].lower() != "authorization"]
         given.append(("Authorization", authorization.strip(" \t")))
     for name, value in given:
         if not _TOKEN.match(name) or not _VALUE.match(value):
-            raise ToolError("invalid_args", f"The header {name[:100]!r} has a name or value that HTTP does not allow.")
+            raise ToolError("invalid_args", f"The header {name[:100]!r} has an invalid name or value.")
         if name.lower() in _OURS:
             raise ToolError(
                 "invalid_args",
                 f"The header {name} cannot be set.",
-                suggestion="Leave it out; hilt sets what is needed.",
+                suggestion="Leave it out; hilt sets it if needed.",
             )
     return given
 
@@ -237,7 +237,7 @@ def _conditions(known: StoredAnswer) -> list[tuple[str, str]]:
 
 
 def _lifetime(headers: Mapping[str, str]) -> float | None:
-    """Return for how many seconds an answer counts without asking again; None when it must not be kept."""
+    """Return for how many seconds a response is fresh; None if it must not be stored."""
     control = headers.get("cache-control", "").lower()
     if "no-store" in control:
         return None
@@ -250,5 +250,5 @@ def _lifetime(headers: Mapping[str, str]) -> float | None:
 def _astray(hops: list[str], fact: str) -> ToolError:
     chain = " → ".join(hop[:200] for hop in hops)
     return ToolError(
-        "network_error", f"The redirects lead nowhere: {fact}. They were {chain}.", suggestion="Use another address."
+        "network_error", f"Redirects failed: {fact}. Followed: {chain}.", suggestion="Use another address."
     )

@@ -1,6 +1,6 @@
-"""One HTTP request on one connection, to an address that the guard has checked, with a deadline and bounds.
+"""One HTTP request on one connection, to an address that the guard has checked, with a deadline and size limits.
 
-Nothing is reused and nothing is remembered between requests: no pool, no cookies, no proxy of the environment.
+Nothing is shared between requests: no connection pool, no cookies. Proxy variables are ignored.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from hilt.fence import Fence
 
-CONNECT_SECONDS = 10.0  # for one of several addresses
+CONNECT_SECONDS = 10.0  # per address
 HEADER_BYTES = 64 * 1024
-FRAMING = 8  # how many times the bytes of a body may arrive, framed in chunks
+FRAMING = 8  # how many times its size a chunked body may take on the wire
 EARLY_MOST = 10  # informational responses before the real one
 CHUNK_BYTES = 64 * 1024
 
@@ -32,7 +32,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class HttpRequest(NamedTuple):
-    """What is sent to a target."""
+    """A request to a target."""
 
     method: str = "GET"
     headers: Headers = ()
@@ -40,10 +40,10 @@ class HttpRequest(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The head of an answer; `chunks` yields its body as it arrives, packed as it is."""
+    """The head of a response; `chunks` yields its body as it arrives, still compressed."""
 
     status: int
-    headers: Mapping[str, str]  # names in lower case; of a repeated one the values are joined
+    headers: Mapping[str, str]  # names in lower case; values of repeated headers are joined
     chunks: Iterator[bytes]
 
 
@@ -52,7 +52,7 @@ class BrokenConnection(Exception):
 
 
 class Dialler:
-    """Opens connections for one call: until a deadline, or until the call is given up."""
+    """Opens connections for one call, until its deadline or cancellation."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Dialler:
         contacted: Callable[[str], None],
         tls: Callable[[], ssl.SSLContext],
     ) -> None:
-        """`contacted` is told of every address before it is connected to."""
+        """`contacted` is called with every address before connecting to it."""
         self._fence = fence
         self._deadline = deadline
         self._contacted = contacted
@@ -69,7 +69,7 @@ class Dialler:
 
     @contextmanager
     def exchange(self, target: Target, request: HttpRequest, most: int) -> Iterator[Response]:
-        """Send a request and yield the answer; of its body, some more than `most` bytes can be read."""
+        """Send a request and yield the response; reading its body stops some bytes after `most`."""
         try:
             line = self._connect(target)
         except TimeoutError:
@@ -83,9 +83,9 @@ class Dialler:
             self._fence.check()
             raise _failed(target, _reason(error)) from error
         except h11.LocalProtocolError as error:
-            raise ToolError("invalid_args", f"The request cannot be sent: {error}.") from error
+            raise ToolError("invalid_args", f"Invalid request: {error}.") from error
         except h11.RemoteProtocolError as error:
-            raise _failed(target, f"what it sent is not HTTP ({str(error)[:200]!a})") from error
+            raise _failed(target, f"invalid HTTP response ({str(error)[:200]!a})") from error
         finally:
             line.close()
 
@@ -103,7 +103,7 @@ class Dialler:
                 line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if target.scheme == "https":
                     line.settimeout(self._left())
-                    # the name, not the address, is what the certificate is for
+                    # the certificate is issued for the name, not for the address
                     secured = self._tls().wrap_socket(line, server_hostname=target.host, do_handshake_on_connect=False)
                     line = secured
                     self._fence.watch(_breaker(line))
@@ -136,10 +136,10 @@ class Dialler:
                 return Response(event.status_code, _joined(event.headers), _body(events))
             if not isinstance(event, h11.InformationalResponse):
                 break
-        raise _failed(target, "it closed the connection without an answer")
+        raise _failed(target, "the server closed the connection without a response")
 
     def _events(self, line: socket.socket, peer: h11.Connection, most: int) -> Iterator[h11.Event]:
-        """Yield what arrives; Broken when it is too much, or ends too early."""
+        """Yield events as they arrive; raise BrokenConnection if the response is too large or incomplete."""
         while True:
             event = peer.next_event()
             if event is h11.NEED_DATA:
@@ -148,7 +148,7 @@ class Dialler:
                 line.settimeout(self._left())
                 data = line.recv(CHUNK_BYTES)
                 if not data:
-                    self._fence.check()  # a call that was given up ends its connections
+                    self._fence.check()  # cancelling a call shuts its connections down
                 most -= len(data)
                 if not data and peer.their_state is h11.SEND_RESPONSE:
                     return
@@ -206,7 +206,7 @@ def _failed(target: Target, reason: str) -> ToolError:
 def _reason(error: OSError) -> str:
     verification = getattr(error, "verify_message", "")
     if verification:
-        return f"its certificate is not valid ({verification})"
+        return f"invalid certificate ({verification})"
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     return (error.strerror or str(error) or type(error).__name__).rstrip(".")

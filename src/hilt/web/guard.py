@@ -1,7 +1,7 @@
-"""The guard below every request: where a URL leads, whether a model may go there, and the address to connect to.
+"""The SSRF guard below every request: parses a URL, resolves its host, and returns the addresses to connect to.
 
-A URL is read once, its host is resolved once, and every address that the host has must be public. The connection is
-made to one of exactly these addresses, so that a name which resolves to something else a moment later changes nothing.
+A URL is parsed once and its host resolved once, and every address of the host must be public. The connection goes to
+one of exactly these addresses, so a name that resolves differently a moment later (DNS rebinding) changes nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from hilt.web import addresses
 
 Resolve = Callable[[str], Sequence[str]]  # a host to its addresses
 
-# names that lead to metadata services of clouds, or to this machine, whatever a resolver says
+# names of this machine and of cloud metadata services, whatever they resolve to
 _INTERNAL = ("localhost", "internal", "metadata", "metadata.goog", "instance-data", "metadata.tencentyun.com")
 
 
 class Target(NamedTuple):
-    """Where one request goes: the place, the addresses it may connect to, and what it asks for there."""
+    """The target of one request: host, port, the addresses it may connect to, and the path."""
 
     url: str  # without fragment
     scheme: str
@@ -31,20 +31,20 @@ class Target(NamedTuple):
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What headers with credentials are for."""
+        """The origin; credentials are only sent to the origin they were given for."""
         return self.scheme, self.host, self.port
 
     @property
     def authority(self) -> str:
-        """The value of the header Host."""
+        """The value of the Host header."""
         return _named(self.host, None if self.port == urls.PORTS[self.scheme] else self.port)
 
 
 class NetworkGuard:
-    """Says where requests may go."""
+    """Decides where requests may go."""
 
     def __init__(self, opened: Iterable[str] = (), resolve: Resolve | None = None) -> None:
-        """`opened` are places as HOST:PORT that may be reached although they are not public."""
+        """`opened` lists HOST:PORT places that may be reached although they are not public."""
         self._opened = frozenset(map(_opening, opened))
         self._resolve = resolve or look_up
 
@@ -85,8 +85,8 @@ def look_up(host: str) -> list[str]:
 
 
 def is_own(address: str) -> bool:
-    """Whether an address is one of this machine: what listens on all of them does not always expect the public."""
-    # where the system lets programs take any address, it cannot be told
+    """Return whether an address belongs to this machine: a public address may lead to a service meant for it alone."""
+    # some systems allow binding to any address; there the answer is unknown
     return _can_take(address) and not _can_take("2001:db8::1" if ":" in address else "192.0.2.1")
 
 
@@ -107,14 +107,14 @@ def _opening(text: str) -> tuple[str, int]:
     if place is None or not place.port or "@" in text or any(sign in text for sign in "/?#"):
         raise ToolError(
             "denied",
-            f"web.allow_private: {text[:200]!r} does not name one place.",
-            suggestion="Ask the user to write a host and a port, such as localhost:8080.",
+            f"web.allow_private: {text[:200]!r} is not HOST:PORT.",
+            suggestion="Ask the user to use a host and a port, such as localhost:8080.",
         )
     return place.host, place.port
 
 
 def _located(url: str) -> tuple[urls.UrlTarget, int]:
-    """Return where a URL leads; raise when it is not one of the web, or not unambiguous."""
+    """Return host and port of a URL; raise if it is not http or https, or ambiguous."""
     shown = repr(url[:300])
     if "://" not in url[:10]:
         scheme, colon, _ = url.partition(":")
@@ -126,15 +126,15 @@ def _located(url: str) -> tuple[urls.UrlTarget, int]:
         scheme = url.partition(":")[0].lower()
         if scheme not in urls.PORTS:
             raise _blocked("scheme", f"{shown} is not an http or https URL.", "Use an http or https URL.")
-        advice = "Percent-encode blanks and other signs; write the host in plain ASCII (xn--…)."
-        raise _blocked("host", f"{shown} can be read in different ways, or names no host.", advice)
+        advice = "Percent-encode spaces and special characters; write the host in ASCII (xn--…)."
+        raise _blocked("host", f"{shown} is ambiguous or has no host.", advice)
     if place.scheme not in urls.PORTS:
         raise _blocked("scheme", f"{shown} is not an http or https URL.", "Use an http or https URL.")
     if "@" in url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]:
-        advice = "Leave out user and password; send the header with the argument authorization."
-        raise _blocked("credentials", f"The URL of {place.host} holds credentials.", advice)
+        advice = "Remove user and password from the URL; use the argument authorization."
+        raise _blocked("credentials", f"The URL of {place.host} contains credentials.", advice)
     if not place.port:
-        raise _blocked("host", f"{shown} names no port that can be connected to.", "Use another port.")
+        raise _blocked("host", f"{shown} has an invalid port.", "Use another port.")
     return place, place.port
 
 

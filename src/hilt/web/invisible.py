@@ -1,4 +1,4 @@
-"""Characters that a person does not see in a text: they are removed before a model reads it."""
+"""Remove characters that a person does not see, before a model reads the text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _INVISIBLE = (
     r"\U000e0000-\U000e0fff"
 )
 _PATTERN = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
-_IN_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # quick, and all that most pages need
+_IN_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # fast path for most pages
 _BREAKS = re.compile(r"\r\n?|[\x0b\x0c\u2028\u2029]")
 _SPACES = re.compile(r"\n(?:[ \t\xa0]*\n){2,}")
 
 
 def visible(text: str) -> str:
-    """Return a text without control and invisible characters, with plain line breaks and few empty lines."""
+    """Remove control and invisible characters; normalize line breaks, and collapse empty lines."""
     if not text.isascii() or _IN_ASCII.search(text):
         text = _PATTERN.sub("", _BREAKS.sub("\n", text))
     return _SPACES.sub("\n\n", text)

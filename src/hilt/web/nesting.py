@@ -1,9 +1,8 @@
-"""HTML that a parser reads in linear time: what would nest too deep, or has too many attributes, is dropped.
+"""Limit the nesting of HTML so that parsing takes linear time: drop tags that are too deep or too large.
 
-The time that a parser takes grows with the depth at every tag, so that a few hundred kilobytes of `<div>` would hold
-the process for minutes. The depth is estimated from above: an end tag counts only where it surely closes something.
-Drawings go altogether, and formulas lose their outer tag: inside of them other rules hold, under which the estimate
-would be wrong.
+A parser spends time in proportion to the depth at every tag, so a few hundred kilobytes of `<div>` would block the
+process for minutes. The depth is overestimated: an end tag counts only if it certainly closes something. SVG is dropped
+entirely and MathML loses its outer tag, because inside them other parsing rules apply and the estimate would be wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ DEPTH = 400
 TAG_CHARACTERS = 20_000
 ATTRIBUTES = 300
 
-# possessive, so that no text takes long
+# possessive quantifiers: no backtracking
 _ATTRIBUTES = r"""(?:[\s/]+|[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+)*+"""
 _TOKEN = re.compile(
     rf"<(?:(/?)([a-z][^\s/>]*+)({_ATTRIBUTES})>?+|!--(?:-?>|.*?--!?>|.*)|[!?/][^>]*+)", re.DOTALL | re.ASCII
@@ -23,12 +22,12 @@ _TOKEN = re.compile(
 _ATTRIBUTE = re.compile(r"[\s\"'][^\s=>]+")
 _EMPTY = re.compile(r"""(?:\s+[^\s/>="'<]+="[^"<]*+")*+\s*+/""")
 _IN_DRAWING = re.compile(r"<!--.*?(?:-->|\Z)|<!\[cdata\[.*?(?:\]\]>|\Z)|<(/?)svg(?=[\s/>])", re.DOTALL)
-# what ends a drawing that is never closed
+# tags that end an SVG which is never closed
 _OUTSIDE = re.compile(
     r"<(?:b|big|blockquote|body|br|center|code|dd|div|dl|dt|em|embed|h[1-6]|head|hr|i|img|li|listing|menu|meta|nobr|ol|p"
     r"|pre|ruby|s|small|span|strong|strike|sub|sup|table|tt|u|ul|var|font)(?=[\s/>])"
 )
-# what ends by itself where something else begins, and what holds nothing
+# tags that are closed implicitly, and void elements
 _SHALLOW = frozenset(
     (
         *("p", "td", "th", "tr", "tbody", "thead", "tfoot", "option"),
@@ -50,22 +49,22 @@ _SHALLOW = frozenset(
         ),
     )
 )
-# what ends where the next of its kind begins, or what is around it ends
+# closed by the next one, or by the end of the list
 _ITEMS = {"li": "li", "dt": "dd", "dd": "dd"}
 _LISTS = frozenset(("ul", "ol", "dl", "menu"))
-# their contents are text; of a script, what ends it may be text too
+# raw text elements; inside a script even its end tag may be text
 _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])")
     for name in ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
 }
-# in a set of frames there is nothing to read, and a script in it is a tag like any other
+# a frameset has no text, and a script inside it is not raw text
 _DROPPED = frozenset(("svg", "math", "frameset"))
 
 
 def flattened(html: str) -> str:
-    """Return HTML without what is too deep or too large."""
+    """Return HTML without tags that are too deep or too large."""
     kept, last = [], 0
-    # a few letters change their length in lower case
+    # some non-ASCII letters change their length in lower case
     for start, end in _excess(html.lower() if html.isascii() else _lower(html)):
         kept.append(html[last:start])
         last = end
@@ -73,10 +72,10 @@ def flattened(html: str) -> str:
 
 
 def _excess(html: str) -> Iterator[tuple[int, int]]:
-    """Yield what has to go of HTML in lower case."""
+    """Yield the spans to drop; `html` is in lower case."""
     open_tags: list[str] = []
-    unsure = False  # whether what looks like a tag may be text of a script
-    balanced = True  # whether drawings are closed
+    unsure = False  # whether tags may be text of a script
+    balanced = True  # whether every SVG so far was closed
     position = 0
     search = _TOKEN.search
     while token := search(html, position):
@@ -107,7 +106,7 @@ def _excess(html: str) -> Iterator[tuple[int, int]]:
 
 
 def _close(open_tags: list[str], name: str) -> None:
-    """Close what an end tag surely ends."""
+    """Close the tags that an end tag certainly closes."""
     name = _ITEMS.get(name, name)
     if open_tags and open_tags[-1] == name:
         open_tags.pop()
@@ -120,7 +119,7 @@ def _is_overloaded(attributes: str) -> bool:
 
 
 def _end_of_drawing(html: str, position: int) -> int:
-    """Return where a drawing ends that begins before the position; 0 when it is never closed."""
+    """Return where the SVG around `position` ends; 0 if it is never closed."""
     depth = 1
     for found in _IN_DRAWING.finditer(html, position):
         if found[1] is not None:

@@ -1,4 +1,4 @@
-"""HTML as a person sees it, for a model: the main content, without what is hidden, as Markdown or plain text."""
+"""Convert HTML for a model: the main content, without hidden text, as Markdown or plain text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-CELLS = 200_000  # of a table; a larger one becomes lines, since every row would be as long as the longest
-STYLE_RULES = 500  # that hide something, of a page
-MAIN_CHARACTERS = 200  # below which something is not the main content
+CELLS = 200_000  # a larger table becomes plain lines: every row would be padded to the longest
+STYLE_RULES = 500  # rules that hide something, at most per page
+MAIN_CHARACTERS = 200  # an element with less text is not the main content
 
-# no text of a page, or not of its main content
+# never text of the page
 _DROPPED = (
     *("script", "style", "noscript", "template", "iframe", "frame", "object", "embed", "canvas", "audio", "video"),
     *("form", "input", "select", "textarea", "button", "datalist", "dialog", "link", "meta", "head"),
@@ -31,8 +31,8 @@ _MARKED = (
     '[href*="script" i], [href*="data" i], [href*="blob" i], [src*="script" i], [src*="data" i], [src*="blob" i]'
 )
 _GONE = "data-hilt-gone"
-_KEPT = frozenset(("html", "body", "main", "article"))  # hidden until a script has run, if at all
-# declarations that hide an element, in a style without blanks
+_KEPT = frozenset(("html", "body", "main", "article"))  # often hidden until a script has run
+# declarations that hide an element, in a style without whitespace
 _HIDES = re.compile(
     r"display:none|visibility:(?:hidden|collapse)|opacity:(?:0|0?\.0\d*)(?![.\d])|font-size:0?\.?[01](?![.\d])(?!r?em)"
     r"|clip(?:-path)?:(?:rect\(0|inset\((?:50|100)%)|(?:left|top|text-indent|margin-left):-\d{3,}|transform:scale\(0\)"
@@ -42,14 +42,14 @@ _HIDES = re.compile(
 _CLIPS = re.compile(r"overflow(?:-[xy])?:(?:hidden|clip)", re.IGNORECASE)
 _TINY = re.compile(r"(?:height|width):[01](?:px)?(?![.\d%a-z])", re.IGNORECASE)
 _BRACE = re.compile("([{}])")
-# plain enough to be looked for in every page: no states, no long chains
+# simple selectors only: no pseudo-classes, no long chains
 _SELECTOR = re.compile(r"[\w.#*\[\]=\"'-]{1,100}(?:[ >+~]+[\w.#*\[\]=\"'-]{1,100}){0,3}")
 _STYLE_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _BLANKS = re.compile(r"\s+|!important")
 
 
 class WebPage(NamedTuple):
-    """What a person reads of a page: its title and its text."""
+    """The title and the text of a page."""
 
     title: str
     text: str
@@ -78,12 +78,12 @@ def read(html: str, base_url: str, *, plain: bool) -> WebPage:
         compact_tables=True,
     )
     pruned = body.html or ""
-    del tree, title, base, body  # which together are several times as large as the page
+    del tree, title, base, body  # several times the size of the page
     return WebPage(named, convert(pruned, options).content or "")
 
 
 def parse(html: str) -> LexborHTMLParser:
-    """Return the tree of a page that may be hostile."""
+    """Parse a page that may be hostile."""
     from selectolax.lexbor import LexborHTMLParser
 
     from hilt.web.nesting import flattened
@@ -92,10 +92,10 @@ def parse(html: str) -> LexborHTMLParser:
 
 
 def _prune(tree: LexborHTMLParser) -> None:
-    """Remove what a person does not see, and what would not be good to send on."""
+    """Remove hidden elements, and elements without text."""
     hidden = []
     sheets = []
-    for node in tree.css(_MARKED):  # once through the page for all of it
+    for node in tree.css(_MARKED):  # one pass over the page
         attributes = node.attributes
         if node.tag == "style":
             sheets.append(node.text())
@@ -119,7 +119,7 @@ def _is_set(value: str | None) -> bool:
 
 
 def _disarm(node: LexborNode) -> None:
-    """Take away what is not shown of an element, and links that are no addresses."""
+    """Remove tooltips, and links that run scripts or embed data."""
     attributes = node.attributes
     if "title" in attributes:
         del node.attrs["title"]
@@ -130,12 +130,12 @@ def _disarm(node: LexborNode) -> None:
 
 
 def _remove(tree: LexborHTMLParser, nodes: list[LexborNode]) -> None:
-    """Remove elements, of which some may be inside of others."""
+    """Remove elements, some of which may be nested."""
     if not nodes:
         return
     for node in nodes:
         node.attrs[_GONE] = ""
-    # the inner ones first: what is in a removed element is not there any more
+    # inner ones first: removing an element frees its children
     for node in reversed(tree.css(f"[{_GONE}]")):
         node.decompose()
 
@@ -146,7 +146,7 @@ def _hides(style: str) -> bool:
 
 
 def _concealing(sheet: str) -> Iterator[str]:
-    """Yield the selectors of what a style sheet hides whatever the medium."""
+    """Yield the selectors of elements that a style sheet hides, outside @media and other at-rules."""
     depth, selectors = 0, ""
     for piece in _BRACE.split(_STYLE_COMMENT.sub("", sheet)):
         if piece in ("{", "}"):
@@ -161,11 +161,11 @@ def _selected(tree: LexborHTMLParser, selector: str) -> list[LexborNode]:
     try:
         return tree.css(selector)
     except (ValueError, RuntimeError):
-        return []  # the parser does not know it
+        return []  # not supported by the parser
 
 
 def _main(tree: LexborHTMLParser) -> LexborNode | None:
-    """Return the element with the main content; what is around it is gone."""
+    """Return the element with the main content; navigation and the like are removed from it."""
     body = tree.body
     if body is None:
         return None
@@ -180,14 +180,14 @@ def _main(tree: LexborHTMLParser) -> LexborNode | None:
 
 
 def _longest(tree: LexborHTMLParser, selector: str, least: int) -> tuple[int, LexborNode] | None:
-    """Return the longest element that a selector finds, with the length of its text, if that is enough."""
+    """Return the matching element with the most text, and the length of its text, if that is enough."""
     found = [(len(node.text()), node) for node in tree.css(selector)]
     longest = max(found, key=lambda pair: pair[0], default=None)
     return longest if longest is not None and longest[0] >= least else None
 
 
 def _largest_table(tree: LexborHTMLParser) -> int:
-    """Return how many cells the largest table would have, with all rows as long as its longest."""
+    """Return the number of cells of the largest table, with all rows padded to its longest."""
     rows: dict[int, int] = {}
     longest: dict[int, int] = {}
     for row in tree.css("tr"):

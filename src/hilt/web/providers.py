@@ -1,4 +1,4 @@
-"""Search providers: what each is asked, and what its answers say."""
+"""Search providers: the request to each of them, and the results in its response."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ class SearchResult(NamedTuple):
 
 
 class SearchQuery(NamedTuple):
-    """What is looked for."""
+    """A search."""
 
     text: str
     limit: int
-    kind: str  # auto, keyword or neural, for those who make the difference
+    kind: str  # auto, keyword or neural; only Exa distinguishes them
 
 
 class SearchProvider(NamedTuple):
-    """A search provider: its address, the variable with the key (empty: needs none), its request and its results."""
+    """A provider: URL, variable of the API key (empty: needs none), how to ask it and how to read its response."""
 
     name: str
     url: str
     variable: str
-    request: Callable[[SearchQuery, str], tuple[str, HttpRequest]]  # what follows the address, and the rest
+    request: Callable[[SearchQuery, str], tuple[str, HttpRequest]]  # the path after the base URL, and the request
     results: Callable[[HttpReply], list[SearchResult]]
 
 
 class Unreadable(ValueError):
-    """An answer that is not what the provider sends."""
+    """A response that is not in the provider's format."""
 
 
 def search(web: Web, query: SearchQuery, name: str | None) -> tuple[str, list[SearchResult]]:
-    """Return the provider that was asked, and what it found; without a name, the first whose key is there."""
+    """Return the provider that was used, and its results; without a name, the first with a key."""
     provider, key = _chosen(web, name)
     base = web.base_urls.get(provider.name, provider.url)
     path, request = provider.request(query, key)
@@ -61,7 +61,7 @@ def search(web: Web, query: SearchQuery, name: str | None) -> tuple[str, list[Se
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ToolError(
             "network_error",
-            f"{provider.name} sent something that is not a list of results ({_said(error)}).",
+            f"{provider.name} sent an invalid response ({_detail(error)}).",
             suggestion="Try again later, or use another provider.",
         ) from error
     usable = [item for item in found if urlsplit(item.url).scheme in ("http", "https")]
@@ -88,7 +88,7 @@ def _chosen(web: Web, name: str | None) -> tuple[SearchProvider, str]:
 
 
 def _ask(web: Web, provider: SearchProvider, url: str, request: HttpRequest) -> HttpReply:
-    """Return a reply with results; a server that is busy or broken is asked again."""
+    """Return a successful response; retry when the server is busy or fails."""
     wait = WAIT_SECONDS
     for attempt in range(1, ATTEMPTS + 1):
         problem: ToolError | None = None
@@ -117,10 +117,12 @@ def _refusal(provider: SearchProvider, reply: HttpReply) -> ToolError:
     fact = f"{provider.name} answered {reply.status}"
     if reply.status in (401, 403) and provider.variable:
         advice = f"Ask the user to correct {provider.variable}, or use another provider."
-        return ToolError("permission_denied", f"{fact}: it refuses the key in {provider.variable}.", suggestion=advice)
+        return ToolError(
+            "permission_denied", f"{fact}: the key in {provider.variable} was rejected.", suggestion=advice
+        )
     if reply.status in (429, 202):
         after = reply.headers.get("retry-after", "")
-        when = f" It says to come back after {after[:40]} s." if after else ""
+        when = f" Retry after {after[:40]} s." if after else ""
         advice = "Wait before the next search, or use another provider."
         return ToolError(
             "limit_exceeded", f"{fact}: too many searches.{when}", suggestion=advice, retry_after=after or None
@@ -128,7 +130,7 @@ def _refusal(provider: SearchProvider, reply: HttpReply) -> ToolError:
     return ToolError("network_error", f"{fact}: {said}", suggestion="Try again later, or use another provider.")
 
 
-def _said(error: Exception) -> str:
+def _detail(error: Exception) -> str:
     return str(error)[:200] if isinstance(error, Unreadable | json.JSONDecodeError) else type(error).__name__
 
 
@@ -140,7 +142,7 @@ def _plain(item: SearchResult) -> SearchResult:
 
 
 def _unescaped(text: str) -> str:
-    """Return text without the marks that some providers put around the words that were looked for."""
+    """Strip the tags that some providers put around matched words."""
     from html import unescape
 
     return unescape(_TAG.sub("", text))
@@ -222,14 +224,14 @@ def _duckduckgo_results(reply: HttpReply) -> list[SearchResult]:
         found.append(SearchResult(link.text(), url, "" if snippet is None else snippet.text()))
     if not found and tree.css_first(".no-results, .result--no-result") is None:
         if tree.css_first("#challenge-form, .anomaly-modal__title, form[action*=anomaly]") is not None:
-            raise Unreadable("it takes this for an automatic request; use a provider with a key")
+            raise Unreadable("blocked as an automated request; use a provider with a key")
         if tree.css_first("#links, .results, form") is None:
-            raise Unreadable("no page of results")
+            raise Unreadable("not a results page")
     return found
 
 
 def _led_to(href: str) -> str:
-    """Return where a link of a results page leads in the end."""
+    """Return the target of a link on a results page."""
     parts = urlsplit(f"https:{href}" if href.startswith("//") else href)
     return (parse_qs(parts.query).get("uddg") or [href])[0]
 

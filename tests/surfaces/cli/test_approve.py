@@ -83,7 +83,9 @@ def test_what_waits_is_listed_for_one_workspace(command, approvals, id):
     assert (id in text, other in text) == (True, False)
 
 
-def test_nothing_waits(command):
+def test_nothing_waits(tmp_path):
+    command = Command(str(tmp_path))
+
     assert told(command, "approve") == (0, "No calls are waiting for approval.\n")
     assert not os.path.exists(command.state)
 

@@ -1,3 +1,5 @@
+"""The command line as a whole: values of flags, and streams that are closed or full."""
+
 from __future__ import annotations
 
 import subprocess

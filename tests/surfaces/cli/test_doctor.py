@@ -53,7 +53,6 @@ def test_a_broken_rule_is_named_too(command):
 
 
 def test_a_sandbox_that_is_missing_is_three_lines(command):
-    os.makedirs(command.state, mode=0o700)
     remedy = "Install bubblewrap: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."
     partial = Availability(
         "landlock", "bubblewrap is not installed. Landlock confines in part.", landlock.missing(3), remedy

@@ -8,7 +8,7 @@ import pytest
 
 from hilt.surfaces.cli.commands import COMMANDS, parser_of
 from hilt.surfaces.cli.man import page
-from tests.surfaces.cli.test_help import SHOWN
+from tests.surfaces.cli.test_help_text import SHOWN
 
 
 def test_the_page_has_every_command_and_every_option():

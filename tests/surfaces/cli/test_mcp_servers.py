@@ -10,8 +10,7 @@ import pytest
 from hilt.state.trust import Trust
 from hilt.surfaces.cli.ancestry import hilt_above
 from tests.servers.running import RAW
-from tests.surfaces.commands import HILT, Command
-from tests.surfaces.mcp.hosts import forked
+from tests.surfaces.commands import HILT, Command, forked
 from tests.surfaces.terminals import Screen
 
 pytestmark = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")

@@ -19,7 +19,6 @@ BARS = "▁▂▃▄▅▆▇█"
 @pytest.fixture
 def filled(command):
     """The command, with calls of the last ten hours on record."""
-    os.makedirs(command.state, mode=0o700)
     trail = Trail(os.path.join(command.state, "trail.db"))
     now = time.time_ns()
     for number in range(100):

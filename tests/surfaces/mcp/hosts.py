@@ -1,21 +1,15 @@
 """MCP hosts for tests: the SDK's client over both transports and both eras of the protocol, and a bare line client.
 
-A server is a fork of a process that has imported it; `cold=True` starts the command from nothing, as a host does.
+A server is a fork of a process that has imported hilt; `cold=True` starts the command from nothing, as a host does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
-import functools
 import json
 import os
 import re
-import shutil
-import socket
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -26,9 +20,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from hilt.testing import environment
-from tests.surfaces.commands import HILT, Command
-from tests.surfaces.mcp import forking
+from tests.surfaces.commands import HILT, Command, forked
 
 STDIO_OLD, STDIO_NEW = ("stdio", "legacy"), ("stdio", "2026-07-28")
 HTTP_OLD, HTTP_NEW = ("http", "legacy"), ("http", "2026-07-28")
@@ -44,31 +36,6 @@ def run(test: Any) -> None:
             await test
 
     asyncio.run(bounded())
-
-
-def forked(*words: str) -> list[str]:
-    """Return a command line for `hilt` with these words, in a fork of a process that has imported the MCP SDK."""
-    return [sys.executable, "-I", "-S", forking.__file__, "launch", _server(), *words]
-
-
-@functools.cache
-def _server() -> str:
-    """Start the process that forks, once for all tests of this process, and return its address."""
-    folder = tempfile.mkdtemp(prefix="hilt-", dir="/tmp")
-    atexit.register(shutil.rmtree, folder)
-    path = os.path.join(folder, "socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(path)
-        listener.listen()
-        forks = subprocess.Popen(
-            [sys.executable, forking.__file__, "serve", str(listener.fileno()), HILT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[listener.fileno()],
-            env={**environment(folder), "LANG": "C.UTF-8"},
-        )
-    atexit.register(forks.communicate)
-    return path
 
 
 class Address:

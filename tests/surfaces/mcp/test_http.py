@@ -153,7 +153,6 @@ def test_the_token_is_made_once_and_told_once(command):
 
 @pytest.mark.parametrize("change", ["readable", "short", "link"])
 def test_a_token_that_is_no_secret_is_refused(command, change):
-    os.makedirs(command.state)
     path = os.path.join(command.state, "mcp-token")
     if change == "link":
         os.symlink("/dev/null", path)

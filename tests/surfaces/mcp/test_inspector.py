@@ -1,3 +1,5 @@
+"""The MCP Inspector, another program, as a host."""
+
 from __future__ import annotations
 
 import json
@@ -11,8 +13,8 @@ import pytest
 
 from hilt.state.approvals import Approvals
 from tests.marks import Mark, wait_until
-from tests.surfaces.commands import HILT, Command
-from tests.surfaces.mcp.hosts import WAIT_SECONDS, forked, listening
+from tests.surfaces.commands import HILT, Command, forked
+from tests.surfaces.mcp.hosts import WAIT_SECONDS, listening
 
 BIN = os.path.dirname(HILT)
 EACH_WAY = pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -65,19 +67,27 @@ def inspector(command: Command, transport: str, era: str, *, cold: bool = False)
 
 @EACH_WAY
 @EACH_ERA
-def test_the_inspector_lists_reads_edits_and_patches(command, transport, era):
+def test_the_inspector_lists_and_edits(command, transport, era):
     command.folder.write("a.txt", "one\ntwo\n")
-    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-TWO\n+three\n*** End Patch\n"
-    with inspector(command, transport, era, cold=True) as host:
+    with inspector(command, transport, era) as host:
         names = [tool["name"] for tool in host.ask("tools/list", "--strict")["tools"]]
-        read = host.call("read_file", path="a.txt")
         edited = host.call("edit_file", path="a.txt", old_text="two", new_text="TWO")
+
+    assert names == sorted(names)
+    assert not edited["isError"]
+    assert command.folder.read("a.txt") == "one\nTWO\n"
+
+
+@pytest.mark.parametrize("transport, era", [("stdio", "modern"), ("http", "legacy")])
+def test_the_inspector_reads_patches_and_sees_a_failure(command, transport, era):
+    command.folder.write("a.txt", "one\ntwo\n")
+    patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+three\n*** End Patch\n"
+    with inspector(command, transport, era, cold=transport == "http") as host:
+        read = host.call("read_file", path="a.txt")
         patched = host.call("apply_patch", patch=patch)
         failed = host.call("read_file", path="none.txt")
 
-    assert names == sorted(names)
     assert "two" in read["content"][0]["text"]
-    assert not edited["isError"]
     assert not patched["isError"]
     assert failed["isError"]
     assert command.folder.read("a.txt") == "one\nthree\n"
@@ -105,7 +115,7 @@ def test_the_inspector_waits_for_an_approval(command, transport):
 @EACH_WAY
 def test_a_command_is_gone_with_the_inspector(command, transport):
     mark = Mark()
-    with inspector(command, transport, "modern", cold=True) as host:
+    with inspector(command, transport, "modern", cold=transport == "stdio") as host:
         arguments = json.dumps({"command": f"sleep 300; echo {mark.name}", "timeout": 200})
         words = ["--method", "tools/call", "--tool-name", "run_shell", "--tool-args-json", arguments]
         with host.start(*words) as process:

@@ -12,7 +12,8 @@ from hilt.testing import Folder, temporary_runtime
 
 
 def uris(resources: Resources) -> list[str]:
-    return sorted(one["uri"].partition(SNAPSHOTS)[2].partition("/")[2] for one in resources.all("default"))
+    found = [one["uri"] for one in resources.all("default") if one["uri"].startswith(SNAPSHOTS)]
+    return sorted(uri.removeprefix(SNAPSHOTS).partition("/")[2] for uri in found)
 
 
 @pytest.mark.parametrize("verdict", ["deny", "ask"])

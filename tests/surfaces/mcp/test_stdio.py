@@ -26,7 +26,7 @@ META = {
 
 @pytest.fixture
 def lines(command):
-    with Lines(command, cold=True) as client:
+    with Lines(command) as client:
         yield client
 
 
@@ -99,19 +99,20 @@ def test_what_asks_for_nothing_is_not_answered(shared, line):
     assert shared.ask("ping")["result"] == {}
 
 
-def test_a_line_that_is_too_long_costs_an_error_and_little_memory(lines):
+def test_a_line_that_is_too_long_costs_an_error_and_little_memory(command):
     chunk = b"x" * (1 << 20)
-    for _ in range((MAX_REQUEST_BYTES >> 20) * 4):
-        lines.write(chunk)
-    lines.write(b"\n")
+    with Lines(command, cold=True) as client:
+        for _ in range((MAX_REQUEST_BYTES >> 20) * 4):
+            client.write(chunk)
+        client.write(b"\n")
 
-    answer = lines.read()
+        answer = client.read()
 
-    assert (answer["id"], answer["error"]["code"]) == (None, INVALID)
-    assert lines.ask("ping")["result"] == {}
-    with open(f"/proc/{lines.process.pid}/status", encoding="ascii") as file:
-        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-    assert peak < 300_000
+        assert (answer["id"], answer["error"]["code"]) == (None, INVALID)
+        assert client.ask("ping")["result"] == {}
+        with open(f"/proc/{client.process.pid}/status", encoding="ascii") as file:
+            peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+        assert peak < 300_000
 
 
 def test_a_large_argument_goes_through(lines, command):

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
     from hilt.agents.conversation import Conversation
-    from hilt.agents.prompts import Skill
     from hilt.agents.starting import ModelChoice
     from hilt.agents.transcripts import SessionFile
     from hilt.authority.visibility import Shown
     from hilt.call import Result
     from hilt.runtime import Runtime
+    from hilt.skills.skill import Skill
     from hilt.state.spending import ModelSpending
     from hilt.surfaces.chat.scene import Totals
 
@@ -194,7 +194,7 @@ class Chat:
         except ToolError:
             self._line.restore(text or "")
             raise
-        await conversation.send(text)
+        await conversation.send(None if text is None else await conversation.expand(text))
 
     async def _converse(self, title: str) -> Conversation:
         """Open the conversation of the runtime's session."""
@@ -208,7 +208,6 @@ class Chat:
                 program=self._options.program,
                 choice=self._choice,
                 asks_person=True,
-                skills=self.skills,
             )
         )
         return self._conversation
@@ -226,9 +225,9 @@ class Chat:
         return self.runtime.authority.mode(self.session)
 
     @property
-    def skills(self) -> Sequence[Skill]:
-        """The skills that the model knows of."""
-        return ()
+    def skills(self) -> list[Skill]:
+        """The skills that can be loaded."""
+        return list(self.runtime.skills().current().skills.values())
 
     @property
     def totals(self) -> Totals:

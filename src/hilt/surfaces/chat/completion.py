@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from hilt.agents.references import complete
 from hilt.surfaces.chat.slash_commands import COMMANDS
 from hilt.surfaces.cli.prompt import one_line
 
@@ -36,3 +37,6 @@ class ChatCompleter(Completer):
             name = text[1:].partition(" ")[0]
             if name in COMMANDS:
                 yield from (value for value in COMMANDS[name].complete(self._chat) if value.startswith(word))
+        if word.startswith("@"):
+            known = self._chat.runtime.skills().current()
+            yield from complete(self._chat.runtime, word, skills=known.skills, commands=known.commands)

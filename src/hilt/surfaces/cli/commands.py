@@ -29,7 +29,9 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     "Call tools": {
         "call": CliCommand("Call a tool from the command line"),
         "tools": CliCommand("List and explain tools, and manage your own"),
+        "skills": CliCommand("List, show, write, check and install skills"),
         "undo": CliCommand("List file changes, and undo them"),
+        "tasks": CliCommand("List, add and update the tasks of a folder"),
         "explain": CliCommand("Show how a call would be decided, without running it"),
     },
     "Serve agents": {

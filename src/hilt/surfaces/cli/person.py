@@ -44,9 +44,7 @@ def person() -> dict[str, Any]:
 
 def answered(command: str, work: Callable[[Terminal], int]) -> int:
     """Run the work of a command for a person at a terminal; refuse anybody else."""
-    ancestor = hilt_above(os.getpid())
-    if ancestor is not None:
-        raise _refused(command, f"This process was started by hilt itself ({one_line(ancestor)}).")
+    refuse_tools(command)
     try:
         if not os.isatty(0):
             raise ToolError("no_one_to_ask", "The input is not a terminal.")
@@ -56,6 +54,13 @@ def answered(command: str, work: Callable[[Terminal], int]) -> int:
         if error.code != "no_one_to_ask":
             raise
         raise _refused(command, error.message) from error
+
+
+def refuse_tools(command: str) -> None:
+    """Raise if a tool runs this command."""
+    ancestor = hilt_above(os.getpid())
+    if ancestor is not None:
+        raise _refused(command, f"This process was started by hilt itself ({one_line(ancestor)}).")
 
 
 def _refused(command: str, reason: str) -> ToolError:

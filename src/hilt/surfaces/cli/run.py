@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from hilt.agents import events
 from hilt.agents.budgets import MAX_TURNS, RunLimits
@@ -25,11 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hilt.agents.conversation import Conversation
+    from hilt.agents.messages import Content
     from hilt.runtime import Runtime
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _PROMPT_BYTES = 16 << 20  # of standard input
 _ID = re.compile(r"\d{8}-[\w-]*")  # what ids of sessions look like
+
+
+class TypedPrompt(NamedTuple):
+    """What the person typed, which may refer to files, and the text from standard input, which may not."""
+
+    typed: str
+    piped: str
 
 
 def build(parser: Parser) -> None:
@@ -85,8 +93,8 @@ def _seconds(text: str) -> float:
 
 
 def _run(options: Options, arguments: Namespace) -> int:
-    prompt = "\n\n".join(part for part in (arguments.prompt or "", _standard_input()) if part)
-    if not prompt.strip() and arguments.continued is None and not arguments.show_prompt:
+    prompt = TypedPrompt(arguments.prompt or "", _standard_input())
+    if not any(prompt) and arguments.continued is None and not arguments.show_prompt:
         raise Usage("hilt run needs a prompt")
     printer = JsonPrinter() if arguments.json else Printer()
     try:
@@ -101,23 +109,25 @@ def _run(options: Options, arguments: Namespace) -> int:
     os._exit(status)
 
 
-def _in_session(options: Options, arguments: Namespace, prompt: str, emit: Callable[[events.Event], None]) -> int:
+def _in_session(
+    options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]
+) -> int:
     named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
     settings = {name: value for name, value in named.items() if value is not None}
     if arguments.continued is None:
         session = options.get("session") or new_id()
     else:
         session, extra = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
-        prompt = "\n\n".join(part for part in (extra, prompt) if part)
+        prompt = prompt._replace(typed=extra or prompt.typed)
     people = person()
     gc.disable()  # imports create no garbage worth collecting
     with open_runtime({**options, "session": session}, settings=settings, **people) as runtime:
         if arguments.show_prompt:
-            return _show_prompt(runtime, prompt, as_json=arguments.json)
+            return _show_prompt(runtime, prompt, asks_person="asker" in people, as_json=arguments.json)
         conversation = open_conversation(
             runtime,
             emit,
-            title=prompt,
+            title=prompt.typed or prompt.piped,
             is_new=arguments.continued is None,
             program=arguments.agent_command,
             limits=RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds),
@@ -147,7 +157,7 @@ def _continued(options: Options, wanted: str, *, may_be_prompt: bool) -> tuple[s
             return transcripts.newest().id, wanted
 
 
-async def _send(conversation: Conversation, prompt: str) -> events.RunEnded:
+async def _send(conversation: Conversation, prompt: TypedPrompt) -> events.RunEnded:
     """Send the prompt; the first signal interrupts the turn, the second ends the process."""
     import asyncio
     import signal
@@ -164,7 +174,8 @@ async def _send(conversation: Conversation, prompt: str) -> events.RunEnded:
         if signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, interrupt)
     try:
-        return await conversation.send(prompt or None)
+        content = await conversation.expand(prompt.typed) if prompt.typed else ""
+        return await conversation.send(_joined(content, prompt.piped) or None)
     finally:
         await conversation.close()
 
@@ -178,20 +189,37 @@ def _standard_input() -> str:
     return data.decode("utf-8", "replace").strip("\n")
 
 
-def _show_prompt(runtime: Runtime, prompt: str, *, as_json: bool) -> int:
-    """Print the system prompt and the message as they would be sent."""
+def _joined(content: Content, piped: str) -> Content:
+    """Return the prompt with the text from standard input after it."""
+    if not piped:
+        return content
+    return "\n\n".join(filter(None, (content, piped))) if isinstance(content, str) else [*content, piped]
+
+
+def _show_prompt(runtime: Runtime, prompt: TypedPrompt, *, asks_person: bool, as_json: bool) -> int:
+    """Print the system prompt and the messages as they would be sent; needs no model."""
     from hilt.agents.marks import Marks
-    from hilt.agents.prompts import project_instructions, system_prompt
+    from hilt.agents.prompts import read_project, system_prompt
+    from hilt.agents.reading import as_markdown
+    from hilt.agents.references import expand
+    from hilt.agents.transcripts import current, read
     from hilt.authority.visibility import definition, shown
 
     transcripts = transcripts_of(runtime)
-    word = transcripts.find(runtime.session).head["word"] if transcripts.exists(runtime.session) else None
-    system = system_prompt(runtime, Marks(word), project_instructions(runtime).text)
+    marks, records = Marks(), []
+    if transcripts.exists(runtime.session):
+        file = transcripts.find(runtime.session)
+        marks, records = Marks(file.head.get("word")), current(read(file.path))
+    tools = shown(runtime.authority, session=runtime.session, client_asks=asks_person)
+    system = system_prompt(runtime, marks, read_project(runtime), tools)
+    typed = expand(runtime, prompt.typed, command=runtime.skills().expand, around=marks.around).text
+    message = "\n\n".join(filter(None, (typed, prompt.piped)))
     if as_json:
-        tools = [definition(tool) for tool in shown(runtime.authority, session=runtime.session)]
-        text = json.dumps({"system": system, "prompt": prompt, "tools": tools}, ensure_ascii=False)
+        definitions = [definition(tool) for tool in tools]
+        sent = {"system": system, "messages": records, "prompt": message, "tools": definitions}
+        text = json.dumps(sent, ensure_ascii=False)
     else:
-        text = f"{system}\n\n---\n\n{prompt}" if prompt else system
+        text = "\n\n---\n\n".join(filter(None, (system, as_markdown(records).strip("\n"), message)))
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
     return events.DONE

@@ -43,10 +43,10 @@ class TrustedFile(NamedTuple):
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Settings, rules, hooks and tools of a project have no effect until a person has seen and trusted
-their exact content. A folder means all such files in it. Without PATH, the files are listed. Requires a person at a
-terminal."""
-    parser.add_argument("path", metavar="PATH", nargs="?", help="A file, or the folder of a project")
+    parser.details = """Settings, rules, hooks, tools, skills and commands of a project have no effect until a person
+has seen and trusted their exact content. A folder means all such files in it. Without PATH, the files are listed.
+Requires a person at a terminal."""
+    parser.add_argument("path", metavar="PATH", nargs="?", help="A file, a skill, or the folder of a project")
     listing = parser.command("list", "List trusted files, and files of this project that need trust", _list)
     for below in (parser, listing):
         below.add_argument("--json", action="store_true", help="Print the list as JSON")
@@ -55,6 +55,7 @@ terminal."""
     parser.examples = [
         ("hilt trust", "List trusted and untrusted files"),
         ("hilt trust .", "Review each file of this project"),
+        ("hilt trust .hilt/skills/release", "Review the files of a skill"),
         ("hilt trust revoke .hilt/hooks.yaml", "Revoke the trust in a file"),
     ]
 
@@ -89,7 +90,26 @@ def _forget(path: str) -> int:
 def _trust(screen: Terminal, path: str) -> int:
     with closing(Trust(places.state_dir(os.environ))) as trusted:
         answers = [trust_file(screen, trusted, file) for file in _named(path)]
+        answers += [_trust_without(screen, trusted, file) for file in _removed(trusted, path)]
     return 0 if all(answers) else 1
+
+
+def _removed(trusted: Trust, path: str) -> list[str]:
+    """Return the trusted files of skills below a path that no longer exist: without them, the skill is another one."""
+    inside = os.path.realpath(path) + "/"
+    files = [entry.path for entry in trusted.list() if entry.kind == "skill" and entry.path.startswith(inside)]
+    return [file for file in files if not os.path.lexists(file)]
+
+
+def _trust_without(screen: Terminal, trusted: Trust, file: str) -> bool:
+    screen.write(f"{one_line(file)} was removed since it was trusted.\nTrust the skill without it? [y/n] > ")
+    answer = screen.read()
+    if answer.strip().casefold() not in ("y", "yes"):
+        screen.write(("" if answer else "\n") + "Not trusted.\n")
+        return False
+    trusted.revoke(file)
+    screen.write("Trusted until it changes.\n")
+    return True
 
 
 def _named(path: str) -> list[str]:
@@ -97,22 +117,26 @@ def _named(path: str) -> list[str]:
     full = os.path.abspath(path)
     if not os.path.isdir(full):
         return [full]
-    files = _files_of(full)
+    from hilt.skills.library import reviewable
+
+    files = reviewable(full) if kind_of(f"{full}/.") in ("skill", "command") else _files_of(full)
     if not files:
         raise ToolError(
             "not_found",
             f"{one_line(path)} has no file that needs trust.",
-            suggestion=f"These files do: {', '.join(PROJECT_FILES)}.",
+            suggestion=f"These files do: {', '.join(PROJECT_FILES)}; and those of skills and commands.",
         )
     return files
 
 
 def _files_of(project: str) -> list[str]:
     """Return the files of a project that need trust, including the scripts that its hooks run."""
-    from hilt.authority.hooks import project_files
+    from hilt.authority import hooks
+    from hilt.skills import library
 
     known = [os.path.join(project, name) for name in PROJECT_FILES]
-    return list(dict.fromkeys([*filter(os.path.lexists, known), *project_files(project)]))
+    files = [*filter(os.path.lexists, known), *hooks.project_files(project), *library.project_files(project)]
+    return list(dict.fromkeys(files))
 
 
 def trust_file(screen: Terminal, trusted: Trust, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The MCP resources and prompts: long output, snapshots, and those of providers."""
+"""The MCP resources and prompts: long output, snapshots, skills and commands, and those of providers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any, Protocol
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.runtime import Runtime, session_folder
+from hilt.surfaces.mcp.skill_prompts import SkillPrompts
 
 OVERFLOW = "hilt://overflow/"
 SNAPSHOTS = "hilt://snapshots/"
+SKILLS = "hilt://skills/"
 LISTED_MAX = 200  # of each kind, newest first
 READ_BYTES = 512 << 10  # a resource is one message, and some clients reject messages over 1 MB
 
@@ -50,10 +52,11 @@ class Resources:
     def __init__(self, runtime: Runtime, providers: Sequence[Provider]) -> None:
         self._runtime = runtime
         self._providers = providers
+        self._skills = SkillPrompts(runtime)
 
     def all(self, session: str) -> list[dict[str, Any]]:
         """Return the resources of a session."""
-        own = [*self._overflow(session), *self._snapshots(session)]
+        own = [*self._skills.resources(), *self._overflow(session), *self._snapshots(session)]
         return [*(resource for provider in self._providers for resource in provider.resources()), *own]
 
     def templates(self) -> list[dict[str, Any]]:
@@ -72,6 +75,12 @@ class Resources:
                 "title": "Snapshot",
                 "description": "A file as it was before a change in this session; undo restores it.",
             },
+            {
+                "uriTemplate": f"{SKILLS}{{name}}/{{+path}}",
+                "name": "skill",
+                "title": "Skill",
+                "description": "A further file of a skill.",
+            },
         ]
         return [*(template for provider in self._providers for template in provider.templates()), *own]
 
@@ -81,6 +90,8 @@ class Resources:
             return [self._read_overflow(session, uri)]
         if uri.startswith(SNAPSHOTS):
             return [self._read_snapshot(session, uri)]
+        if uri.startswith(SKILLS):
+            return [self._read_skill(session, uri)]
         for provider in self._providers:
             contents = provider.read(uri)
             if contents is not None:
@@ -89,15 +100,17 @@ class Resources:
 
     def prompts(self) -> list[dict[str, Any]]:
         """Return all prompts."""
-        return [prompt for provider in self._providers for prompt in provider.prompts()]
+        return [*(prompt for provider in self._providers for prompt in provider.prompts()), *self._skills.prompts()]
 
-    def prompt(self, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]) -> dict[str, Any]:
+    def prompt(
+        self, session: str, name: str, arguments: Mapping[str, str], responses: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return a prompt."""
         for provider in self._providers:
             prompt = provider.prompt(name, arguments, responses)
             if prompt is not None:
                 return prompt
-        raise ToolError("not_found", f"Unknown prompt: {name[:100]}")
+        return self._skills.prompt(session, name, arguments)
 
     def complete(self, ref: Mapping[str, Any], name: str, value: str) -> list[str]:
         """Return the completions of an argument's value."""
@@ -141,6 +154,16 @@ class Resources:
             raise _no_resource(uri) from None
         finally:
             os.close(folder)
+        return _contents(uri, data)
+
+    def _read_skill(self, session: str, uri: str) -> dict[str, Any]:
+        name, _, relative = uri.removeprefix(SKILLS).partition("/")
+        name, relative = _unquoted(name), _unquoted(relative)
+        if not relative:
+            return {"uri": uri, "mimeType": "text/markdown", "text": self._skills.text(session, name, "")}
+        path, data = self._runtime.skills().file(name, relative)
+        if self._is_closed(session, path):
+            raise _no_resource(uri)
         return _contents(uri, data)
 
     def _snapshots(self, session: str) -> list[dict[str, Any]]:

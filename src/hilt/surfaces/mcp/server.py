@@ -87,7 +87,8 @@ class Serving:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stops = [runtime.listen(lambda: self._from_thread("tools"))]
         self._stops += [provider.listen(self._from_thread) for provider in providers]
-        self.server = self._server(has_prompts=bool(providers))
+        self._hearing: asyncio.Future[Any] | None = None
+        self.server = self._server(completes=bool(providers))
 
     def close(self) -> None:
         """Stop listening."""
@@ -129,7 +130,7 @@ class Serving:
             self._sessions.end_idle()
             self._calls.end_idle()
 
-    def _server(self, *, has_prompts: bool) -> Server[Any]:
+    def _server(self, *, completes: bool) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
         server = _McpServer(
             "hilt",
@@ -146,9 +147,9 @@ class Serving:
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=self._unsubscribe,
             on_subscriptions_listen=listen,
-            on_list_prompts=self._list_prompts if has_prompts else None,  # type: ignore[arg-type]
-            on_get_prompt=self._get_prompt if has_prompts else None,  # type: ignore[arg-type]
-            on_completion=self._complete if has_prompts else None,  # type: ignore[arg-type]
+            on_list_prompts=self._list_prompts,  # type: ignore[arg-type]
+            on_get_prompt=self._get_prompt,  # type: ignore[arg-type]
+            on_completion=self._complete if completes else None,  # type: ignore[arg-type]
         )
         # passed to the constructor, these would cause deprecation warnings
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
@@ -205,6 +206,7 @@ class Serving:
 
     async def _list_resources(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
+        await self._hear_skills()
         session = self._session(ctx).name
         return {**COMPLETE, "resources": await self.offload(lambda: self._resources.all(session))}
 
@@ -233,13 +235,15 @@ class Serving:
 
     async def _list_prompts(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
+        await self._hear_skills()
         return {**COMPLETE, "prompts": await self.offload(self._resources.prompts)}
 
     async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
         responses = (ctx.params or {}).get("inputResponses") or {}
+        session = self._session(ctx).name
         try:
             prompt: dict[str, Any] = await self.offload(
-                lambda: self._resources.prompt(params.name, params.arguments or {}, responses)
+                lambda: self._resources.prompt(session, params.name, params.arguments or {}, responses)
             )
         except ToolError as error:
             raise MCPError(code=INVALID_PARAMS, message=error.message) from None
@@ -250,6 +254,20 @@ class Serving:
         values = await self.offload(lambda: self._resources.complete(ref, params.argument.name, params.argument.value))
         completion = {"values": values[:COMPLETIONS_MAX], "total": len(values)}
         return {**COMPLETE, "completion": {**completion, "hasMore": len(values) > COMPLETIONS_MAX}}
+
+    async def _hear_skills(self) -> None:
+        """Watch the skills from the first time that a client lists them: scanning would slow down every start."""
+        if self._hearing is None:
+            self._hearing = self.offload(self._start_hearing)
+        await self._hearing
+
+    def _start_hearing(self) -> None:
+        def changed() -> None:
+            self._from_thread("prompts")
+            self._from_thread("resources")
+
+        with suppress(ToolError, OSError):
+            self._stops.append(self._runtime.listen_to_skills(changed))
 
     # --- notifications --------------------------------------------------------------------------------------------
 

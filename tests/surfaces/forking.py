@@ -1,45 +1,32 @@
-"""Starting hilt without the second that the MCP SDK takes: a fork of a process that has imported it.
+"""A process that has imported all of hilt, and is hilt in each of its forks, without the time that imports take.
 
-Run as a program, this file is that process, or the stand-in that a test starts: it hands over its streams, arguments,
-environment and folder, passes signals on, and ends as the server does. Only the process id is another. Words such as
-`hilt.surfaces.mcp.http:HEAD_SECONDS=2` before the others give a constant of the fork another value.
+    forking.py LISTENER HILT
+
+Each connection to the listening socket is one stand-in (`stand_in.py`), for which it forks. Words such as
+`hilt.surfaces.mcp.http:HEAD_SECONDS=2` before the others give a constant of the fork another value. After `-m`, the
+fork is not hilt but the module that is named.
 """
 
 from __future__ import annotations
 
+import atexit
+import fcntl
+import gc
 import marshal
 import os
+import re
+import runpy
 import select
 import signal
 import socket
 import sys
+import termios
+import threading
 from contextlib import suppress
+from importlib import import_module
+from pkgutil import walk_packages
 
-STATUS_BYTES = 64
 REQUEST_BYTES = 1 << 17
-
-
-def launch(path: str, words: list[str]) -> None:
-    """Have a server forked, and stand for it until it ends."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.connect(path)
-    request = marshal.dumps((words, dict(os.environb), os.getcwdb()))
-    socket.send_fds(connection, [request], [0, 1, 2])
-    os.closerange(0, 3)
-    pid = int(connection.recv(STATUS_BYTES))
-
-    def forward(number: int, _: object) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, forward)
-    status = int(connection.recv(STATUS_BYTES) or -signal.SIGKILL)
-    if status < 0:
-        if -status != signal.SIGKILL:
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    os._exit(status)
 
 
 def serve(listener: socket.socket) -> list[str]:
@@ -70,15 +57,20 @@ def serve(listener: socket.socket) -> list[str]:
             if not pid:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                words, environ, folder = marshal.loads(request)
+                words, environ, folder, session = marshal.loads(request)
                 for number, stream in enumerate(streams):
                     os.dup2(stream, number)
                 os.closerange(3, max(listener.fileno(), connection.fileno(), wake, woken, *streams) + 1)
                 os.environb.clear()
                 os.environb.update(environ)
                 os.chdir(folder)
-                # the others are pipes, as before
-                sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+                if session:
+                    os.setsid()
+                    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+                # as a new interpreter opens them; a terminal gets its lines at once
+                sys.stdin = os.fdopen(0, errors=sys.stdin.errors, newline="\n", closefd=False)
+                sys.stdout = os.fdopen(1, "w", errors=sys.stdout.errors, newline="\n", closefd=False)
+                sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", newline="\n", closefd=False)
                 return words  # type: ignore[no-any-return]
             for stream in streams:
                 os.close(stream)
@@ -95,30 +87,42 @@ def _reap(running: dict[int, socket.socket]) -> None:
             connection.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def main() -> None:
-    if sys.argv[1] == "launch":
-        launch(sys.argv[2], sys.argv[3:])
-    import gc
-    import re
-    import threading
+def run_module(name: str, *words: str) -> int:
+    """Run a module below the working directory as a program."""
+    sys.path[0] = os.getcwd()
+    sys.argv = [name, *words]
+    try:
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
-    listener = socket.socket(fileno=int(sys.argv[2]))
-    import hilt.servers.client
-    import hilt.servers.results
-    import hilt.surfaces.mcp.http
-    import hilt.surfaces.mcp.stdio  # noqa: F401
+
+def main() -> None:
+    listener, program = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    sys.path[0] = os.path.dirname(program)  # as if that had been started
+    import hilt
     from hilt.surfaces.cli import main
 
+    for module in walk_packages(hilt.__path__, "hilt."):
+        if module.name != "hilt.__main__":
+            import_module(module.name)
     assert threading.active_count() == 1
     gc.freeze()
     words = serve(listener)
     while words and (constant := re.fullmatch(r"(hilt[.\w]*):(\w+)=([\d.]+)", words[0])):
-        module, name, value = constant.groups()
-        assert hasattr(sys.modules[module], name)
-        setattr(sys.modules[module], name, float(value))
+        changed, name, value = constant.groups()
+        assert hasattr(sys.modules[changed], name)
+        setattr(sys.modules[changed], name, float(value))
         del words[0]
-    sys.argv = [sys.argv[3], *words]
-    sys.exit(main())
+    sys.argv = [program, *words]
+    status = run_module(*words[1:]) if words[:1] == ["-m"] else main()
+    # what an interpreter does at its end, but for freeing all modules, which would copy all their memory
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":

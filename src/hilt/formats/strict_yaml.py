@@ -1,0 +1,184 @@
+"""The YAML that the reference validator of Agent Skills accepts: StrictYAML, where every scalar is a string.
+
+Flow style, tags, anchors, aliases, duplicate keys and a second document are rejected. PyYAML parses the text; where
+YAML 1.2 as StrictYAML reads it differs from PyYAML, the loader below overrides one method.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from yaml import events, tokens
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.scanner import Scanner
+
+MAX_CHARACTERS = 256 * 1024
+MAX_DEPTH = 200  # the reference validator fails somewhere above it
+
+NOT_A_STRING = object()  # the value of a plain = or <<, the only scalars that are not strings
+
+
+_COMMENT = re.compile(r"#[^\n]*\n*")
+_EMPTY_LINE = re.compile(r"\n\n[ \t\n]*\Z")
+
+
+class BadStrictYaml(ValueError):
+    """Invalid YAML: the reason, and the line, counted from 1."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+class _Loader(Reader, Scanner, Parser):
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+
+    def forward(self, length: int = 1) -> None:
+        """Advance; U+0085, U+2028 and U+2029 do not begin a line."""
+        for _ in range(length):
+            character = self.buffer[self.pointer]
+            self.pointer += 1
+            self.index += 1
+            if character == "\n" or (character == "\r" and self.buffer[self.pointer] != "\n"):
+                self.line += 1
+                self.column = 0
+            elif character != "\ufeff":
+                self.column += 1
+
+    def scan_to_next_token(self) -> None:
+        """Skip to the next token; after an empty line, tabs count as spaces."""
+        start = self.pointer
+        super().scan_to_next_token()
+        while self.peek() == "\t" and _EMPTY_LINE.search(_COMMENT.sub("", self.buffer[start : self.pointer])):
+            while self.peek() == "\t":
+                self.forward()
+            super().scan_to_next_token()
+
+    def parse_document_end(self) -> Any:
+        """Parse the end of a document; the next one needs no start marker."""
+        event = super().parse_document_end()
+        self.state = self.parse_implicit_document_start
+        return event
+
+    def parse_block_mapping_key(self) -> Any:
+        """Parse a key of a block mapping, which may be empty."""
+        if self.check_token(tokens.ValueToken):
+            self.state = self.parse_block_mapping_value
+            return self.process_empty_scalar(self.peek_token().start_mark)  # type: ignore[no-untyped-call]
+        return super().parse_block_mapping_key()  # type: ignore[no-untyped-call]
+
+
+class _Open:
+    """A list or mapping that is being read."""
+
+    def __init__(self, value: list[Any] | dict[Any, Any]) -> None:
+        self.value = value
+        self.key: Any = None
+        self.has_key = False
+        self.merges = False  # the current key is a merge key
+        self.has_merged = False
+        self.column: int | None = None  # of the first mapping among its values
+
+
+def load(text: str) -> Any:
+    """Return the document as dict, list and str; None if it is empty."""
+    if len(text) > MAX_CHARACTERS:
+        raise BadStrictYaml(f"the text is longer than {MAX_CHARACTERS:,} characters", 1)
+    try:
+        loader = _Loader(text)
+        return _document(loader)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise BadStrictYaml(error.problem or "invalid YAML", mark.line + 1 if mark else 1) from None
+    except YAMLError as error:
+        raise BadStrictYaml(str(error).partition("\n")[0], 1) from None
+
+
+def _document(loader: _Loader) -> Any:
+    root: Any = None
+    value: Any
+    documents = 0
+    stack: list[_Open] = []
+    while loader.check_event():
+        event: Any = loader.get_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
+        if isinstance(event, events.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise BadStrictYaml("there is a second document", line)
+            continue
+        if isinstance(event, events.CollectionStartEvent):
+            _check(event, line)
+            stack.append(_opened(event, stack, line))
+            continue
+        if isinstance(event, events.CollectionEndEvent):
+            value = stack.pop().value
+        elif isinstance(event, events.ScalarEvent):
+            _check(event, line)
+            value = event.value
+        elif isinstance(event, events.AliasEvent):
+            raise BadStrictYaml("aliases are not allowed", line)
+        else:
+            continue
+        if stack:
+            _add(stack[-1], value, event, line)
+        else:
+            root = value
+    return root
+
+
+def _check(event: Any, line: int) -> None:
+    if event.anchor is not None:
+        raise BadStrictYaml("anchors are not allowed", line)
+    if event.tag is not None:
+        raise BadStrictYaml("tags are not allowed", line)
+    if getattr(event, "flow_style", False):
+        raise BadStrictYaml("flow style is not allowed; quote the text, or write one item per line", line)
+
+
+def _opened(event: Any, stack: list[_Open], line: int) -> _Open:
+    if len(stack) >= MAX_DEPTH:
+        raise BadStrictYaml(f"it is nested more than {MAX_DEPTH} levels deep", line)
+    opened = _Open({} if isinstance(event, events.MappingStartEvent) else [])
+    parent = stack[-1] if stack else None
+    if parent is not None and isinstance(parent.value, dict):
+        if not parent.has_key:
+            raise BadStrictYaml("a key must be a string", line)
+        if isinstance(opened.value, dict) and not parent.merges:
+            parent.column = event.start_mark.column if parent.column is None else parent.column
+            if event.start_mark.column != parent.column:
+                raise BadStrictYaml("the indentation differs from that of the mapping before", line)
+    return opened
+
+
+def _add(parent: _Open, value: Any, event: Any, line: int) -> None:
+    is_plain = isinstance(event, events.ScalarEvent) and event.implicit[0]
+    constructed = NOT_A_STRING if is_plain and value in ("=", "<<") else value
+    if isinstance(parent.value, list):
+        parent.value.append(constructed)
+    elif not parent.has_key:
+        parent.key, parent.has_key = value, True
+        parent.merges = is_plain and value == "<<"
+        if parent.has_merged if parent.merges else value in parent.value:
+            raise BadStrictYaml(f"the key {value[:80]!r} occurs twice", line)
+    else:
+        parent.has_key = False
+        if parent.merges:
+            _check_merge(value, line)
+            parent.has_merged = True
+        else:
+            parent.value[parent.key] = constructed
+
+
+def _check_merge(value: Any, line: int) -> None:
+    """Reject what cannot be merged; what can is left out, as StrictYAML does."""
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, dict) for item in items):
+        raise BadStrictYaml("only mappings can be merged", line)

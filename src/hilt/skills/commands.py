@@ -1,0 +1,80 @@
+"""Commands: prompts that a person starts by name, one Markdown file each; a subfolder is a namespace.
+
+`frontend/review.md` is the command `frontend:review`, or just `review` if no other command ends so. Shell commands and
+references in a command's text are not run or resolved here: it is text, like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from hilt.skills.folder_contents import UnusableFile
+from hilt.skills.skill import described, mixes_scripts, normal, one_line
+from hilt.skills.sources import Origin
+from hilt.skills.substitution import fill_in
+
+SUFFIX = ".md"
+PART_CHARACTERS = 64
+SUMMARY_CHARACTERS = 200
+
+
+class PromptCommand(NamedTuple):
+    """A command as it is expanded."""
+
+    name: str
+    description: str
+    argument_hint: str
+    source: Origin
+    path: str
+    body: str
+    allowed_tools: str  # what its author wishes to use; it grants nothing
+
+    def expand(self, arguments: str) -> str:
+        """Return the prompt with the arguments filled in."""
+        return fill_in(self.body, arguments)
+
+
+def is_command(relative: str) -> bool:
+    """Whether a file in a folder of commands is one, by its path in the folder."""
+    *folders, name = relative.lower().split("/")
+    is_hidden = any(part.startswith(".") for part in (*folders, name))
+    return name.endswith(SUFFIX) and name != "readme.md" and not is_hidden
+
+
+def command_name(relative: str) -> str:
+    """Return the name of a command by its path in the folder of commands."""
+    parts = [normal(part) for part in relative[: -len(SUFFIX)].split("/")]
+    for part in parts:
+        is_plain = all(character.isalnum() or character in "-_." for character in part)
+        if not 0 < len(part) <= PART_CHARACTERS or not is_plain:
+            raise UnusableFile(
+                f"Each part of its name must have 1 to {PART_CHARACTERS} letters, digits, -, _ and dots."
+            )
+        if mixes_scripts(part):
+            raise UnusableFile("Its name mixes letters of several scripts, and may look like another name.")
+    return ":".join(parts)
+
+
+def parse(name: str, data: bytes, source: Origin, path: str) -> PromptCommand:
+    """Return the command of a file."""
+    fields, body = described(data)
+    if not body.strip():
+        raise UnusableFile("The command has no text.")
+    description = fields.get("description") or one_line(next(line for line in body.split("\n") if line.strip()))
+    hint = fields.get("argument_hint", "")
+    return PromptCommand(
+        name,
+        description[:SUMMARY_CHARACTERS],
+        hint[:SUMMARY_CHARACTERS],
+        source,
+        path,
+        body.strip("\n"),
+        fields.get("allowed_tools", ""),
+    )
+
+
+def matching(name: str, names: Collection[str]) -> list[str]:
+    """Return the names that a person may mean by a name: itself, or those whose last part it is."""
+    wanted = normal(name).removeprefix("/")
+    return [wanted] if wanted in names else [known for known in names if known.rpartition(":")[2] == wanted]

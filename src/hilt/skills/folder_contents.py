@@ -1,0 +1,192 @@
+"""Reads files by handle and within limits: what was checked is what is used, even if names are swapped meanwhile.
+
+Links inside a project's folder are never followed, and one that leads out of it makes the folder invalid.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import NamedTuple
+
+from hilt.places import utf8_path
+from hilt.state.trust import MAX_BYTES
+
+FILES_MAX = 500  # in one folder, with its subfolders
+TOTAL_BYTES = 8 << 20
+DEPTH_MAX = 16
+
+_LIBRARIES = ("node_modules", "__pycache__")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class UnusableFile(Exception):
+    """Why a file or folder cannot be used."""
+
+
+class WholeFolder(NamedTuple):
+    """A folder as it was read."""
+
+    files: dict[str, bytes]  # by relative name, sorted
+    programs: frozenset[str]  # the files that are executable
+    links: tuple[str, ...]  # all lead to something in the folder
+
+
+@contextmanager
+def opened(path: str, anchor: str | None) -> Iterator[int]:
+    """Yield a descriptor of a folder. Below `anchor`, links are rejected; without one, they are followed."""
+    handle = -1
+    try:
+        if anchor is None:
+            handle = os.open(path, _FOLDER)
+        else:
+            handle = os.open(anchor, _FOLDER)
+            for name in os.path.relpath(path, anchor).split(os.sep):
+                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+        yield handle
+    except OSError as error:
+        raise UnusableFile(_reason(error, "The folder")) from None
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def file_bytes(folder: int, name: str, *, limit: int = MAX_BYTES, follow: bool = False) -> bytes:
+    """Return the contents of a regular file in an open folder."""
+    shown = utf8_path(name)
+    try:
+        with open(os.open(name, _FILE | (0 if follow else os.O_NOFOLLOW), dir_fd=folder), "rb", buffering=0) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UnusableFile(f"{shown} is not a regular file.")
+            pieces: list[bytes] = []
+            left = limit + 1
+            while left > 0 and (piece := file.read(left)):
+                pieces.append(piece)
+                left -= len(piece)
+    except OSError as error:
+        raise UnusableFile(_reason(error, shown)) from None
+    if left <= 0:
+        raise UnusableFile(f"{shown} has more than {limit:,} bytes.")
+    return b"".join(pieces)
+
+
+def whole_folder(handle: int) -> WholeFolder:
+    """Return everything below an open folder; raise unless it is within the limits.
+
+    Links must lead to something in the folder, and everything else must be a regular file.
+    """
+    files: dict[str, bytes] = {}
+    programs: set[str] = set()
+    folders: set[str] = set()
+    links: dict[str, str] = {}
+    total = 0
+    for inner, parent, entry in _walk(handle, folders):
+        name = inner + entry.name
+        if len(files) + len(links) >= FILES_MAX:
+            raise UnusableFile(f"The folder has more than {FILES_MAX} files, too many to review.")
+        if entry.is_symlink():
+            links[name] = os.path.normpath(os.path.join(inner, os.readlink(entry.name, dir_fd=parent)))
+            continue
+        files[name] = file_bytes(parent, entry.name)
+        if entry.stat(follow_symlinks=False).st_mode & stat.S_IXUSR:
+            programs.add(name)
+        total += len(files[name])
+        if total > TOTAL_BYTES:
+            raise UnusableFile(f"The folder has more than {TOTAL_BYTES >> 20} MiB, too much to review.")
+    for name, target in links.items():
+        # reached without another link: a chain of links may lead out although each one looks harmless
+        if target not in files and target not in folders:
+            raise UnusableFile(f"{utf8_path(name)} is a link that leads out of the folder, or nowhere.")
+    return WholeFolder(dict(sorted(files.items())), frozenset(programs), tuple(links))
+
+
+def file_below(handle: int, name: str) -> bytes:
+    """Return the contents of a file below an open folder; links on the way are rejected."""
+    inner, _, last = name.rpartition("/")
+    folder = os.dup(handle)
+    try:
+        for part in inner.split("/") if inner else ():
+            deeper = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = deeper
+        return file_bytes(folder, last)
+    except OSError as error:
+        raise UnusableFile(_reason(error, utf8_path(name))) from None
+    finally:
+        os.close(folder)
+
+
+def file_names(handle: int, *, hidden: bool) -> list[str]:
+    """Return the relative names of the regular files below an open folder, the first FILES_MAX of them.
+
+    Unless `hidden` is set, names that begin with a dot and the libraries of programs are left out.
+    """
+    names: list[str] = []
+    with suppress(UnusableFile):  # what is deeper or comes later is not listed
+        for inner, _, entry in _walk(handle, set(), skips_hidden=not hidden):
+            if entry.is_file(follow_symlinks=False):
+                names.append(inner + entry.name)
+            if len(names) == FILES_MAX:
+                break
+    return sorted(names)
+
+
+def matching_files(
+    handle: int, matches: Callable[[str], bool], *, follow: bool
+) -> Iterator[tuple[str, bytes | UnusableFile]]:
+    """Yield the files below an open folder whose relative names match, or why one cannot be read.
+
+    With `follow`, links to files count too.
+    """
+    for count, (inner, parent, entry) in enumerate(_walk(handle, set())):
+        if count >= FILES_MAX:
+            return
+        name = inner + entry.name
+        if matches(name):
+            try:
+                yield name, file_bytes(parent, entry.name, follow=follow)
+            except UnusableFile as error:
+                yield name, error
+
+
+def _walk(
+    handle: int, folders: set[str], inner: str = "", *, skips_hidden: bool = False
+) -> Iterator[tuple[str, int, os.DirEntry[str]]]:
+    """Yield everything below an open folder but the folders, with its open parent; add those to `folders`.
+
+    One descriptor per level is open at a time.
+    """
+    try:
+        if inner.count("/") > DEPTH_MAX:
+            raise UnusableFile(f"The folder is nested more than {DEPTH_MAX} levels deep.")
+        with os.scandir(handle) as listing:
+            entries = sorted(islice(listing, 2 * FILES_MAX), key=lambda entry: entry.name)
+        for entry in entries:
+            if skips_hidden and (entry.name.startswith(".") or entry.name in _LIBRARIES):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                yield inner, handle, entry
+                continue
+            folders.add(inner + entry.name)
+            if len(folders) > FILES_MAX:
+                raise UnusableFile(f"The folder has more than {FILES_MAX} folders, too many to review.")
+            deeper = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            try:
+                yield from _walk(deeper, folders, f"{inner}{entry.name}/", skips_hidden=skips_hidden)
+            finally:
+                os.close(deeper)
+    except OSError as error:
+        raise UnusableFile(_reason(error, utf8_path(inner) or "The folder")) from None
+
+
+def _reason(error: OSError, name: str) -> str:
+    if error.errno in (errno.ELOOP, errno.EMLINK):
+        return f"{name} is a symbolic link, which is not supported here."
+    return f"{name} cannot be read: {os.strerror(error.errno or 0)}."

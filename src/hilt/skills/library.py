@@ -1,0 +1,394 @@
+"""The skills and commands of a workspace and its user, as their files are now.
+
+A project's skill is loaded only if the user trusts exactly the bytes of its whole folder, and a project's command only
+if they trust those of its file; until then they are only hashed. Loading uses the bytes that were checked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from hilt.errors import ToolError
+from hilt.formats.digests import sha256
+from hilt.places import SKILL_FOLDERS, command, utf8_path
+from hilt.skills import commands
+from hilt.skills.commands import PromptCommand, is_command
+from hilt.skills.folder_contents import (
+    UnusableFile,
+    file_below,
+    file_bytes,
+    file_names,
+    matching_files,
+    opened,
+    whole_folder,
+)
+from hilt.skills.skill import DEFINITIONS, Skill, mixes_scripts, name_problem, normal, parse
+from hilt.skills.sources import LibraryPlace, Territory
+from hilt.state.trust import COMMAND_FOLDERS, Trust, kind_of
+
+SCAN_SECONDS = 0.25  # between two scans of the folders
+ENTRIES_MAX = 1000  # in one folder of skills
+NEAREST_MAX = 3
+NAMES_MAX = 30  # in an error message
+
+
+class LibraryProblem(NamedTuple):
+    """A file or folder that is not a usable skill or command, and why."""
+
+    path: str
+    message: str
+
+
+class Unreviewed(NamedTuple):
+    """A project's skill or command that is not loaded: the user has not trusted its current content."""
+
+    kind: Literal["skill", "command"]
+    name: str
+    path: str
+    files: tuple[str, ...]  # new, changed or removed since
+
+    @property
+    def error(self) -> ToolError:
+        """The error of loading it."""
+        count = len(self.files)
+        return ToolError(
+            "untrusted",
+            f"The {self.kind} {self.name} is not loaded: the user has not trusted the current content of "
+            f"{utf8_path(self.path)} ({count} new, changed or removed file{'s' * (count != 1)}).",
+            suggestion=f"Ask the user to review it: {command('trust', utf8_path(self.path))}",
+            files=[utf8_path(file) for file in self.files[:NAMES_MAX]],
+        )
+
+
+class LibraryContents(NamedTuple):
+    """All skills and commands by name, and what is not loaded."""
+
+    skills: dict[str, Skill]
+    commands: dict[str, PromptCommand]
+    hidden: tuple[str, ...] = ()  # the paths of skills and commands that another one of the same name hides
+    problems: tuple[LibraryProblem, ...] = ()
+    untrusted: tuple[Unreviewed, ...] = ()
+
+
+NOTHING = LibraryContents({}, {})
+
+
+class TrustedFiles:
+    """The files that the user trusts now."""
+
+    def __init__(self, trust: Trust, *, everything: bool) -> None:
+        self._everything = everything
+        self._known = {} if everything else {(item.kind, item.path): item.hash for item in trust.list()}
+
+    def differing(self, kind: str, path: str, digest: bytes) -> bool:
+        """Whether a file is not trusted with this content."""
+        return not self._everything and self._known.get((kind, path)) != digest
+
+    def removed(self, kind: str, folder: str, names: Collection[str]) -> list[str]:
+        """Return the files below a folder that were trusted and are no longer there."""
+        inside = folder + "/"
+        trusted = (path for known, path in self._known if known == kind and path.startswith(inside))
+        return [path for path in trusted if path[len(inside) :] not in names]
+
+
+class SkillLibrary:
+    """Finds and loads skills and commands. Thread-safe."""
+
+    def __init__(
+        self,
+        root: str,
+        skill_places: Sequence[LibraryPlace],
+        command_places: Sequence[LibraryPlace],
+        territory: Territory,
+        trust: Trust,
+        *,
+        trusts_everything: bool,
+        also: Sequence[str] = (),
+    ) -> None:
+        """Read these places of the workspace `root`. `also` are the files that change when trust does."""
+        self._root = root
+        self._skill_places = tuple(skill_places)
+        self._command_places = tuple(command_places)
+        self._territory = territory
+        self._trust = trust
+        self._trusts_everything = trusts_everything
+        self.also = tuple(also)
+        self._lock = threading.Lock()
+        self._scanned = float("-inf")
+        self._contents = NOTHING
+        self._listeners: list[Callable[[LibraryContents], None]] = []
+
+    @property
+    def places(self) -> tuple[LibraryPlace, ...]:
+        """The folders whose changes matter."""
+        return tuple(place for place in (*self._skill_places, *self._command_places) if place.source != "built-in")
+
+    def close(self) -> None:
+        """Close the database of trust."""
+        self._trust.close()
+
+    def listen(self, listener: Callable[[LibraryContents], None]) -> None:
+        """Call `listener` after every scan whose skills or commands differ from those of the last."""
+        self._listeners.append(listener)
+
+    def current(self, *, look: bool = False) -> LibraryContents:
+        """Return all skills and commands; rescan if the last scan is too old or `look` is set."""
+        with self._lock:
+            if not look and time.monotonic() - self._scanned < SCAN_SECONDS:
+                return self._contents
+            before, self._contents = self._contents, self._scan()
+            self._scanned = time.monotonic()
+            contents = self._contents
+        if (contents.skills, contents.commands) != (before.skills, before.commands):
+            for listener in self._listeners:
+                listener(contents)
+        return contents
+
+    def load(self, name: str) -> Skill:
+        """Return a skill as its files are now; raise if there is none that may be loaded."""
+        wanted = normal(name)
+        trusted = self._trusted()
+        reasons: list[ToolError] = []
+        for place in self._skill_places:
+            for entry in self._entries(place, []):
+                if normal(entry) != wanted:
+                    continue
+                try:
+                    item = self._skill(place, entry, trusted)
+                except UnusableFile as error:
+                    path = utf8_path(os.path.join(place.path, entry))
+                    message = f"The skill {wanted} in {path} is invalid: {error}"
+                    reasons.append(ToolError("tool_invalid", message, suggestion="Use another skill, or fix this one."))
+                    continue
+                if isinstance(item, Skill):
+                    return item
+                if item is not None:
+                    reasons.append(item.error)
+        if reasons:
+            raise next((reason for reason in reasons if reason.code == "untrusted"), reasons[0])
+        raise unknown("skill", name, self.current().skills)
+
+    def file(self, name: str, relative: str) -> tuple[str, bytes]:
+        """Return the path and the contents of one of a skill's further files; for a project, as the user trusts it."""
+        skill = self.load(name)
+        path = f"{skill.path}/{relative}"
+        try:
+            if relative not in skill.files:
+                raise UnusableFile("There is no such file.")
+            with opened(skill.path, self._root if skill.source == "project" else None) as handle:
+                data = file_below(handle, relative)
+        except UnusableFile as error:
+            message = f"{utf8_path(relative)[:200]} of the skill {skill.name} cannot be read: {error}"
+            raise ToolError("file_not_found", message, suggestion="Use a path that load_skill lists.") from None
+        if skill.source == "project" and self._trusted().differing("skill", path, sha256(data)):
+            raise Unreviewed("skill", skill.name, skill.path, (path,)).error
+        return path, data
+
+    def expand(self, name: str, arguments: str = "") -> str:
+        """Return the prompt of a command with the arguments filled in; raise if there is no such command."""
+        contents = self.current(look=True)
+        names = commands.matching(name, contents.commands)
+        if len(names) == 1:
+            return contents.commands[names[0]].expand(arguments)
+        if names:
+            raise ToolError(
+                "ambiguous_id",
+                f"{len(names)} commands end in {one_word(name)}: {', '.join(names[:NAMES_MAX])}.",
+                suggestion="Use the full name.",
+            )
+        waiting = {item.name: item for item in contents.untrusted if item.kind == "command"}
+        for unreviewed in commands.matching(name, waiting):
+            raise waiting[unreviewed].error
+        raise unknown("command", name, contents.commands)
+
+    # --- scanning -------------------------------------------------------------------------------------------------
+
+    def _trusted(self) -> TrustedFiles:
+        return TrustedFiles(self._trust, everything=self._trusts_everything)
+
+    def _scan(self) -> LibraryContents:
+        trusted = self._trusted()
+        problems: list[LibraryProblem] = []
+        untrusted: list[Unreviewed] = []
+        hidden: list[str] = []
+        skills: dict[str, Skill] = {}
+        for item in self._found_skills(trusted, problems):
+            if isinstance(item, Unreviewed):
+                untrusted.append(item)
+            elif skills.setdefault(item.name, item) is not item:
+                hidden.append(item.path)
+        known: dict[str, PromptCommand] = {}
+        for found in self._found_commands(trusted, problems):
+            if isinstance(found, Unreviewed):
+                untrusted.append(found)
+            elif known.setdefault(found.name, found) is not found:
+                hidden.append(found.path)
+        return LibraryContents(
+            dict(sorted(skills.items())), dict(sorted(known.items())), tuple(hidden), tuple(problems), tuple(untrusted)
+        )
+
+    def _found_skills(self, trusted: TrustedFiles, problems: list[LibraryProblem]) -> Iterator[Skill | Unreviewed]:
+        for place in self._skill_places:
+            for entry in self._entries(place, problems):
+                try:
+                    item = self._skill(place, entry, trusted)
+                except UnusableFile as error:
+                    problems.append(LibraryProblem(os.path.join(place.path, entry), str(error)))
+                    continue
+                if item is not None:
+                    yield item
+
+    def _entries(self, place: LibraryPlace, problems: list[LibraryProblem]) -> list[str]:
+        """Return the names of the folders in a place that may be skills, each name once."""
+        try:
+            with opened(place.path, self._anchor(place)) as handle, os.scandir(handle) as listing:
+                folders = (entry.name for entry in listing if _is_folder(entry) and not entry.name.startswith("."))
+                names = sorted(islice(folders, ENTRIES_MAX + 1))
+        except UnusableFile as error:
+            if os.path.lexists(place.path):
+                problems.append(LibraryProblem(place.path, str(error)))
+            return []
+        first: dict[str, str] = {}
+        for name in names[:ENTRIES_MAX]:
+            if first.setdefault(normal(name), name) != name:
+                message = f"Its name is the same as that of {utf8_path(first[normal(name)])}."
+                problems.append(LibraryProblem(os.path.join(place.path, name), message))
+        if len(names) > ENTRIES_MAX:
+            problems.append(LibraryProblem(place.path, f"It has more than {ENTRIES_MAX} folders; the rest is skipped."))
+        return list(first.values())
+
+    def _skill(self, place: LibraryPlace, entry: str, trusted: TrustedFiles) -> Skill | Unreviewed | None:
+        """Return the skill in a folder, or that it is not trusted; None if the folder is not a skill."""
+        path = os.path.join(place.path, entry)
+        with opened(path, self._anchor(place)) as handle:
+            definition = next((name for name in DEFINITIONS if _exists(handle, name)), None)
+            if definition is None:
+                return None
+            _check_name(normal(entry))
+            if place.source != "project":
+                return self._own_skill(place, path, handle, definition)
+            files = whole_folder(handle).files
+        if definition not in files:
+            raise UnusableFile(f"{definition} is not a regular file.")
+        differing = [
+            f"{path}/{file}"
+            for file, content in files.items()
+            if trusted.differing("skill", f"{path}/{file}", sha256(content))
+        ]
+        differing += trusted.removed("skill", path, files)
+        if differing:
+            return Unreviewed("skill", normal(entry), path, tuple(differing))
+        return parse(path, files.pop(definition), place.source, definition, tuple(files))
+
+    def _own_skill(self, place: LibraryPlace, path: str, handle: int, definition: str) -> Skill:
+        if place.source == "personal":
+            self._check_own(path)
+            self._check_own(os.path.join(path, definition))
+        data = file_bytes(handle, definition, follow=True)
+        others = tuple(file for file in file_names(handle, hidden=False) if file != definition)
+        return parse(path, data, place.source, definition, others)
+
+    def _check_own(self, path: str) -> None:
+        if self._territory.holds(os.path.realpath(path)):
+            raise UnusableFile(
+                "It is inside the workspace, where tools can write; only the project's own folders count."
+            )
+
+    def _found_commands(
+        self, trusted: TrustedFiles, problems: list[LibraryProblem]
+    ) -> Iterator[PromptCommand | Unreviewed]:
+        for place in self._command_places:
+            is_own = place.source != "project"
+            try:
+                if is_own:
+                    self._check_own(place.path)
+                with opened(place.path, self._anchor(place)) as handle:
+                    for file, data in matching_files(handle, is_command, follow=is_own):
+                        path = os.path.join(place.path, file)
+                        try:
+                            yield self._command(place, file, path, data, trusted)
+                        except UnusableFile as error:
+                            problems.append(LibraryProblem(path, str(error)))
+            except UnusableFile as error:
+                if os.path.lexists(place.path):
+                    problems.append(LibraryProblem(place.path, str(error)))
+
+    def _command(
+        self, place: LibraryPlace, file: str, path: str, data: bytes | UnusableFile, trusted: TrustedFiles
+    ) -> PromptCommand | Unreviewed:
+        if isinstance(data, UnusableFile):
+            raise data
+        name = commands.command_name(file)
+        if place.source != "project":
+            self._check_own(path)
+        elif trusted.differing("command", path, sha256(data)):
+            return Unreviewed("command", name, path, (path,))
+        return commands.parse(name, data, place.source, path)
+
+    def _anchor(self, place: LibraryPlace) -> str | None:
+        """Return the folder below which no link is followed on the way to a place."""
+        return self._root if place.source == "project" else None
+
+
+def project_files(root: str) -> list[str]:
+    """Return the files of a project's skills and commands, which need trust."""
+    folders = [os.path.join(root, folder) for folder in (*SKILL_FOLDERS, *COMMAND_FOLDERS)]
+    return [file for folder in folders for file in reviewable(folder)]
+
+
+def reviewable(folder: str) -> list[str]:
+    """Return the files that need trust in a folder of skills or commands, or in a single skill; no links."""
+    kind = kind_of(f"{folder}/.")
+    try:
+        with opened(folder, None) as handle:
+            names = [name for name in file_names(handle, hidden=True) if kind == "skill" or is_command(name)]
+            if kind == "skill" and folder.endswith(SKILL_FOLDERS):
+                with os.scandir(handle) as listing:
+                    inner = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
+                return [file for name in inner for file in reviewable(os.path.join(folder, name))]
+    except UnusableFile:
+        return []
+    return [os.path.join(folder, name) for name in names]
+
+
+def unknown(kind: str, name: str, names: Collection[str]) -> ToolError:
+    """Return the error for an unknown skill or command, with the nearest names."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(normal(name).casefold(), names, n=NEAREST_MAX, cutoff=0.5)
+    listed = near or sorted(names)[:NAMES_MAX]
+    choices = f"The nearest are: {', '.join(near)}." if near else f"There are: {', '.join(listed) or 'none'}."
+    return ToolError("not_found", f"There is no {kind} {one_word(name)}.", suggestion=choices, nearest=near)
+
+
+def one_word(name: str) -> str:
+    """Return a name that a caller sent, short and printable."""
+    return ascii(name[:100]) if not name.isprintable() else repr(name[:100])
+
+
+def _check_name(name: str) -> None:
+    reason = name_problem(name)
+    if reason is None and mixes_scripts(name):
+        reason = "it mixes letters of several scripts, and may look like another name"
+    if reason is not None:
+        raise UnusableFile(f"The name of the folder is invalid: {reason}.")
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # a link to itself
+
+
+def _exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,63 @@
+"""The folders that hold skills and commands, in order of precedence.
+
+Files of the project need trust. Files of the user need none, unless they are where tools can write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from hilt.places import SKILL_FOLDERS, config_dir, is_below, skill_dirs
+from hilt.state.trust import COMMAND_FOLDERS
+
+Origin = Literal["project", "personal", "built-in"]
+
+BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "builtin")
+
+
+class LibraryPlace(NamedTuple):
+    """A folder of skills or commands."""
+
+    path: str
+    source: Origin
+
+
+class Territory(NamedTuple):
+    """Where tools can write: the workspace folders, except the user's own configuration directory."""
+
+    roots: tuple[str, ...]  # real
+    config: str
+
+    def holds(self, real: str) -> bool:
+        """Whether tools may be able to write to a real path."""
+        return any(is_below(real, root) for root in self.roots) and not is_below(real, self.config)
+
+
+def territory(roots: Sequence[str], environ: Mapping[str, str]) -> Territory:
+    """Return where tools can write, given the workspace folders."""
+    return Territory(tuple(map(os.path.realpath, roots)), os.path.realpath(config_dir(environ)))
+
+
+def skill_places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
+    """Return the folders of skills, highest first."""
+    return [*_places(root, SKILL_FOLDERS, skill_dirs(environ)), LibraryPlace(BUILT_IN, "built-in")]
+
+
+def command_places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
+    """Return the folders of commands, highest first."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    own = [os.path.join(config_dir(environ), "commands"), os.path.join(home, ".claude/commands")]
+    return _places(root, COMMAND_FOLDERS, own)
+
+
+def _places(root: str, folders: Sequence[str], own: Sequence[str]) -> list[LibraryPlace]:
+    listed = [LibraryPlace(os.path.join(root, folder), "project") for folder in folders]
+    listed += [LibraryPlace(path, "personal") for path in own]
+    # a folder listed twice counts at its highest place: a project's folder then never counts as the user's own.
+    # A link in the project, which is rejected later, does not take the place of what it leads to
+    places: dict[str, LibraryPlace] = {}
+    for place in listed:
+        places.setdefault(place.path if place.source == "project" else os.path.realpath(place.path), place)
+    return list(places.values())

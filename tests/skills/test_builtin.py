@@ -1,0 +1,88 @@
+"""The skills that come with hilt: valid, loaded as they are, and every command and file in them works."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from skills_ref import validate  # type: ignore[import-untyped]
+
+from hilt.errors import CODES
+from hilt.skills.checking import check
+from hilt.skills.sources import BUILT_IN
+from hilt.surfaces.cli import commands
+from hilt.testing import Folder
+from tests.test_docs import blocks, follow, own_environment
+
+NAMES = sorted(os.listdir(BUILT_IN))
+
+
+def page(name: str) -> Path:
+    return Path(BUILT_IN, name, "SKILL.md")
+
+
+def test_these_are_built_in():
+    assert NAMES == ["hilt", "skill-creator", "tool-creator"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_built_in_skill_is_valid_and_loads_whole(runtime, name):
+    assert check(str(page(name).parent)) == validate(page(name).parent) == []
+
+    result = runtime.call("load_skill", name=name)
+
+    body = page(name).read_text().split("---", 2)[2].strip("\n")
+    assert result.text == f"[Skill {name}, built into hilt: the next {body.count(chr(10)) + 1} lines.]\n{body}"
+    assert result.meta["source"] == "built-in"
+
+
+@pytest.mark.parametrize("name", ["skill-creator", "tool-creator"])
+def test_what_a_built_in_skill_shows_works_as_typed(name, tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+
+    follow(page(name), tmp_path, workspace, own_environment(tmp_path))
+
+
+def test_the_tool_of_the_guide_counts_lines(tmp_path):
+    from tests.surfaces.commands import Command
+
+    command = Command(str(tmp_path), HILT_TRUST="all")
+    shown = next(block for block in blocks(page("tool-creator")) if block.path.endswith("count_matches.md"))
+    command.folder.write(shown.path, "\n".join(shown.lines) + "\n")
+    command.folder.write("a.txt", "x 'y'\nz\n$x 'y'\n")
+
+    found = command.ask({"tool": "count_matches", "args": {"text": "x 'y'", "file": "a.txt"}})[0]
+    nothing = command.ask({"tool": "count_matches", "args": {"text": "-nothing", "file": "a.txt"}})[0]
+
+    assert [found["result"].strip(), nothing["result"].strip()] == ["2", "0"]
+
+
+def test_every_request_of_the_guide_to_hilt_succeeds(runtime, workspace: Folder):
+    workspace.write("README.md", "# Shop\n")
+    workspace.write("shop/cart.py", "def total(prices):\n    return sum(prices)\n")
+    requests = [json.loads(line) for block in blocks(page("hilt")) for line in block.lines if block.language == "json"]
+
+    results = [runtime.call(request["tool"], **request["args"]) for request in requests]
+
+    assert len(requests) == 9
+    assert [result.error for result in results if result.error] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_and_code_in_the_text_exists(name):
+    text = page(name).read_text()
+    lines = re.findall(r"`(hilt [^`]+)`", text)
+    for line in lines:
+        first, *rest = shlex.split(line)[1:]
+        parser, rest = commands.parser_of(first).reached(rest)
+        parser.read(rest)
+    table = re.findall(r"^\| (`.+?) \|", text, re.MULTILINE) if name == "hilt" else []
+    codes = [code for cell in table for code in re.findall(r"`(\w+)`", cell)]
+
+    assert lines
+    assert [code for code in codes if code not in CODES] == []

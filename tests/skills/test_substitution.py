@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hilt.errors import ToolError
+from hilt.skills.substitution import TEXT_CHARACTERS, fill_in
+
+
+@pytest.mark.parametrize(
+    "text, arguments, expected",
+    [
+        ("Fix $ARGUMENTS.", "issue 12", "Fix issue 12."),
+        ("$1 then $2, $3.", "a 'b c'", "a then b c, ."),
+        ("$ARGUMENTS", "", ""),
+        ("[$1]", "", "[]"),
+        ("$1 $1", "x", "x x"),
+        ("$10 and $1", "a b c d e f g h i j", "j and a"),
+        ("$ARGUMENTS", "$1 $ARGUMENTS", "$1 $ARGUMENTS"),
+        ("$1", "'$2' x", "$2"),
+        ("$2 $1", r"\1 \g<0>", "g<0> 1"),
+        ("$ARGUMENTS_ALL $ARGUMENTSX $0 $x ${1} $$", "a", "$ARGUMENTS_ALL $ARGUMENTSX $0 $x ${1} $$\n\nARGUMENTS: a\n"),
+        ("$ARGUMENTS's", "don't stop", "don't stop's"),
+        ("$1|$2", "don't stop", "don't|stop"),
+        ("$1", '"" b', ""),
+        ("No placeholder.\n", "for you", "No placeholder.\n\nARGUMENTS: for you\n"),
+        ("No placeholder.\n", "  ", "No placeholder.\n"),
+        ("\\$1", "a", "\\a"),
+        ("$99999", "a", "$99999\n\nARGUMENTS: a\n"),
+    ],
+)
+def test_arguments_are_filled_in_once(text, arguments, expected):
+    assert fill_in(text, arguments) == expected
+
+
+@given(st.lists(st.text(), max_size=5))
+def test_shell_words_arrive_as_they_are_whatever_they_hold(words):
+    text = "|".join(f"<${number}>" for number in range(1, len(words) + 2))
+
+    assert fill_in(text, shlex.join(words)) == "|".join(f"<{word}>" for word in [*words, ""])
+
+
+@given(st.text(), st.text())
+def test_text_without_placeholders_stays_as_it_is(text, arguments):
+    if "$" not in text:
+        assert fill_in(text, arguments).startswith(text.rstrip())
+
+
+def test_arguments_cannot_make_a_text_grow_without_end():
+    text = "$ARGUMENTS" * 10_000
+
+    with pytest.raises(ToolError) as caught:
+        fill_in(text, "x" * 1000)
+
+    assert caught.value.code == "limit_exceeded"
+    assert len(fill_in(text, "x" * 10)) < TEXT_CHARACTERS
