@@ -5,6 +5,7 @@ import os
 import shutil
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,7 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
             for mine, project in product(key.choices, repeat=2):
                 assert key.choices.index(key.tighten(mine, project)) <= key.choices.index(mine), name
             continue
-        own = 5 if key.default is None else key.default  # None: no limit
+        own: Any = 5 if key.default is None else key.default  # None: no limit
         for theirs in ((), ("x",)) if key.type is list else (1, 10**9):
             joined = key.tighten(own, theirs)
             assert set(own) <= set(joined) if key.type is list else joined <= own, name

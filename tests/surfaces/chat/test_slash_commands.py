@@ -217,3 +217,34 @@ def test_commands_and_their_arguments_are_completed(chat):
     screen.expect("-accept")
     screen.type("\r")
     screen.expect("The mode is now auto-accept.")
+
+
+def test_skills_are_listed(chat):
+    screen = chat()
+
+    screen.send("/skills")
+
+    screen.expect("skill-creator")
+
+
+def test_the_task_board_is_shown(chat, command):
+    assert command.run("tasks", "add", "Write the docs").returncode == 0
+    screen = chat()
+
+    screen.send("/tasks")
+
+    screen.expect("Write the docs")
+
+
+def test_references_are_completed_and_sent_with_their_content(chat):
+    screen = chat(Turn("I see."))
+    screen.folder.write("alphabet.txt", "alpha beta gamma\n")
+
+    screen.type("Explain @file:alp\t")
+    screen.expect("habet.txt")
+    screen.type("\r")
+    screen.expect("I see.\n")
+
+    sent = messages(screen.server)[-1]["content"]
+    assert sent.startswith("Explain @file:alphabet.txt")
+    assert "alpha beta gamma" in sent

@@ -23,7 +23,7 @@ Enter         send          Alt-Enter           new line (or \\ before Enter)
 Ctrl-C        stop the turn, twice: leave         Ctrl-D   leave
 Ctrl-O        open the last call, again: the one before it
 Tab           complete      Up, Down, Ctrl-R    what was typed before
-@file:PATH    a file or folder, PATH:10-40 some lines; @skill:NAME, @command:NAME"""
+@file:PATH    a file or folder, or PATH:10-40; also @skill:NAME, @command:NAME"""
 
 
 class SlashCommand(NamedTuple):
