@@ -329,10 +329,15 @@ class Runtime:
         return Jobs(folder=partial(session_folder, self.state, self.id))
 
     @property
+    def running_jobs(self) -> int:
+        """How many jobs are running."""
+        jobs = self._jobs.part if self._shared is None else self._shared.jobs
+        return 0 if jobs is None else jobs.running
+
+    @property
     def busy(self) -> bool:
         """Whether jobs are running."""
-        jobs = self._jobs.part if self._shared is None else self._shared.jobs
-        return jobs is not None and jobs.busy
+        return self.running_jobs > 0
 
     def fire(
         self, event: str, *, arguments: Json = None, result: Json = None, fence: Fence | None = None

@@ -78,7 +78,7 @@ class TurnCalls:
         """
         self._runtime = runtime
         self._emit = emit
-        self._client = client
+        self.client = client
         self._asks_person = asks_person
         self._plan_compaction = plan_compaction
         self._is_stopped = is_stopped
@@ -109,7 +109,7 @@ class TurnCalls:
                     stopped = ToolError("cancelled", f"The call of {call.tool} did not run: the turn was interrupted.")
                     deliver(call, Result(error=call.error or stopped))
                     continue
-                request = Call(call.tool, call.args, id=call.id, client=self._client)
+                request = Call(call.tool, call.args, id=call.id, client=self.client)
                 attendant = CallAttendant(call, report, self._plan_compaction, asks_person=self._asks_person)
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
             if self._is_stopped():

@@ -63,6 +63,8 @@ from hilt.agents.model import LanguageModel, ModelFault, ModelInput, OfferedTool
 from hilt.agents.prompts import ProjectPrompt, read_project, system_prompt
 from hilt.agents.repetition import END_AT, LoopGuard
 from hilt.agents.transcripts import Transcript, current
+from hilt.authority.authority import MODE
+from hilt.authority.principal import Values
 from hilt.authority.visibility import Shown, shown
 from hilt.call import Json, Result
 from hilt.declaration import Tool
@@ -188,6 +190,21 @@ class Conversation:
         """Shorten the conversation; return whether it changed. On failure nothing changes, and a notice says why."""
         self._begin()
         return await self._compact(focus, automatic=False)
+
+    def set_mode(self, mode: str | None) -> None:
+        """Change the mode of the session on behalf of the person; None restores the mode of the settings."""
+        Values(self.runtime.authority, self.session).set(MODE, mode)
+        self._forget_tools()
+
+    async def change_model(self, model: LanguageModel, meter: CostMeter | None) -> None:
+        """Go on with another model; the one before is closed."""
+        before, before_meter = self.model, self._meter
+        self.model, self._meter = model, meter
+        self._calls.client = model.name
+        self.size = ContextSize(self.messages)
+        await before.close()
+        if before_meter is not None:
+            before_meter.close()
 
     async def close(self) -> None:
         """End the session's hooks, the connections and the transcript."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
+    from hilt.agents.prices import CostMeter
 
 COMMAND = "HILT_AGENT_COMMAND"
 # the variable that a provider's own library reads; others are reported by the library itself
@@ -55,22 +56,30 @@ class ModelChoice(NamedTuple):
 
 def transcripts_of(runtime: Runtime) -> Transcripts:
     """Return the transcripts of a runtime's workspace."""
-    named = runtime.settings["model.api_key_env"]
-    return Transcripts(runtime.state, runtime.id, Redactor(_secrets(runtime), [named] if named else []))
+    return Transcripts(runtime.state, runtime.id, redactor_of(runtime))
 
 
-def _secrets(runtime: Runtime) -> dict[str, str]:
+def redactor_of(runtime: Runtime) -> Redactor:
+    """Return what removes the user's secrets from text."""
     from hilt.custom.launching import own_variables
 
-    return {**own_variables(runtime.environ), **runtime.environ}
+    named = runtime.settings["model.api_key_env"]
+    return Redactor({**own_variables(runtime.environ), **runtime.environ}, [named] if named else [])
 
 
-def choose_model(runtime: Runtime) -> ModelChoice:
-    """Return the model of the settings with its key; raise no_model without one."""
+def choose_model(runtime: Runtime, name: str | None = None, base_url: str | None = None) -> ModelChoice:
+    """Return the model of the settings with its key, or another one; raise no_model without one.
+
+    Another model of the same provider has the base URL of the settings.
+    """
     from hilt.custom.launching import own_variable
 
     settings = runtime.settings
-    name, base_url = settings["model.name"], settings["model.base_url"]
+    own = settings["model.name"]
+    if name is None:
+        name, base_url = own, settings["model.base_url"]
+    elif base_url is None and own and own.partition(":")[0] == name.partition(":")[0]:
+        base_url = settings["model.base_url"]
     if not name:
         raise _no_model("No model is set.", runtime)
     variable = settings["model.api_key_env"] or KEY_VARIABLES.get(name.partition(":")[0])
@@ -85,10 +94,10 @@ def _no_model(message: str, runtime: Runtime) -> ToolError:
     return ToolError("no_model", message, suggestion=advice)
 
 
-def open_model(runtime: Runtime, program: str | None = None) -> LanguageModel:
-    """Return the model of a runtime's settings; `program` or HILT_AGENT_COMMAND names a program in its place."""
-    program = program or runtime.environ.get(COMMAND)
-    choice = None if program else choose_model(runtime)
+def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> LanguageModel:
+    """Return the model of the settings, or another one; `program` or HILT_AGENT_COMMAND names a program instead."""
+    program = None if choice else program or runtime.environ.get(COMMAND)
+    choice = None if program else choice or choose_model(runtime)
     context = runtime.settings["model.context_tokens"]
     try:
         if choice is None:
@@ -107,6 +116,16 @@ def open_model(runtime: Runtime, program: str | None = None) -> LanguageModel:
             f"The agent loop needs the extra agents: {error.name} is not installed.",
             suggestion="Install it: pip install 'hilt[agents]'",
         ) from error
+
+
+def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> CostMeter | None:
+    """Return what counts the costs of a model; None for a program, which has no price."""
+    if choice is None and (program or runtime.environ.get(COMMAND)):
+        return None
+    from hilt.agents.prices import CostMeter
+
+    choice = choice or choose_model(runtime)
+    return CostMeter(choice.name, choice.base_url, runtime.settings, runtime.state)
 
 
 def open_transcript(runtime: Runtime, model: str, title: str, *, is_new: bool) -> tuple[Transcript, Marks]:
@@ -129,21 +148,17 @@ def open_conversation(
     title: str = "",
     is_new: bool = True,
     program: str | None = None,
+    choice: ModelChoice | None = None,
     limits: RunLimits | None = None,
     asks_person: bool = False,
     clock: Clock | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use."""
-    model = open_model(runtime, program)
+    model = open_model(runtime, program, choice)
     from hilt.agents.asking import Clock
     from hilt.agents.budgets import RunLimits
     from hilt.agents.conversation import Conversation
 
-    meter = None
-    if not (program or runtime.environ.get(COMMAND)):  # a program has no price
-        from hilt.agents.prices import CostMeter
-
-        meter = CostMeter(model.name, runtime.settings["model.base_url"], runtime.settings, runtime.state)
     transcript, marks = open_transcript(runtime, model.name, title, is_new=is_new)
     return Conversation(
         runtime,
@@ -153,6 +168,6 @@ def open_conversation(
         marks=marks,
         limits=limits or RunLimits(),
         asks_person=asks_person,
-        meter=meter,
+        meter=open_meter(runtime, program, choice),
         clock=clock or Clock(),
     )

@@ -70,6 +70,37 @@ def render(view: View, *, width: int, color: bool) -> str:
     return "\n".join(lines)
 
 
+def markdown(text: str, *, width: int, color: bool) -> list[str]:
+    """Return Markdown as lines that fit the width, formatted if `rich` is installed; nothing is cut off."""
+    width = max(width, _NARROWEST)
+    source = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in text.split("\n")]
+    rows = [_unpadded(row.text) for row in _formatted(source, width)]
+    if rows:
+        filled = [index for index, row in enumerate(rows) if row]
+        return [_paint(row, color) for row in rows[filled[0] : filled[-1] + 1]] if filled else []
+    lines: list[str] = []
+    for line in source:
+        ends = _ends(line, width, words=True, most=len(line) + 1)
+        lines += (line[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    return lines
+
+
+def _unpadded(line: _Line) -> _Line:
+    """Return a line without the blanks at its end."""
+    length = len("".join(text for text, _ in line).rstrip(" "))
+    return _slice(line, 0, length)
+
+
+def summary(view: View) -> str:
+    """Return the size of a view in a few words: its changes, lines, files, rows or items."""
+    view = validate(view)
+    draw = _PAGES[view["type"]]
+    page = draw(view, 80, False)  # noqa: FBT003
+    if view["type"] in ("diff", "diffs"):
+        return "".join(text for text, _ in page.subject[1:]).strip()
+    return page.size
+
+
 def inert(text: str) -> str:
     """Return the text with terminal control characters replaced by visible ones; newline and tab are kept."""
     return text.translate(_VISIBLE)

@@ -23,6 +23,7 @@ class CliCommand(NamedTuple):
 GROUPS: dict[str, dict[str, CliCommand]] = {
     "Run agents": {
         "run": CliCommand("Give a model a task, and let it work with the tools"),
+        "chat": CliCommand("Talk with a model that works with the tools", "hilt.surfaces.chat.command"),
         "sessions": CliCommand("List, show and end sessions of agents"),
     },
     "Call tools": {

@@ -130,6 +130,11 @@ def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], obje
                 write("Answer with one of the letters.\n")
 
 
+def is_answer(line: str) -> bool:
+    """Whether a line answers an approval prompt."""
+    return line.strip().casefold() in _ANSWERS
+
+
 def _choices(asked: Asked, *, was_cut: bool, color: bool) -> str:
     keys = [("y", "once"), *([("a", "always")] if asked.rules else []), ("n", "deny")]
     keys += [("s", "show all")] if was_cut else []

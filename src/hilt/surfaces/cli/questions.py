@@ -12,7 +12,12 @@ from hilt.surfaces.cli.prompt import Terminal, controlling_terminal, plain
 def questioner(questions: Sequence[Any]) -> dict[str, Any]:
     """Ask the questions on the terminal of this process; return the answers by question."""
     with controlling_terminal() as screen:
-        return {question.question: _ask(screen, question) for question in questions}
+        return ask_all(screen, questions)
+
+
+def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:
+    """Ask the questions on a terminal; return the answers by question."""
+    return {question.question: _ask(screen, question) for question in questions}
 
 
 def _ask(screen: Terminal, question: Any) -> Any:

@@ -1,0 +1,1 @@
+"""`hilt chat`: a conversation with a model on the terminal."""

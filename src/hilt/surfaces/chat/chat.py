@@ -1,0 +1,400 @@
+"""The chat: lines go to the model or to a command, one after the other; Ctrl-C stops what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from hilt.agents.prices import dollars
+from hilt.agents.starting import COMMAND, choose_model, open_conversation, open_meter, open_model, transcripts_of
+from hilt.agents.transcripts import new_id
+from hilt.authority.authority import MODE
+from hilt.authority.principal import Values
+from hilt.authority.visibility import shown
+from hilt.errors import ToolError
+from hilt.state.spending import Spending
+from hilt.surfaces.chat import drawing, slash_commands
+from hilt.surfaces.chat.completion import ChatCompleter
+from hilt.surfaces.chat.drawing import Ink
+from hilt.surfaces.chat.input_line import InputLine
+from hilt.surfaces.chat.people import People
+from hilt.surfaces.chat.scene import Scene
+from hilt.surfaces.oneshot import ENDING_SECONDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+
+    from hilt.agents.conversation import Conversation
+    from hilt.agents.starting import ModelChoice
+    from hilt.agents.transcripts import SessionFile
+    from hilt.authority.visibility import Shown
+    from hilt.call import Result
+    from hilt.runtime import Runtime
+    from hilt.skills.skill import Skill
+    from hilt.state.spending import ModelSpending
+    from hilt.surfaces.chat.scene import Totals
+
+T = TypeVar("T")
+
+_MODE_SECONDS = 1.0  # the status shows a mode that is at most this old
+_WARNING = "Press Ctrl-C again to leave."
+
+
+class ChatOptions(NamedTuple):
+    """How a chat starts: a function that opens runtimes, the program in place of a model, the session to continue."""
+
+    open_runtime: Callable[..., Runtime]  # takes the session, and asker and questioner
+    program: str | None
+    session: str | None
+    color: bool
+    history: History
+
+
+class Chat:
+    """One chat on the terminal; `run` returns when the person leaves."""
+
+    def __init__(self, options: ChatOptions) -> None:
+        self._options = options
+        self._waiting: deque[str] = deque()  # lines that wait for the turn to end
+        self._wake = asyncio.Event()
+        self._is_working = False
+        self._is_leaving = False
+        self._is_warned = False  # the next Ctrl-C leaves
+        self._conversation: Conversation | None = None
+        self._choice: ModelChoice | None = None
+        self._mode_shown: tuple[float, str] = (0.0, "")
+        self._line = InputLine(
+            history=options.history,
+            completer=ChatCompleter(self),
+            color=options.color,
+            live=self._live,
+            submit=self._submit,
+            interrupt=self._interrupt,
+            leave=self.leave,
+            typed=self._calm,
+            open_call=self._open_call,
+        )
+        self._people = People(self._line, self._ink)
+        self._scene = Scene(self._line.print, self._ink, self._line.redraw)
+        self.runtime = self._open_runtime(options.session or new_id())
+        self.model = options.program or self.runtime.environ.get(COMMAND) or choose_model(self.runtime).name
+
+    async def run(self) -> None:
+        """Read lines and work on them until the person leaves."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.leave)
+        loop.run_in_executor(None, _load_libraries)
+        if self._options.session is not None:
+            await self._converse("")
+        worker = loop.create_task(self._work())
+        worker.add_done_callback(lambda done: self._line.exit())
+        try:
+            await self._line.run(self._greet)
+        finally:
+            self._is_leaving = True
+            if self._conversation is not None:
+                self._conversation.cancel()
+            self._wake.set()
+            await asyncio.wait([worker], timeout=ENDING_SECONDS)
+            await self._close()
+        if worker.done():
+            worker.result()  # raises if it failed
+
+    def leave(self) -> None:
+        """End the chat."""
+        self._is_leaving = True
+        self._give_back()
+        self._line.exit()
+
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    def _submit(self, line: str) -> None:
+        self._is_warned = False
+        self._waiting.append(line)
+        self._wake.set()
+        self._line.redraw()
+
+    def _open_call(self) -> None:
+        self._scene.open_call()
+
+    def _calm(self) -> None:
+        self._is_warned = False
+
+    def _interrupt(self) -> None:
+        """Ctrl-C: stop the turn, and the second time leave. Lines that wait go back to the input line."""
+        if self._is_warned:
+            self.leave()
+            return
+        self._give_back()
+        if self._is_working:
+            self._line.refuse_answer()
+            if self._conversation is not None:
+                self._conversation.cancel()
+        else:
+            self.tell(_WARNING)
+        self._is_warned = True
+
+    def _give_back(self) -> None:
+        if self._waiting:
+            self._line.restore("\n".join(self._waiting))
+            self._waiting.clear()
+
+    async def _work(self) -> None:
+        while not self._is_leaving:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting and not self._is_leaving:
+                line = self._waiting.popleft()
+                self._is_working = True
+                clock = asyncio.get_running_loop().create_task(self._tick())
+                try:
+                    await self._handle(line)
+                except ToolError as error:
+                    self._line.print(drawing.error(self._ink(), error))
+                finally:
+                    clock.cancel()
+                    self._is_working = False
+                    self._scene.end()
+
+    async def _tick(self) -> None:
+        """Draw the passing seconds."""
+        while True:
+            await asyncio.sleep(1)
+            self._line.redraw()
+
+    async def _handle(self, line: str) -> None:
+        command = slash_commands.parse(line)
+        if command is not None:
+            name, argument = command
+            try:
+                found = slash_commands.find(name)
+            except ToolError:
+                self._line.restore(line)
+                raise
+            self._line.print(drawing.person(self._ink(), line.strip()))
+            await found.run(self, argument)
+        elif line.strip():
+            await self._send(line)
+        elif self._conversation is not None and self._conversation.is_interrupted:
+            await self._send(None)
+
+    async def _send(self, text: str | None) -> None:
+        if text is not None:
+            self._line.print("\n" + drawing.person(self._ink(), text))
+        self._scene.begin()
+        try:
+            conversation = self._conversation or await self._converse(text or "")
+        except ToolError:
+            self._line.restore(text or "")
+            raise
+        await conversation.send(None if text is None else await conversation.expand(text))
+
+    async def _converse(self, title: str) -> Conversation:
+        """Open the conversation of the runtime's session."""
+        runtime = self.runtime
+        self._conversation = await _offload(
+            lambda: open_conversation(
+                runtime,
+                self._scene.show,
+                title=title,
+                is_new=not transcripts_of(runtime).exists(runtime.session),
+                program=self._options.program,
+                choice=self._choice,
+                asks_person=True,
+            )
+        )
+        return self._conversation
+
+    # --- for commands -------------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> str:
+        """The id of the session."""
+        return self.runtime.session
+
+    @property
+    def mode(self) -> str:
+        """The mode of the session."""
+        return self.runtime.authority.mode(self.session)
+
+    @property
+    def skills(self) -> list[Skill]:
+        """The skills that can be loaded."""
+        return list(self.runtime.skills().current().skills.values())
+
+    @property
+    def totals(self) -> Totals:
+        """What this chat has used."""
+        return self._scene.totals
+
+    @property
+    def limit(self) -> float | None:
+        """What models may cost per day, in dollars."""
+        limit: float | None = self.runtime.settings["agents.max_cost_day"]
+        return limit
+
+    def tell(self, text: str) -> None:
+        """Print lines for the person."""
+        self._line.print(drawing.note(self._ink(), text))
+
+    def show(self, result: Result) -> None:
+        """Print the view of a result."""
+        self._line.print(drawing.body(self._ink(), result))
+
+    async def confirm(self, question: str) -> bool:
+        """Return whether the person says yes."""
+        return await _offload(lambda: self._people.confirm(question))
+
+    async def call(self, tool: str, **args: Any) -> Result:
+        """Call a tool for the person, like any other call; raise its error."""
+        result = await _offload(lambda: self.runtime.call(tool, **args))
+        if result.error is not None:
+            raise result.error
+        return result
+
+    async def tools(self) -> list[Shown]:
+        """Return the tools that the model sees."""
+        runtime = self.runtime
+        return await _offload(lambda: list(shown(runtime.authority, session=runtime.session, client_asks=True)))
+
+    async def set_mode(self, mode: str) -> None:
+        """Change the mode of the session."""
+        if self._conversation is not None:
+            self._conversation.set_mode(mode)
+        else:
+            Values(self.runtime.authority, self.session).set(MODE, mode)
+        self._mode_shown = (0.0, "")
+
+    async def set_model(self, name: str, base_url: str | None) -> None:
+        """Go on with another model."""
+        choice = choose_model(self.runtime, name, base_url)
+        model = await _offload(lambda: open_model(self.runtime, choice=choice))
+        if self._conversation is None:
+            await model.close()
+        else:
+            await self._conversation.change_model(model, open_meter(self.runtime, choice=choice))
+        self._choice, self.model = choice, choice.name
+
+    async def compact(self, focus: str) -> None:
+        """Shorten the conversation."""
+        if self._conversation is None:
+            self.tell("Nothing to compact.")
+            return
+        self._scene.begin()
+        await self._conversation.compact(focus)
+
+    def sessions(self) -> list[SessionFile]:
+        """Return the sessions of the workspace, the newest first."""
+        return transcripts_of(self.runtime).list()
+
+    def spending(self) -> list[ModelSpending]:
+        """Return what models have cost today."""
+        spending = Spending(self.runtime.state)
+        try:
+            return spending.models(time.strftime("%Y-%m-%d"))
+        finally:
+            spending.close()
+
+    async def resume(self, id: str) -> None:
+        """Go on with an earlier session."""
+        session = transcripts_of(self.runtime).find(id).id
+        if session == self.session:
+            self.tell("This is the current session.")
+            return
+        if self.runtime.running_jobs:
+            raise ToolError(
+                "busy",
+                f"{self.runtime.running_jobs} background jobs of this session are running; they would end.",
+                suggestion="Ask the model to stop them, or leave the chat and start another one.",
+            )
+        before, conversation = self.runtime, self._conversation
+        self.runtime, self._conversation = self._open_runtime(session), None
+        try:
+            await self._converse("")
+        except ToolError:
+            self.runtime.close()
+            self.runtime, self._conversation = before, conversation
+            raise
+        if conversation is not None:
+            await conversation.close()
+        before.close()
+        self._mode_shown = (0.0, "")
+        self.recall()
+
+    def recall(self) -> None:
+        """Print the end of a continued conversation."""
+        conversation = self._conversation
+        if conversation is None:
+            return
+        from pydantic_ai.messages import ModelResponse
+
+        self.tell(f"Session {self.session}, {len(conversation.messages)} messages.")
+        answers = (message.text for message in reversed(conversation.messages) if isinstance(message, ModelResponse))
+        last = next(filter(None, answers), None)
+        if last:
+            self._line.print(self._ink().markdown(last) + "\n")
+        if conversation.is_interrupted:
+            self.tell("It was interrupted. Press Enter to go on, or send a message.")
+
+    # --- the screen ---------------------------------------------------------------------------------------------------
+
+    def _greet(self) -> None:
+        self.tell(f"hilt chat with {self.model} in {self.runtime.root}. /help shows commands and keys.")
+        self.recall()
+
+    def _ink(self) -> Ink:
+        return Ink(self._line.columns, self._options.color)
+
+    def _live(self) -> str:
+        return self._scene.live(self._line.rows, list(self._waiting) if self._is_working else [], self._status())
+
+    def _status(self) -> list[str]:
+        totals = self._scene.totals
+        seen, mode = self._mode_shown
+        if time.monotonic() - seen > _MODE_SECONDS:
+            mode = self.mode
+            self._mode_shown = (time.monotonic(), mode)
+        fields = [self.model, mode]
+        if totals.requests:
+            fields.append(f"{drawing.count(totals.input_tokens)} in {drawing.count(totals.output_tokens)} out")
+            fields.append("cost unknown" if totals.unpriced else dollars(totals.cost))
+        if totals.context_tokens:
+            left = max(0, 100 - 100 * totals.context_used // totals.context_tokens)
+            fields.append(f"{left}% context left")
+        jobs = self.runtime.running_jobs
+        if jobs:
+            fields.append(f"{jobs} job{'s' * (jobs != 1)}")
+        return fields
+
+    # --- opening and closing ------------------------------------------------------------------------------------------
+
+    def _open_runtime(self, session: str) -> Runtime:
+        return self._options.open_runtime(
+            session,
+            asker=self._people.asker,
+            questioner=self._people.questioner,
+        )
+
+    async def _close(self) -> None:
+        if self._conversation is not None:
+            with suppress(ToolError):
+                await self._conversation.close()
+        self.runtime.give_up(ENDING_SECONDS)
+        self.runtime.close()
+
+
+async def _offload(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def _load_libraries() -> None:
+    """Import what the first message needs, while the person types it."""
+    with suppress(ImportError):
+        from hilt.agents import conversation, providers  # noqa: F401

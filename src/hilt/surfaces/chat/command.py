@@ -1,0 +1,102 @@
+"""`hilt chat`: talk with a model that works with the tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from hilt.errors import ToolError
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.prompt import wants_color
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.runtime import Runtime
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+
+def build(parser: Parser) -> None:
+    """Declare the arguments of the command."""
+    parser.run = _run
+    parser.details = """The model answers, calls tools, sees their results and goes on until it is done. Its calls go
+through the same permissions, sandbox, undo and audit as any other, and you approve them in place. You can type while it
+works. Ctrl-C stops the turn, twice it leaves. /help shows commands and keys."""
+    parser.add_argument("--model", metavar="NAME", help="The model, as PROVIDER:MODEL")
+    parser.add_argument("--base-url", metavar="URL", help="The address of its server")
+    parser.add_argument("--agent-command", metavar="CMD", help="A program that reads the prompt and prints the answer")
+    parser.add_argument(
+        "--continue",
+        dest="continued",
+        metavar="ID",
+        nargs="?",
+        const="",
+        help="Continue a session, by default the newest",
+    )
+    parser.examples = [
+        ("hilt chat", "Start a chat in this folder"),
+        ("hilt chat --continue", "Go on with the last session"),
+        ("hilt chat --model openai:gpt-5 --mode plan", "Choose the model, and let it only look"),
+    ]
+
+
+def _run(options: Options, arguments: Namespace) -> int:
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Usage("hilt chat needs a terminal; hilt run works without one")
+    if os.environ.get("TERM") in (None, "", "dumb", "unknown"):
+        raise Usage(f"hilt chat cannot draw on this terminal (TERM={os.environ.get('TERM', '')}); use hilt run")
+    named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
+    settings = {name: value for name, value in named.items() if value is not None}
+    try:
+        status = _chat(options, arguments, settings)
+    except ToolError as error:
+        if error.code not in ("no_model", "runtime_missing"):
+            raise
+        sys.stderr.write(f"{error.code}: {error.message}\n{error.suggestion}\n")
+        status = 2
+    sys.stdout.flush()
+    # threads that wait for a person or a program must not hold up the exit
+    os._exit(status)
+
+
+def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> int:
+    import asyncio
+
+    from hilt.agents.starting import COMMAND, choose_model, redactor_of, transcripts_of
+
+    session = options.get("session")
+    with open_runtime(options, settings=settings) as runtime:
+        if not (arguments.agent_command or runtime.environ.get(COMMAND)):
+            choose_model(runtime)  # before anything slow is imported
+        if arguments.continued is not None:
+            transcripts, wanted = transcripts_of(runtime), arguments.continued
+            session = (transcripts.find(wanted) if wanted else transcripts.newest()).id
+        past = os.path.join(runtime.state, "chat", f"{runtime.id}.history")
+        redactor = redactor_of(runtime)
+
+    def opened(session: str, **people: Any) -> Runtime:
+        return open_runtime({**options, "session": session}, settings=settings, **people)
+
+    try:
+        from hilt.surfaces.chat.chat import Chat, ChatOptions
+        from hilt.surfaces.chat.history import HistoryFile
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "hilt":
+            raise
+        raise ToolError(
+            "runtime_missing",
+            f"hilt chat needs the extra agents: {error.name} is not installed.",
+            suggestion="Install it: pip install 'hilt[agents]'",
+        ) from error
+
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+    async def talk() -> None:
+        history = HistoryFile(past, redactor.text)
+        await Chat(ChatOptions(opened, arguments.agent_command, session, wants_color(), history)).run()
+
+    asyncio.run(talk())
+    return 0

@@ -1,0 +1,42 @@
+"""Completion with Tab: commands, their arguments, and references to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from hilt.agents.references import complete
+from hilt.surfaces.chat.slash_commands import COMMANDS
+from hilt.surfaces.cli.prompt import one_line
+
+if TYPE_CHECKING:
+    from hilt.surfaces.chat.chat import Chat
+
+
+class ChatCompleter(Completer):
+    """Completes the word before the cursor."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yield what the word may become."""
+        text = document.text_before_cursor
+        word = text.rpartition("\n")[2].rpartition(" ")[2]
+        for candidate in self._candidates(text, word):
+            # a name of a file may hold anything
+            yield Completion(candidate, -len(word), display=one_line(candidate))
+
+    def _candidates(self, text: str, word: str) -> Iterator[str]:
+        if text.startswith("/") and " " not in text:
+            yield from (f"/{name}" for name in COMMANDS if f"/{name}".startswith(word))
+        elif text.startswith("/"):
+            name = text[1:].partition(" ")[0]
+            if name in COMMANDS:
+                yield from (value for value in COMMANDS[name].complete(self._chat) if value.startswith(word))
+        if word.startswith("@"):
+            known = self._chat.runtime.skills().current()
+            yield from complete(self._chat.runtime, word, skills=known.skills, commands=known.commands)

@@ -1,0 +1,148 @@
+"""Lines of the chat: calls, their views, errors and the status, safe for a terminal whatever a model or a tool says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from hilt.call import Result
+from hilt.errors import ToolError
+from hilt.output import terminal
+from hilt.output.terminal import inert
+from hilt.surfaces.cli.prompt import one_line
+
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
+
+_ARGUMENT_CHARACTERS = 60
+_DIFF_LINES = 12  # of a change that is shown at once
+_TEXT_LINES = 40  # of a result without a view
+
+
+class Ink(NamedTuple):
+    """How wide lines may be, and whether they may have colours."""
+
+    width: int
+    color: bool
+
+    def paint(self, text: str, sgr: str) -> str:
+        """Return a text in a colour."""
+        return f"\x1b[{sgr}m{text}\x1b[0m" if self.color and sgr and text else text
+
+    def clip(self, text: str, room: int | None = None) -> str:
+        """Return a text on one line, cut with … if it does not fit."""
+        return terminal._clip(one_line(text), max(1, self.width - 1 if room is None else room))
+
+    def markdown(self, text: str) -> str:
+        """Return Markdown as lines."""
+        return "".join(f"{line}\n" for line in terminal.markdown(text, width=self.width - 1, color=self.color))
+
+
+def brief(args: dict[str, Any] | str) -> str:
+    """Return the arguments of a call on one line, the longest ones cut."""
+    if isinstance(args, str):
+        return args
+    if len(args) == 1:
+        return _value(next(iter(args.values())), 4 * _ARGUMENT_CHARACTERS)
+    first, *rest = [(name, _value(value, _ARGUMENT_CHARACTERS)) for name, value in args.items()] or [("", "")]
+    return "  ".join([first[1], *(f"{name}={value}" for name, value in rest)])
+
+
+def _value(value: Any, most: int) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+    text = " ".join(text[: 2 * most].split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def started(ink: Ink, tool: str, args: dict[str, Any] | str, progress: str) -> str:
+    """Return the line of a call that runs."""
+    text = f"{tool} {brief(args)}" + (f"  {progress}" if progress else "")
+    return ink.paint(ink.clip(f"… {text}"), YELLOW)
+
+
+def finished(ink: Ink, number: int, tool: str, args: dict[str, Any] | str, result: Result) -> str:
+    """Return the line of a call that has its result, and the first lines of what it changed."""
+    mark, sgr = ("✓", GREEN) if result.ok else ("✗", RED)
+    outcome = _outcome(result)
+    heading = f"{mark} {number} {one_line(tool)}"
+    room = max(10, ink.width - len(heading) - len(outcome) - 4)
+    arguments = ink.clip(brief(args), room) if args else ""
+    line = " ".join(filter(None, [ink.paint(heading, sgr), arguments, ink.paint(outcome, DIM)]))
+    if result.error is not None:
+        message = ink.clip(f"{result.error.code}: {result.error.message}", ink.width - 5)
+        return f"{line}\n    {ink.paint(message, RED)}\n"
+    return f"{line}\n{_change(ink, result)}"
+
+
+def _outcome(result: Result) -> str:
+    view = result.view
+    if result.error is not None or view is None or view["type"] == "none":
+        return ""
+    text = terminal.summary(view)
+    code = view.get("exitCode", 0) if view["type"] == "shell-output" else 0
+    return f"({text})" if not code else f"({text}, exit code {code})"
+
+
+def _change(ink: Ink, result: Result) -> str:
+    """Return the first lines of a diff, indented."""
+    if result.view is None or result.view["type"] not in ("diff", "diffs"):
+        return ""
+    drawn = terminal.render(result.view, width=ink.width - 5, color=ink.color).split("\n")
+    lines = drawn[:_DIFF_LINES]
+    if len(drawn) > len(lines):
+        lines.append(ink.paint(f"… {len(drawn) - len(lines)} more lines: Ctrl-O", DIM))
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def opened(ink: Ink, number: int, tool: str, args: dict[str, Any] | str, result: Result) -> str:
+    """Return a call with everything that its result shows to a person."""
+    rule = ink.paint(ink.clip(f"── {number} {tool} {'─' * ink.width}"), DIM)
+    arguments = args if isinstance(args, str) else "\n".join(f"{name}: {_full(value)}" for name, value in args.items())
+    return f"{rule}\n{note(ink, arguments)}{body(ink, result)}"
+
+
+def body(ink: Ink, result: Result) -> str:
+    """Return a result: its error, its view, or the first lines of its text."""
+    if result.error is not None:
+        return error(ink, result.error)
+    if result.view is not None and result.view["type"] != "none":
+        view = {key: value for key, value in result.view.items() if key != "collapsed"}
+        return terminal.render(view, width=ink.width - 1, color=ink.color) + "\n"
+    lines = inert(result.result).split("\n")
+    more = [ink.paint(f"… {len(lines) - _TEXT_LINES:,} more lines", DIM)] if len(lines) > _TEXT_LINES else []
+    return "".join(f"{line}\n" for line in [*lines[:_TEXT_LINES], *more])
+
+
+def note(ink: Ink, text: str) -> str:
+    """Return lines for the person that are not part of the conversation."""
+    return "".join(f"{ink.paint(line, DIM)}\n" for line in inert(text).split("\n"))
+
+
+def _full(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def error(ink: Ink, problem: ToolError) -> str:
+    """Return an error with its next step."""
+    advice = f"{inert(problem.suggestion)}\n" if problem.suggestion else ""
+    return f"{ink.paint(problem.code, RED)}: {inert(problem.message)}\n{advice}"
+
+
+def person(ink: Ink, text: str) -> str:
+    """Return a message of the person as it stays on the screen."""
+    first, *rest = inert(text).split("\n")
+    return "".join(f"{ink.paint(line, BOLD)}\n" for line in [f"> {first}", *(f"  {line}" for line in rest)])
+
+
+def status(ink: Ink, fields: list[str]) -> str:
+    """Return the status line: as many of the fields as fit."""
+    shown = list(fields)
+    while len(shown) > 1 and len(" · ".join(shown)) > ink.width - 1:
+        shown.pop()
+    return ink.paint(ink.clip(" · ".join(shown)), DIM)
+
+
+def count(number: int) -> str:
+    """Return a number of tokens, such as 950, 12.3k or 1.2M."""
+    if number < 1000:
+        return str(number)
+    return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"

@@ -1,0 +1,59 @@
+"""What was typed, kept in a file from one chat to the next; secrets are not written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from prompt_toolkit.history import History
+
+_READ_BYTES = 1 << 20
+_MOST_BYTES = 2 << 20
+
+
+class HistoryFile(History):
+    """The history of one workspace: one JSON string per line."""
+
+    def __init__(self, path: str, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._path = path
+        self._redact = redact
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Yield what was typed before, the newest first."""
+        try:
+            with open(self._path, "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _READ_BYTES))
+                lines = file.read().split(b"\n")
+        except OSError:
+            return
+        if size > _READ_BYTES:
+            lines = lines[1:]
+        if size > _MOST_BYTES:
+            self._replace(b"\n".join(lines))
+        for line in reversed(lines):
+            with suppress(ValueError):
+                text = json.loads(line)
+                if isinstance(text, str):
+                    yield text
+
+    def store_string(self, string: str) -> None:
+        """Append what was typed; a file that cannot be written is no reason to stop the chat."""
+        line = json.dumps(self._redact(string)).encode() + b"\n"
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.write(handle, line)
+            finally:
+                os.close(handle)
+
+    def _replace(self, data: bytes) -> None:
+        temporary = f"{self._path}.{os.getpid()}"
+        with suppress(OSError):
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(data)
+            os.replace(temporary, self._path)

@@ -1,0 +1,259 @@
+"""The line at the bottom of the chat: always there, so that one can type while the model works.
+
+Everything else is printed above it. A question, such as an approval, takes the line over; what was typed before comes
+back afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth, Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+
+_PLAIN_MENU = Style.from_dict({"completion-menu": "noinherit", "completion-menu.completion.current": "reverse"})
+
+
+class InputLine:
+    """Reads lines: `submit` gets each one, `interrupt` each Ctrl-C, `leave` Ctrl-D on an empty line.
+
+    `typed` is called when the text changes, `open_call` for Ctrl-O.
+    """
+
+    def __init__(
+        self,
+        *,
+        history: History,
+        completer: Completer,
+        color: bool,
+        live: Callable[[], str],
+        submit: Callable[[str], None],
+        interrupt: Callable[[], None],
+        leave: Callable[[], None],
+        typed: Callable[[], None],
+        open_call: Callable[[], None],
+    ) -> None:
+        """`live` returns the lines above the input that change all the time, with colours as escape sequences."""
+        self._live = live
+        self._submit = submit
+        self._interrupt = interrupt
+        self._leave = leave
+        self._open_call = open_call
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._question: str | None = None  # the prompt of a question
+        self._answer: Future[str] | None = None
+        self._draft = Document()  # what was typed before the question
+        self._prompts: PromptSession[None] = PromptSession(
+            self._message,
+            history=history,
+            completer=completer,
+            complete_in_thread=True,
+            complete_while_typing=False,
+            multiline=True,
+            prompt_continuation="  ",
+            key_bindings=self._keys(),
+            enable_suspend=True,
+            erase_when_done=True,
+            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            style=None if color else _PLAIN_MENU,
+            include_default_pygments_style=False,
+            output=_output(),
+        )
+        self._prompts.default_buffer.on_text_changed += lambda buffer: typed()
+        self._prompts.app.min_redraw_interval = 0.05
+        self._prompts.app.ttimeoutlen = 0.1
+
+    @property
+    def columns(self) -> int:
+        """The width of the terminal."""
+        return self._prompts.app.output.get_size().columns
+
+    @property
+    def rows(self) -> int:
+        """The height of the terminal."""
+        return self._prompts.app.output.get_size().rows
+
+    @property
+    def draft(self) -> str:
+        """What is typed and not sent, questions aside."""
+        return self._draft.text if self._question is not None else self._prompts.default_buffer.text
+
+    def restore(self, text: str) -> None:
+        """Put a text back on the line, before what is there."""
+        joined = "\n".join(part for part in (text, self.draft) if part)
+        if self._question is not None:
+            self._draft = Document(joined)
+        else:
+            self._prompts.default_buffer.document = Document(joined)
+
+    async def run(self, began: Callable[[], None]) -> None:
+        """Read lines until `exit`; call `began` when keys have their meaning."""
+        self._loop = loop = asyncio.get_running_loop()
+
+        def begin() -> None:
+            loop.call_soon(began)  # the terminal is in raw mode by then
+
+        with suppress(EOFError, KeyboardInterrupt):
+            await self._prompts.prompt_async(pre_run=begin, handle_sigint=True)
+
+    def exit(self) -> None:
+        """End `run`; what is typed and not sent goes to the history."""
+        app = self._prompts.app
+        self.refuse_answer()
+        if app.is_running and not app.is_done:
+            if self.draft.strip():
+                self._prompts.history.append_string(self.draft)
+            app.exit()
+
+    def redraw(self) -> None:
+        """Draw the changing lines again."""
+        self._prompts.app.invalidate()
+
+    def print(self, text: str) -> None:
+        """Print whole lines above the input line; may be called from any thread."""
+        if self._loop is None:
+            self._write(text)
+        else:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._write, text)
+
+    def _write(self, text: str) -> None:
+        # the terminal stays in raw mode: in any other, keys that are typed now would have another meaning
+        app = self._prompts.app
+        is_drawn = app.is_running and not app.is_done
+        if is_drawn:
+            app.renderer.erase()
+        app.output.write_raw(text.replace("\n", "\r\n"))
+        app.output.flush()
+        if is_drawn:
+            app.invalidate()
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """Take the line over for questions, from another thread; afterwards what was typed comes back."""
+        self._call(self._begin_question)
+        try:
+            yield
+        finally:
+            self._call(self._end_question)
+
+    def ask(self, prompt: str) -> str:
+        """Return the line that answers a question, with its newline; "" if there is none. From another thread."""
+        answer: Future[str] = Future()
+        self._call(lambda: self._expect(prompt, answer))
+        return answer.result()
+
+    def refuse_answer(self) -> None:
+        """Answer the current question with the end of input."""
+        self._give(self._answer, "")
+
+    def keep(self, text: str) -> None:
+        """Add a text to what was typed before the question."""
+        self._call(lambda: setattr(self, "_draft", Document(self._draft.text + text)))
+
+    def _call(self, work: Callable[[], object]) -> None:
+        assert self._loop is not None, "questions come from calls, and calls from lines"  # noqa: S101
+        done: Future[None] = Future()
+
+        def run() -> None:
+            work()
+            done.set_result(None)
+
+        self._loop.call_soon_threadsafe(run)
+        done.result()
+
+    def _begin_question(self) -> None:
+        self._draft = self._prompts.default_buffer.document
+        self._prompts.default_buffer.document = Document()
+        self._question = ""
+
+    def _end_question(self) -> None:
+        self._question = self._answer = None
+        self._prompts.default_buffer.document, self._draft = self._draft, Document()
+        self.redraw()
+
+    def _expect(self, prompt: str, answer: Future[str]) -> None:
+        self._question, self._answer = prompt, answer
+        self._prompts.default_buffer.document = Document()
+        self.redraw()
+
+    def _give(self, answer: Future[str] | None, line: str) -> None:
+        if answer is not None and not answer.done():
+            answer.set_result(line)
+
+    # --- drawing and keys ---------------------------------------------------------------------------------------------
+
+    def _message(self) -> ANSI:
+        live = self._live()
+        prompt = "> " if self._question is None else self._question
+        return ANSI(f"{live}\n{prompt}" if live else prompt)
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        is_asking = Condition(lambda: self._question is not None)
+
+        @keys.add("enter", filter=~has_completions | is_asking)
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            text = buffer.text
+            if self._question is not None:
+                buffer.reset()
+                self.print(f"{self._question}{text}\n")
+                self._give(self._answer, f"{text}\n")
+            elif text.endswith("\\"):
+                buffer.delete_before_cursor()
+                buffer.insert_text("\n")
+            else:
+                buffer.reset(append_to_history=bool(text.strip()))
+                self._submit(text)
+
+        @keys.add("enter", filter=has_completions & ~is_asking)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.complete_state = None  # takes the chosen completion
+
+        @keys.add("escape", "enter", filter=~is_asking)
+        @keys.add("escape", "c-j", filter=~is_asking)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c")
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            self._interrupt()
+
+        @keys.add("c-d")
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.text:
+                buffer.delete()
+            elif self._question is not None:
+                self.refuse_answer()
+            else:
+                self._leave()
+
+        @keys.add("c-o")
+        def _(event: KeyPressEvent) -> None:
+            self._open_call()
+
+        return keys
+
+
+def _output() -> Output:
+    """Return the terminal, which is never asked where its cursor is: some do not answer."""
+    output = create_output()
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output

@@ -1,0 +1,72 @@
+"""The person at the chat answers approvals and questions, on the input line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hilt.state.approvals import Asked, UserAnswer
+from hilt.surfaces.chat.drawing import Ink
+from hilt.surfaces.cli.prompt import Terminal, is_answer, prompt
+from hilt.surfaces.cli.questions import ask_all
+
+if TYPE_CHECKING:
+    from hilt.surfaces.chat.input_line import InputLine
+
+
+class People:
+    """Asks one question at a time; `asker` and `questioner` are called on the threads of calls."""
+
+    def __init__(self, line: InputLine, ink: Callable[[], Ink]) -> None:
+        self._line = line
+        self._ink = ink
+        self._one_at_a_time = threading.Lock()
+
+    def asker(self, asked: Asked) -> UserAnswer:
+        """Show a call and return the person's answer. Text that is no answer is a message: it is kept."""
+        with self._one_at_a_time, self._line.question():
+            screen = _LineTerminal(self._line)
+            is_reason = False
+
+            def read() -> str:
+                nonlocal is_reason
+                line = screen.read()
+                if not is_reason and line.strip() and not is_answer(line):
+                    self._line.keep(line.rstrip("\n"))
+                is_reason = line.strip().casefold() in ("n", "no", "deny")
+                return line
+
+            ink = self._ink()
+            answer = prompt(asked, read=read, write=screen.write, width=ink.width, color=ink.color)
+        return UserAnswer(answer.kind, answer.reason, "terminal")
+
+    def questioner(self, questions: Sequence[Any]) -> dict[str, Any]:
+        """Ask the questions of `ask_user`; return the answers by question."""
+        with self._one_at_a_time, self._line.question():
+            screen, ink = _LineTerminal(self._line), self._ink()
+            return ask_all(Terminal(screen.read, screen.write, ink.width, ink.color), questions)
+
+    def confirm(self, question: str) -> bool:
+        """Return whether the person says yes."""
+        with self._one_at_a_time, self._line.question():
+            return self._line.ask(question).strip().casefold() in ("y", "yes")
+
+
+class _LineTerminal:
+    """The input line as a terminal: whole lines are printed above it, an unfinished one is its prompt."""
+
+    def __init__(self, line: InputLine) -> None:
+        self._line = line
+        self._unfinished = ""
+
+    def write(self, text: str) -> None:
+        """Print text."""
+        lines, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
+        if newline:
+            self._line.print(lines + newline)
+
+    def read(self) -> str:
+        """Return a line, or "" at the end of input."""
+        question, self._unfinished = self._unfinished, ""
+        return self._line.ask(question)
