@@ -103,6 +103,7 @@ class _Queue:
         self._library = library
         self._descriptor = descriptor
         self._paths: dict[int, str] = {}
+        self._names: dict[int, set[str]] = {}  # files in each folder: a rename may replace one
 
     @staticmethod
     def open(roots: tuple[str, ...]) -> _Queue | None:
@@ -124,9 +125,13 @@ class _Queue:
     def _add(self, folder: str) -> bool:
         """Watch a folder; False if the limit is reached. A folder that is gone needs no watch."""
         number = self._library.inotify_add_watch(self._descriptor, os.fsencode(folder), _MASK)
-        if number >= 0:
-            self._paths[number] = folder
-        return (number >= 0 or not os.path.isdir(folder)) and len(self._paths) <= FOLDERS_MAX
+        if number < 0:
+            return not os.path.isdir(folder)
+        self._paths[number] = folder
+        self._names[number] = set()
+        with suppress(OSError), os.scandir(folder) as entries:
+            self._names[number] = {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+        return len(self._paths) <= FOLDERS_MAX
 
     def take(self) -> dict[str, int] | None:
         """Return the queued changes; None if some are lost."""
@@ -151,6 +156,7 @@ class _Queue:
             return False
         if mask & _IGNORED:
             self._paths.pop(number, None)
+            self._names.pop(number, None)
             return True
         folder = self._paths.get(number)
         if folder is None:
@@ -162,13 +168,18 @@ class _Queue:
             if mask & _MOVED_FROM:
                 self._forget(path)
             return True
+        names = self._names[number]
         if mask & (_DELETE | _MOVED_FROM):
+            names.discard(name)
             if changes.pop(path, None) != CREATED:  # a temporary file was never there
                 changes[path] = DELETED
-        elif mask & (_CREATE | _MOVED_TO):
-            changes[path] = CHANGED if changes.get(path) == DELETED else CREATED
+        elif name in names or changes.get(path) == DELETED:
+            names.add(name)
+            if changes.get(path) != CREATED:
+                changes[path] = CHANGED
         else:
-            changes.setdefault(path, CHANGED)
+            names.add(name)
+            changes[path] = CREATED
         return True
 
     def _enter(self, changes: dict[str, int], folder: str) -> bool:
@@ -176,8 +187,9 @@ class _Queue:
         for inner in _folders(folder):
             if not self._add(inner):
                 return False
-            with suppress(OSError), os.scandir(inner) as entries:
-                changes |= dict.fromkeys((one.path for one in entries if one.is_file(follow_symlinks=False)), CREATED)
+        for number, path in self._paths.items():
+            if path == folder or path.startswith(folder + "/"):
+                changes |= dict.fromkeys((os.path.join(path, name) for name in self._names[number]), CREATED)
         return True
 
     def _forget(self, folder: str) -> None:
@@ -185,7 +197,7 @@ class _Queue:
         for number, path in list(self._paths.items()):
             if path == folder or path.startswith(folder + "/"):
                 self._library.inotify_rm_watch(self._descriptor, number)
-                del self._paths[number]
+                del self._paths[number], self._names[number]
 
     def close(self) -> None:
         """Stop watching."""

@@ -40,6 +40,13 @@ def _no_variables(site: Site) -> dict[str, str]:
     return {}
 
 
+class Pull(NamedTuple):
+    """Commands of a server that return the diagnostics of a file, where the protocol's own request is missing."""
+
+    commands: Callable[[str], list[dict[str, Any]]]  # the parameters of workspace/executeCommand, by URI
+    items: Callable[[Any], list[dict[str, Any]]]  # diagnostics as the protocol has them, of a result
+
+
 class ServerKind(NamedTuple):
     """One language server. `settings` answers its questions about configuration, by section."""
 
@@ -52,6 +59,7 @@ class ServerKind(NamedTuple):
     variables: Callable[[Site], Mapping[str, str]] = _no_variables
     reads: tuple[Need, ...] = ()
     actions: tuple[str, ...] = ACTIONS
+    pull: Pull | None = None
     indexes: bool = False  # it announces its indexing as progress, soon after the first file is opened
     has_path: bool = True  # whether it may start other programs that are on the PATH
 
@@ -147,6 +155,39 @@ def beside_typescript(site: Site) -> str | None:
     return None
 
 
+_TSSERVER_SEVERITIES = {"error": 1, "warning": 2, "message": 3, "suggestion": 4}
+
+
+def _tsserver_commands(uri: str) -> list[dict[str, Any]]:
+    # it pushes diagnostics in parts, and not at all while there are none, so there is no telling when they are complete
+    return [
+        {"command": "typescript.tsserverRequest", "arguments": [f"{kind}DiagnosticsSync", {"file": uri}]}
+        for kind in ("syntactic", "semantic")
+    ]
+
+
+def _tsserver_items(result: Any) -> list[dict[str, Any]]:
+    body = result.get("body") if isinstance(result, dict) else None
+    return [_tsserver_item(item) for item in (body if isinstance(body, list) else []) if isinstance(item, dict)]
+
+
+def _tsserver_item(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "range": {name: _tsserver_place(item.get(name)) for name in ("start", "end")},
+        "severity": _TSSERVER_SEVERITIES.get(str(item.get("category")), 1),
+        "source": "typescript",
+        "code": item.get("code"),
+        "message": item.get("text", ""),
+    }
+
+
+def _tsserver_place(place: Any) -> dict[str, int]:
+    line, offset = (place.get("line"), place.get("offset")) if isinstance(place, dict) else (None, None)
+    return {
+        name: number - 1 if isinstance(number, int) else 0 for name, number in (("line", line), ("character", offset))
+    }
+
+
 TYPESCRIPT = ServerKind(
     "typescript-language-server",
     "typescript-language-server",
@@ -156,6 +197,7 @@ TYPESCRIPT = ServerKind(
     options=_typescript_options,
     # Node would read its options, and npm its settings, from there
     variables=lambda site: {"NODE_OPTIONS": "", "NPM_CONFIG_USERCONFIG": os.devnull},
+    pull=Pull(_tsserver_commands, _tsserver_items),
     indexes=True,
 )
 

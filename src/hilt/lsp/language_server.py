@@ -31,6 +31,8 @@ OPEN_MAX = 64  # files; the least recently used ones are closed
 WRITE_SECONDS = 5.0  # a server that reads nothing for so long hangs
 END_SECONDS = 1.0  # for a server to answer `shutdown`
 SETTLE_SECONDS = 0.3  # after the last diagnostics that were pushed
+QUIET_SECONDS = 2.0  # without any pushed after a change
+FIRST_SECONDS = 5.0  # for the first of a file
 FLOOD_SECONDS = 10.0
 FLOOD_MESSAGES = 50_000  # unsolicited ones
 FLOOD_BYTES = 512 << 20
@@ -40,6 +42,12 @@ _STDERR_BYTES = 4096
 _LOOK_SECONDS = 1.0  # between two looks at the limits of the process
 _RETRIES = 8  # of a request that the server gave up because a file changed
 _CONTENT_MODIFIED, _SERVER_CANCELLED, _METHOD_NOT_FOUND = -32801, -32802, -32601
+
+# requests of a server that need no more than an answer; changes of files are reported whether it registers or not
+_ACKNOWLEDGED = (
+    *("client/registerCapability", "client/unregisterCapability"),
+    *("window/workDoneProgress/create", "window/showMessageRequest"),
+)
 
 Report = Callable[[str, float | None], None]  # a message on the progress of a call, and a percentage
 
@@ -81,6 +89,13 @@ class SourceFile(NamedTuple):
 
     path: str
     text: str
+
+
+class Diagnosed(NamedTuple):
+    """The diagnostics of a file; not current if the server pushed none for its text."""
+
+    items: list[Any]
+    is_current: bool = True
 
 
 class _Opened:
@@ -158,7 +173,6 @@ class LanguageServer:
         self._progress: dict[Any, tuple[str, float | None]] = {}
         self._progress_at = monotonic()
         self._has_begun = False  # any progress
-        self._dynamic: dict[str, str] = {}  # registered capabilities, by id
         self._stderr = bytearray()
         self._frames = framing.Frames()
         self._window = _Window(monotonic())
@@ -245,7 +259,8 @@ class LanguageServer:
                     "hover": {"contentFormat": ["markdown", "plaintext"]},
                     "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
                     "publishDiagnostics": {"versionSupport": True, "relatedInformation": False},
-                    "diagnostic": {"dynamicRegistration": True, "relatedDocumentSupport": False},
+                    # registered later, the first question would not know of it
+                    "diagnostic": {"dynamicRegistration": False, "relatedDocumentSupport": False},
                     "rename": {"prepareSupport": True},
                 },
             },
@@ -383,12 +398,7 @@ class LanguageServer:
 
     # --- diagnostics ----------------------------------------------------------------------------------------------
 
-    @property
-    def pulls_diagnostics(self) -> bool:
-        """Whether the server answers requests for diagnostics."""
-        return bool(self.capabilities.get("diagnosticProvider")) or "textDocument/diagnostic" in self._dynamic.values()
-
-    def diagnostics(self, document: SourceFile, deadline: float, fence: Fence | None) -> list[Any]:
+    def diagnostics(self, document: SourceFile, deadline: float, fence: Fence | None) -> Diagnosed:
         """Return the diagnostics of a file: pulled if possible, else those that the server pushes for this text."""
         uri = to_uri(document.path)
         digest = _digest(document.text)
@@ -396,14 +406,14 @@ class LanguageServer:
             known = self._documents.get(uri)
             since = 0.0 if known is not None and known.digest == digest else monotonic()
             version = self.sync(document)
-        if not self.pulls_diagnostics:
+        if self.kind.pull is None and not self.capabilities.get("diagnosticProvider"):
             return self._await_pushed(uri, version, since, deadline, fence)
         cached = self._pulled.get(uri)
         if cached is not None and cached[0] == digest and not self._progress:
-            return cached[1]
+            return Diagnosed(cached[1])
         items = self._pull(uri, deadline, fence)
         self._pulled[uri] = digest, items
-        return items
+        return Diagnosed(items)
 
     @contextmanager
     def exclusively(self) -> Iterator[None]:
@@ -412,12 +422,23 @@ class LanguageServer:
             yield
 
     def _pull(self, uri: str, deadline: float, fence: Fence | None) -> list[Any]:
+        pull = self.kind.pull
+        if pull is not None:
+            commands = pull.commands(uri)
+            results = [self.request("workspace/executeCommand", params, deadline, fence) for params in commands]
+            return [item for result in results for item in pull.items(result)]
         report = self.request("textDocument/diagnostic", {"textDocument": {"uri": uri}}, deadline, fence)
         items = report.get("items") if isinstance(report, dict) else None
         return items if isinstance(items, list) else []
 
-    def _await_pushed(self, uri: str, version: int, since: float, deadline: float, fence: Fence | None) -> list[Any]:
-        """Wait for diagnostics of this version; without versions, for those since a time, until no more arrive."""
+    def _await_pushed(self, uri: str, version: int, since: float, deadline: float, fence: Fence | None) -> Diagnosed:
+        """Wait for diagnostics of this version; without versions, for those since a time, until no more arrive.
+
+        Some servers push nothing when nothing has changed. So one that answers a request, but pushes nothing for a
+        while after that, is taken at its last word.
+        """
+        self.request("textDocument/documentSymbol", {"textDocument": {"uri": uri}}, deadline, fence)
+        quiet = min(deadline, monotonic() + (QUIET_SECONDS if uri in self._pushed else FIRST_SECONDS))
         if fence is not None:
             fence.watch(self._wake)
         with self._changed:
@@ -429,14 +450,14 @@ class LanguageServer:
                 pushed = self._pushed.get(uri)
                 now = monotonic()
                 if pushed is not None and pushed.at >= since and pushed.version in (None, version):
-                    settled = pushed.at + SETTLE_SECONDS
-                    if now >= min(settled, deadline):
-                        return pushed.items
-                    self._changed.wait(min(settled, deadline) - now)
-                elif now >= deadline:
-                    raise ToolError("timeout", f"{self.kind.name} sent no diagnostics in time.")
+                    until = min(pushed.at + SETTLE_SECONDS, deadline)
+                    if now >= until:
+                        return Diagnosed(pushed.items)
+                elif now >= quiet:
+                    return Diagnosed(pushed.items if pushed is not None else [], is_current=False)
                 else:
-                    self._changed.wait(deadline - now)
+                    until = quiet
+                self._changed.wait(until - now)
 
     def _wake(self) -> None:
         with self._changed:
@@ -600,8 +621,6 @@ class LanguageServer:
             reply["result"] = [self._setting(item) for item in items]
         elif method == "workspace/workspaceFolders":
             reply["result"] = self._folders
-        elif method in ("client/registerCapability", "client/unregisterCapability"):
-            self._register(params, remove=method.startswith("client/un"))
         elif method == "workspace/applyEdit":
             reply["result"] = {"applied": False, "failureReason": "This client does not apply edits of the server."}
         elif method == "window/showDocument":
@@ -609,22 +628,11 @@ class LanguageServer:
         elif method.startswith("workspace/") and method.endswith("/refresh"):
             with self._changed:
                 self._pulled.clear()
-        elif method not in ("window/workDoneProgress/create", "window/showMessageRequest"):
+        elif method not in _ACKNOWLEDGED:
             del reply["result"]
             reply["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not supported."}
         with suppress(Gone):
             self._send(reply)
-
-    def _register(self, params: dict[str, Any], *, remove: bool) -> None:
-        # the misspelling is the protocol's
-        items = params.get("unregisterations" if remove else "registrations")
-        for item in items if isinstance(items, list) else []:
-            id, method = (item.get("id"), item.get("method")) if isinstance(item, dict) else (None, None)
-            if isinstance(id, str) and isinstance(method, str):
-                if remove:
-                    self._dynamic.pop(id, None)
-                elif len(self._dynamic) < 1000:
-                    self._dynamic[id] = method
 
     def _setting(self, item: Any) -> Any:
         section = item.get("section") if isinstance(item, dict) else None

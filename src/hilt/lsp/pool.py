@@ -345,14 +345,17 @@ class _Asking:
         if changes:
             server.tell_changes(changes, question.path)
         document = SourceFile(question.path, question.text)
-        if question.path and question.action != "new_errors":
+        if question.path and question.action != "compare":
             server.sync(document)
         deadline = self._await_index()
         try:
-            if question.action == "new_errors":
-                result: Any = self._new_errors(document)
+            if question.action == "compare":
+                result: Any = self._compare(document)
             elif question.action == "diagnostics":
-                result = server.diagnostics(document, deadline, self._fence)
+                diagnosed = server.diagnostics(document, deadline, self._fence)
+                result = diagnosed.items
+                if not diagnosed.is_current:
+                    self._notes.append(f"{server.kind.name} sent no diagnostics for the current text")
             else:
                 result = self._request(deadline)
         except ToolError as error:
@@ -404,23 +407,15 @@ class _Asking:
             params["newName"] = question.new_name
         return server.request(_METHODS[question.action], params, deadline, self._fence)
 
-    def _new_errors(self, document: SourceFile) -> list[Any]:
-        """Return the errors in the text that were not in the text before."""
+    def _compare(self, document: SourceFile) -> dict[str, list[Any]]:
+        """Return the diagnostics of a file before and after a change."""
         server, question = self._server, self._question
         deadline = monotonic() + question.seconds
         with server.exclusively():
-            old = server.diagnostics(document._replace(text=question.before), deadline, None)
-            new = server.diagnostics(document, deadline, None)
-        known = [_as_told(item) for item in old]
-        errors = []
-        for item in new:
-            if not isinstance(item, dict) or item.get("severity", 1) != 1:
-                continue
-            if _as_told(item) in known:
-                known.remove(_as_told(item))
-            else:
-                errors.append(item)
-        return errors
+            before = server.diagnostics(document._replace(text=question.before), deadline, None)
+            after = server.diagnostics(document, deadline, None)
+        # what is not known to belong to the new text introduces nothing
+        return {"before": before.items, "after": after.items if after.is_current else []}
 
     def _hung(self) -> ToolError:
         """Return the error for a question without an answer; end the server unless it is at work."""
@@ -441,20 +436,13 @@ class _Asking:
 
 
 def _serves(kind: ServerKind, action: str) -> bool:
-    wanted = {"workspace_symbols": "symbols", "new_errors": "diagnostics"}.get(action, action)
+    wanted = {"workspace_symbols": "symbols", "compare": "diagnostics"}.get(action, action)
     return wanted in kind.actions
 
 
 def _is_capable(server: LanguageServer, action: str) -> bool:
     provider = _PROVIDERS.get(action)
     return provider is None or server.capabilities.get(provider) not in (None, False)
-
-
-def _as_told(item: Any) -> tuple[Any, ...]:
-    """Return a diagnostic without its place, which a change moves."""
-    if not isinstance(item, dict):
-        return ()
-    return item.get("severity"), str(item.get("source")), str(item.get("code")), str(item.get("message"))
 
 
 def missing(language: Language, kinds: list[ServerKind]) -> ToolError:

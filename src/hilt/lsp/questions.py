@@ -13,7 +13,7 @@ class ServerQuestion(NamedTuple):
     The position counts lines and characters from 0. `before` is the text of a file before it was changed.
     """
 
-    action: str  # an action of lsp_query, "workspace_symbols" or "new_errors"
+    action: str  # an action of lsp_query, "workspace_symbols" or "compare"
     language: str
     path: str = ""  # real and absolute
     text: str = ""

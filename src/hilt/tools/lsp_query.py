@@ -47,7 +47,7 @@ def lsp_query(
     new_name: str | None = None,
     apply: bool = False,
 ) -> Output:
-    """Ask a language server about code. Columns count characters.
+    """Ask a language server about code.
 
     Name a place by line and character, line and symbol, or symbol alone.
 
@@ -55,7 +55,8 @@ def lsp_query(
     definition and references return file:line:column, references at most 100. hover returns the type and the
     documentation. symbols lists a file, or with a folder as path the symbols of the workspace that match symbol.
     diagnostics returns file:line:column severity source/code: message. rename returns a diff and changes nothing; with
-    apply it changes all files or none, and `undo` takes it back. Places outside the workspace are named, but not read.
+    apply it changes all files or none, and `undo` takes it back. Places outside the workspace are named, but not
+    read. Columns count characters.
 
     Args:
         action: Rename shows a diff.
@@ -99,8 +100,7 @@ class _File:
             raise ToolError("binary_file", f"{found.path} is binary ({len(found.data)} bytes).", path=found.path)
         self.path = found.path
         self.text, self.encoding = encodings.decode(found.data)
-        root, parts = ctx.door.locate(found.path)
-        self.real = root.full([part for part in parts if part not in ("", ".")])
+        self.real = ctx.workspace.full_path(found.path)
         self.lines = SourceLines(self.text)
 
     def character(self, place: Position, encoding: str) -> int:
