@@ -551,7 +551,8 @@ class LanguageServer:
             if stdout in ready:
                 data = _take(stdout)
                 if data == b"":
-                    return self._program.excess() or self._program.outcome()
+                    outcome = self._program.outcome()
+                    return self._program.excess() or outcome
                 if data is not None and not self._accept(data):
                     return "it sent too many messages or too much data"
 

@@ -427,8 +427,11 @@ class Resident:
     def _status(self) -> str:
         with self._lock:
             running = sum(shared.jobs.running for shared in self._shared.values())
+            pools = [shared.language_servers.part for shared in self._shared.values()]
+        servers = sum(pool.running for pool in pools if pool is not None)
         jobs = f", {running} background job{'s' * (running != 1)}" if running else ""
-        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}"
+        warm = f", {servers} language server{'s' * (servers != 1)}" if servers else ""
+        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}{warm}"
 
     def _runtime(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Runtime:
         folder = _folder(options, environ, cwd)

@@ -1,6 +1,6 @@
 """Ask a language server about code."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -257,13 +257,14 @@ class _Query:
     def _place_of(self, found: Symbol) -> str:
         return f"{'.'.join((*found.containers, found.name))} ({self._shown(found)}:{found.start.line + 1})"
 
-    def _output(self, lines: list[str], meta: dict[str, Any], server: str) -> Output:
+    def _output(self, lines: list[str], meta: dict[str, Any], server: str, listed: Sequence[views.File] = ()) -> Output:
         notes = list(self._notes)
         if self._hidden:
             places = f"place{'s' * (self._hidden != 1)}"
             notes.append(f"{self._hidden} {places} in files that tools cannot read left out")
         text = "\n".join([*lines, *(f"[{note}]" for note in notes)])
-        return Output(text, view=views.code(self._path, text), meta={"server": server, **meta})
+        view = views.file_list(listed) if listed else views.none(text)
+        return Output(text, view=view, meta={"server": server, **meta})
 
     # --- actions --------------------------------------------------------------------------------------------------
 
@@ -282,7 +283,8 @@ class _Query:
             noun = "definition" if action == "definition" else "references"
             lines = [f"no {noun} found for {self._here()}"]
         places = [{"path": path, "line": line, "character": column} for path, line, column in kept]
-        return self._output(lines, {"locations": places, "total": len(shown)}, answer.server)
+        listed = [views.File(path, line=line) for path, line, _ in kept]
+        return self._output(lines, {"locations": places, "total": len(shown)}, answer.server, listed)
 
     def _here(self) -> str:
         return f"{self.file.path}:{self._position.line + 1}:{self._position.character + 1}"
@@ -365,7 +367,9 @@ class _Query:
         kept = rows[:SYMBOLS_MAX]
         if len(kept) < len(rows):
             kept.append(f"[truncated: showing {SYMBOLS_MAX} of {len(rows)}]")
-        return self._output(kept or [f"no diagnostics for {self.file.path}"], {"counts": counts}, answer.server)
+        listed = [views.File(self.file.path, line=item.start.line + 1, content=item.message) for item in found]
+        otherwise = f"no diagnostics for {self.file.path}"
+        return self._output(kept or [otherwise], {"counts": counts}, answer.server, listed)
 
     def rename(self, new_name: str, *, apply: bool) -> Output:
         """Preview a rename, or make it."""
