@@ -243,7 +243,7 @@ def test_a_capability_that_a_server_lacks_is_reported_with_what_to_install(bench
         result = ask(runtime, "rename", "a.lua", line=1, symbol="x", new_name="y")
 
     message = failure(result, "lsp_unavailable")
-    assert "lua-language-server cannot answer rename" in message
+    assert "lua-language-server: it does not support rename" in message
 
 
 def test_a_missing_server_answers_with_the_command_that_installs_it(bench):

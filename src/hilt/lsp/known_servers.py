@@ -59,6 +59,7 @@ class ServerKind(NamedTuple):
     variables: Callable[[Site], Mapping[str, str]] = _no_variables
     reads: tuple[Need, ...] = ()
     actions: tuple[str, ...] = ACTIONS
+    flaw: Callable[[Site], str | None] = lambda site: None  # why an installed server cannot be used
     pull: Pull | None = None
     indexes: bool = False  # it announces its indexing as progress, soon after the first file is opened
     has_path: bool = True  # whether it may start other programs that are on the PATH
@@ -137,19 +138,22 @@ RUFF = ServerKind("ruff", "ruff", "pip install ruff", ("server",), actions=("dia
 
 def _typescript_options(site: Site) -> dict[str, Any]:
     # the TypeScript beside the server: that of the workspace would run, and so would plug-ins found there
-    tsserver: dict[str, Any] = {"useSyntaxServer": "never"}
-    path = beside_typescript(site)
-    if path is not None:
-        tsserver["path"] = path
+    tsserver = {"useSyntaxServer": "never", "path": beside_typescript(site)}
     return {"disableAutomaticTypingAcquisition": True, "plugins": [], "tsserver": tsserver, "hostInfo": "hilt"}
+
+
+def _typescript_flaw(site: Site) -> str | None:
+    # without this path the server would use the TypeScript of the workspace
+    return None if beside_typescript(site) else "there is no TypeScript below version 7 beside it"
 
 
 def beside_typescript(site: Site) -> str | None:
     """Return the tsserver.js installed beside a typescript-language-server, outside the workspace."""
     folder = os.path.dirname(site.program)
     while (outer := os.path.dirname(folder)) != folder:
-        path = os.path.join(folder, "node_modules/typescript/lib/tsserver.js")
-        if os.path.isfile(path) and not is_below(os.path.realpath(path), site.root):
+        package = os.path.realpath(os.path.join(folder, "node_modules/typescript"))
+        path = os.path.join(package, "lib/tsserver.js")
+        if os.path.isfile(path) and os.path.isfile(f"{package}/package.json") and not is_below(package, site.root):
             return path
         folder = outer
     return None
@@ -197,6 +201,7 @@ TYPESCRIPT = ServerKind(
     options=_typescript_options,
     # Node would read its options, and npm its settings, from there
     variables=lambda site: {"NODE_OPTIONS": "", "NPM_CONFIG_USERCONFIG": os.devnull},
+    flaw=_typescript_flaw,
     pull=Pull(_tsserver_commands, _tsserver_items),
     indexes=True,
 )

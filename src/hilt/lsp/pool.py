@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -98,17 +99,21 @@ class LanguageServers:
         found = [(kind, program) for kind in kinds if (program := find(kind, ground.path, ground.roots))]
         if not found:
             raise missing(language, kinds)
-        names = []
+        reasons = []
         for kind, program in found:
-            answer = self._ask_one(ground, kind, program, question, fence, report)
+            flaw = kind.flaw(Site(ground.roots[0], os.path.realpath(program), ""))
+            answer = None if flaw else self._ask_one(ground, kind, program, question, fence, report)
             if answer is not None:
                 return answer
-            names.append(kind.name)
+            reasons.append(f"{kind.name}: {flaw or f'it does not support {action}'}")
+        installs = [kind.install for kind in kinds if kind not in [known for known, _ in found]] or [
+            found[0][0].install
+        ]
         raise ToolError(
             "lsp_unavailable",
-            f"{' and '.join(names)} cannot answer {action} for {language.name}.",
-            suggestion=f"Install another language server for {language.name}: "
-            + "; ".join(kind.install for kind in kinds if kind.name not in names),
+            f"No language server for {language.name} can answer {action}. {'; '.join(reasons)}.",
+            suggestion=f"Install one that does: {installs[0]}",
+            install=installs,
         )
 
     def _ask_one(
