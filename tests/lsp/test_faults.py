@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_server_that_takes_too_much_memory_is_ended(bench):
 
 
 def test_the_requests_of_a_server_are_answered(bench):
-    requests = [
+    requests: list[tuple[str, Any]] = [
         ("workspace/configuration", {"items": [{"section": "Lua.runtime"}, {"section": "none"}, {}]}),
         ("workspace/workspaceFolders", None),
         ("client/registerCapability", {"registrations": [{"id": "1", "method": "workspace/didChangeWatchedFiles"}]}),
@@ -185,7 +186,7 @@ def test_indexing_is_awaited_and_reported(bench):
     ended = threading.Event()
     with bench.runtime() as runtime:
         call = Call("lsp_query", {"action": "references", "path": "a.lua", "line": 2, "symbol": "x"})
-        runtime.submit(call, lambda result: ended.set(), attendant=Client())  # type: ignore[arg-type]
+        runtime.submit(call, lambda result: ended.set(), attendant=Client())
         assert ended.wait(60)
 
     assert (33.0, 100.0, "lua-language-server: Indexing: 3/9") in told
@@ -286,7 +287,7 @@ def test_servers_end_with_the_runtime_and_when_they_are_idle(bench):
 def test_what_a_server_answers_may_have_any_shape(bench):
     uri = bench.uri("a.lua")
     link = {"targetUri": uri, "targetRange": span(0, 0, 9), "targetSelectionRange": span(0, 6, 7)}
-    shapes = [
+    shapes: list[tuple[Any, str]] = [
         (None, "no definition found for a.lua:2:8"),
         ([], "no definition found for a.lua:2:8"),
         ({"uri": uri, "range": span(0, 6, 7)}, "a.lua:1:7"),
@@ -299,7 +300,7 @@ def test_what_a_server_answers_may_have_any_shape(bench):
             bench.script(results={"textDocument/definition": result})
             assert text(ask(runtime, "definition", "a.lua", line=2, symbol="x")).startswith(shown)
 
-        hovers = [
+        hovers: list[tuple[Any, str]] = [
             ({"contents": "plain"}, "plain"),
             ({"contents": {"kind": "markdown", "value": "**bold**"}}, "**bold**"),
             ({"contents": {"language": "lua", "value": "x = 1"}}, "```lua\nx = 1\n```"),

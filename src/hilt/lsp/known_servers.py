@@ -62,6 +62,7 @@ class ServerKind(NamedTuple):
     flaw: Callable[[Site], str | None] = lambda site: None  # why an installed server cannot be used
     pull: Pull | None = None
     indexes: bool = False  # it announces its indexing as progress, soon after the first file is opened
+    rereads: bool = True  # whether it reads a file again when it is told that the file has changed
     has_path: bool = True  # whether it may start other programs that are on the PATH
 
 
@@ -264,6 +265,8 @@ CLANGD = ServerKind(
     # without --query-driver it starts no compiler that a compile_commands.json names
     ("--background-index", "--limit-results=0", "--limit-references=0", "--log=error"),
     options=lambda site: {"fallbackFlags": []},
+    indexes=True,
+    rereads=False,
 )
 _JAVA = {
     "java": {

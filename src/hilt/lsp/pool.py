@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hilt import __version__
 from hilt.errors import ToolError
 from hilt.lsp.disk import DiskWatch
-from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site, find
+from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site, find, language_of
 from hilt.lsp.language_server import AnswerError, Gone, LanguageServer, Report, RunningProgram, SourceFile, to_uri
 from hilt.lsp.positions import SourceLines, to_units
 from hilt.lsp.questions import ServerAnswer, ServerQuestion
@@ -26,6 +26,7 @@ QUERY_SECONDS = 10.0
 INITIALIZE_SECONDS = 60.0
 INDEX_SECONDS = 90.0
 BEGIN_SECONDS = 1.0  # for a server to announce its indexing
+OPENED_MAX = 20  # files that have changed
 REINDEX_SECONDS = 5.0  # for a warm server to finish it, of the time of the query
 
 _PROVIDERS = {
@@ -52,7 +53,7 @@ Launch = Callable[[ServerKind, str], tuple[Site, RunningProgram]]
 
 
 class ServerGround(NamedTuple):
-    """What a caller brings: the workspace folders, the PATH, and how to start a server confined.
+    """What a caller brings: the workspace folders, the PATH, and how to read a file and start a server confined.
 
     Callers with the same fingerprint may share a server: its sandbox would be the same.
     """
@@ -61,6 +62,7 @@ class ServerGround(NamedTuple):
     path: str
     fingerprint: str
     launch: Launch
+    read: Callable[[str], str | None]  # the text of a file by its real path; None if tools cannot read it
 
 
 class LanguageServers:
@@ -128,11 +130,11 @@ class LanguageServers:
         """Return the answer of a server, restarted once if it ends meanwhile; None if it lacks the capability."""
         key = (kind.name, program, ground.fingerprint)
         for attempt in range(2):
-            server, is_new = self._get(key, ground, kind, program, fence, report)
+            server = self._get(key, ground, kind, program, fence, report)
             try:
                 if not _is_capable(server, question.action):
                     return None
-                return _Asking(self, server, question, fence, report, is_new=is_new).answer()
+                return _Asking(self, ground, server, question, fence, report).answer()
             except Gone as gone:
                 self._drop(key, server)
                 if attempt:
@@ -153,7 +155,7 @@ class LanguageServers:
                     continue
                 self._users[server] = self._users.get(server, 0) + 1
             try:
-                return _Asking(self, server, question, None, lambda text, share: None, is_new=False).answer()
+                return _Asking(self, ground, server, question, None, lambda text, share: None).answer()
             except (Gone, AnswerError, ToolError):
                 return None
             finally:
@@ -170,8 +172,8 @@ class LanguageServers:
         program: str,
         fence: Fence | None,
         report: Report,
-    ) -> tuple[LanguageServer, bool]:
-        """Return a running server, in use until it is released, and whether it was started for this."""
+    ) -> LanguageServer:
+        """Return a running server, started if necessary, which is in use until it is released."""
         with self._lock:
             starting = self._starting.setdefault(key, threading.Lock())
         while not starting.acquire(timeout=0.1):
@@ -185,14 +187,14 @@ class LanguageServers:
                 if server is not None and server.lives:
                     self._servers[key] = server
                     self._users[server] = self._users.get(server, 0) + 1
-                    return server, False
+                    return server
             if server is not None:
                 self._forget(server)
             report(f"starting {kind.name}", None)
             server = self._start(ground, kind, program, fence)
             for other in self._keep(key, server):
                 other.end()
-            return server, True
+            return server
         finally:
             starting.release()
 
@@ -327,19 +329,18 @@ class _Asking:
     def __init__(
         self,
         pool: LanguageServers,
+        ground: ServerGround,
         server: LanguageServer,
         question: ServerQuestion,
         fence: Fence | None,
         report: Report,
-        *,
-        is_new: bool,
     ) -> None:
         self._pool = pool
+        self._ground = ground
         self._server = server
         self._question = question
         self._fence = fence
         self._report = report
-        self._is_new = is_new
         self._notes: list[str] = []
         self._lines = SourceLines(question.text)
 
@@ -349,6 +350,8 @@ class _Asking:
         changes = self._pool.take_changes(server)
         if changes:
             server.tell_changes(changes, question.path)
+            if not server.kind.rereads:
+                self._open_changed(changes)
         document = SourceFile(question.path, question.text)
         if question.path and question.action != "compare":
             server.sync(document)
@@ -375,6 +378,17 @@ class _Asking:
             ) from None
         server.is_ready = True
         return ServerAnswer(server.kind.name, server.encoding, result, tuple(self._notes))
+
+    def _open_changed(self, changes: Mapping[str, int]) -> None:
+        """Open files that have changed, for a server that indexes a changed file only when it is opened."""
+        deadline = monotonic() + self._pool.query_seconds()
+        language = language_of(self._question.path)
+        for path in [path for path in changes if language_of(path) is language][:OPENED_MAX]:
+            text = None if path == self._question.path else self._ground.read(path)
+            if text is not None:
+                self._server.sync(SourceFile(path, text))
+                params = {"textDocument": {"uri": to_uri(path)}}
+                self._server.request("textDocument/documentSymbol", params, deadline, self._fence)
 
     def _await_index(self) -> float:
         """Wait for indexing where the answer needs it; return the deadline of the question."""

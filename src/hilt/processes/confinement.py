@@ -12,6 +12,7 @@ from typing import Protocol
 import hilt
 from hilt import config, places, variables
 from hilt.config import RuntimePaths, Settings
+from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.files.door import Door
 from hilt.output.overflow import Overflow
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from hilt.processes.piped import PipedProgram
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Profile, Sandbox
+
+
+_TEXT_BYTES = 4 << 20
 
 
 class CallScope(Protocol):
@@ -153,7 +157,8 @@ class Confinement:
         roots = tuple(root.real for root in door.roots if root.writable)
         variables = [self._environ.get(name) for name in ("PATH", "HOME", "LANG", "LC_ALL")]
         fingerprint = config.digest(repr(([settings[name] for name in names], denied, roots, variables)))
-        return ServerGround(roots, self._environ.get("PATH", os.defpath), fingerprint, partial(self._launch, door))
+        path = self._environ.get("PATH", os.defpath)
+        return ServerGround(roots, path, fingerprint, partial(self._launch, door), partial(_text, door))
 
     def _launch(self, door: Door, kind: ServerKind, program: str) -> tuple[Site, PipedProgram]:
         """Start a language server; its own private folder survives it, with its caches."""
@@ -236,6 +241,19 @@ class Confinement:
             return door.barrier.sandbox
         bars = self._bars(door)
         return None if bars is None else bars.sandbox
+
+
+def _text(door: Door, real: str) -> str | None:
+    """Return the text of a file for a language server; None if tools cannot read it."""
+    inside = door.inside(real)
+    if inside is None:
+        return None
+    try:
+        with door.open_file(inside[0].shown(inside[1])) as (descriptor, _, _):
+            data = os.read(descriptor, _TEXT_BYTES)
+    except (ToolError, OSError):
+        return None
+    return data.decode("utf-8", "replace") if len(data) < _TEXT_BYTES else None
 
 
 def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> Profile:
