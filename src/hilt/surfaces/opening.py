@@ -65,7 +65,8 @@ def open_runtime(
 def _connect(options: Mapping[str, str], *, wake: bool) -> socket | None:
     from hilt.surfaces import resident
 
-    return resident.connect(dict(options), wake=wake)
+    # servers belong to the workspace, whatever else differs between callers
+    return resident.connect({name: options[name] for name in ("workspace",) if name in options}, wake=wake)
 
 
 def settings_of(options: Mapping[str, str], folder: str) -> dict[str, Any]:
