@@ -24,6 +24,7 @@ from hilt.text.encodings import Span
 FILE_BYTES = 4 * 1024 * 1024
 LISTED_MAX = 100
 SYMBOLS_MAX = 1000
+LINE_CHARACTERS = 200
 SCANNED_MAX = 5000  # entries of a folder, to find the language of its files
 
 Action = Literal["definition", "references", "hover", "symbols", "diagnostics", "rename"]
@@ -106,6 +107,12 @@ class _File:
     def character(self, place: Position, encoding: str) -> int:
         """Return the character at a column of the server's."""
         return to_character(self.lines.line(place.line), place.character, encoding)
+
+    def name_at(self, found: Symbol, encoding: str) -> int:
+        """Return where the name of a symbol begins: some servers report the beginning of its definition."""
+        start = self.character(found.start, encoding)
+        name = find_symbol(self.lines.line(found.start.line)[start:], found.name)
+        return start + (name or 0)
 
 
 class _Query:
@@ -216,11 +223,7 @@ class _Query:
                     suggestion="Name a place in the workspace by line and character.",
                 )
             self._file = other
-        text = self.file.lines.line(found.start.line)
-        start = to_character(text, found.start.character, encoding)
-        # some servers report the beginning of the definition, not of the name
-        name = find_symbol(text[start:], found.name)
-        self._position = Position(found.start.line, start + (name or 0))
+        self._position = Position(found.start.line, self.file.name_at(found, encoding))
 
     # --- files of answers -----------------------------------------------------------------------------------------
 
@@ -250,6 +253,10 @@ class _Query:
             return utf8_path(place.path), place.start.line + 1, place.start.character + 1
         return utf8_path(file.path), place.start.line + 1, file.character(place.start, encoding) + 1
 
+    def _line_at(self, place: Location) -> str | None:
+        file = self._read(place.path)
+        return None if file is None else file.lines.line(place.start.line).strip()[:LINE_CHARACTERS]
+
     def _shown(self, found: Symbol) -> str:
         file = self._read(found.path) if found.path else self.file
         return utf8_path(found.path if file is None else file.path)
@@ -272,7 +279,10 @@ class _Query:
         """Return where a symbol is defined or used."""
         answer = self._ask(action)
         found = shapes.locations(answer.result)
-        shown = list(dict.fromkeys(filter(None, (self._shown_place(place, answer.encoding) for place in found))))
+        # the line of each place, for people; several places may become one
+        lines_of = {self._shown_place(place, answer.encoding): self._line_at(place) for place in found}
+        lines_of.pop(None, None)
+        shown = [place for place in lines_of if place is not None]
         if action == "references":
             shown.sort()
         kept = shown[:LISTED_MAX]
@@ -283,7 +293,7 @@ class _Query:
             noun = "definition" if action == "definition" else "references"
             lines = [f"no {noun} found for {self._here()}"]
         places = [{"path": path, "line": line, "character": column} for path, line, column in kept]
-        listed = [views.File(path, line=line) for path, line, _ in kept]
+        listed = [views.File(place[0], line=place[1], content=lines_of[place]) for place in kept]
         return self._output(lines, {"locations": places, "total": len(shown)}, answer.server, listed)
 
     def _here(self) -> str:
@@ -308,7 +318,7 @@ class _Query:
             found = [symbol for symbol in found if symbol.is_named(name)]
         rows = []
         for symbol in found:
-            column = self.file.character(symbol.start, answer.encoding) + 1
+            column = self.file.name_at(symbol, answer.encoding) + 1
             indent = "  " * (0 if symbol.path else len(symbol.containers))
             rows.append(f"{indent}{symbol.kind} {symbol.name} ({symbol.start.line + 1}:{column})")
         return self._listed(rows, answer.server, f"no symbols in {self.file.path}")
@@ -334,7 +344,10 @@ class _Query:
         for symbol in sorted(found, key=lambda symbol: not symbol.is_named(name)):
             place = self._shown_place(Location(symbol.path, symbol.start), answer.encoding)
             if place is not None:
-                rows.append(f"{symbol.kind} {symbol.name} {place[0]}:{place[1]}:{place[2]}")
+                path, line, column = place
+                file = self._read(symbol.path)
+                column = column if file is None else file.name_at(symbol, answer.encoding) + 1
+                rows.append(f"{symbol.kind} {symbol.name} {path}:{line}:{column}")
         return self._listed(rows, answer.server, f"no symbols match {name}")
 
     def _folder_language(self) -> Language:
