@@ -6,10 +6,24 @@ import os
 import sys
 import time
 
-from benchmarks import custom, editing, growth, knowledge, listing, mcp, reading, search, session, shell, startup, web
+from benchmarks import (
+    code,
+    custom,
+    editing,
+    growth,
+    knowledge,
+    listing,
+    mcp,
+    reading,
+    search,
+    session,
+    shell,
+    startup,
+    web,
+)
 from benchmarks.figure import heading, row
 
-_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell, custom, mcp, web)
+_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell, custom, mcp, web, code)
 AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
