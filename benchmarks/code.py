@@ -90,7 +90,7 @@ def _warm(place: Place, kind: ServerKind, program: str, user: str) -> Figure:
 @contextmanager
 def _plain(folder: str, kind: ServerKind, program: str, user: str) -> Iterator[Any]:
     """Yield a function that asks the server itself, with nothing around it."""
-    site = Site(folder, os.path.realpath(program), folder)
+    site = Site((folder,), os.path.realpath(program), folder)
     with subprocess.Popen(
         [program, *kind.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

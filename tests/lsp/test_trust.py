@@ -8,7 +8,7 @@ import os
 import pytest
 
 from hilt.lsp import known_servers
-from hilt.lsp.known_servers import GOPLS, LANGUAGES, Site, find, search_path
+from hilt.lsp.known_servers import GOPLS, LANGUAGES, Site, find, install_folders, search_path
 from tests.lsp.scripted import Bench, ask, failure, text
 from tests.programs import program
 
@@ -160,7 +160,7 @@ def test_programs_are_looked_up_outside_the_workspace_only(tmp_path):
 
 def test_every_server_says_how_it_is_installed_and_why_it_reads_more():
     kinds = [kind for language in LANGUAGES for kind in language.servers]
-    site = Site("/workspace", "/usr/bin/server", "/tmp")
+    site = Site(("/workspace",), "/usr/bin/server", "/tmp")
 
     assert len({kind.name for kind in kinds}) == len(kinds)
     for kind in kinds:
@@ -170,7 +170,7 @@ def test_every_server_says_how_it_is_installed_and_why_it_reads_more():
 
 
 def test_what_would_run_code_is_switched_off_for_servers_that_are_not_tested_here():
-    site = Site("/workspace", "/usr/bin/server", "/tmp")
+    site = Site(("/workspace",), "/usr/bin/server", "/tmp")
     rust = known_servers.RUST_ANALYZER.options(site)
     java = known_servers.JDTLS.settings(site)["java"]["import"]
 
@@ -178,3 +178,18 @@ def test_what_would_run_code_is_switched_off_for_servers_that_are_not_tested_her
     assert known_servers.RUST_ANALYZER.variables(site)["RUSTC_WRAPPER"] == ""
     assert (java["gradle"]["enabled"], java["maven"]["enabled"]) == (False, False)
     assert known_servers.ZLS.has_path is False
+
+
+@pytest.mark.parametrize(
+    "program, folders",
+    [
+        ("/usr/bin/clangd", ["/usr", "/usr"]),
+        ("/home/u/gopls", []),
+        ("/home/u/.local/bin/pylsp", ["/home/u/.local/bin"] * 2),
+        ("/home/u/venvs/x/bin/pylsp", ["/home/u/venvs/x"] * 2),
+        ("/home/u/lib/node_modules/typescript-language-server/lib/cli.mjs", ["/home/u/lib/node_modules"] * 2),
+        ("/home/bin/x", ["/home/bin"] * 2),
+    ],
+)
+def test_what_a_server_needs_to_run_is_never_the_home_directory(program, folders):
+    assert install_folders(program, "/home/u") == folders

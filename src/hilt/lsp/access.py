@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from time import monotonic
 from typing import Any, Protocol
 
 from hilt.errors import ToolError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from socket import socket
 
 REPLY_BYTES = 256 << 20
+REPORTS = 50  # of the progress of a call; after that they are rarer
+REPORT_SECONDS = 0.5
 
 
 class Connect(Protocol):
@@ -140,6 +143,7 @@ class Languages:
         self._progress = progress
         self._end = end
         self._steps = 0
+        self._reported = 0.0
 
     def __enter__(self) -> Languages:
         return self
@@ -157,6 +161,10 @@ class Languages:
 
     def _report(self, text: str, share: float | None) -> None:
         self._steps += 1
+        now = monotonic()
+        if self._steps > REPORTS and now - self._reported < REPORT_SECONDS:
+            return
+        self._reported = now
         if share is None:
             self._progress(self._steps, None, text)
         else:

@@ -25,9 +25,9 @@ class Need(NamedTuple):
 
 
 class Site(NamedTuple):
-    """Where a server runs: the workspace, the server's own file with links resolved, and its folder for caches."""
+    """Where a server runs: the workspace folders, its own file with links resolved, and its folder for caches."""
 
-    root: str
+    roots: tuple[str, ...]
     program: str
     cache: str
 
@@ -79,15 +79,14 @@ class Language(NamedTuple):
 
 def _pyright_settings(site: Site) -> dict[str, Any]:
     # the packages of a virtual environment are read from its folder; its interpreter would be run
-    analysis = {"diagnosticMode": "openFilesOnly", "autoSearchPaths": True, "extraPaths": site_packages(site.root)}
+    analysis = {"diagnosticMode": "openFilesOnly", "autoSearchPaths": True, "extraPaths": site_packages(site.roots)}
     return {"python": {"analysis": analysis, "pythonPath": "python3"}, "basedpyright": {"analysis": analysis}}
 
 
-def site_packages(root: str) -> list[str]:
+def site_packages(roots: tuple[str, ...]) -> list[str]:
     """Return the folders with the installed packages of the virtual environments of a project."""
     found = []
-    for environment in (".venv", "venv"):
-        library = os.path.join(root, environment, "lib")
+    for library in [os.path.join(root, name, "lib") for root in roots for name in (".venv", "venv")]:
         for name in sorted(_names(library)):
             packages = os.path.join(library, name, "site-packages")
             if name.startswith("python") and os.path.isdir(packages):
@@ -106,7 +105,7 @@ def _pylsp_settings(site: Site) -> dict[str, Any]:
     # rope runs .ropeproject/config.py, pylint the hooks of its settings, flake8 the plug-ins that a project names
     disabled = ("rope_autoimport", "rope_completion", "rope_rename", "pylint", "flake8", "pylsp_mypy")
     plugins: dict[str, Any] = {name: {"enabled": False} for name in disabled}
-    plugins["jedi"] = {"extra_paths": site_packages(site.root)}
+    plugins["jedi"] = {"extra_paths": site_packages(site.roots)}
     return {"pylsp": {"plugins": plugins}}
 
 
@@ -130,7 +129,7 @@ JEDI = ServerKind(
     "jedi-language-server",
     "jedi-language-server",
     "pip install jedi-language-server",
-    options=lambda site: {"workspace": {"extraPaths": site_packages(site.root)}},
+    options=lambda site: {"workspace": {"extraPaths": site_packages(site.roots)}},
 )
 RUFF = ServerKind("ruff", "ruff", "pip install ruff", ("server",), actions=("diagnostics",))
 
@@ -154,7 +153,8 @@ def beside_typescript(site: Site) -> str | None:
     while (outer := os.path.dirname(folder)) != folder:
         package = os.path.realpath(os.path.join(folder, "node_modules/typescript"))
         path = os.path.join(package, "lib/tsserver.js")
-        if os.path.isfile(path) and os.path.isfile(f"{package}/package.json") and not is_below(package, site.root):
+        is_whole = os.path.isfile(path) and os.path.isfile(f"{package}/package.json")
+        if is_whole and not any(is_below(package, root) for root in site.roots):
             return path
         folder = outer
     return None
@@ -335,6 +335,22 @@ def language_id(path: str) -> str:
 def endings() -> list[str]:
     """Return the endings of all file names that some server knows."""
     return sorted(ending for language in LANGUAGES for ending in language.ids)
+
+
+def install_folders(program: str, home: str) -> list[str]:
+    """Return the folders that a program needs to run: its own, and the package or environment that it belongs to."""
+    folders = []
+    for path in (program, os.path.realpath(program)):
+        folder = os.path.dirname(path)
+        outer = os.path.dirname(folder)
+        before, packages, _ = path.rpartition("/node_modules/")
+        if packages:
+            folders.append(f"{before}/node_modules")
+        elif os.path.basename(folder) == "bin" and not is_below(home, outer) and outer != f"{home}/.local":
+            folders.append(outer)
+        elif not is_below(home, folder):
+            folders.append(folder)
+    return folders
 
 
 def search_path(path: str, roots: tuple[str, ...]) -> str:

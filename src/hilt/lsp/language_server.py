@@ -146,14 +146,14 @@ def to_path(uri: str) -> str | None:
 class LanguageServer:
     """One server for one workspace. Safe to use from many threads."""
 
-    def __init__(self, kind: ServerKind, site: Site, folders: tuple[str, ...], program: RunningProgram) -> None:
+    def __init__(self, kind: ServerKind, site: Site, program: RunningProgram) -> None:
         self.kind = kind
         self.site = site
         self.encoding = "utf-16"
         self.capabilities: dict[str, Any] = {}
         self.used = monotonic()
         self.is_ready = False  # whether it has answered something, so that it is no longer starting
-        self._folders = [{"uri": to_uri(path), "name": os.path.basename(path) or path} for path in folders]
+        self._folders = [{"uri": to_uri(path), "name": os.path.basename(path) or path} for path in site.roots]
         self._settings = kind.settings(site)
         self._program = program
         self._changed = threading.Condition()
@@ -237,7 +237,7 @@ class LanguageServer:
             "processId": None,  # it cannot see our process from its sandbox
             "clientInfo": {"name": "hilt", "version": version},
             "rootUri": self._folders[0]["uri"],
-            "rootPath": self.site.root,
+            "rootPath": self.site.roots[0],
             "workspaceFolders": self._folders,
             "initializationOptions": self.kind.options(self.site),
             "capabilities": {
@@ -416,10 +416,14 @@ class LanguageServer:
         return Diagnosed(items)
 
     @contextmanager
-    def exclusively(self) -> Iterator[None]:
-        """Keep other calls from changing the texts that the server knows."""
-        with self._syncing:
+    def exclusively(self, seconds: float) -> Iterator[None]:
+        """Keep other calls from changing the texts that the server knows; wait for them at most this long."""
+        if not self._syncing.acquire(timeout=seconds):
+            raise ToolError("timeout", f"{self.kind.name} is busy.")
+        try:
             yield
+        finally:
+            self._syncing.release()
 
     def _pull(self, uri: str, deadline: float, fence: Fence | None) -> list[Any]:
         pull = self.kind.pull
@@ -510,6 +514,8 @@ class LanguageServer:
             reason = self._follow()
         except framing.BrokenStream as broken:
             reason = str(broken)
+        except OSError:
+            reason = "it was stopped"  # while its output was read
         finally:
             # whatever happens here, no request may keep waiting
             self.abandon(reason or "its output could not be read")

@@ -103,7 +103,7 @@ class LanguageServers:
             raise missing(language, kinds)
         reasons = []
         for kind, program in found:
-            flaw = kind.flaw(Site(ground.roots[0], os.path.realpath(program), ""))
+            flaw = kind.flaw(Site(ground.roots, os.path.realpath(program), ""))
             answer = None if flaw else self._ask_one(ground, kind, program, question, fence, report)
             if answer is not None:
                 return answer
@@ -216,7 +216,7 @@ class LanguageServers:
                 self._watch = DiskWatch(ground.roots)
         for attempt in range(2):
             site, running = ground.launch(kind, program)
-            server = LanguageServer(kind, site, ground.roots, running)
+            server = LanguageServer(kind, site, running)
             try:
                 server.initialize(INITIALIZE_SECONDS, fence, __version__)
                 return server
@@ -350,7 +350,7 @@ class _Asking:
         changes = self._pool.take_changes(server)
         if changes:
             server.tell_changes(changes, question.path)
-            if not server.kind.rereads:
+            if not server.kind.rereads and not question.seconds:
                 self._open_changed(changes)
         document = SourceFile(question.path, question.text)
         if question.path and question.action != "compare":
@@ -377,7 +377,7 @@ class _Asking:
                 suggestion="Check the position and the name, or use search_files.",
             ) from None
         server.is_ready = True
-        return ServerAnswer(server.kind.name, server.encoding, result, tuple(self._notes))
+        return ServerAnswer(server.kind.name, server.encoding, result, tuple(self._notes), server.site.cache)
 
     def _open_changed(self, changes: Mapping[str, int]) -> None:
         """Open files that have changed, for a server that indexes a changed file only when it is opened."""
@@ -430,7 +430,7 @@ class _Asking:
         """Return the diagnostics of a file before and after a change."""
         server, question = self._server, self._question
         deadline = monotonic() + question.seconds
-        with server.exclusively():
+        with server.exclusively(question.seconds):
             before = server.diagnostics(document._replace(text=question.before), deadline, None)
             after = server.diagnostics(document, deadline, None)
         # what is not known to belong to the new text introduces nothing

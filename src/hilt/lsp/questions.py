@@ -32,6 +32,7 @@ class ServerAnswer(NamedTuple):
     encoding: str
     result: Any
     notes: tuple[str, ...] = ()
+    private: str = ""  # the folder that only the server sees, under this name
 
 
 def to_error(fields: dict[str, Any]) -> ToolError:

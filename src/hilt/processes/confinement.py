@@ -155,27 +155,27 @@ class Confinement:
         names = ("workspace.sensitive", "workspace.readable", "shell.read", "shell.tmp_mb", "lsp.memory_mb")
         denied = None if watches is None else [repr(watch.rules) for watch in watches]
         roots = tuple(root.real for root in door.roots if root.writable)
-        variables = [self._environ.get(name) for name in ("PATH", "HOME", "LANG", "LC_ALL")]
+        variables = [self._environ.get(name) for name in ("PATH", "HOME")]
         fingerprint = config.digest(repr(([settings[name] for name in names], denied, roots, variables)))
         path = self._environ.get("PATH", os.defpath)
         return ServerGround(roots, path, fingerprint, partial(self._launch, door), partial(_text, door))
 
     def _launch(self, door: Door, kind: ServerKind, program: str) -> tuple[Site, PipedProgram]:
         """Start a language server; its own private folder survives it, with its caches."""
-        from hilt.lsp.known_servers import Site, search_path
+        from hilt.lsp.known_servers import Site, install_folders, search_path
         from hilt.processes.children import machine_memory
         from hilt.processes.piped import start_piped
 
-        settings, root = self._settings, self._place.root
+        settings = self._settings
         profile = self._profile(door, f"language server {kind.name}", None, "none")
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
-        needed += [os.path.dirname(program), os.path.dirname(os.path.realpath(program))]
+        needed += install_folders(program, profile.home)
         profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(map(os.path.realpath, needed))))
         sandbox = self._get_sandbox()
         # where mounts are possible, the private folder is seen as /tmp
         is_mounted = sandbox.availability().kind == "bubblewrap"
         cache = "/tmp" if is_mounted else f"{profile.private}/tmp"  # noqa: S108
-        site = Site(root, os.path.realpath(program), cache)
+        site = Site(profile.roots, os.path.realpath(program), cache)
         environment = {
             **{name: self._environ[name] for name in ("HOME", "LANG", "LC_ALL") if name in self._environ},
             "PATH": search_path(self._environ.get("PATH", os.defpath), profile.roots) if kind.has_path else "",

@@ -17,7 +17,7 @@ from hilt.lsp.questions import ServerAnswer, ServerQuestion
 from hilt.lsp.shapes import Location, Symbol, TextChange, diagnostic_line
 from hilt.output import views
 from hilt.params import Line, ReadPath
-from hilt.places import utf8_path
+from hilt.places import is_below, utf8_path
 from hilt.text import encodings
 from hilt.text.encodings import Span
 
@@ -127,6 +127,7 @@ class _Query:
         self._position = Position(0, 0)
         self._file: _File | None = None
         self._notes: dict[str, None] = {}
+        self._server = self._private = ""
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
@@ -154,6 +155,7 @@ class _Query:
 
     def _noted(self, answer: ServerAnswer) -> ServerAnswer:
         self._notes |= dict.fromkeys(answer.notes)
+        self._server, self._private = answer.server, answer.private
         return answer
 
     def find(self, line: int | None, character: int | None, symbol: str | None) -> None:
@@ -250,7 +252,10 @@ class _Query:
             return None
         file = self._read(place.path)
         if file is None:
-            return utf8_path(place.path), place.start.line + 1, place.start.character + 1
+            path = place.path
+            if self._private and is_below(path, self._private):
+                path = f"[{self._server}]{path.removeprefix(self._private)}"  # no path of this machine
+            return utf8_path(path), place.start.line + 1, place.start.character + 1
         return utf8_path(file.path), place.start.line + 1, file.character(place.start, encoding) + 1
 
     def _line_at(self, place: Location) -> str | None:

@@ -277,7 +277,7 @@ def _languages(options: dict[str, str]) -> list[Finding]:
         for kind in language.servers:
             program = find(kind, path, (root,))
             if program is not None:
-                flaw = kind.flaw(Site(root, os.path.realpath(program), ""))
+                flaw = kind.flaw(Site((root,), os.path.realpath(program), ""))
                 fact = f"{language.name}: {inert(program)}" + (f": {flaw}" if flaw else "")
                 level, remedy = ("missing", kind.install) if flaw else ("ok", "")
                 if flaw is None:
