@@ -20,7 +20,8 @@ def folder(tmp_path) -> Folder:
 
 
 @pytest.fixture(params=[True, False], ids=["queue", "scan"])
-def watch(request, folder):
+def watch(request, folder, monkeypatch):
+    monkeypatch.setattr(disk, "SCAN_RATIO", 0)
     made = DiskWatch((folder.path,), native=request.param)
     yield made
     made.close()
@@ -72,6 +73,7 @@ def test_what_other_programs_own_is_not_watched(watch, folder):
 
 
 def test_when_events_are_lost_every_file_counts_as_changed(folder, monkeypatch):
+    monkeypatch.setattr(disk, "SCAN_RATIO", 0)
     monkeypatch.setattr(disk, "_OVERFLOW", disk._CLOSE_WRITE)
     watch = DiskWatch((folder.path,))
     folder.write("a.py", "other")
@@ -88,4 +90,14 @@ def test_more_folders_than_can_be_watched_are_scanned(folder, monkeypatch):
     folder.write("c.py", "c")
 
     assert taken(watch, folder) == {"c.py": CREATED}
+    watch.close()
+
+
+def test_scans_of_a_large_workspace_leave_pauses(folder, monkeypatch):
+    monkeypatch.setattr(disk, "SCAN_RATIO", 1e9)
+    watch = DiskWatch((folder.path,), native=False)
+    assert taken(watch, folder) == {}
+    folder.write("c.py", "c")
+
+    assert taken(watch, folder) == {}
     watch.close()

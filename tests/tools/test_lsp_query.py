@@ -213,6 +213,20 @@ def test_places_that_tools_cannot_read_are_left_out_and_those_outside_are_named(
     ]
 
 
+def test_what_a_server_says_cannot_forge_lines(bench):
+    outside = {"uri": "file:///x%0Ab.lua:1:1", "range": span(3, 4, 5)}
+    symbols = [{"name": "a\nFunction b (1:1)", "kind": 12, "range": span(0, 0, 1)}]
+    items = [{"range": span(0, 0, 1), "source": "x\ny", "code": "1\n2", "message": "a\nb"}]
+    bench.script(
+        results={"textDocument/definition": outside, "textDocument/documentSymbol": symbols},
+        acts={"textDocument/didOpen": [{"do": "publish", "items": {"*": items}}]},
+    )
+    with bench.runtime() as runtime:
+        assert text(ask(runtime, "definition", "a.lua", line=2, symbol="name")) == "/x\\nb.lua:1:1:4:5"
+        assert text(ask(runtime, "symbols", "a.lua")) == "Function a Function b (1:1) (1:1)"
+        assert text(ask(runtime, "diagnostics", "a.lua")) == "a.lua:1:1 error x y/1 2: a b"
+
+
 def test_a_file_that_tools_cannot_read_is_not_opened(bench):
     bench.folder.write(".env.lua", "SECRET=1\n")
     with bench.runtime(**{"workspace.sensitive": [".env*"]}) as runtime:

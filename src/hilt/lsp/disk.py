@@ -12,11 +12,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 CREATED, CHANGED, DELETED = 1, 2, 3  # as the protocol numbers them
 FOLDERS_MAX = 20_000
 FILES_MAX = 100_000
+SCAN_RATIO = 10  # the pause after a scan, in times of its duration
 
 # their contents belong to other programs, or change with every build
 SKIPPED = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".cache", "target"))
@@ -39,6 +41,7 @@ class DiskWatch:
         self._lock = threading.Lock()
         self._queue = _Queue.open(roots) if native else None
         self._stamps = None if self._queue is not None else _scan(roots)
+        self._due = 0.0  # when the next scan may begin
 
     def take(self) -> dict[str, int]:
         """Return the files that were created, changed or deleted since the last time."""
@@ -52,7 +55,11 @@ class DiskWatch:
                 self._queue = None
                 self._stamps = _scan(self._roots)
                 return dict.fromkeys(self._stamps, CHANGED)
+            began = monotonic()
+            if began < self._due:
+                return {}  # scans of a large workspace must not take all the time
             before, self._stamps = self._stamps or {}, _scan(self._roots)
+            self._due = monotonic() + (monotonic() - began) * SCAN_RATIO
             changes = dict.fromkeys(before.keys() - self._stamps.keys(), DELETED)
             for path, stamp in self._stamps.items():
                 if before.get(path) != stamp:

@@ -76,6 +76,10 @@ class Gone(Exception):
     """The server has ended; the text says why."""
 
 
+class Late(Exception):
+    """The server did not answer in time."""
+
+
 class AnswerError(Exception):
     """The server answered a request with an error."""
 
@@ -205,7 +209,7 @@ class LanguageServer:
             try:
                 self.request("shutdown", None, monotonic() + END_SECONDS, None)
                 self.notify("exit", None)
-            except (Gone, AnswerError, ToolError):
+            except (Gone, Late, AnswerError):
                 pass  # it is killed below
         self.abandon("it was stopped")
         self._reader.join(END_SECONDS)
@@ -269,7 +273,7 @@ class LanguageServer:
     # --- requests -------------------------------------------------------------------------------------------------
 
     def request(self, method: str, params: Any, deadline: float, fence: Fence | None) -> Any:
-        """Return the result of a request; raise AnswerError, Gone, or ToolError on timeout and cancellation."""
+        """Return the result of a request; raise AnswerError, Gone, Late, or ToolError if the call is given up."""
         for _ in range(_RETRIES):
             try:
                 return self._request(method, params, deadline, fence)
@@ -297,10 +301,10 @@ class LanguageServer:
                     raise Gone(self._gone)
                 left = deadline - monotonic()
                 if left <= 0 or (not slot.ready.wait(left) and slot.message is None):
-                    raise ToolError("timeout", f"{self.kind.name} did not answer in time.", method=method)
+                    raise Late(method)
                 if slot.message is None:
                     slot.ready.clear()
-        except ToolError:
+        except (Late, ToolError):
             self._cancel(number)
             raise
         finally:
@@ -419,7 +423,7 @@ class LanguageServer:
     def exclusively(self, seconds: float) -> Iterator[None]:
         """Keep other calls from changing the texts that the server knows; wait for them at most this long."""
         if not self._syncing.acquire(timeout=seconds):
-            raise ToolError("timeout", f"{self.kind.name} is busy.")
+            raise Late("the texts of the server are in use")
         try:
             yield
         finally:
@@ -550,6 +554,7 @@ class LanguageServer:
                 poller.unregister(stdin)
             if stderr in ready:
                 data = _take(stderr)
+                self._window.bytes += len(data or b"")
                 self._stderr += data or b""
                 del self._stderr[:-_STDERR_BYTES]
                 if data == b"":

@@ -12,7 +12,16 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.lsp.disk import DiskWatch
 from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site, find, language_of
-from hilt.lsp.language_server import AnswerError, Gone, LanguageServer, Report, RunningProgram, SourceFile, to_uri
+from hilt.lsp.language_server import (
+    AnswerError,
+    Gone,
+    LanguageServer,
+    Late,
+    Report,
+    RunningProgram,
+    SourceFile,
+    to_uri,
+)
 from hilt.lsp.positions import SourceLines, to_units
 from hilt.lsp.questions import ServerAnswer, ServerQuestion
 
@@ -76,7 +85,7 @@ class LanguageServers:
         self._servers: dict[tuple[str, ...], LanguageServer] = {}  # least recently used first
         self._starting: dict[tuple[str, ...], threading.Lock] = {}
         self._users: dict[LanguageServer, int] = {}
-        self._watch: DiskWatch | None = None
+        self._watches: dict[tuple[str, ...], DiskWatch] = {}  # by workspace folders
         self._unseen: dict[LanguageServer, dict[str, int]] = {}  # changes on disk that a server was not told
         self._timer: threading.Timer | None = None
         self._closed = False
@@ -156,7 +165,7 @@ class LanguageServers:
                 self._users[server] = self._users.get(server, 0) + 1
             try:
                 return _Asking(self, ground, server, question, None, lambda text, share: None).answer()
-            except (Gone, AnswerError, ToolError):
+            except (Gone, Late, AnswerError, ToolError):
                 return None
             finally:
                 self._release(server)
@@ -212,8 +221,8 @@ class LanguageServers:
 
     def _start(self, ground: ServerGround, kind: ServerKind, program: str, fence: Fence | None) -> LanguageServer:
         with self._lock:
-            if self._watch is None:
-                self._watch = DiskWatch(ground.roots)
+            if ground.roots not in self._watches:
+                self._watches[ground.roots] = DiskWatch(ground.roots)
         for attempt in range(2):
             site, running = ground.launch(kind, program)
             server = LanguageServer(kind, site, running)
@@ -224,9 +233,12 @@ class LanguageServers:
                 server.end()
                 if attempt:
                     raise _crashed(server, str(gone)) from None
-            except AnswerError as error:
+            except (AnswerError, Late) as error:
                 server.end()
-                message = f"{kind.name} did not start: {error}."
+                reason = (
+                    f"it did not answer within {INITIALIZE_SECONDS:.0f} s" if isinstance(error, Late) else str(error)
+                )
+                message = f"{kind.name} did not start: {reason}.{_printed(server)}"
                 raise ToolError("lsp_unavailable", message, suggestion=_reinstall(kind)) from None
             except BaseException:
                 server.end()
@@ -295,7 +307,8 @@ class LanguageServers:
             servers = list(self._servers.values())
             self._servers.clear()
             self._unseen.clear()
-            watch, self._watch = self._watch, None
+            watches = list(self._watches.values())
+            self._watches.clear()
             if self._timer is not None:
                 self._timer.cancel()
         threads = [threading.Thread(target=server.end, daemon=True) for server in servers]
@@ -303,7 +316,7 @@ class LanguageServers:
             thread.start()
         for thread in threads:
             thread.join()
-        if watch is not None:
+        for watch in watches:
             watch.close()
 
     def query_seconds(self) -> float:
@@ -313,9 +326,10 @@ class LanguageServers:
     def take_changes(self, server: LanguageServer) -> Mapping[str, int]:
         """Return the changes on disk that a server does not know yet."""
         with self._lock:
-            if self._watch is not None:
-                changes = self._watch.take()
-                for unseen in self._unseen.values():
+            watch = self._watches.get(server.site.roots)
+            changes = watch.take() if watch is not None else {}
+            for other, unseen in self._unseen.items():
+                if other.site.roots == server.site.roots:
                     unseen |= changes
             unseen = self._unseen.get(server, {})
             if unseen:
@@ -366,10 +380,10 @@ class _Asking:
                     self._notes.append(f"{server.kind.name} sent no diagnostics for the current text")
             else:
                 result = self._request(deadline)
-        except ToolError as error:
-            if error.code == "timeout" and not question.seconds:
-                raise self._hung() from None
-            raise
+        except Late:
+            if question.seconds:
+                raise  # a question that waits only for a moment
+            raise self._hung() from None
         except AnswerError as error:
             raise ToolError(
                 "tool_failed",

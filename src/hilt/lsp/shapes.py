@@ -127,6 +127,7 @@ def _symbols(items: list[Any], containers: tuple[str, ...]) -> Iterator[Symbol]:
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             continue
         number = item.get("kind")
+        name = " ".join(item["name"].split())  # on one line
         kind = _SYMBOL_KINDS[number if isinstance(number, int) and 0 <= number < len(_SYMBOL_KINDS) else 0]
         place = item.get("location")
         if isinstance(place, dict):
@@ -134,13 +135,13 @@ def _symbols(items: list[Any], containers: tuple[str, ...]) -> Iterator[Symbol]:
             around = item.get("containerName")
             outer = (around,) if isinstance(around, str) and around else ()
             if path is not None:
-                yield Symbol(kind, item["name"], outer, span[0] if span else Position(0, 0), path)
+                yield Symbol(kind, name, outer, span[0] if span else Position(0, 0), path)
             continue
         span = _range(item.get("selectionRange")) or _range(item.get("range"))
         if span is not None:
-            yield Symbol(kind, item["name"], containers, span[0])
+            yield Symbol(kind, name, containers, span[0])
         if len(containers) < DEPTH_MAX:
-            yield from _symbols(_items(item.get("children")), (*containers, item["name"]))
+            yield from _symbols(_items(item.get("children")), (*containers, name))
 
 
 def diagnostics(result: Any) -> list[Diagnostic]:
@@ -152,7 +153,7 @@ def diagnostics(result: Any) -> list[Diagnostic]:
             continue
         code = item.get("code")
         code = code.get("value") if isinstance(code, dict) else code
-        label = "/".join(str(part) for part in (item.get("source"), code) if part not in (None, ""))
+        label = "/".join(" ".join(str(part).split()) for part in (item.get("source"), code) if part not in (None, ""))
         severity = item.get("severity")
         name = _SEVERITIES.get(severity, "error") if isinstance(severity, int) else "error"
         found.append(Diagnostic(span[0], name, label, _marked(item["message"])))

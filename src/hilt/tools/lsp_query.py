@@ -255,8 +255,8 @@ class _Query:
             path = place.path
             if self._private and is_below(path, self._private):
                 path = f"[{self._server}]{path.removeprefix(self._private)}"  # no path of this machine
-            return utf8_path(path), place.start.line + 1, place.start.character + 1
-        return utf8_path(file.path), place.start.line + 1, file.character(place.start, encoding) + 1
+            return _plain(path), place.start.line + 1, place.start.character + 1
+        return _plain(file.path), place.start.line + 1, file.character(place.start, encoding) + 1
 
     def _line_at(self, place: Location) -> str | None:
         file = self._read(place.path)
@@ -264,7 +264,7 @@ class _Query:
 
     def _shown(self, found: Symbol) -> str:
         file = self._read(found.path) if found.path else self.file
-        return utf8_path(found.path if file is None else file.path)
+        return _plain(found.path if file is None else file.path)
 
     def _place_of(self, found: Symbol) -> str:
         return f"{'.'.join((*found.containers, found.name))} ({self._shown(found)}:{found.start.line + 1})"
@@ -284,22 +284,29 @@ class _Query:
         """Return where a symbol is defined or used."""
         answer = self._ask(action)
         found = shapes.locations(answer.result)
-        # the line of each place, for people; several places may become one
-        lines_of = {self._shown_place(place, answer.encoding): self._line_at(place) for place in found}
-        lines_of.pop(None, None)
-        shown = [place for place in lines_of if place is not None]
         if action == "references":
-            shown.sort()
-        kept = shown[:LISTED_MAX]
+            found.sort(key=self._order)
+        kept: dict[tuple[str, int, int], str | None] = {}  # the line of each place, for people
+        total = len(found)
+        for place in found:
+            shown = self._shown_place(place, answer.encoding) if len(kept) < LISTED_MAX else None
+            if shown is not None:
+                total -= shown in kept
+                kept[shown] = self._line_at(place)
+        total -= self._hidden
         lines = [f"{path}:{line}:{column}" for path, line, column in kept]
-        if len(kept) < len(shown):
-            lines.append(f"[truncated: showing {len(kept)} of {len(shown)}]")
+        if len(kept) < total:
+            lines.append(f"[truncated: showing {len(kept)} of {total}]")
         if not lines:
             noun = "definition" if action == "definition" else "references"
             lines = [f"no {noun} found for {self._here()}"]
         places = [{"path": path, "line": line, "character": column} for path, line, column in kept]
-        listed = [views.File(place[0], line=place[1], content=lines_of[place]) for place in kept]
-        return self._output(lines, {"locations": places, "total": len(shown)}, answer.server, listed)
+        listed = [views.File(place[0], line=place[1], content=line) for place, line in kept.items()]
+        return self._output(lines, {"locations": places, "total": total}, answer.server, listed)
+
+    def _order(self, place: Location) -> tuple[str, Position]:
+        inside = self._ctx.door.inside(place.path)
+        return (place.path if inside is None else inside[0].shown(inside[1])), place.start
 
     def _here(self) -> str:
         return f"{self.file.path}:{self._position.line + 1}:{self._position.character + 1}"
@@ -440,6 +447,11 @@ class _Query:
                 path=utf8_path(real),
             )
         return inside[0].shown(inside[1])
+
+
+def _plain(path: str) -> str:
+    """Return a path that a server names on one line, whatever is in it."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in utf8_path(path))
 
 
 def _is_used(line: str, name: str) -> bool:
