@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hilt.call import Call
-from hilt.lsp import language_server, pool
+from hilt.lsp import asking, conversation, pool
 from tests.lsp.scripted import EVERYTHING, Bench, ask, failure, place, processes_of, span, text
 
 
@@ -56,7 +56,7 @@ def test_a_server_that_cannot_start_is_tried_twice_and_reported(bench):
 
 
 def test_a_server_that_does_not_answer_is_ended_and_the_next_call_starts_another(bench, monkeypatch):
-    monkeypatch.setattr(pool, "INITIALIZE_SECONDS", 3.0)
+    monkeypatch.setattr(asking, "START_SECONDS", 3.0)
     bench.script(mute=["textDocument/hover"], results={"textDocument/definition": definition(bench)})
     with bench.runtime() as runtime:
         hung = ask(runtime, "hover", "a.lua", line=2, symbol="x")
@@ -100,7 +100,7 @@ def test_text_on_standard_output_between_messages_is_skipped(bench):
 
 
 def test_a_server_that_floods_is_ended(bench, monkeypatch):
-    monkeypatch.setattr(language_server, "FLOOD_MESSAGES", 2000)
+    monkeypatch.setattr(conversation, "FLOOD_MESSAGES", 2000)
     bench.script(acts={"textDocument/hover": [{"do": "flood"}]})
     with bench.runtime() as runtime:
         result = ask(runtime, "hover", "a.lua", line=2, symbol="x")
@@ -110,8 +110,8 @@ def test_a_server_that_floods_is_ended(bench, monkeypatch):
 
 
 def test_a_server_that_stops_reading_is_ended(bench, monkeypatch):
-    monkeypatch.setattr(language_server, "WRITE_SECONDS", 0.5)
-    monkeypatch.setattr(language_server, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(conversation, "WRITE_SECONDS", 0.5)
+    monkeypatch.setattr(conversation, "_LOOK_SECONDS", 0.2)
     bench.folder.write("big.lua", "-- a line of a comment that fills the pipe\n" * 20_000)
     bench.script(acts={"initialized": [{"do": "stop"}]})
     with bench.runtime() as runtime:
@@ -282,6 +282,27 @@ def test_servers_end_with_the_runtime_and_when_they_are_idle(bench):
 
     assert len(bench.starts()) == 3
     assert "shutdown" in [message.get("method") for message in bench.log()]
+
+
+def test_calls_at_the_same_time_share_one_server_and_its_crash(bench):
+    bench.script(
+        results={"textDocument/definition": definition(bench)},
+        acts={"textDocument/definition": [{"do": "sleep", "seconds": 0.2}, {"do": "die", "times": 1}]},
+    )
+    texts: list[str] = []
+    with bench.runtime() as runtime:
+
+        def work() -> None:
+            texts.append(text(ask(runtime, "definition", "a.lua", line=2, symbol="x")))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert texts == ["a.lua:1:7"] * 8
+    assert len(bench.starts()) == 2
 
 
 def test_what_a_server_answers_may_have_any_shape(bench):

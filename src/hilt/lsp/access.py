@@ -1,4 +1,4 @@
-"""ServerAccess to language servers for a call: those of this process, or those that the resident process keeps."""
+"""Access to language servers for a call: those of this process, or those that the resident process keeps."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ResidentAccess:
 
 
 def serve(access: ServerAccess, request: dict[str, Any], fence: Fence, send: Callable[[dict[str, Any]], None]) -> None:
-    """ServerAnswer the request of another process; `send` sends one reply."""
+    """Answer the request of another process; `send` sends one reply."""
     try:
         if "warm" in request:
             answer = access.ask_warm(ServerQuestion(**request["warm"]))
