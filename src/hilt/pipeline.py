@@ -319,10 +319,10 @@ def with_new_errors(ctx: Context, output: Output) -> Output:
     lines = new_errors(ctx.languages, ctx.workspace.full_path, ctx.workspace.committed)
     if not lines:
         return output
-    text = "\n".join(["[errors that this change introduced]", *lines])
-    return output._replace(
-        text=f"{output.text}\n{text}" if output.text else text, meta={**output.meta, "new_errors": lines}
-    )
+    meta = {**output.meta, "new_errors": lines}
+    if output.data is not None:
+        return output._replace(meta=meta)
+    return output._replace(text="\n".join([output.text, "[errors that this change introduced]", *lines]), meta=meta)
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:

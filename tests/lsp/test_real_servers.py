@@ -162,6 +162,10 @@ def test_a_server_answers_every_action(project, bench, runtime):
     assert bench.folder.tree() == before
 
 
+def test_the_first_question_may_be_about_the_whole_workspace(project, bench, runtime):
+    assert project.definition in text(ask(runtime, "symbols", ".", symbol="greet"))
+
+
 def test_changes_on_disk_are_seen_and_errors_that_a_change_introduced_are_reported(project, bench, runtime):
     user, line = project.user, project.line
     defined = project.definition.partition(":")[0]

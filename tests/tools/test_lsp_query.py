@@ -196,6 +196,15 @@ def test_a_symbol_without_a_line_is_found_in_the_file_then_in_the_workspace_then
     assert "name names 2 symbols" in message
 
 
+def test_a_server_that_cannot_search_the_workspace_is_asked_where_the_file_uses_the_symbol(bench):
+    capabilities = {"hoverProvider": True, "documentSymbolProvider": True}
+    bench.script(capabilities=capabilities, results={"textDocument/hover": {"contents": "text"}})
+    with bench.runtime() as runtime:
+        assert text(ask(runtime, "hover", "a.lua", symbol="name")) == "text"
+
+    assert bench.received("textDocument/hover")[0]["position"] == place(0, 22)
+
+
 def test_places_that_tools_cannot_read_are_left_out_and_those_outside_are_named(bench):
     bench.folder.write(".env", "SECRET=1\n")
     bench.folder.write("dir/.env.local", "SECRET=1\n")

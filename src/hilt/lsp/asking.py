@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0  # for the first answer of a server
 INDEX_SECONDS = 90.0
+FILES_SECONDS = 20.0  # for a server to list the files of the project
 BEGIN_SECONDS = 1.0  # for a server to announce its indexing
 REINDEX_SECONDS = 5.0  # for a warm server to finish it, of the time of the query
 OPENED_MAX = 20  # files that have changed
@@ -121,19 +122,19 @@ class Asking:
         server, question = self._server, self._question
         if question.seconds:
             return monotonic() + question.seconds
-        now = monotonic()
-        done = True
+        is_whole = question.action in _WHOLE
+        is_done = not is_whole or server.await_files(monotonic() + FILES_SECONDS, self._fence)
+        began = monotonic()
+        deadline = began + self._keeper.query_seconds
         if not server.is_ready:
             begin = BEGIN_SECONDS if server.kind.indexes else 0.0
-            done = server.await_index(now + INDEX_SECONDS, self._fence, self._tell, begin)
-            now = monotonic()
-        elif question.action in _WHOLE and server.is_indexing:
-            done = server.await_index(now + REINDEX_SECONDS, self._fence, self._tell, 0.0)
-        if not done:
-            self._notes.append(f"{server.kind.name} is still indexing; the answer may be incomplete.")
-        # a server that has not answered yet still reads the project
-        seconds = self._keeper.query_seconds
-        return (now if server.is_ready else monotonic()) + (seconds if server.is_ready else START_SECONDS)
+            is_done &= server.await_index(began + INDEX_SECONDS, self._fence, self._tell, begin)
+            deadline = monotonic() + START_SECONDS  # it may still read the project
+        elif is_whole and server.is_indexing:
+            is_done &= server.await_index(began + REINDEX_SECONDS, self._fence, self._tell, 0.0)
+        if not is_done:
+            self._notes.append(f"{server.kind.name} is still indexing; the answer may be incomplete")
+        return deadline
 
     def _tell(self, text: str, share: float | None) -> None:
         self._report(f"{self._server.kind.name}: {text}", share)

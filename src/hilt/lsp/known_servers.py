@@ -62,6 +62,7 @@ class ServerKind(NamedTuple):
     flaw: Callable[[Site], str | None] = lambda site: None  # why an installed server cannot be used
     pull: Pull | None = None
     indexes: bool = False  # it announces its indexing as progress, soon after the first file is opened
+    announces: str = ""  # a pattern of the message that it logs once it knows the files of the project
     rereads: bool = True  # whether it reads a file again when it is told that the file has changed
     has_path: bool = True  # whether it may start other programs that are on the PATH
 
@@ -122,6 +123,7 @@ BASEDPYRIGHT = ServerKind(
     "pip install basedpyright",
     ("--stdio",),
     settings=_pyright_settings,
+    announces=r"(?:Found \d+|No) source file",
 )
 PYRIGHT = BASEDPYRIGHT._replace(name="pyright", program="pyright-langserver", install="pip install pyright")
 PYLSP = ServerKind("pylsp", "pylsp", "pip install python-lsp-server", settings=_pylsp_settings)

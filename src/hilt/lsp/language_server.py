@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -96,6 +97,7 @@ class LanguageServer:
         self._progress: dict[Any, tuple[str, float | None]] = {}
         self._progress_at = monotonic()
         self._has_begun = False  # any progress
+        self._knows_files = not kind.announces
         self._talk = Conversation(kind.name, program, self._answer, self._hear, self._wake)
         self.request = self._talk.request
         self.notify = self._talk.notify
@@ -286,6 +288,21 @@ class LanguageServer:
         """When the server last reported progress, on the clock of `monotonic`."""
         return self._progress_at
 
+    def await_files(self, deadline: float, fence: Fence | None) -> bool:
+        """Wait until the server knows the files of the project; return False if that takes too long."""
+        if fence is not None:
+            fence.watch(self._wake)
+        with self._changed:
+            while not self._knows_files:
+                self._talk.check()
+                if fence is not None:
+                    fence.check()
+                left = deadline - monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
     def await_index(self, deadline: float, fence: Fence | None, report: Report, begin_seconds: float) -> bool:
         """Wait until no progress is reported; return False if that takes too long.
 
@@ -325,6 +342,11 @@ class LanguageServer:
                     if key in self._documents:
                         self._pushed[key] = pushed
                         self._changed.notify_all()
+        elif method == "window/logMessage" and not self._knows_files:
+            if re.match(self.kind.announces, str(params.get("message"))):
+                with self._changed:
+                    self._knows_files = True
+                    self._changed.notify_all()
         elif method == "$/progress":
             self._note_progress(params.get("token"), params.get("value"))
 

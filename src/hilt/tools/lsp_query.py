@@ -1,7 +1,7 @@
 """Ask a language server about code."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Literal
 
 from hilt.call import Output, Touch
@@ -193,8 +193,7 @@ class _Query:
         matches = [found for found in shapes.symbols(answer.result) if found.is_named(name)]
         if not matches:
             simple = name.rpartition(".")[2] or name
-            wide = self._languages.ask(ServerQuestion("workspace_symbols", self._language().name, query=simple))
-            matches = [found for found in shapes.symbols(wide.result) if found.is_named(name)]
+            matches = [found for found in self._named_anywhere(simple) if found.is_named(name)]
             used = next((at for at in range(len(self.file.lines)) if _is_used(self.file.lines.line(at), simple)), None)
             if len(matches) != 1 and used is not None:
                 self._position = Position(used, find_symbol(self.file.lines.line(used), simple) or 0)
@@ -214,6 +213,15 @@ class _Query:
                 suggestion="Pass the line of one of them, or a qualified name such as Class.method.",
             )
         self._go_to(matches[0], answer.encoding)
+
+    def _named_anywhere(self, name: str) -> list[Symbol]:
+        """Return the symbols of the workspace that match a name; none if no server can search for them."""
+        try:
+            return shapes.symbols(self._ask("workspace_symbols", query=name).result)
+        except ToolError as error:
+            if error.code != "lsp_unavailable":
+                raise
+            return []
 
     def _go_to(self, found: Symbol, encoding: str) -> None:
         if found.path and found.path != self.file.real:
@@ -348,9 +356,8 @@ class _Query:
                 f"{self._path} is a folder; symbols needs a file, or a name to search for.",
                 suggestion="Pass symbol.",
             )
-        answer = self._noted(
-            self._languages.ask(ServerQuestion("workspace_symbols", self._folder_language().name, query=name))
-        )
+        self._file = _File(self._ctx, self._typical_file())  # some servers search only the project of an open file
+        answer = self._ask("workspace_symbols", query=name)
         found = shapes.symbols(answer.result)
         rows = []
         for symbol in sorted(found, key=lambda symbol: not symbol.is_named(name)):
@@ -362,24 +369,20 @@ class _Query:
                 rows.append(f"{symbol.kind} {symbol.name} {path}:{line}:{column}")
         return self._listed(rows, answer.server, f"no symbols match {name}")
 
-    def _folder_language(self) -> Language:
-        """Return the language of most files in a folder."""
-        counts: dict[str, int] = {}
-        languages: dict[str, Language] = {}
-        for number, (path, _) in enumerate(self._ctx.workspace.walk(self._path, depth=8)):
+    def _typical_file(self) -> str:
+        """Return a file of the language that most files in a folder have."""
+        files: dict[str, list[str]] = {}
+        for path, entry in islice(self._ctx.workspace.walk(self._path, depth=8), SCANNED_MAX):
             language = language_of(path)
-            if language is not None:
-                counts[language.name] = counts.get(language.name, 0) + 1
-                languages[language.name] = language
-            if number > SCANNED_MAX:
-                break
-        if not counts:
+            if language is not None and entry.is_file(follow_symlinks=False):
+                files.setdefault(language.name, []).append(path)
+        if not files:
             raise ToolError(
                 "lsp_unavailable",
                 f"{self._path} has no files of a language with a known server.",
                 suggestion=f"Use search_files; servers are known for {', '.join(endings())}.",
             )
-        return languages[max(counts, key=lambda name: counts[name])]
+        return max(files.values(), key=len)[0]
 
     def diagnostics(self) -> Output:
         """Return the diagnostics of a file."""
