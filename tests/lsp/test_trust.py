@@ -9,6 +9,8 @@ import pytest
 
 from hilt.lsp import known_servers
 from hilt.lsp.known_servers import GOPLS, LANGUAGES, Site, find, install_folders, search_path
+from hilt.sandbox import ruleset
+from hilt.sandbox.profile import Availability
 from tests.lsp.scripted import Bench, ask, failure, text
 from tests.programs import program
 
@@ -193,3 +195,21 @@ def test_what_would_run_code_is_switched_off_for_servers_that_are_not_tested_her
 )
 def test_what_a_server_needs_to_run_is_never_the_home_directory(program, folders):
     assert install_folders(program, "/home/u") == folders
+
+
+@pytest.mark.skipif(ruleset.abi() < 1, reason="the kernel has no Landlock")
+def test_a_server_is_confined_by_landlock_where_there_is_no_bubblewrap(bench):
+    bench.folder.write("a.lua", "return 1\n")
+    bench.folder.write(".env", "SECRET=1\n")
+    tries = {"read": [bench.folder.join(".env")], "write": [bench.folder.join("new.lua"), bench.folder.join("a.lua")]}
+    bench.script(
+        acts={"textDocument/hover": [{"do": "try", **tries}]}, results={"textDocument/hover": {"contents": "text"}}
+    )
+    with bench.runtime() as runtime:
+        sandbox = runtime._confinement()._get_sandbox()
+        sandbox._available = Availability("landlock", "bubblewrap is not installed")
+        assert text(ask(runtime, "hover", "a.lua", line=1, character=1)) == "text"
+
+    [found] = [message["outcomes"] for message in bench.log() if "outcomes" in message]
+    assert set(found.values()) == {"PermissionError"}
+    assert bench.folder.read("a.lua") == "return 1\n"
