@@ -36,8 +36,8 @@ _METHODS = {
 }
 
 
-class Keeper(Protocol):
-    """Keeps the server that is asked."""
+class ServerOwner(Protocol):
+    """Owns the server that is asked."""
 
     @property
     def query_seconds(self) -> float:
@@ -55,14 +55,14 @@ class Asking:
 
     def __init__(
         self,
-        keeper: Keeper,
+        owner: ServerOwner,
         read: Callable[[str], str | None],
         server: LanguageServer,
         question: ServerQuestion,
         fence: Fence | None,
         report: Report,
     ) -> None:
-        self._keeper = keeper
+        self._owner = owner
         self._read = read
         self._server = server
         self._question = question
@@ -74,25 +74,8 @@ class Asking:
     def answer(self) -> ServerAnswer:
         """Bring the server up to date, wait for its index, and ask."""
         server, question = self._server, self._question
-        changes = self._keeper.take_changes(server)
-        if changes:
-            server.tell_changes(changes, question.path)
-            if not server.kind.rereads and not question.seconds:
-                self._open_changed(changes)
-        document = SourceFile(question.path, question.text)
-        if question.path and question.action != "compare":
-            server.sync(document)
-        deadline = self._await_index()
         try:
-            if question.action == "compare":
-                result: Any = self._compare(document)
-            elif question.action == "diagnostics":
-                diagnosed = server.diagnostics(document, deadline, self._fence)
-                result = diagnosed.items
-                if not diagnosed.is_current:
-                    self._notes.append(f"{server.kind.name} sent no diagnostics for the current text")
-            else:
-                result = self._request(deadline)
+            result = self._ask()
         except Late:
             if question.seconds:
                 raise  # a question that waits only for a moment
@@ -106,9 +89,29 @@ class Asking:
         server.is_ready = True
         return ServerAnswer(server.kind.name, server.encoding, result, tuple(self._notes), server.site.cache)
 
+    def _ask(self) -> Any:
+        server, question = self._server, self._question
+        changes = self._owner.take_changes(server)
+        if changes:
+            server.tell_changes(changes, question.path)
+            if not server.kind.rereads and not question.seconds:
+                self._open_changed(changes)
+        document = SourceFile(question.path, question.text)
+        if question.action == "compare":
+            return self._compare(document)
+        if question.path:
+            server.sync(document)
+        deadline = self._await_index()
+        if question.action != "diagnostics":
+            return self._request(deadline)
+        diagnosed = server.diagnostics(document, deadline, self._fence)
+        if not diagnosed.is_current:
+            self._notes.append(f"{server.kind.name} sent no diagnostics for the current text")
+        return diagnosed.items
+
     def _open_changed(self, changes: Mapping[str, int]) -> None:
         """Open files that have changed, for a server that indexes a changed file only when it is opened."""
-        deadline = monotonic() + self._keeper.query_seconds
+        deadline = monotonic() + self._owner.query_seconds
         language = language_of(self._question.path)
         for path in [path for path in changes if language_of(path) is language][:OPENED_MAX]:
             text = None if path == self._question.path else self._read(path)
@@ -120,12 +123,10 @@ class Asking:
     def _await_index(self) -> float:
         """Wait for indexing where the answer needs it; return the deadline of the question."""
         server, question = self._server, self._question
-        if question.seconds:
-            return monotonic() + question.seconds
         is_whole = question.action in _WHOLE
         is_done = not is_whole or server.await_files(monotonic() + FILES_SECONDS, self._fence)
         began = monotonic()
-        deadline = began + self._keeper.query_seconds
+        deadline = began + self._owner.query_seconds
         if not server.is_ready:
             begin = BEGIN_SECONDS if server.kind.indexes else 0.0
             is_done &= server.await_index(began + INDEX_SECONDS, self._fence, self._tell, begin)
@@ -166,14 +167,14 @@ class Asking:
     def _hung(self) -> ToolError:
         """Return the error for a question without an answer; end the server unless it is at work."""
         server = self._server
-        seconds = self._keeper.query_seconds
+        seconds = self._owner.query_seconds
         if server.is_indexing and monotonic() - server.was_busy < seconds:
             return ToolError(
                 "timeout",
                 f"{server.kind.name} is still indexing the project.",
                 suggestion="Send the call again in a while; the server keeps running.",
             )
-        self._keeper.end_hung(server)
+        self._owner.end_hung(server)
         return ToolError(
             "timeout",
             f"{server.kind.name} did not answer {self._question.action} in time and was ended." + printed(server),

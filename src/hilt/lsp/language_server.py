@@ -251,7 +251,8 @@ class LanguageServer:
         Some servers push nothing when nothing has changed. So one that answers a request, but pushes nothing for a
         while after that, is taken at its last word.
         """
-        self.request("textDocument/documentSymbol", {"textDocument": {"uri": uri}}, deadline, fence)
+        if self.capabilities.get("documentSymbolProvider"):
+            self.request("textDocument/documentSymbol", {"textDocument": {"uri": uri}}, deadline, fence)
         quiet = min(deadline, monotonic() + (QUIET_SECONDS if uri in self._pushed else FIRST_SECONDS))
         if fence is not None:
             fence.watch(self._wake)

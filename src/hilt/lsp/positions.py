@@ -42,20 +42,23 @@ class SourceLines:
 
 
 def to_units(line: str, character: int, encoding: str) -> int:
-    """Return the column of a character of a line in the units of an encoding."""
+    """Return the column of a character of a line in the units of an encoding.
+
+    A lone surrogate, which stands for an invalid byte, counts as the question mark that a message has in its place.
+    """
     if encoding == "utf-32" or line.isascii():
         return min(character, len(line))
     before = line[:character]
     if encoding == "utf-8":
-        return len(before.encode("utf-8", "surrogatepass"))
-    return len(before.encode("utf-16-le", "surrogatepass")) // 2
+        return len(before.encode("utf-8", "replace"))
+    return len(before.encode("utf-16-le", "replace")) // 2
 
 
 def to_character(line: str, units: int, encoding: str) -> int:
     """Return the character of a line at a column in the units of an encoding."""
     if encoding == "utf-32" or line.isascii():
         return min(units, len(line))
-    data = line.encode("utf-8" if encoding == "utf-8" else "utf-16-le", "surrogatepass")
+    data = line.encode("utf-8" if encoding == "utf-8" else "utf-16-le", "replace")
     end = units if encoding == "utf-8" else units * 2
     codec = "utf-8" if encoding == "utf-8" else "utf-16-le"
     return len(data[:end].decode(codec, "ignore"))
