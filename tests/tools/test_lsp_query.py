@@ -210,14 +210,19 @@ def test_places_that_tools_cannot_read_are_left_out_and_those_outside_are_named(
     bench.folder.write("dir/.env.local", "SECRET=1\n")
     outside = {"uri": "file:///usr/share/lua/5.4/x.lua", "range": span(3, 4, 5)}
     found = [location(bench, ".env", 0, 0), location(bench, "dir/.env.local", 0, 2), outside]
-    missing = location(bench, "b.lua", 0, 7)
-    bench.script(results={"textDocument/references": [*found, missing]})
+    bench.folder.write("binary.lua", b"\0")
+    named = [location(bench, "b.lua", 0, 7), location(bench, "missing.lua", 0, 0), location(bench, "binary.lua", 0, 0)]
+    secret = {"name": "other", "kind": 12, "location": location(bench, ".env", 0, 0)}
+    bench.script(results={"textDocument/references": [*found, *named], "workspace/symbol": [secret]})
     with bench.runtime() as runtime:
         shown = text(ask(runtime, "references", "a.lua", line=2, symbol="name"))
+        assert ".env" not in failure(ask(runtime, "hover", "a.lua", symbol="other"), "not_found")
 
     assert shown.splitlines() == [
         "/usr/share/lua/5.4/x.lua:4:5",
         "b.lua:1:8",
+        "binary.lua:1:1",
+        "missing.lua:1:1",
         "[2 places in files that tools cannot read left out]",
     ]
 

@@ -27,6 +27,9 @@ SYMBOLS_MAX = 1000
 LINE_CHARACTERS = 200
 SCANNED_MAX = 5000  # entries of a folder, to find the language of its files
 
+# the place of a symbol in such a file is named, but its column counts the units of the server
+_UNREADABLE = ("file_not_found", "file_too_large", "binary_file")
+
 Action = Literal["definition", "references", "hover", "symbols", "diagnostics", "rename"]
 
 
@@ -123,7 +126,8 @@ class _Query:
         self._languages = languages
         self._path = path
         self._files: dict[str, _File | None] = {}  # by real path; None if it cannot be read
-        self._hidden = 0  # places in files that tools cannot read
+        self._refused: set[str] = set()  # those that are closed to tools
+        self._hidden = 0  # places in them
         self._position = Position(0, 0)
         self._file: _File | None = None
         self._notes: dict[str, None] = {}
@@ -217,11 +221,12 @@ class _Query:
     def _named_anywhere(self, name: str) -> list[Symbol]:
         """Return the symbols of the workspace that match a name; none if no server can search for them."""
         try:
-            return shapes.symbols(self._ask("workspace_symbols", query=name).result)
+            answer = self._ask("workspace_symbols", query=name)
         except ToolError as error:
             if error.code != "lsp_unavailable":
                 raise
             return []
+        return [found for found in shapes.symbols(answer.result) if not self._is_hidden(found.path)]
 
     def _go_to(self, found: Symbol, encoding: str) -> None:
         if found.path and found.path != self.file.real:
@@ -238,20 +243,24 @@ class _Query:
     # --- files of answers -----------------------------------------------------------------------------------------
 
     def _read(self, real: str) -> _File | None:
-        """Return a file that an answer names; None if it is outside the workspace or tools cannot read it."""
+        """Return a file that an answer names; None if it is outside the workspace or cannot be read."""
         if self._file is not None and real == self._file.real:
             return self._file
         if real not in self._files:
+            self._files[real] = None
             try:
                 inside = self._ctx.door.inside(real)
-                self._files[real] = None if inside is None else _File(self._ctx, inside[0].shown(inside[1]))
-            except ToolError:
-                self._files[real] = None
+                if inside is not None:
+                    self._files[real] = _File(self._ctx, inside[0].shown(inside[1]))
+            except ToolError as error:
+                if error.code not in _UNREADABLE:
+                    self._refused.add(real)
         return self._files[real]
 
     def _is_hidden(self, real: str) -> bool:
-        """Whether a file of the workspace cannot be read, such as a sensitive one."""
-        return self._ctx.door.inside(real) is not None and self._read(real) is None
+        """Whether a file of the workspace is closed to tools, such as a sensitive one."""
+        self._read(real)
+        return real in self._refused
 
     def _shown_place(self, place: Location, encoding: str) -> tuple[str, int, int] | None:
         """Return path, line and column of a place; None for a file that is hidden."""
@@ -260,7 +269,7 @@ class _Query:
             return None
         file = self._read(place.path)
         if file is None:
-            path = place.path
+            path = self._order(place)[0]
             if self._private and is_below(path, self._private):
                 path = f"[{self._server}]{path.removeprefix(self._private)}"  # no path of this machine
             return _plain(path), place.start.line + 1, place.start.character + 1
