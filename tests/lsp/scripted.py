@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -119,8 +118,3 @@ def processes_of(folder: str) -> list[int]:
             except OSError:
                 continue
     return found
-
-
-def which(name: str) -> str | None:
-    """Return a program beside the Python of the tests, or of the machine."""
-    return shutil.which(name, path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))

@@ -63,6 +63,7 @@ class LanguageServers:
         self._users: dict[LanguageServer, int] = {}
         self._watches: dict[tuple[str, ...], DiskWatch] = {}  # by workspace folders
         self._unseen: dict[LanguageServer, dict[str, int]] = {}  # changes on disk that a server was not told
+        self._starts = 0  # in progress
         self._timer: threading.Timer | None = None
         self._closed = False
 
@@ -174,6 +175,7 @@ class LanguageServers:
                 fence.check()
         try:
             with self._lock:
+                self._starts += 1
                 if self._closed:
                     raise ToolError("cancelled", f"{kind.name} was not asked: hilt is closing.")
                 server = self._servers.pop(key, None)
@@ -189,6 +191,8 @@ class LanguageServers:
                 other.end()
             return server
         finally:
+            with self._lock:
+                self._starts -= 1
             starting.release()
 
     def _keep(self, key: tuple[str, ...], server: LanguageServer) -> list[LanguageServer]:
@@ -267,6 +271,10 @@ class LanguageServers:
                     ended.append(self._servers.pop(key))
                     self._unseen.pop(server, None)
             self._set_timer()
+            if not self._servers and not self._starts:
+                for watch in self._watches.values():
+                    watch.close()
+                self._watches.clear()
         for server in ended:
             server.end()
 
