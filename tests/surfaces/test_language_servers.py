@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from typing import Any
 
 import pytest
@@ -133,3 +134,17 @@ def test_errors_that_a_change_introduced_come_from_the_warm_server_of_another_pr
     assert "new_errors" not in cold["meta"]
     assert reply["meta"]["new_errors"] == ["a.lua:2:8 error lua/E1: y is undefined"]
     assert reply["result"].endswith("[errors that this change introduced]\na.lua:2:8 error lua/E1: y is undefined")
+
+
+def test_a_change_does_not_wait_for_a_resident_process_that_hangs(short):
+    short.environ["HILT_LSP_AFTER_EDIT"] = "warm"
+    os.makedirs(short.state, mode=0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(os.path.join(short.state, "resident.sock"))
+        listener.listen()
+
+        [reply] = short.ask({"tool": "write_file", "args": {"path": "a.lua", "content": "x\n"}}, words=("stdio",))
+
+    assert reply["ok"]
+    assert short.folder.read("a.lua") == "x\n"
+    os.unlink(os.path.join(short.state, "resident.sock"))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
 REPLY_BYTES = 256 << 20
+WARM_SECONDS = 0.5  # for the way there and back
 REPORTS = 50  # of the progress of a call; after that they are rarer
 REPORT_SECONDS = 0.5
 
@@ -83,6 +84,7 @@ class ResidentAccess:
         if connection is None:
             return None
         with connection:
+            connection.settimeout(question.seconds + WARM_SECONDS)
             reply = next(_exchange(connection, {"warm": question._asdict()}), None)
         return None if reply is None or not reply.get("answer") else _answer(reply)
 

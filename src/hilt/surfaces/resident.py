@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 1800
 START_SECONDS = 20
 AGAIN_SECONDS = 2
+GREETING_SECONDS = 1  # for a caller that does not need an answer
 DECLINED = b"-declined"
 HEADER_BYTES = 1024 * 1024
 REQUEST_BYTES = 64 * 1024 * 1024
@@ -179,8 +180,10 @@ def connect(options: dict[str, str], *, wake: bool) -> socket.socket | None:
     if connection is None:
         return None
     try:
+        connection.settimeout(START_SECONDS if wake else GREETING_SECONDS)
         connection.sendall(handover.header("lsp", options))
         if connection.recv(1) == b"+":
+            connection.settimeout(None)
             return socket.socket(fileno=connection.detach())
     except OSError:
         pass  # it has exited
