@@ -8,6 +8,7 @@ import time
 
 from benchmarks import (
     agents,
+    code,
     custom,
     editing,
     growth,
@@ -23,7 +24,22 @@ from benchmarks import (
 )
 from benchmarks.figure import heading, row
 
-_MODULES = (startup, session, growth, editing, reading, listing, knowledge, search, shell, custom, mcp, web, agents)
+_MODULES = (
+    startup,
+    session,
+    growth,
+    editing,
+    reading,
+    listing,
+    knowledge,
+    search,
+    shell,
+    custom,
+    mcp,
+    web,
+    agents,
+    code,
+)
 AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import program
 from tests.surfaces.commands import HILT, Command
 from tests.tools.test_read_file import picture
 
@@ -239,6 +240,47 @@ def test_jinn_scrubs_the_environment_and_spills_long_output(command):
 def test_the_client_field_of_a_request_is_accepted(command):
     for client in ("claude", "codex", "pi"):
         assert command.ask({"tool": "read_file", "args": {"path": "a.go"}, "client": client})[0]["ok"]
+
+
+MAIN_GO = """\
+package main
+
+// greeting is what main prints.
+const greeting = "hello"
+
+func greet() string {
+\treturn greeting
+}
+
+
+
+var answer = greet()
+
+func main() {
+\tprintln(  greet(), answer)
+}
+"""
+
+
+def test_jinn_asks_a_language_server(command):
+    program("gopls")
+    program("go")
+    for name in ("main.go", "cmd/jinn/main.go"):
+        command.folder.write(name, MAIN_GO)
+    command.folder.write("internal/jinn/engine.go", "package jinn\n\ntype Engine struct{ name string }\n")
+
+    hover, definition, symbols = (
+        shell(command, f'echo \'{{"tool":"lsp_query","args":{args}}}\' | jinn')
+        for args in (
+            '{"action":"hover","path":"main.go","line":12,"character":5}',
+            '{"action":"definition","path":"cmd/jinn/main.go","line":15,"character":12}',
+            '{"action":"symbols","path":"internal/jinn/engine.go"}',
+        )
+    )
+
+    assert "var answer string" in hover["result"]
+    assert definition["result"] == "cmd/jinn/main.go:6:6"
+    assert symbols["result"] == "Struct Engine (3:6)\n  Field name (3:21)"
 
 
 # --- j-cli --------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_a_call_loads_its_own_tool_and_nothing_heavy(tmp_path, tool, args):
 
     assert {name for name in loaded if name.startswith("hilt.tools.")} == {f"hilt.tools.{tool}"}
     assert loaded & HEAVY == set()
-    assert {name for name in loaded if name.startswith(("hilt.dialects.", "hilt.web"))} == set()
+    assert {name for name in loaded if name.startswith(("hilt.dialects.", "hilt.web", "hilt.lsp"))} == set()
 
 
 def test_a_name_of_a_dialect_loads_one_tool_too(tmp_path):

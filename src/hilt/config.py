@@ -88,6 +88,8 @@ KEYS: dict[str, Key] = {
     "custom.dirs": Key(list, ()),
     "custom.sandbox": Key(str, "declared", _stricter(_BOXES), _BOXES),
     "mcp.servers": Key(dict, {}),
+    "lsp.after_edit": Key(str, "off", choices=("off", "warm")),
+    "lsp.memory_mb": Key(int, 4096, min),
     "output.overflow_chars": Key(int, 50_000, min),
     "output.keep_days": Key(int, 7),
     "output.keep_mb": Key(int, 500),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hilt.files.door import Door
     from hilt.files.workspace import Workspace
     from hilt.knowledge.related import Knowledge
+    from hilt.lsp.access import Languages
     from hilt.output.overflow import Overflow
     from hilt.policy.barriers import Barrier
     from hilt.policy.hook_protocol import Hook, HookProblem
@@ -138,6 +139,7 @@ class Context:
         "_board",
         "_jobs",
         "_knowledge",
+        "_languages",
         "_memory",
         "_principal",
         "_processes",
@@ -176,6 +178,7 @@ class Context:
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
         web: Callable[[Context], Web],
+        languages: Callable[[Context], Languages],
         attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
@@ -195,6 +198,7 @@ class Context:
         self._jobs = jobs
         self._principal = principal
         self._web = web
+        self._languages = languages
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
 
@@ -241,6 +245,11 @@ class Context:
     def web(self) -> Web:
         """The web, behind its guard."""
         return self._web(self)
+
+    @property
+    def languages(self) -> Languages:
+        """The language servers of the workspace."""
+        return self._languages(self)
 
     @property
     def principal(self) -> Principal:

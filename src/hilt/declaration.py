@@ -34,6 +34,7 @@ class Traits(_Declared):
     approval: Approval | None = None  # when it asks for approval; None: its effects decide
     profile: ProfileName = "full"  # the smallest profile that has it
     plan: bool = False  # usable in plan mode although it does more than read
+    may_only_read: bool = False  # some of its calls only read: plan mode lists it, and denies the others
     looks: frozenset[str] = frozenset()  # the actions that plan and scheduler mode allow; empty: all
     tells: frozenset[str] = frozenset()  # the actions that need no approval
     asks_person: bool = False  # asks a person for input, so scheduler mode hides it

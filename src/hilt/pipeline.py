@@ -302,12 +302,27 @@ def perform(prepared: Prepared, ctx: Context) -> Output:
     """Run the tool, and convert its result to the caller's dialect."""
     entry = prepared.entry
     if entry is None:
-        return prepared.tool.run(ctx, prepared.args)
+        return with_new_errors(ctx, prepared.tool.run(ctx, prepared.args))
     try:
-        output = prepared.tool.run(ctx, prepared.args)
+        output = with_new_errors(ctx, prepared.tool.run(ctx, prepared.args))
     except ToolError as error:
         raise error if entry.failure is None else entry.failure(error, prepared.foreign) from error
     return entry.reply(output, prepared.foreign, ctx.workspace.root)
+
+
+def with_new_errors(ctx: Context, output: Output) -> Output:
+    """Add the errors that a language server finds in what the call has changed, if the user wants them."""
+    if not ctx.workspace.committed or ctx.settings["lsp.after_edit"] == "off":
+        return output
+    from hilt.lsp.after_edit import new_errors
+
+    lines = new_errors(ctx.languages, ctx.workspace.full_path, ctx.workspace.committed)
+    if not lines:
+        return output
+    meta = {**output.meta, "new_errors": lines}
+    if output.data is not None:
+        return output._replace(meta=meta)
+    return output._replace(text="\n".join([output.text, "[errors that this change introduced]", *lines]), meta=meta)
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:

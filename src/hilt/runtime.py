@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from hilt.custom.layers import CustomTools
     from hilt.custom.watching import FolderWatch
     from hilt.knowledge.related import Knowledge
+    from hilt.lsp.access import Connect, Languages, ServerAccess
+    from hilt.lsp.pool import LanguageServers
     from hilt.processes.children import Processes
     from hilt.processes.confinement import CallScope, Confinement
     from hilt.processes.declared_sandbox import DeclaredSandbox
@@ -66,10 +68,12 @@ class Shared(NamedTuple):
 
     jobs: Jobs
     sandbox: Sandbox
+    language_servers: Lazy[LanguageServers]
 
     def close(self) -> None:
-        """End the jobs and close their sandbox."""
+        """End the jobs and language servers, and close their sandbox."""
         self.jobs.close()
+        self.language_servers.close()
         self.sandbox.close()
 
 
@@ -88,10 +92,12 @@ class Runtime:
         shared: Shared | None = None,
         asker: Asker | None = None,
         questioner: Questioner | None = None,
+        connect: Connect | None = None,
     ) -> None:
         """Create a runtime. Pass `keeps_jobs=False` if it ends with its call. The owner of `shared` closes it.
 
-        `asker` asks a person to approve a call, `questioner` asks a person a tool's questions.
+        `asker` asks a person to approve a call, `questioner` asks a person a tool's questions. `connect` connects to
+        the language servers of the resident process.
         """
         env = os.environ if environ is None else environ
         self._named = os.path.abspath(workspace)  # as callers may write it, links not resolved
@@ -141,6 +147,8 @@ class Runtime:
         self._pages_file = os.path.join(self.state, "cache", "web.db")
         self._confinement = Lazy(self._open_confinement)
         self._jobs = Lazy(self._open_jobs)
+        self._connect = connect if self.settings["resident"] != "off" else None
+        self._own_servers = Lazy(_open_language_servers)
         self.catalog = Catalog(tools, self._toolbox, self.servers)
         self.trail = Trail(os.path.join(self.state, "trail.db"))
         self._journal = os.path.join(self.state, "journal", self.id)
@@ -185,6 +193,7 @@ class Runtime:
         self.give_up(0)
         if self._shared is None:
             self._jobs.close()
+        self._own_servers.close()
         self._scheduler.close()
         self._toolbox.close()
         self._servers.close()
@@ -327,6 +336,26 @@ class Runtime:
         from hilt.processes.jobs import Jobs
 
         return Jobs(folder=partial(session_folder, self.state, self.id))
+
+    def language_servers(self, session: str | None = None) -> ServerAccess:
+        """Return access to the language servers: those that runtimes share, of the resident process, or our own."""
+        from hilt.lsp.access import LocalAccess, ResidentAccess
+
+        door = self._store(session or self.session)[0].door
+        pool = self._own_servers if self._shared is None else self._shared.language_servers
+        local = LocalAccess(pool, lambda: self._confinement().language_servers(door))
+        return local if self._connect is None or self._shared is not None else ResidentAccess(self._connect, local)
+
+    def _languages(self, ctx: Context) -> Languages:
+        from hilt.lsp.access import Languages
+
+        return Languages(self.language_servers(ctx.session), ctx.fence, ctx.progress, self._end_own_servers)
+
+    def _end_own_servers(self) -> None:
+        """End the language servers of this process if it ends with its call."""
+        if not self._keeps_jobs and self._own_servers.part is not None:
+            self._own_servers.close()
+            self._own_servers = Lazy(_open_language_servers)
 
     @property
     def running_jobs(self) -> int:
@@ -599,6 +628,7 @@ class Runtime:
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),
             web=lambda ctx: self._web(ctx, active),
+            languages=self._languages,
             attendant=active.attendant,
         )
         reports = workspace.recover()
@@ -678,9 +708,14 @@ def share(state: str, workspace: str) -> Shared:
     from hilt.processes.jobs import Jobs
     from hilt.sandbox.profile import Sandbox
 
-    return Shared(
-        Jobs(folder=partial(session_folder, state, config.digest(os.path.realpath(workspace)))), Sandbox(state)
-    )
+    jobs = Jobs(folder=partial(session_folder, state, config.digest(os.path.realpath(workspace))))
+    return Shared(jobs, Sandbox(state), Lazy(_open_language_servers))
+
+
+def _open_language_servers() -> LanguageServers:
+    from hilt.lsp.pool import LanguageServers
+
+    return LanguageServers()
 
 
 def trusts_settings(state: str, environ: Mapping[str, str], path: str, data: bytes) -> bool:

@@ -15,7 +15,7 @@ import os
 import select
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from hilt.errors import ToolError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
+    from hilt.processes.piped import PipedProgram
     from hilt.sandbox.process import Child, Confined
 
 PER_TOOL = 4  # workers of one tool; more calls at the same time wait for one of them
@@ -247,25 +248,16 @@ class Workers:
 class _Worker:
     """One running process; used by one thread at a time."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        child: Child,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-        held: ExitStack,
-        look: Callable[[], None],
-    ) -> None:
+    def __init__(self, recipe: Recipe, program: PipedProgram) -> None:
         self.recipe = recipe
-        self.child = child
-        self.look = look  # checks for hooks and settings that git would run
+        self.child = program.child
+        self.look = program.look
         self.used = monotonic()
         self.greeting: dict[str, Any] = {}
-        self._stdin = stdin
-        self._stdout = stdout
-        self._stderr = stderr
-        self._held = held
+        self.close = program.close  # kills the process and everything it started
+        self._stdin = program.stdin
+        self._stdout = program.stdout
+        self._stderr = program.stderr
         self._number = 0
         self._on_noise: Callable[[], None] = lambda: None
         self._unread = bytearray()
@@ -289,10 +281,6 @@ class _Worker:
             self._unread += data
         *lines, rest = self._unread.split(b"\n")
         return not rest and not any(decode(bytes(line)) is not None for line in lines)
-
-    def close(self) -> None:
-        """Kill the process and everything it started."""
-        self._held.close()
 
     def exchange(
         self,
@@ -440,43 +428,18 @@ class _Attention:
 
 
 def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float) -> _Worker:
-    from hilt.sandbox import process
+    from hilt.processes.piped import start_piped
 
-    with ExitStack() as unless_started:
-        held = ExitStack()
-        unless_started.callback(held.close)
-        confined = held.enter_context(confine()) or process.Confined()
-        with ExitStack() as theirs:
-            source, stdin = pipe(theirs, held)
-            stdout, sink = pipe(held, theirs)
-            stderr, noise = pipe(held, theirs)
-            for end in (stdin, stdout, stderr):
-                os.set_blocking(end, False)
-            child = process.start(
-                recipe.argv,
-                cwd=recipe.cwd,
-                env=recipe.env,
-                stdin=source,
-                stdout=sink,
-                stderr=noise,
-                limits=process.Limits(timeout=None, grace=0, settle=0),
-                confined=confined,
-            )
-            held.enter_context(child)
-        # drop `confine`: the sandbox is already held, and it would keep the call alive that started the worker
-        worker = _Worker(recipe._replace(confine=None), child, stdin, stdout, stderr, held, confined.look)
+    program = start_piped(recipe.argv, cwd=recipe.cwd, env=recipe.env, confine=confine)
+    # drop `confine`: the sandbox is already held, and it would keep the call alive that started the worker
+    worker = _Worker(recipe._replace(confine=None), program)
+    try:
         if recipe.greeting is not None:
             worker.greeting = worker.exchange(recipe.greeting, monotonic() + seconds, fence)
-        unless_started.pop_all()
-        return worker
-
-
-def pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
-    """Return both ends of a pipe; each is closed by its stack."""
-    ends = os.pipe()
-    reading.callback(os.close, ends[0])
-    writing.callback(os.close, ends[1])
-    return ends
+    except BaseException:
+        worker.close()
+        raise
+    return worker
 
 
 def _decoded(line: bytes, number: int) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from hilt.errors import ToolError
 from hilt.files import writing
-from hilt.files.workspace import FORCED_BYTES, MAX_BYTES, Workspace
+from hilt.files.workspace import FORCED_BYTES, MAX_BYTES, CommittedFile, Workspace
 from hilt.files.writing import OldFile
 from hilt.formats.digests import Digest
 from hilt.state.trail import Stamp
@@ -112,6 +112,7 @@ class Draft:
             recording = history.begin(workspace.session, self._operation, contents, self._link)
             self._carry_out(recording, files, targets)
             id = recording.id
+            workspace.committed |= {old.path: CommittedFile(old.data, data) for old, data in targets}
         for path in self._new:
             workspace.seen.pop(path, None)
         # Only files that the session has read are checked for staleness, so only those get a new stamp; and now, while

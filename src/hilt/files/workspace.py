@@ -33,6 +33,13 @@ class FileContents(NamedTuple):
     status: os.stat_result
 
 
+class CommittedFile(NamedTuple):
+    """A file before and after a change; None if it did not or does not exist."""
+
+    before: bytes | None
+    after: bytes | None
+
+
 class Store(NamedTuple):
     """What a workspace stores across calls."""
 
@@ -52,6 +59,7 @@ class Workspace:
         self.door = store.door.for_call()
         self.session = session
         self.fence = fence
+        self.committed: dict[str, CommittedFile] = {}  # the files that the call has changed
         self.seen: dict[str, Stamp | None] = {}  # the files that the session has seen, stored when the call is recorded
 
     @property
@@ -119,6 +127,11 @@ class Workspace:
             elif part not in ("", "."):
                 names.append(part)
         return root.shown(names)
+
+    def full_path(self, path: str) -> str:
+        """Return the absolute path of a path as callers see it."""
+        root, parts = self.door.locate(path)
+        return root.full([part for part in parts if part not in ("", ".")])
 
     def exists(self, path: str) -> bool:
         """Whether the path exists."""

@@ -67,7 +67,8 @@ def hidden(
     smallest = "full" if tool.is_custom else tool.traits.profile
     if PROFILES.index(profile) > PROFILES.index(smallest) and name not in named_tools:
         return f"{name} is not in the profile {profile}"
-    return _refusal(mode, tool, tool.effects, action)
+    effects = frozenset({"read"}) if tool.traits.may_only_read else tool.effects
+    return _refusal(mode, tool, effects, action)
 
 
 def mode_vote(mode: Mode, tool: Tool, effects: frozenset[str], circumstances: Circumstances) -> Vote:

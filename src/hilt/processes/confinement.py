@@ -6,11 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol
 
 import hilt
 from hilt import config, places, variables
 from hilt.config import RuntimePaths, Settings
+from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.files.door import Door
 from hilt.output.overflow import Overflow
@@ -19,11 +21,17 @@ from hilt.processes.children import Ground, Processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.lsp.known_servers import ServerKind, Site
+    from hilt.lsp.pool import ServerGround
     from hilt.policy.barriers import Bars, PathWatch
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
+    from hilt.processes.piped import PipedProgram
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Profile, Sandbox
+
+
+_TEXT_BYTES = 4 << 20
 
 
 class CallScope(Protocol):
@@ -138,6 +146,53 @@ class Confinement:
             profile = profile._replace(write=writable(sandbox.write, root, profile))
         return self._get_sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
 
+    def language_servers(self, door: Door) -> ServerGround:
+        """Return where and how language servers run: read-only, without network, with private caches."""
+        from hilt.lsp.pool import ServerGround
+
+        settings = self._settings
+        watches = self._watches(door)
+        names = ("workspace.sensitive", "workspace.readable", "shell.read", "shell.tmp_mb", "lsp.memory_mb")
+        denied = None if watches is None else [repr(watch.rules) for watch in watches]
+        roots = tuple(root.real for root in door.roots if root.writable)
+        variables = [self._environ.get(name) for name in ("PATH", "HOME")]
+        fingerprint = config.digest(repr(([settings[name] for name in names], denied, roots, variables)))
+        path = self._environ.get("PATH", os.defpath)
+        return ServerGround(roots, path, fingerprint, partial(self._launch, door), partial(_text, door))
+
+    def _launch(self, door: Door, kind: ServerKind, program: str) -> tuple[Site, PipedProgram]:
+        """Start a language server; its own private folder survives it, with its caches."""
+        from hilt.lsp.known_servers import Site, install_folders, search_path
+        from hilt.processes.children import machine_memory
+        from hilt.processes.piped import start_piped
+
+        settings = self._settings
+        profile = self._profile(door, f"language server {kind.name}", None, "none")
+        needed = [os.path.join(profile.home, need.path) for need in kind.reads]
+        needed += install_folders(program, profile.home)
+        profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(map(os.path.realpath, needed))))
+        sandbox = self._get_sandbox()
+        # where mounts are possible, the private folder is seen as /tmp
+        is_mounted = sandbox.availability().kind == "bubblewrap"
+        cache = "/tmp" if is_mounted else f"{profile.private}/tmp"  # noqa: S108
+        site = Site(profile.roots, os.path.realpath(program), cache)
+        environment = {
+            **{name: self._environ[name] for name in ("HOME", "LANG", "LC_ALL") if name in self._environ},
+            "PATH": search_path(self._environ.get("PATH", os.defpath), profile.roots) if kind.has_path else "",
+            "XDG_CACHE_HOME": f"{cache}/cache",
+            "TMPDIR": cache,
+            **kind.variables(site),
+        }
+        running = start_piped(
+            [program, *kind.args],
+            cwd="/",  # programs may read their settings from the working folder
+            env=environment,
+            memory=min(settings["lsp.memory_mb"] << 20, machine_memory()),
+            confine=lambda: sandbox.confine(profile, "/"),
+            watch=lambda: sandbox.watch(profile, settings["shell.tmp_mb"] << 20),
+        )
+        return site, running
+
     def _get_sandbox(self) -> Sandbox:
         with self._lock:
             if self._sandbox is None:
@@ -154,7 +209,7 @@ class Confinement:
             environment["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
         return environment
 
-    def _profile(self, door: Door, session: str, folder: str, network: str) -> Profile:
+    def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
         from hilt.sandbox import rooms
         from hilt.sandbox.profile import Profile
 
@@ -186,6 +241,19 @@ class Confinement:
             return door.barrier.sandbox
         bars = self._bars(door)
         return None if bars is None else bars.sandbox
+
+
+def _text(door: Door, real: str) -> str | None:
+    """Return the text of a file for a language server; None if tools cannot read it."""
+    inside = door.inside(real)
+    if inside is None:
+        return None
+    try:
+        with door.open_file(inside[0].shown(inside[1])) as (descriptor, _, _):
+            data = os.read(descriptor, _TEXT_BYTES)
+    except (ToolError, OSError):
+        return None
+    return data.decode("utf-8", "replace") if len(data) < _TEXT_BYTES else None
 
 
 def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> Profile:

@@ -164,13 +164,13 @@ class Rooms:
             self._rooms.pop(room.path, None)
 
 
-def describe(exceeded: Excess) -> str:
+def describe(exceeded: Excess, memory_setting: str = "shell.memory_mb") -> str:
     """Describe the limit that a command exceeded."""
     limit = megabytes(exceeded.limit)
     if exceeded.resource == "room":
         return f"{_folders(exceeded.used)}; the limit is {limit} (shell.tmp_mb)"
     used = megabytes(exceeded.used)
-    return f"its processes used {used} of memory together; the limit is {limit} (shell.memory_mb)"
+    return f"its processes used {used} of memory together; the limit is {limit} ({memory_setting})"
 
 
 def advise(exceeded: Excess) -> str:

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -36,9 +36,8 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
 from hilt.custom import launching
-from hilt.custom.workers import pipe
 from hilt.errors import ToolError
-from hilt.sandbox import process
+from hilt.processes.piped import PipedProgram, start_piped
 from hilt.servers.configured import Server
 from hilt.servers.definitions import NOTES_MAX, TOOLS_MAX, clean, visible
 
@@ -52,7 +51,6 @@ FLAW_MAX = 200  # characters of the problem with a tool
 
 _CHUNK_BYTES = 1 << 16
 _GRACE_SECONDS = 0.3
-_DEATH_SECONDS = 3.0
 _DRAIN_SECONDS = 0.05  # between two reads of output that is discarded
 _HTTP_SECONDS = 30.0
 _SILENCE_SECONDS = 3600.0  # longer than anyone takes to fill in a form
@@ -260,9 +258,9 @@ class _Starting:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_abandoned = False
-        self._running: _RunningServer | None = None
+        self._running: PipedProgram | None = None
 
-    def run(self, start: Callable[[], _RunningServer]) -> _RunningServer:
+    def run(self, start: Callable[[], PipedProgram]) -> PipedProgram:
         running = start()
         with self._lock:
             self._running = running
@@ -279,40 +277,7 @@ class _Starting:
             threading.Thread(target=running.end, name="hilt-server-end", daemon=True).start()
 
 
-class _RunningServer:
-    """A server's process and our ends of its pipes."""
-
-    def __init__(self, child: process.Child, stdin: int, stdout: int, stderr: int, held: ExitStack) -> None:
-        self.child = child
-        self.stdin = stdin
-        self.stdout = stdout
-        self.stderr = stderr
-        self._held = held
-
-    def how(self) -> str:
-        """Return how the process ended, as far as known."""
-        try:
-            self.child.wait(1.0)
-        except ToolError as error:
-            return error.message
-        outcome = self.child.exit
-        if outcome is None:
-            return "it closed its output"
-        if outcome.reason == "signal":
-            return f"it was killed by signal {outcome.code - 128}"
-        return f"it exited with status {outcome.code}"
-
-    def end(self) -> None:
-        """Terminate the process, and kill it if it does not exit."""
-        with self._held:
-            self.child.terminate()
-            try:
-                self.child.wait(_DEATH_SECONDS)
-            except ToolError:
-                return  # the keeper is gone; closing does what is still possible
-
-
-def _start(server: Server, root: str, environ: Mapping[str, str]) -> _RunningServer:
+def _start(server: Server, root: str, environ: Mapping[str, str]) -> PipedProgram:
     # a nested hilt starts no servers: a cycle would never end
     env = {**launching.environment((), environ), **server.env, "HILT_NESTED": "1"}
     cwd = os.path.join(root, os.path.expanduser(server.cwd))
@@ -327,30 +292,10 @@ def _start(server: Server, root: str, environ: Mapping[str, str]) -> _RunningSer
             f"{command}, the command of the MCP server {server.name}, is not on the PATH.",
             suggestion=f"Ask the user to install {command}.",
         )
-    with ExitStack() as unless_started:
-        held = ExitStack()
-        unless_started.callback(held.close)
-        with ExitStack() as theirs:
-            source, stdin = pipe(theirs, held)
-            stdout, sink = pipe(held, theirs)
-            stderr, noise = pipe(held, theirs)
-            for end in (stdin, stdout, stderr):
-                os.set_blocking(end, False)
-            child = process.start(
-                [program, *server.args],
-                cwd=cwd,
-                env=env,
-                stdin=source,
-                stdout=sink,
-                stderr=noise,
-                limits=process.Limits(timeout=None, grace=_GRACE_SECONDS, settle=0),
-            )
-            held.enter_context(child)
-        unless_started.pop_all()
-        return _RunningServer(child, stdin, stdout, stderr, held)
+    return start_piped([program, *server.args], cwd=cwd, env=env, grace=_GRACE_SECONDS)
 
 
-async def _read(running: _RunningServer, gate: FloodGate, sink: Any) -> None:
+async def _read(running: PipedProgram, gate: FloodGate, sink: Any) -> None:
     unread = bytearray()
     async with sink:
         while data := await _some(running.stdout):
@@ -365,7 +310,7 @@ async def _read(running: _RunningServer, gate: FloodGate, sink: Any) -> None:
             if len(unread) > MESSAGE_BYTES:
                 gate.close(f"it sent a message of more than {MESSAGE_BYTES >> 20} MiB")
                 return
-        gate.close(await anyio.to_thread.run_sync(running.how))
+        gate.close(await anyio.to_thread.run_sync(running.outcome))
 
 
 async def _deliver(line: bytes, gate: FloodGate, sink: Any) -> bool:
@@ -405,7 +350,7 @@ def _repaired(line: bytes) -> JSONRPCMessage | None:
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=INTERNAL_ERROR, message="its response is invalid"))
 
 
-async def _write(running: _RunningServer, gate: FloodGate, source: Any) -> None:
+async def _write(running: PipedProgram, gate: FloodGate, source: Any) -> None:
     async with source:
         async for item in source:
             text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -420,7 +365,7 @@ async def _write(running: _RunningServer, gate: FloodGate, source: Any) -> None:
                     return  # reading its output reports the exit
 
 
-async def _log(running: _RunningServer, gate: FloodGate, log: str) -> None:
+async def _log(running: PipedProgram, gate: FloodGate, log: str) -> None:
     """Log the beginning of the server's standard error to a file, and discard the rest slowly."""
     os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

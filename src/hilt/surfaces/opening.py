@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from hilt import places
@@ -13,6 +14,8 @@ from hilt.runtime import Runtime, Shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from socket import socket
+
     from hilt.authority.consent import Asker
     from hilt.authority.principal import Questioner
 
@@ -35,6 +38,7 @@ def open_runtime(
     """
     env = os.environ if environ is None else environ
     folder = _working_directory() if cwd is None else cwd
+    connect = None if environ is not None else partial(_connect, options)
     workspace = os.path.join(folder, options.get("workspace") or places.workspace_dir(env, folder))
     flags = {**settings_of(options, folder), **(settings or {})}
     runtime = Runtime(
@@ -46,6 +50,7 @@ def open_runtime(
         shared=shared,
         asker=asker,
         questioner=questioner,
+        connect=connect,
     )
     places.forget(runtime.root, runtime.settings["workspace.writable"])
     try:
@@ -57,6 +62,13 @@ def open_runtime(
         runtime.close()
         raise
     return runtime
+
+
+def _connect(options: Mapping[str, str], *, wake: bool) -> socket | None:
+    from hilt.surfaces import resident
+
+    # servers belong to the workspace, whatever else differs between callers
+    return resident.connect({name: options[name] for name in ("workspace",) if name in options}, wake=wake)
 
 
 def settings_of(options: Mapping[str, str], folder: str) -> dict[str, Any]:

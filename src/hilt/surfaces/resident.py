@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from hilt import __version__, places, wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
+from hilt.fence import Fence
 from hilt.runtime import Runtime, Shared, settings_stamp, share
 from hilt.state.locks import held
 from hilt.state.trail import SESSION_IDLE_SECONDS
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 1800
 START_SECONDS = 20
 AGAIN_SECONDS = 2
+GREETING_SECONDS = 1  # for a caller that does not need an answer
 DECLINED = b"-declined"
 HEADER_BYTES = 1024 * 1024
+REQUEST_BYTES = 64 * 1024 * 1024
 RUNTIMES_MAX = 32
 GONE_SECONDS = 0.25
 SCARCE_SECONDS = 0.05
@@ -49,10 +52,10 @@ _NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
 
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
-    parser.details = """It answers one-shot calls without the cost of a start, and keeps their background jobs. A call
-that needs it starts it; it exits after half an hour without calls."""
+    parser.details = """It answers one-shot calls without the cost of a start, and keeps their background jobs and
+the language servers of all calls. A call that needs it starts it; it exits after half an hour without calls."""
     parser.command("start", "Start it unless it is running", lambda options, arguments: _start())
-    parser.command("stop", "Stop it, and its background jobs", lambda options, arguments: _stop())
+    parser.command("stop", "Stop it, its background jobs and its language servers", lambda options, arguments: _stop())
     parser.command("status", "Show whether it is running; exit status 1 if not", lambda options, arguments: _status())
     serving = parser.command("serve", "Run the resident process", _serve, hidden=True)
     serving.add_argument("seconds", metavar="SECONDS", nargs="?", type=_seconds, default=IDLE_SECONDS)
@@ -167,6 +170,25 @@ def hand_over(call: Call, options: dict[str, str]) -> Result:
         + places.command("resident", "stop"),
     )
     return Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def connect(options: dict[str, str], *, wake: bool) -> socket.socket | None:
+    """Return a connection to the language servers of the resident process; None if it cannot be reached."""
+    if wake and not start():
+        return None
+    connection = handover.connect(places.state_dir(os.environ))
+    if connection is None:
+        return None
+    try:
+        connection.settimeout(START_SECONDS if wake else GREETING_SECONDS)
+        connection.sendall(handover.header("lsp", options))
+        if connection.recv(1) == b"+":
+            connection.settimeout(None)
+            return socket.socket(fileno=connection.detach())
+    except OSError:
+        pass  # it has exited
+    connection.close()
+    return None
 
 
 def _read_envelope(fields: dict[str, Any]) -> Result:
@@ -354,8 +376,8 @@ class Resident:
             try:
                 runtime = stack.enter_context(self._lent(options, environ, cwd, shared))
             except ToolError as error:
-                if kind == "end":
-                    stream.write(b"+0")  # the caller gets the same error itself
+                if kind in ("end", "lsp"):
+                    stream.write(b"+0" if kind == "end" else b"-")  # the caller gets the same error itself
                     return
                 ask = refusing(error)
             else:
@@ -364,6 +386,11 @@ class Resident:
                     return
                 if runtime.settings["resident"] == "off":
                     stream.write(b"-")  # the caller has not read the settings
+                    return
+                if kind == "lsp":
+                    stream.write(b"+")
+                    stream.flush()
+                    _ask_servers(runtime, connection, stream)
                     return
                 ask = partial(_ask_for, runtime, shared.jobs.touch, connection)
             stream.write(b"+")
@@ -403,8 +430,11 @@ class Resident:
     def _status(self) -> str:
         with self._lock:
             running = sum(shared.jobs.running for shared in self._shared.values())
+            pools = [shared.language_servers.part for shared in self._shared.values()]
+        servers = sum(pool.running for pool in pools if pool is not None)
         jobs = f", {running} background job{'s' * (running != 1)}" if running else ""
-        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}"
+        warm = f", {servers} language server{'s' * (servers != 1)}" if servers else ""
+        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}{warm}"
 
     def _runtime(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Runtime:
         folder = _folder(options, environ, cwd)
@@ -456,6 +486,35 @@ def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.so
             running.cancel()
         running.time_out_if_late()
     return results[0]
+
+
+def _ask_servers(runtime: Runtime, connection: socket.socket, stream: _SocketStream) -> None:
+    """Answer a question to a language server for another process, and cancel it if that disconnects."""
+    from hilt.lsp.access import serve
+
+    line = stream.readline(REQUEST_BYTES)
+    if not line.endswith(b"\n"):
+        return
+    fence = Fence()
+    ended = threading.Event()
+
+    def send(reply: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the caller has disconnected
+            stream.write(json.dumps(reply).encode() + b"\n")
+            stream.flush()
+
+    def work() -> None:
+        try:
+            serve(runtime.language_servers(), json.loads(line), fence, send)
+        finally:
+            ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    gone = select.poll()
+    gone.register(connection, 0)  # only events that are always reported: the peer has closed both directions
+    while not ended.wait(GONE_SECONDS):
+        if gone.poll(0):
+            fence.give_up(ToolError("cancelled", "The caller has disconnected."))
 
 
 def _credentials(pid: int) -> tuple[object, ...] | None:

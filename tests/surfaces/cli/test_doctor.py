@@ -43,6 +43,28 @@ def test_every_broken_setting_is_named_with_its_file_and_line(command):
     assert [finding["remedy"] for finding in wrong] == [f"$EDITOR {path}", f"$EDITOR {project}", "unset HILT_APPROVE"]
 
 
+def test_language_servers_are_listed_with_the_command_that_installs_a_missing_one(command, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("basedpyright-langserver", "typescript-language-server"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    inside = command.folder.write("bin/gopls", "#!/bin/sh\n")
+    os.chmod(inside, 0o755)
+    command.environ["PATH"] = f"{programs}:{command.folder.path}/bin"
+
+    found = {str(item["fact"]).partition(":")[0]: item for item in findings(command) if item["name"] == "lsp"}
+
+    assert found["Python"]["level"] == "ok"
+    assert str(programs / "basedpyright-langserver") in str(found["Python"]["fact"])
+    assert found["Go"] == {
+        **found["Go"], "level": "missing", "remedy": "go install golang.org/x/tools/gopls@latest"
+    }  # fmt: skip
+    script = found["TypeScript and JavaScript"]
+    assert script["level"] == "missing"
+    assert "'typescript@<7'" in str(script["remedy"])
+
+
 def test_a_broken_rule_is_named_too(command):
     command.folder.write(".hilt/permissions.yaml", "allow: [Bash(]\n")
 

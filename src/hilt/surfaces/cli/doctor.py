@@ -51,7 +51,20 @@ below it is the fix. The exit status is 1 if anything is wrong."""
 
 
 def _run(options: Options, arguments: Namespace) -> int:
-    checks = (_python, _folders, _settings, _trail, _ripgrep, _sandbox, _limits, _packages, _model, _servers, _resident)
+    checks = (
+        _python,
+        _folders,
+        _settings,
+        _trail,
+        _ripgrep,
+        _sandbox,
+        _limits,
+        _packages,
+        _model,
+        _servers,
+        _languages,
+        _resident,
+    )
     findings = [finding for check in checks for finding in check(options)]
     if arguments.json:
         sys.stdout.write(json.dumps([finding._asdict() for finding in findings], ensure_ascii=False) + "\n")
@@ -280,6 +293,32 @@ def _servers(options: dict[str, str]) -> list[Finding]:
         Finding("wrong", "mcp server", inert(f"{problem.origin}: {problem.message}"), places.command("mcp", "list"))
         for problem in configured.problems
     ]
+
+
+def _languages(options: dict[str, str]) -> list[Finding]:
+    """Report which language servers lsp_query would use, the first of each language."""
+    from hilt.lsp.known_servers import LANGUAGES, Site, find
+
+    try:
+        with open_runtime(options) as runtime:
+            root = runtime.root
+    except ToolError:
+        return []  # _settings reports it
+    path = os.environ.get("PATH", os.defpath)
+    findings = []
+    for language in LANGUAGES:
+        remedy = language.servers[0].install
+        fact, level = f"{language.name}: none is installed", "missing"
+        for kind in language.servers:
+            program = find(kind, path, (root,))
+            if program is not None:
+                flaw = kind.flaw(Site((root,), os.path.realpath(program), ""))
+                fact = f"{language.name}: {inert(program)}" + (f": {flaw}" if flaw else "")
+                level, remedy = ("missing", kind.install) if flaw else ("ok", "")
+                if flaw is None:
+                    break
+        findings.append(Finding(level, "lsp", fact, remedy))
+    return findings
 
 
 def _resident(options: dict[str, str]) -> list[Finding]:

@@ -1,0 +1,346 @@
+"""The language servers of a workspace: started on first use, kept warm, restarted once, ended when idle."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import NamedTuple
+
+from hilt import __version__
+from hilt.errors import ToolError
+from hilt.lsp.asking import Asking, printed
+from hilt.lsp.disk import DiskWatch
+from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site, find
+from hilt.lsp.language_server import LanguageServer, Report
+from hilt.lsp.questions import ServerAnswer, ServerQuestion
+from hilt.lsp.server_connection import AnswerError, Gone, Late, RunningProgram
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.fence import Fence
+
+SERVERS_MAX = 8
+IDLE_SECONDS = 600.0
+QUERY_SECONDS = 10.0
+INITIALIZE_SECONDS = 60.0
+
+_PROVIDERS = {
+    "definition": "definitionProvider",
+    "references": "referencesProvider",
+    "hover": "hoverProvider",
+    "symbols": "documentSymbolProvider",
+    "workspace_symbols": "workspaceSymbolProvider",
+    "rename": "renameProvider",
+}
+Launch = Callable[[ServerKind, str], tuple[Site, RunningProgram]]
+
+
+class ServerGround(NamedTuple):
+    """What a caller brings: the workspace folders, the PATH, and how to read a file and start a server confined.
+
+    Callers with the same fingerprint may share a server: its sandbox would be the same.
+    """
+
+    roots: tuple[str, ...]
+    path: str
+    fingerprint: str
+    launch: Launch
+    read: Callable[[str], str | None]  # the text of a file by its real path; None if tools cannot read it
+
+
+class LanguageServers:
+    """The running servers of one workspace. Safe to use from many threads; closing it ends them all."""
+
+    def __init__(self, *, idle: float = IDLE_SECONDS, most: int = SERVERS_MAX, query: float = QUERY_SECONDS) -> None:
+        self._idle_seconds = idle
+        self._most = most
+        self.query_seconds = query  # that a warm server may take for an answer
+        self._lock = threading.Lock()
+        self._servers: dict[tuple[str, ...], LanguageServer] = {}  # least recently used first
+        self._starting: dict[tuple[str, ...], threading.Lock] = {}
+        self._users: dict[LanguageServer, int] = {}
+        self._watches: dict[tuple[str, ...], DiskWatch] = {}  # by workspace folders
+        self._unseen: dict[LanguageServer, dict[str, int]] = {}  # changes on disk that a server was not told
+        self._starts = 0  # in progress
+        self._timer: threading.Timer | None = None
+        self._closed = False
+
+    @property
+    def running(self) -> int:
+        """How many servers are running."""
+        with self._lock:
+            return len(self._servers)
+
+    def ask(
+        self,
+        ground: ServerGround,
+        question: ServerQuestion,
+        fence: Fence | None = None,
+        report: Report = lambda text, share: None,
+    ) -> ServerAnswer:
+        """Return the answer of the first server that can give one; start it if it is not running."""
+        language = _language(question)
+        kinds = [kind for kind in language.servers if _serves(kind, question.action)]
+        reasons: dict[ServerKind, str] = {}  # why an installed server does not answer
+        for kind in kinds:
+            program = find(kind, ground.path, ground.roots)
+            if program is None:
+                continue
+            flaw = kind.flaw(Site(ground.roots, os.path.realpath(program), ""))
+            answer = None if flaw else self._ask_one(ground, kind, program, question, fence, report)
+            if answer is not None:
+                return answer
+            reasons[kind] = flaw or f"it does not support {question.action}"
+        raise _unanswered(language, kinds, question.action, reasons)
+
+    def _ask_one(
+        self,
+        ground: ServerGround,
+        kind: ServerKind,
+        program: str,
+        question: ServerQuestion,
+        fence: Fence | None,
+        report: Report,
+    ) -> ServerAnswer | None:
+        """Return the answer of a server, restarted once if it ends meanwhile; None if it lacks the capability."""
+        try:
+            return self._try_one(ground, kind, program, question, fence, report)
+        except Gone as gone:
+            report(f"restarting {kind.name}, which ended: {gone}", None)
+        try:
+            return self._try_one(ground, kind, program, question, fence, report)
+        except Gone as gone:
+            raise ToolError(
+                "lsp_unavailable",
+                f"{kind.name} ended twice: {gone}",
+                suggestion=f"Use search_files, or ask the user to check it. {_reinstall(kind)}",
+            ) from None
+
+    def _try_one(
+        self,
+        ground: ServerGround,
+        kind: ServerKind,
+        program: str,
+        question: ServerQuestion,
+        fence: Fence | None,
+        report: Report,
+    ) -> ServerAnswer | None:
+        key = (kind.name, program, ground.fingerprint)
+        server = self._get(key, ground, kind, program, fence, report)
+        try:
+            if not _is_capable(server, question.action):
+                return None
+            return Asking(self, ground.read, server, question, fence, report).answer()
+        except Gone as gone:
+            self._end(server)
+            raise Gone(f"{gone}.{printed(server)}") from None
+        finally:
+            self._release(server)
+
+    def ask_warm(self, ground: ServerGround, question: ServerQuestion) -> ServerAnswer | None:
+        """Return the answer of a server that is running and ready; None if there is none, or it fails."""
+        for kind in _language(question).servers:
+            program = find(kind, ground.path, ground.roots)
+            with self._lock:
+                server = self._servers.get((kind.name, program or "", ground.fingerprint))
+                if server is None or not server.lives or not server.is_ready:
+                    continue
+                self._users[server] = self._users.get(server, 0) + 1
+            try:
+                return Asking(self, ground.read, server, question, None, lambda text, share: None).answer()
+            except (Gone, Late, AnswerError, ToolError):
+                return None
+            finally:
+                self._release(server)
+        return None
+
+    # --- starting and ending --------------------------------------------------------------------------------------
+
+    def _get(
+        self,
+        key: tuple[str, ...],
+        ground: ServerGround,
+        kind: ServerKind,
+        program: str,
+        fence: Fence | None,
+        report: Report,
+    ) -> LanguageServer:
+        """Return a running server, started if necessary, which is in use until it is released."""
+        with self._lock:
+            starting = self._starting.setdefault(key, threading.Lock())
+        while not starting.acquire(timeout=0.1):
+            if fence is not None:
+                fence.check()
+        try:
+            with self._lock:
+                self._starts += 1
+                if self._closed:
+                    raise ToolError("cancelled", f"{kind.name} was not asked: hilt is closing.")
+                server = self._servers.pop(key, None)
+                if server is not None and server.lives:
+                    self._servers[key] = server
+                    self._users[server] = self._users.get(server, 0) + 1
+                    return server
+            if server is not None:
+                self._end(server)
+            report(f"starting {kind.name}", None)
+            server = self._start(ground, kind, program, fence)
+            for other in self._keep(key, server):
+                other.end()
+            return server
+        finally:
+            with self._lock:
+                self._starts -= 1
+            starting.release()
+
+    def _keep(self, key: tuple[str, ...], server: LanguageServer) -> list[LanguageServer]:
+        """Add a new server, in use; return those that are too many now. Closing may have come first."""
+        with self._lock:
+            self._users[server] = 1
+            if self._closed:
+                server.abandon("hilt is closing")
+                return [server]
+            self._servers[key] = server
+            self._unseen[server] = {}
+            self._set_timer()
+            return self._take_surplus()
+
+    def _start(self, ground: ServerGround, kind: ServerKind, program: str, fence: Fence | None) -> LanguageServer:
+        with self._lock:
+            if ground.roots not in self._watches:
+                self._watches[ground.roots] = DiskWatch(ground.roots)
+        site, running = ground.launch(kind, program)
+        server = LanguageServer(kind, site, running)
+        try:
+            server.initialize(INITIALIZE_SECONDS, fence, __version__)
+        except Gone as gone:
+            server.end()
+            raise Gone(f"{gone}.{printed(server)}") from None
+        except (AnswerError, Late) as error:
+            server.end()
+            reason = f"it did not answer within {INITIALIZE_SECONDS:.0f} s" if isinstance(error, Late) else str(error)
+            message = f"{kind.name} did not start: {reason}.{printed(server)}"
+            raise ToolError("lsp_unavailable", message, suggestion=_reinstall(kind)) from None
+        except BaseException:
+            server.end()
+            raise
+        return server
+
+    def _release(self, server: LanguageServer) -> None:
+        with self._lock:
+            server.used = monotonic()
+            self._users[server] = self._users.get(server, 1) - 1
+            if not self._users[server]:
+                del self._users[server]
+
+    def end_hung(self, server: LanguageServer) -> None:
+        """End a server that does not answer; the next question starts another."""
+        self._end(server)
+
+    def _end(self, server: LanguageServer) -> None:
+        """End a server, which is not used again."""
+        with self._lock:
+            self._servers = {key: known for key, known in self._servers.items() if known is not server}
+            self._unseen.pop(server, None)
+        server.end()
+
+    def _take_surplus(self) -> list[LanguageServer]:
+        idle = [key for key, server in self._servers.items() if server not in self._users]
+        surplus = [self._servers.pop(key) for key in idle[: max(0, len(self._servers) - self._most)]]
+        for server in surplus:
+            self._unseen.pop(server, None)
+        return surplus
+
+    def _set_timer(self) -> None:
+        """Start the timer that ends the longest idle server, unless it runs."""
+        if self._timer is None and self._servers and not self._closed:
+            oldest = min(server.used for server in self._servers.values())
+            self._timer = threading.Timer(max(0.1, oldest + self._idle_seconds - monotonic()), self._end_idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_idle(self) -> None:
+        with self._lock:
+            self._timer = None
+            oldest = monotonic() - self._idle_seconds
+            ended = []
+            for key, server in list(self._servers.items()):
+                if server not in self._users and (server.used <= oldest or not server.lives):
+                    ended.append(self._servers.pop(key))
+                    self._unseen.pop(server, None)
+            self._set_timer()
+            if not self._servers and not self._starts:
+                for watch in self._watches.values():
+                    watch.close()
+                self._watches.clear()
+        for server in ended:
+            server.end()
+
+    def close(self) -> None:
+        """End all servers."""
+        with self._lock:
+            self._closed = True
+            servers = list(self._servers.values())
+            self._servers.clear()
+            self._unseen.clear()
+            watches = list(self._watches.values())
+            self._watches.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+        threads = [threading.Thread(target=server.end, daemon=True) for server in servers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for watch in watches:
+            watch.close()
+
+    def take_changes(self, server: LanguageServer) -> Mapping[str, int]:
+        """Return the changes on disk that a server does not know yet."""
+        with self._lock:
+            watch = self._watches.get(server.site.roots)
+            changes = watch.take() if watch is not None else {}
+            for other, unseen in self._unseen.items():
+                if other.site.roots == server.site.roots:
+                    unseen |= changes
+            unseen = self._unseen.get(server, {})
+            if unseen:
+                self._unseen[server] = {}
+            return unseen
+
+
+def _serves(kind: ServerKind, action: str) -> bool:
+    wanted = {"workspace_symbols": "symbols", "compare": "diagnostics"}.get(action, action)
+    return wanted in kind.actions
+
+
+def _is_capable(server: LanguageServer, action: str) -> bool:
+    provider = _PROVIDERS.get(action)
+    return provider is None or server.capabilities.get(provider) not in (None, False)
+
+
+def _language(question: ServerQuestion) -> Language:
+    return next(language for language in LANGUAGES if language.name == question.language)
+
+
+def _unanswered(language: Language, kinds: list[ServerKind], action: str, reasons: dict[ServerKind, str]) -> ToolError:
+    """Return the error for a question that no installed server answers."""
+    others = [kind for kind in kinds if kind not in reasons] or kinds
+    if reasons:
+        why = "; ".join(f"{kind.name}: {reason}" for kind, reason in reasons.items())
+        message = f"No language server for {language.name} can answer {action}. {why}."
+    else:
+        names = ", ".join(kind.program for kind in kinds)
+        message = f"No language server for {language.name} is on the PATH outside the workspace, such as {names}."
+    return ToolError(
+        "lsp_unavailable",
+        message,
+        suggestion=f"Install one: {others[0].install}",
+        install=[kind.install for kind in others],
+    )
+
+
+def _reinstall(kind: ServerKind) -> str:
+    return f"Install it again: {kind.install}"

@@ -1,0 +1,120 @@
+"""Programs that keep running and answer on pipes: workers of custom tools, MCP servers and language servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from time import monotonic
+
+from hilt.errors import ToolError
+from hilt.sandbox import process, rooms
+from hilt.sandbox.process import Child, Confined, Excess, RoomWatch
+
+_DEATH_SECONDS = 3.0
+
+
+class PipedProgram:
+    """A running program and our ends of its pipes, which do not block."""
+
+    def __init__(
+        self,
+        child: Child,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        held: ExitStack,
+        confined: Confined,
+        watch: RoomWatch | None,
+    ) -> None:
+        self.child = child
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.look = confined.look  # checks for hooks and settings that git would run
+        self._held = held
+        self._watch = watch
+
+    def excess(self) -> str | None:
+        """Return the limit that the program exceeded, if any; the caller ends it."""
+        exceeded: Excess | None = None
+        if self._watch is not None and monotonic() >= self._watch.due():
+            exceeded = self._watch.look()
+        if exceeded is None and self.child.exit is not None:
+            exceeded = self.child.exceeded()
+        return None if exceeded is None else rooms.describe(exceeded, "lsp.memory_mb")
+
+    def outcome(self) -> str:
+        """Return how the program ended, as far as known."""
+        try:
+            self.child.wait(1.0)
+        except ToolError as error:
+            return error.message
+        outcome = self.child.exit
+        if outcome is None:
+            return "it closed its output"
+        if outcome.reason == "signal":
+            return f"it was killed by signal {outcome.code - 128}"
+        return f"it exited with status {outcome.code}"
+
+    def kill(self) -> None:
+        """Kill the program and everything it started; returns at once."""
+        self.child.kill()
+
+    def close(self) -> None:
+        """Kill the program and everything it started, and wait for their end."""
+        self._held.close()
+
+    def end(self) -> None:
+        """Terminate the program, and kill it if it does not exit."""
+        with self._held:
+            self.child.terminate()
+            try:
+                self.child.wait(_DEATH_SECONDS)
+            except ToolError:
+                return  # the keeper is gone; closing does what is still possible
+
+
+def start_piped(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    grace: float = 0.0,
+    memory: int | None = None,
+    confine: Callable[[], AbstractContextManager[Confined | None]] | None = None,
+    watch: Callable[[], AbstractContextManager[RoomWatch | None]] | None = None,
+) -> PipedProgram:
+    """Start a program with pipes; its sandbox exists until it is closed."""
+    with ExitStack() as unless_started:
+        held = ExitStack()
+        unless_started.callback(held.close)
+        room = None if watch is None else held.enter_context(watch())
+        confined = (None if confine is None else held.enter_context(confine())) or Confined()
+        with ExitStack() as theirs:
+            source, stdin = _pipe(theirs, held)
+            stdout, sink = _pipe(held, theirs)
+            stderr, noise = _pipe(held, theirs)
+            for end in (stdin, stdout, stderr):
+                os.set_blocking(end, False)
+            child = process.start(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=source,
+                stdout=sink,
+                stderr=noise,
+                limits=process.Limits(timeout=None, grace=grace, settle=0, memory=memory),
+                confined=confined,
+            )
+            held.enter_context(child)
+        unless_started.pop_all()
+        return PipedProgram(child, stdin, stdout, stderr, held, confined, room)
+
+
+def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
+    """Return both ends of a pipe; each is closed by its stack."""
+    ends = os.pipe()
+    reading.callback(os.close, ends[0])
+    writing.callback(os.close, ends[1])
+    return ends

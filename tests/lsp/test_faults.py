@@ -1,0 +1,334 @@
+"""What servers do wrong: they crash, hang, flood, lie and ask; a call must end with an answer or a clear error."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from hilt.call import Call
+from hilt.lsp import asking, pool, server_connection
+from tests.lsp.scripted import EVERYTHING, Bench, ask, failure, place, processes_of, span, text
+
+
+@pytest.fixture
+def bench(tmp_path) -> Bench:
+    made = Bench(str(tmp_path))
+    made.folder.write("a.lua", "local x = 1\nreturn x\n")
+    return made
+
+
+def definition(bench: Bench) -> dict[str, object]:
+    return {"uri": bench.uri("a.lua"), "range": span(0, 6, 7)}
+
+
+def test_a_server_that_crashes_is_restarted_once(bench):
+    bench.script(
+        results={"textDocument/definition": definition(bench)},
+        acts={"textDocument/definition": [{"do": "die", "times": 1}]},
+    )
+    with bench.runtime() as runtime:
+        assert text(ask(runtime, "definition", "a.lua", line=2, symbol="x")) == "a.lua:1:7"
+
+    assert len(bench.starts()) == 2
+
+
+def test_a_server_that_crashes_again_is_reported_with_what_it_printed(bench):
+    bench.script(acts={"textDocument/definition": [{"do": "die"}]})
+    with bench.runtime() as runtime:
+        result = ask(runtime, "definition", "a.lua", line=2, symbol="x")
+
+    message = failure(result, "lsp_unavailable")
+    assert "ended twice: it exited with status 7" in message
+    assert "the server is dying" in message
+    assert len(bench.starts()) == 2
+
+
+def test_a_server_that_cannot_start_is_tried_twice_and_reported(bench):
+    bench.script(acts={"initialize": [{"do": "die"}]})
+    with bench.runtime() as runtime:
+        result = ask(runtime, "hover", "a.lua", line=2, symbol="x")
+
+    failure(result, "lsp_unavailable")
+    assert len(bench.starts()) == 2
+
+
+def test_a_server_that_does_not_answer_is_ended_and_the_next_call_starts_another(bench, monkeypatch):
+    monkeypatch.setattr(asking, "START_SECONDS", 3.0)
+    bench.script(mute=["textDocument/hover"], results={"textDocument/definition": definition(bench)})
+    with bench.runtime() as runtime:
+        hung = ask(runtime, "hover", "a.lua", line=2, symbol="x")
+        after = ask(runtime, "definition", "a.lua", line=2, symbol="x")
+
+    message = failure(hung, "timeout")
+    assert "was ended" in message
+    assert text(after) == "a.lua:1:7"
+    assert len(bench.starts()) == 2
+    assert bench.received("$/cancelRequest") != []
+
+
+@pytest.mark.parametrize(
+    "raw, reason",
+    [
+        ("Content-Length: 5\r\n\r\n{}{}{}{}", "not JSON, or whose length is wrong"),
+        ("Content-Length: 99999999999\r\n\r\n{}", "it announced a message of 99999999999 bytes"),
+        ("Content-Length: 3\r\n\r\n[1]", "not an object"),
+        ("noise\n" * 200_000, "printed too much text that is not a message"),
+    ],
+)
+def test_a_server_that_breaks_the_framing_is_ended(bench, raw, reason):
+    bench.script(acts={"textDocument/hover": [{"do": "raw", "text": raw}]})
+    with bench.runtime() as runtime:
+        result = ask(runtime, "hover", "a.lua", line=2, symbol="x")
+
+    message = failure(result, "lsp_unavailable")
+    assert reason in message
+
+
+def test_text_on_standard_output_between_messages_is_skipped(bench):
+    noise = "Loading the project...\nwarning: deprecated\n\nno end of line"
+    bench.script(
+        acts={"textDocument/definition": [{"do": "raw", "text": noise}]},
+        results={"textDocument/definition": definition(bench)},
+    )
+    with bench.runtime() as runtime:
+        assert text(ask(runtime, "definition", "a.lua", line=2, symbol="x")) == "a.lua:1:7"
+
+    assert len(bench.starts()) == 1
+
+
+def test_a_server_that_floods_is_ended(bench, monkeypatch):
+    monkeypatch.setattr(server_connection, "FLOOD_MESSAGES", 2000)
+    bench.script(acts={"textDocument/hover": [{"do": "flood"}]})
+    with bench.runtime() as runtime:
+        result = ask(runtime, "hover", "a.lua", line=2, symbol="x")
+
+    message = failure(result, "lsp_unavailable")
+    assert "too many messages" in message
+
+
+def test_a_server_that_stops_reading_is_ended(bench, monkeypatch):
+    monkeypatch.setattr(server_connection, "WRITE_SECONDS", 0.5)
+    monkeypatch.setattr(server_connection, "_LOOK_SECONDS", 0.2)
+    bench.folder.write("big.lua", "-- a line of a comment that fills the pipe\n" * 20_000)
+    bench.script(acts={"initialized": [{"do": "stop"}]})
+    with bench.runtime() as runtime:
+        result = ask(runtime, "symbols", "big.lua")
+
+    message = failure(result, "lsp_unavailable")
+    assert "it stopped reading its input" in message
+
+
+def test_a_server_that_takes_too_much_memory_is_ended(bench):
+    bench.script(acts={"textDocument/hover": [{"do": "gobble"}]})
+    with bench.runtime(**{"lsp.memory_mb": 200}) as runtime:
+        result = ask(runtime, "hover", "a.lua", line=2, symbol="x")
+
+    message = failure(result, "lsp_unavailable")
+    assert "lsp.memory_mb" in message
+
+
+def test_the_requests_of_a_server_are_answered(bench):
+    requests: list[tuple[str, Any]] = [
+        ("workspace/configuration", {"items": [{"section": "Lua.runtime"}, {"section": "none"}, {}]}),
+        ("workspace/workspaceFolders", None),
+        ("client/registerCapability", {"registrations": [{"id": "1", "method": "workspace/didChangeWatchedFiles"}]}),
+        ("window/workDoneProgress/create", {"token": "t"}),
+        ("workspace/applyEdit", {"edit": {}}),
+        ("window/showMessageRequest", {"type": 1, "message": "Load plug-ins?", "actions": [{"title": "Yes"}]}),
+        ("window/showDocument", {"uri": "https://example.com"}),
+        ("workspace/diagnostic/refresh", None),
+        ("hilt/unknown", {}),
+    ]
+    acts = [
+        {"do": "send", "message": {"jsonrpc": "2.0", "id": f"q{number}", "method": method, "params": params}}
+        for number, (method, params) in enumerate(requests)
+    ]
+    # the answers arrive before the next question
+    bench.script(acts={"initialized": acts}, results={"textDocument/hover": {"contents": "text"}})
+    with bench.runtime() as runtime:
+        assert text(ask(runtime, "hover", "a.lua", line=2, symbol="x")) == "text"
+        assert text(ask(runtime, "hover", "a.lua", line=2, symbol="x")) == "text"
+
+    answers = {message["id"]: message for message in bench.log() if str(message.get("id")).startswith("q")}
+    results = [answers[f"q{number}"].get("result") for number in range(len(requests))]
+    settings, folders, _, _, applied, chosen, shown, _, _ = results
+    assert settings[:2] == [{"plugin": ""}, None]
+    assert "telemetry" in settings[2]["Lua"]
+    assert [folder["uri"] for folder in folders] == [bench.uri("").rstrip("/")]
+    assert applied["applied"] is False
+    assert chosen is None  # nobody said yes
+    assert shown == {"success": False}
+    assert answers["q8"]["error"]["code"] == -32601
+
+
+def test_indexing_is_awaited_and_reported(bench):
+    def progress(**value: object) -> dict[str, object]:
+        return {"jsonrpc": "2.0", "method": "$/progress", "params": {"token": "index", "value": value}}
+
+    acts = [
+        {"do": "send", "message": progress(kind="begin", title="Indexing", percentage=0)},
+        {"do": "send", "message": progress(kind="report", message="3/9", percentage=33)},
+        {"do": "sleep", "seconds": 0.5},
+        {"do": "send", "message": progress(kind="end")},
+    ]
+    bench.script(acts={"textDocument/didOpen": acts}, results={"textDocument/references": [definition(bench)]})
+    told: list[tuple[float, float | None, str]] = []
+
+    class Client:
+        can_ask = has_questions = False
+
+        def progress(self, done: float, total: float | None, message: str) -> None:
+            told.append((done, total, message))
+
+    ended = threading.Event()
+    with bench.runtime() as runtime:
+        call = Call("lsp_query", {"action": "references", "path": "a.lua", "line": 2, "symbol": "x"})
+        runtime.submit(call, lambda result: ended.set(), attendant=Client())
+        assert ended.wait(60)
+
+    assert (33.0, 100.0, "lua-language-server: Indexing: 3/9") in told
+    assert told[0][2] == "starting lua-language-server"
+    methods = [message.get("method") for message in bench.log()]
+    assert methods.index("textDocument/didOpen") < methods.index("textDocument/references")
+
+
+def test_a_cancelled_call_cancels_its_request_and_keeps_the_server(bench):
+    bench.script(mute=["textDocument/hover"], results={"textDocument/definition": definition(bench)})
+    with bench.runtime() as runtime:
+        assert text(ask(runtime, "definition", "a.lua", line=2, symbol="x")) == "a.lua:1:7"
+        results = []
+        ended = threading.Event()
+
+        def done(result):
+            results.append(result)
+            ended.set()
+
+        call = Call("lsp_query", {"action": "hover", "path": "a.lua", "line": 2, "symbol": "x"})
+        running = runtime.submit(call, done)
+        while not bench.received("textDocument/hover"):
+            time.sleep(0.02)
+        running.cancel()
+        assert ended.wait(30)
+        assert text(ask(runtime, "definition", "a.lua", line=2, symbol="x")) == "a.lua:1:7"
+
+    failure(results[0], "cancelled")
+    assert bench.received("$/cancelRequest") != []
+    assert len(bench.starts()) == 1
+
+
+def test_a_request_that_a_change_made_stale_is_sent_again(bench):
+    bench.script(errors={"textDocument/hover": {"code": -32801, "message": "content modified"}})
+    with bench.runtime() as runtime:
+        result = ask(runtime, "hover", "a.lua", line=2, symbol="x")
+
+    failure(result, "tool_failed")
+    assert len(bench.received("textDocument/hover")) > 1
+
+
+def test_an_error_of_the_server_is_reported_in_its_words(bench):
+    bench.script(errors={"textDocument/rename": {"code": -32602, "message": "not a symbol"}})
+    with bench.runtime() as runtime:
+        result = ask(runtime, "rename", "a.lua", line=1, character=1, new_name="y")
+
+    message = failure(result, "tool_failed")
+    assert "not a symbol" in message
+
+
+def test_a_capability_that_a_server_lacks_is_reported_with_what_to_install(bench):
+    capabilities = {name: value for name, value in EVERYTHING.items() if name != "renameProvider"}
+    bench.script(capabilities=capabilities)
+    with bench.runtime() as runtime:
+        result = ask(runtime, "rename", "a.lua", line=1, symbol="x", new_name="y")
+
+    message = failure(result, "lsp_unavailable")
+    assert "lua-language-server: it does not support rename" in message
+
+
+def test_a_missing_server_answers_with_the_command_that_installs_it(bench):
+    bench.folder.write("a.go", "package a\n")
+    bench.environ["PATH"] = bench.programs
+    with bench.runtime() as runtime:
+        missing = ask(runtime, "symbols", "a.go")
+        unknown = ask(runtime, "symbols", "../workspace/a.lua")
+        bench.folder.write("a.txt", "text\n")
+        none = ask(runtime, "symbols", "a.txt")
+
+    failure(missing, "lsp_unavailable")
+    assert missing.error is not None
+    assert missing.error.suggestion == "Install one: go install golang.org/x/tools/gopls@latest"
+    assert "lua-language-server" in failure(unknown, "lsp_unavailable")
+    assert "No language server is known for a.txt" in failure(none, "lsp_unavailable")
+
+
+def test_servers_end_with_the_runtime_and_when_they_are_idle(bench):
+    bench.script(results={"textDocument/hover": {"contents": "text"}})
+    with bench.runtime() as runtime:
+        text(ask(runtime, "hover", "a.lua", line=2, symbol="x"))
+        assert processes_of(bench.programs) != []
+    assert processes_of(bench.programs) == []
+
+    servers = pool.LanguageServers(idle=0.2)
+    with bench.runtime() as runtime:
+        runtime._own_servers.part = servers
+        text(ask(runtime, "hover", "a.lua", line=2, symbol="x"))
+        deadline = time.monotonic() + 30
+        while processes_of(bench.programs) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert processes_of(bench.programs) == []
+        assert servers._watches == {}
+        text(ask(runtime, "hover", "a.lua", line=2, symbol="x"))
+
+    assert len(bench.starts()) == 3
+    assert "shutdown" in [message.get("method") for message in bench.log()]
+
+
+def test_calls_at_the_same_time_share_one_server_and_its_crash(bench):
+    bench.script(
+        results={"textDocument/definition": definition(bench)},
+        acts={"textDocument/definition": [{"do": "sleep", "seconds": 0.2}, {"do": "die", "times": 1}]},
+    )
+    texts: list[str] = []
+    with bench.runtime() as runtime:
+
+        def work() -> None:
+            texts.append(text(ask(runtime, "definition", "a.lua", line=2, symbol="x")))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert texts == ["a.lua:1:7"] * 8
+    assert len(bench.starts()) == 2
+
+
+def test_what_a_server_answers_may_have_any_shape(bench):
+    uri = bench.uri("a.lua")
+    link = {"targetUri": uri, "targetRange": span(0, 0, 9), "targetSelectionRange": span(0, 6, 7)}
+    shapes: list[tuple[Any, str]] = [
+        (None, "no definition found for a.lua:2:8"),
+        ([], "no definition found for a.lua:2:8"),
+        ({"uri": uri, "range": span(0, 6, 7)}, "a.lua:1:7"),
+        ([link, link], "a.lua:1:7"),
+        ([{"uri": 5}, {"range": 3}, "x", {"uri": uri, "range": {"start": place(-1, 0), "end": {}}}], "no definition"),
+        ([{"uri": "jdt://contents/x.class", "range": span(0, 0, 1)}], "no definition"),
+    ]
+    with bench.runtime() as runtime:
+        for result, shown in shapes:
+            bench.script(results={"textDocument/definition": result})
+            assert text(ask(runtime, "definition", "a.lua", line=2, symbol="x")).startswith(shown)
+
+        hovers: list[tuple[Any, str]] = [
+            ({"contents": "plain"}, "plain"),
+            ({"contents": {"kind": "markdown", "value": "**bold**"}}, "**bold**"),
+            ({"contents": {"language": "lua", "value": "x = 1"}}, "```lua\nx = 1\n```"),
+            ({"contents": ["one", {"language": "lua", "value": "two"}, 3]}, "one\n\n```lua\ntwo\n```"),
+            ({"contents": []}, "nothing is known about a.lua:2:8"),
+        ]
+        for result, shown in hovers:
+            bench.script(results={"textDocument/hover": result})
+            assert text(ask(runtime, "hover", "a.lua", line=2, symbol="x")) == shown
