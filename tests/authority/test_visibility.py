@@ -29,7 +29,7 @@ def names(runtime, **how):
     return [one.name for one in shown(runtime.authority, session=runtime.session, **how)]
 
 
-def test_every_tool_is_shown_in_the_order_of_names_but_those_that_lead_to_others(runtime):
+def test_all_tools_but_the_finders_are_shown_in_order_of_their_names(runtime):
     assert names(runtime) == [name for name in catalog.built_in_names() if name not in FINDERS]
     assert [name for name, _, _ in runtime.schemas()] == names(runtime)
 
@@ -50,7 +50,7 @@ def test_a_tool_is_shown_with_all_that_a_host_needs(base):
 @pytest.mark.parametrize(
     "flags", [{"mode": "plan"}, {"profile": "nano"}, {"profile": "minimal"}, {"disabledTools": ["Bash"]}]
 )
-def test_what_mode_profile_and_settings_hide_is_not_shown(base, flags):
+def test_tools_hidden_by_mode_profile_or_settings_are_not_shown(base, flags):
     with temporary_runtime(base, flags=flags) as (runtime, _):
         listed = names(runtime)
 
@@ -80,12 +80,12 @@ def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
 @pytest.mark.parametrize(
     "only", [("write_file", "read_file", "shout"), ("Write", "Read", "shout"), ("tool::file_write", "Read", "shout")]
 )
-def test_only_the_named_tools_are_shown_whatever_they_are_called(base, only):
+def test_only_the_requested_tools_are_shown_under_any_of_their_names(base, only):
     with temporary_runtime(base, tools=[shout]) as (runtime, _):
         assert names(runtime, only=only) == ["read_file", "shout", "write_file"]
 
 
-def test_a_name_that_is_no_tool_is_told_with_the_nearest(runtime):
+def test_an_unknown_name_is_reported_with_the_nearest(runtime):
     with pytest.raises(ToolError) as raised:
         names(runtime, only=("read_file", "writefil"))
 
@@ -104,7 +104,7 @@ def described(schema):
     return found
 
 
-def test_lean_leaves_out_what_parameters_mean_and_nothing_else(runtime):
+def test_lean_omits_only_the_descriptions_of_parameters(runtime):
     full, lean = (shown(runtime.authority, session="s", lean=lean) for lean in (False, True))
 
     assert [(one.name, one.description) for one in lean] == [(one.name, one.description) for one in full]
@@ -132,7 +132,7 @@ def test_a_parameter_called_description_stays(base):
     assert found.schema["properties"] == {"description": {"type": "string"}}
 
 
-def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
+def test_lean_omits_descriptions_anywhere_in_a_foreign_schema(base):
     text = {"type": "string", "description": "said"}
     holds: dict[str, Any] = {
         "type": "object",
@@ -157,7 +157,7 @@ def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
 # --- search -------------------------------------------------------------------------------------------------------
 
 
-def test_a_search_names_what_it_looks_through(base):
+def test_a_search_tool_names_the_tools_it_searches(base):
     with temporary_runtime(base, tools=[shout], flags={"disabledTools": ["write_file"]}) as (runtime, _):
         call, search = shown(runtime.authority, session="s", search=True)
 
@@ -176,7 +176,7 @@ def test_the_names_of_very_many_tools_are_cut(base):
     assert " more." in search.description
 
 
-def test_disabled_tools_do_not_search_either(base):
+def test_disabled_search_tools_are_not_shown(base):
     with temporary_runtime(base, flags={"disabledTools": ["tool_call"]}) as (runtime, _):
         assert names(runtime, search=True) == ["tool_search"]
 
@@ -184,7 +184,7 @@ def test_disabled_tools_do_not_search_either(base):
 # --- the setting tools.only ---------------------------------------------------------------------------------------
 
 
-def test_what_the_setting_does_not_name_is_neither_shown_nor_run(base):
+def test_tools_that_the_setting_does_not_name_are_neither_shown_nor_run(base):
     with temporary_runtime(base, flags={"tools.only": ["Read", "run_shell"]}) as (runtime, workspace):
         refused = runtime.call("write_file", path="a", content="x")
         sibling = runtime.call("shell_exec", argv=["ls"])
@@ -200,6 +200,6 @@ def test_what_the_setting_does_not_name_is_neither_shown_nor_run(base):
         assert set(names(runtime, search=True)) == FINDERS
 
 
-def test_a_name_in_the_setting_that_is_no_tool_shows_nothing_more(base):
+def test_an_unknown_name_in_the_setting_shows_nothing_more(base):
     with temporary_runtime(base, flags={"tools.only": ["read_file", "nothing"]}) as (runtime, _):
         assert names(runtime) == ["read_file"]

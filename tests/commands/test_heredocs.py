@@ -21,14 +21,14 @@ from hilt.commands.heredocs import Body, take_out
         ("é <<A; ü\nä\nA", "é <xx; ü\n \n "),
     ],
 )
-def test_blanks_and_plain_redirections_stand_in_place_of_heredocs(source, outside):
+def test_heredocs_are_replaced_by_blanks_and_plain_redirections(source, outside):
     found = take_out(source)
 
     assert found is not None
     assert found.text == outside
 
 
-def test_bodies_that_the_shell_expands_are_told():
+def test_bodies_that_the_shell_expands_are_reported():
     found = take_out("cat <<A <<'B' <<C\n$(a)\nA\n$(b)\nB\nc\nC")
 
     assert found is not None
@@ -54,7 +54,7 @@ def test_bodies_that_the_shell_expands_are_told():
         "echo a\\\n#<<A\nA",
     ],
 )
-def test_where_the_end_is_not_certain_the_text_is_left(source):
+def test_a_heredoc_with_an_uncertain_end_is_left_alone(source):
     assert take_out(source) is None
 
 

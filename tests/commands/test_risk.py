@@ -28,7 +28,7 @@ def words(risk: Risk) -> list[tuple[str | None, ...]]:
 
 
 @pytest.mark.parametrize("level", ORDER)
-def test_a_command_line_has_its_level_and_says_why(level):
+def test_a_command_line_has_its_level_and_reason(level):
     wrong = []
     for line, _, reason in [row for row in LINES if row[1] == level]:
         risk = classify(line)
@@ -109,13 +109,13 @@ def test_every_simple_command_that_could_run_is_a_part(line, expected):
         ("ls > /dev/null 2>&1 < g", []),
     ],
 )
-def test_a_writing_redirection_is_a_part_of_its_own(line, expected):
+def test_a_writing_redirection_is_a_separate_part(line, expected):
     found = [part for part in classify(line).parts if part.kind == "redirection"]
 
     assert [(part.text, part.words, part.level, part.writes) for part in found] == expected
 
 
-def test_a_command_tells_what_its_own_redirections_write():
+def test_a_command_lists_what_its_own_redirections_write():
     first, *_ = classify("echo x > f 2> g < h").parts
 
     assert first.writes == ("f", "g")
@@ -138,20 +138,20 @@ def test_the_offsets_of_a_part_are_those_of_its_text(line):
         assert line[part.start : part.end] == part.text
 
 
-def test_a_command_inside_a_text_stands_where_the_text_stands():
+def test_a_command_inside_a_string_has_the_offsets_of_the_string():
     risk = classify("ls; sh -c 'rm x'")
 
     assert risk.parts[-1] == CommandPart("rm x", ("rm", "x"), "dangerous", "rm deletes files", 4, 16)
 
 
-def test_the_whole_takes_its_worst_part():
+def test_the_level_is_that_of_the_worst_part():
     risk = classify("ls; make; rm x; foo")
 
     assert (risk.level, risk.reason, risk.part) == ("dangerous", "rm deletes files", "rm x")
     assert [part.level for part in risk.parts] == ["safe", "caution", "dangerous", "caution"]
 
 
-def test_what_cannot_be_parsed_is_dangerous_and_never_safe():
+def test_a_line_that_does_not_parse_is_dangerous():
     for line in ("echo 'a", "ls &&", "if", "a )", "ls <(", "echo ${", "case x in", "[[ a", "f() {"):
         assert classify(line).level == "dangerous", line
 
@@ -334,7 +334,7 @@ def test_any_mixture_of_shell_signs_gets_a_level(pieces):
     ],
     ids=lambda line: line[:8],
 )
-def test_long_and_deep_texts_get_an_answer(line):
+def test_long_and_deeply_nested_texts_get_a_level(line):
     assert classify(line).level in ("caution", "dangerous")
 
 
@@ -402,7 +402,7 @@ def marks(tmp_path_factory):
 @example(line="true $a\n\\rm x")
 @example(line="echo a # b\n\\rm x")
 @example(line="echo `echo \\`rm x\\``")
-def test_what_bash_really_deletes_was_called_dangerous(marks, line):
+def test_lines_with_which_bash_deletes_files_are_dangerous(marks, line):
     check_with_bash(marks, line)
 
 
@@ -471,7 +471,7 @@ LINES_WITH_HEREDOCS = st.lists(
 @example(line="a[1 <<A ]=1; :\nrm x\nA")
 @example(line=": \\ #'\n' <<A '\n'; :\nrm x\nA")
 @example(line=": $(:)#'\n' <<A '\n'; :\nrm x\nA")
-def test_no_heredoc_hides_what_bash_really_deletes(marks, line):
+def test_no_heredoc_hides_a_deletion(marks, line):
     check_with_bash(marks, line)
 
 
@@ -517,7 +517,7 @@ def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
         "echo " + "\u00e4 " * 4_000,
     ],
 )
-def test_a_long_text_that_parses_is_rated_as_a_short_one(line):
+def test_a_long_text_that_parses_is_rated_like_a_short_one(line):
     assert classify(line).level == "safe"
 
 

@@ -116,7 +116,7 @@ def test_places_are_in_the_order_of_the_contract(desk):
     assert [place.path for place in places("/w", environ, ["/y"])][:2] == ["/y", "/w/.hilt/tools"]
 
 
-def test_a_projects_folder_does_not_become_the_users_own_by_another_name(desk):
+def test_a_project_folder_named_as_the_configuration_directory_stays_untrusted(desk):
     desk.environ["HILT_CONFIG_DIR"] = desk.workspace.join(".hilt")
     desk.workspace.write(PROJECT + "a.md", markdown("a"))
 
@@ -148,7 +148,7 @@ def test_higher_places_hide_lower_ones_unless_they_are_broken(desk, broken):
     assert names(desk.found(desk.extra.path)) == []
 
 
-def test_of_two_tools_of_one_name_in_a_folder_the_first_by_file_name_stays(desk):
+def test_of_two_tools_with_one_name_in_a_folder_the_first_file_wins(desk):
     desk.config.write("tools/b.md", markdown("same"))
     first = desk.config.write("tools/a.md", markdown("same"))
 
@@ -160,7 +160,7 @@ def test_of_two_tools_of_one_name_in_a_folder_the_first_by_file_name_stays(desk)
     assert str(first) in problem.message
 
 
-def test_the_name_of_a_built_in_tool_is_refused_except_from_a_named_directory(desk):
+def test_the_name_of_a_built_in_tool_is_rejected_except_from_a_named_directory(desk):
     desk.config.write("tools/x.md", markdown("read_file"))
     desk.home.write(".jean2/tools/read-file/tool.md", folder_tool("read-file"))
     desk.home.write(".jean2/tools/read-file/script.sh", "")
@@ -172,7 +172,7 @@ def test_the_name_of_a_built_in_tool_is_refused_except_from_a_named_directory(de
     assert names(desk.found(desk.extra.path)) == ["custom__read_file", "read-file"]
 
 
-def test_a_broken_file_hides_no_other_and_is_told_when_it_is_called(desk):
+def test_a_broken_file_hides_no_other_and_its_call_reports_the_problem(desk):
     path = desk.config.write("tools/k8s-pods.md", "---\nname: k8s_pods\ndescription: Do.\nparameters: 3\n---\ntrue\n")
     desk.config.write("tools/fine.md", markdown("fine"))
 
@@ -188,7 +188,7 @@ def test_a_broken_file_hides_no_other_and_is_told_when_it_is_called(desk):
         assert f"{path}:4: " in caught.value.message
 
 
-def test_a_readme_and_other_files_are_passed_over_quietly(desk):
+def test_a_readme_and_other_files_are_skipped_silently(desk):
     for name in (
         "README.md",
         "notes.txt",
@@ -206,7 +206,7 @@ def test_a_readme_and_other_files_are_passed_over_quietly(desk):
     assert (names(found), found.problems) == ([], ())
 
 
-def test_files_that_cannot_be_read_are_reports(desk):
+def test_unreadable_files_are_reported(desk):
     os.makedirs(desk.config.join("tools"))
     os.mkfifo(desk.config.join("tools/pipe.md"))
     os.symlink("/nowhere", desk.config.join("tools/lost.md"))
@@ -219,7 +219,7 @@ def test_files_that_cannot_be_read_are_reports(desk):
     assert sorted(os.path.basename(problem.origin) for problem in found.problems) == ["large.md", "lost.md", "pipe.md"]
 
 
-def test_a_reader_that_fails_takes_no_other_file_with_it(desk):
+def test_a_failing_reader_does_not_affect_other_files(desk):
     def fail(content: Content) -> Loaded:
         raise RuntimeError("oh")
 
@@ -235,7 +235,7 @@ def test_a_reader_that_fails_takes_no_other_file_with_it(desk):
     assert "RuntimeError: oh" in found.problems[0].message
 
 
-def test_a_name_that_no_protocol_allows_is_a_report(desk):
+def test_an_invalid_tool_name_is_reported(desk):
     desk.home.write(".jean2/tools/a/tool.json", json.dumps({"name": "no name", "script": "s", "runtime": "bash"}))
 
     assert names(desk.found()) == []
@@ -277,7 +277,7 @@ def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
     assert (names(desk.found()), os.path.exists(ran)) == (["p"], True)
 
 
-def test_a_changed_file_is_not_trusted_any_more(desk):
+def test_a_changed_file_is_no_longer_trusted(desk):
     desk.project(PROJECT + "m.md", markdown("m"))
     looking = desk.open()
     assert names(looking.current()) == ["m"]
@@ -288,7 +288,7 @@ def test_a_changed_file_is_not_trusted_any_more(desk):
     assert names(desk.found()) == []
 
 
-def test_trust_that_is_revoked_counts_at_the_next_look(desk):
+def test_revoked_trust_applies_at_the_next_scan(desk):
     path = desk.project(PROJECT + "m.md", markdown("m"))
     looking = desk.open()
     assert names(looking.current()) == ["m"]
@@ -315,7 +315,7 @@ def test_every_file_of_a_folder_must_be_trusted(desk):
     assert names(desk.found()) == []
 
 
-def test_a_file_that_is_trusted_as_something_else_is_no_trusted_tool(desk):
+def test_a_file_trusted_as_another_kind_is_not_a_trusted_tool(desk):
     path = desk.workspace.write(PROJECT + "m.md", markdown("m"))
     trust = Trust(desk.state)
     trust.trust("rules", path, desk.workspace.bytes(PROJECT + "m.md"))
@@ -324,7 +324,7 @@ def test_a_file_that_is_trusted_as_something_else_is_no_trusted_tool(desk):
     assert names(desk.found()) == []
 
 
-def test_all_is_trusted_where_the_environment_says_so(desk):
+def test_the_environment_can_trust_everything(desk):
     desk.environ["HILT_TRUST"] = "all"
     desk.workspace.write(PROJECT + "m.md", markdown("m"))
 
@@ -387,14 +387,14 @@ def test_links_of_the_user_are_followed(desk):
         ("/w/.hilt/hooks/x", "hooks"),
     ],
 )
-def test_files_of_tools_are_a_kind_of_their_own(path, kind):
+def test_which_files_are_trusted_as_tools(path, kind):
     assert kind_of(path) == kind
 
 
 # --- changes --------------------------------------------------------------------------------------------------------
 
 
-def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(desk):
+def test_the_next_scan_sees_added_changed_broken_repaired_and_deleted_tools(desk):
     heard: list[list[str]] = []
     looking = desk.open()
     looking.listen(lambda found: heard.append(names(found)))
@@ -422,7 +422,7 @@ def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(des
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_change_that_leaves_size_and_time_alone_is_seen(desk, monkeypatch, settled):
+def test_a_change_with_the_same_size_and_time_is_seen(desk, monkeypatch, settled):
     monkeypatch.setattr(times, "TICK_NS", -(10**18) if settled else 10**18)
     path = desk.config.write("tools/a.md", markdown("a", "One."))
     looking = desk.open()
@@ -435,7 +435,7 @@ def test_a_change_that_leaves_size_and_time_alone_is_seen(desk, monkeypatch, set
     assert looking.current(look=True).definitions["a"].description == "Two."
 
 
-def test_the_worker_of_a_file_ends_when_the_file_is_no_tool_any_more(desk):
+def test_the_worker_of_a_file_ends_when_the_file_is_no_longer_a_tool(desk):
     path = desk.config.write("tools/p.py", 'from hilt import tool\n@tool\ndef p():\n    """Do."""\n')
     other = desk.config.write("tools/q.py", 'from hilt import tool\n@tool\ndef q():\n    """Do."""\n')
     looking = desk.open()
@@ -465,7 +465,7 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
     assert looking.current(look=True).definitions["a"].description == "Two."
 
 
-def test_between_two_looks_the_folders_rest(desk):
+def test_folders_are_not_scanned_again_before_the_interval_ends(desk):
     looking = desk.open()
     looking._every = 1000.0
     looking.current()
@@ -475,7 +475,7 @@ def test_between_two_looks_the_folders_rest(desk):
     assert names(looking.current(look=True)) == ["a"]
 
 
-def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
+def test_a_slow_file_blocks_only_the_first_scan(desk):
     began, go_on = threading.Event(), threading.Event()
 
     def slow(content: Content) -> Loaded:
@@ -503,7 +503,7 @@ def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
     assert names(looking.current()) == ["a", "b"]
 
 
-def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
+def test_a_file_that_failed_to_load_is_retried_after_a_while(desk, monkeypatch):
     monkeypatch.setattr(tool_cache, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(times, "TICK_NS", -1)
     installed: list[bool] = []
@@ -568,7 +568,7 @@ def looked(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_did_not_change_is_not_read_again_by_the_next_process(desk):
+def test_unchanged_files_are_not_read_again_by_the_next_process(desk):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
     desk.extra.write("b.md", "two")
@@ -583,7 +583,7 @@ def test_what_did_not_change_is_not_read_again_by_the_next_process(desk):
     assert os.stat(cache).st_mode & 0o077 == 0
 
 
-def test_a_file_that_was_just_written_is_not_believed_by_its_times(desk, monkeypatch):
+def test_a_file_that_was_just_written_is_not_cached_by_its_times(desk, monkeypatch):
     monkeypatch.setattr(times, "TICK_NS", 10**18)
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
@@ -604,7 +604,7 @@ DAMAGES = [
 
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_cache_costs_time_only(desk, damage):
+def test_a_damaged_cache_is_ignored(desk, damage):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
     looked(desk, cache)
@@ -616,7 +616,7 @@ def test_a_damaged_cache_costs_time_only(desk, damage):
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_another_version_made_of_a_file_is_not_believed(desk, monkeypatch):
+def test_the_cache_of_another_version_is_ignored(desk, monkeypatch):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
     looked(desk, cache)
@@ -627,7 +627,7 @@ def test_what_another_version_made_of_a_file_is_not_believed(desk, monkeypatch):
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_cache_does_not_stand_in_for_trust(desk):
+def test_a_cached_tool_still_needs_trust(desk):
     path = desk.project(PROJECT + "m.md", markdown("m"))
     assert names(desk.found()) == ["m"]
 
@@ -639,7 +639,7 @@ def test_a_cache_does_not_stand_in_for_trust(desk):
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_folder_that_becomes_the_users_own_is_read_again(desk):
+def test_a_folder_that_becomes_personal_is_read_again(desk):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
     looked(desk, cache)
@@ -652,7 +652,7 @@ def test_a_folder_that_becomes_the_users_own_is_read_again(desk):
     assert found.definitions["a"].source == "directory"
 
 
-def test_one_look_at_the_database_serves_all_files(desk):
+def test_one_query_of_the_trust_database_serves_all_files(desk):
     desk.project(PROJECT + "m.md", markdown("m"))
     trust = Trust(desk.state)
     facts: Mapping[str, Any] = {one.path: one.hash for one in trust.list()}

@@ -158,7 +158,7 @@ When to use it.
     assert found.timeout == 1.5 + 2.5
 
 
-def test_what_is_left_out_has_the_defaults_of_the_document():
+def test_omitted_fields_have_the_documented_defaults():
     found = defined()
 
     assert (found.approval, found.dangerous, found.timeout, found.sandbox) == ("never", False, 30.0, None)
@@ -167,7 +167,7 @@ def test_what_is_left_out_has_the_defaults_of_the_document():
     assert defined(hasSecurityCheck=True).details["securityScript"] == "security.ts"
 
 
-def test_our_own_keys_are_read():
+def test_the_keys_of_hilt_are_read():
     found = defined(
         sandbox={"network": True, "write": ["out"]},
         effects=["read"],
@@ -217,7 +217,7 @@ def test_front_matter_is_read_as_editors_write_it(change):
     assert (found.name, found.description) == ("my-tool", "Does something.")
 
 
-def test_a_folder_without_a_definition_is_none_of_ours():
+def test_a_folder_without_a_definition_is_ignored():
     assert folder_tools.read(Content("/t", {"README.md": b"Hello", "tool.txt": b""}, "project")) == ((), ())
 
 
@@ -275,14 +275,14 @@ BAD = [
 
 
 @pytest.mark.parametrize("text, line, message", BAD, ids=[f"{line} {message}" for _, line, message in BAD])
-def test_what_is_wrong_is_told_with_its_line(text, line, message):
+def test_every_problem_is_reported_with_its_line(text, line, message):
     (found,) = problems(text)
 
     assert found[0] == line
     assert message in found[1]
 
 
-def test_a_file_of_json_tells_its_lines_too():
+def test_problems_in_json_have_line_numbers_too():
     text = json.dumps({**WHOLE, "runtime": "perl", "timeout": 0}, indent=2)
 
     assert [line for line, _ in problems(text, "tool.json")] == [4, 11]
@@ -291,7 +291,7 @@ def test_a_file_of_json_tells_its_lines_too():
     assert "nested too deeply" in problems("[" * 100_000, "tool.json")[0][1]
 
 
-def test_everything_that_is_wrong_is_told_at_once_and_names_the_tool():
+def test_all_problems_are_reported_at_once_with_the_name_of_the_tool():
     files = {"tool.md": b"---\nname: my-tool\nruntime: perl\ntimeout: 0\n---\n"}
 
     loaded = folder_tools.read(Content("/t", files, "project"))
@@ -313,7 +313,7 @@ def test_everything_that_is_wrong_is_told_at_once_and_names_the_tool():
         ({"env": ["A-B"]}, "is never passed to a tool: it is not a valid variable name."),
     ],
 )
-def test_what_is_odd_is_a_note_and_no_problem(fields, note):
+def test_suspicious_fields_are_noted_and_still_load(fields, note):
     (found,) = defined(**fields).notes
 
     assert found.endswith(note)
@@ -327,7 +327,7 @@ def test_a_tool_without_a_description_has_a_note():
     assert "no description" in found.notes[0]
 
 
-def test_words_that_look_like_other_types_stay_text():
+def test_yaml_1_1_booleans_times_and_dates_stay_strings():
     text = markdown(WHOLE).replace("---\n", "---\nexamples: [{args: {a: yes, b: on, c: 12:30, d: 2024-01-01}}]\n", 1)
     files = {"tool.md": text.encode(), "script.sh": b""}
 
@@ -336,7 +336,7 @@ def test_words_that_look_like_other_types_stay_text():
     assert found.examples[0].args == {"a": "yes", "b": "on", "c": "12:30", "d": "2024-01-01"}
 
 
-def test_the_script_of_a_personal_tool_is_looked_for_on_disk(bench):
+def test_the_script_of_a_personal_tool_must_exist_on_disk(bench):
     bench.write("my-tool", {"tool.md": markdown(WHOLE)})
 
     (problem,) = bench.read("my-tool").problems
@@ -347,7 +347,7 @@ def test_the_script_of_a_personal_tool_is_looked_for_on_disk(bench):
 @given(
     st.binary(max_size=200) | st.text(max_size=200).map(lambda text: f"---\n{text}\n---\n".encode("utf-8", "replace"))
 )
-def test_whatever_a_file_holds_reading_it_raises_nothing(data):
+def test_no_file_makes_the_reader_raise(data):
     for name in ("tool.md", "tool.json"):
         loaded = folder_tools.read(Content("/t", {name: data, "script.sh": b""}, "project"))
         assert bool(loaded.definitions) != bool(loaded.problems)
@@ -356,7 +356,7 @@ def test_whatever_a_file_holds_reading_it_raises_nothing(data):
 # --- a call -------------------------------------------------------------------------------------------------------
 
 
-def test_a_script_is_told_the_arguments_the_workspace_and_the_session(bench):
+def test_a_script_receives_the_arguments_the_workspace_and_the_session(bench):
     schema = {"type": "object", "properties": {"path": {"type": "string"}, "deep": {"type": "integer", "default": 3}}}
     bench.add("my-tool", inputSchema=schema)
 
@@ -366,7 +366,7 @@ def test_a_script_is_told_the_arguments_the_workspace_and_the_session(bench):
     assert found == {"path": "ä\n", "deep": 3, "more": [1.5, None, {"x": True}], **told}
 
 
-def test_no_argument_takes_the_place_of_the_workspace_or_the_session(bench):
+def test_no_argument_overrides_the_workspace_or_the_session(bench):
     bench.add("my-tool")
 
     found = bench.data("my-tool", workspacePath="/", sessionId="other")
@@ -374,7 +374,7 @@ def test_no_argument_takes_the_place_of_the_workspace_or_the_session(bench):
     assert found == {"workspacePath": str(bench.workspace), "sessionId": "s1"}
 
 
-def test_arguments_are_checked_against_the_whole_of_the_schema(bench):
+def test_arguments_are_validated_against_the_whole_schema(bench):
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string", "pattern": "^x+$"}, "b": {"const": 1}},
@@ -432,7 +432,7 @@ NOISY = [
 
 
 @pytest.mark.parametrize("printed", NOISY)
-def test_of_noise_the_last_object_is_taken_with_a_warning(bench, printed):
+def test_the_last_object_of_noisy_output_is_the_result_with_a_warning(bench, printed):
     bench.add("my-tool", "cat $0.txt", files={"script.sh.txt": printed})
 
     result = bench.call("my-tool")
@@ -445,7 +445,7 @@ def test_of_noise_the_last_object_is_taken_with_a_warning(bench, printed):
 @pytest.mark.parametrize(
     "printed", ["loading", '{"a": NaN}', "1e999", '{"a": 1', "loading\n[1]", "[" * 100_000, "x" * 1000]
 )
-def test_what_is_no_json_is_quoted(bench, printed):
+def test_output_that_is_not_json_is_quoted(bench, printed):
     bench.add("my-tool", "cat $0.txt", files={"script.sh.txt": printed})
 
     code, message = bench.error("my-tool")
@@ -455,7 +455,7 @@ def test_what_is_no_json_is_quoted(bench, printed):
     assert message == f"my-tool printed invalid JSON: {quoted}."
 
 
-def test_nothing_printed_is_told(bench):
+def test_empty_output_is_an_error(bench):
     bench.add("my-tool", "cat > /dev/null")
 
     assert bench.error("my-tool") == ("tool_failed", "my-tool printed nothing instead of JSON.")
@@ -484,7 +484,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("script, exit_code, message", FAILURES)
-def test_a_script_that_fails_tells_why_and_its_output_is_kept(bench, script, exit_code, message):
+def test_a_failed_script_reports_its_reason_and_output(bench, script, exit_code, message):
     bench.add("my-tool", script)
 
     error = bench.call("my-tool").error
@@ -493,7 +493,7 @@ def test_a_script_that_fails_tells_why_and_its_output_is_kept(bench, script, exi
     assert (error.code, error.message, error.details["exit_code"]) == ("tool_failed", message, exit_code)
 
 
-def test_what_a_failed_script_printed_is_in_the_details(bench):
+def test_the_output_of_a_failed_script_is_in_the_details(bench):
     bench.add("my-tool", FAILURES[0][0])
 
     error = bench.call("my-tool").error
@@ -503,7 +503,7 @@ def test_what_a_failed_script_printed_is_in_the_details(bench):
 
 
 @pytest.mark.parametrize("ending", ["", "; exit 1"])
-def test_views_are_taken_out_of_failures_too(bench, ending):
+def test_views_are_extracted_from_failures_too(bench, ending):
     answer = {"error": "gone", "a": 1, "_visualization": {"type": "none"}}
     bench.add("my-tool", printing(json.dumps(answer)) + ending)
 
@@ -513,13 +513,13 @@ def test_views_are_taken_out_of_failures_too(bench, ending):
     assert json.loads(str(error.details["stdout"])) == {"error": "gone", "a": 1}
 
 
-def test_stderr_of_a_script_that_succeeds_is_beside_the_result(bench):
+def test_stderr_of_a_successful_script_is_returned_beside_the_result(bench):
     bench.add("my-tool", printing("{}") + "; echo careful >&2")
 
     assert bench.call("my-tool").meta["stderr"] == "careful\n"
 
 
-def test_a_result_that_does_not_fit_its_schema_is_given_with_a_warning(bench):
+def test_a_result_that_does_not_match_its_schema_has_a_warning(bench):
     schema = {"type": "object", "properties": {"words": {"type": "number"}}}
     bench.add("my-tool", printing('{"words": "three"}'), outputSchema=schema)
 
@@ -530,7 +530,7 @@ def test_a_result_that_does_not_fit_its_schema_is_given_with_a_warning(bench):
     assert "does not match outputSchema" in result.meta["warnings"][0]
 
 
-def test_what_a_result_lacks_is_not_called_an_argument(bench):
+def test_a_missing_property_of_a_result_is_not_called_an_argument(bench):
     bench.add("my-tool", printing('{"a": 1}'), outputSchema={"required": ["b"], "maxProperties": 0})
 
     (warning,) = bench.call("my-tool").meta["warnings"]
@@ -546,7 +546,7 @@ def test_text_can_be_the_result(bench):
     assert bench.call("my-tool").text == '{"a": 1} plainly'
 
 
-def test_views_are_taken_out_at_any_depth_and_validated(bench):
+def test_views_are_extracted_at_any_depth_and_validated(bench):
     view = {"type": "markdown", "content": "# Hello", "extra": 1}
     answer = {"_visualization": view, "a": [{"_visualization": {"type": "none"}, "b": 2}]}
     strict = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
@@ -559,7 +559,7 @@ def test_views_are_taken_out_at_any_depth_and_validated(bench):
     assert "warnings" not in result.meta
 
 
-def test_a_view_that_is_wrong_leaves_the_result_alone(bench):
+def test_an_invalid_view_does_not_change_the_result(bench):
     bench.add("my-tool", printing('{"_visualization": {"type": "hologram"}, "a": 1}'))
 
     result = bench.call("my-tool")
@@ -591,7 +591,7 @@ def test_a_flood_is_ended(bench):
     assert bench.error("my-tool")[0] == "resource_limit"
 
 
-def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(bench):
+def test_a_script_that_times_out_ends_with_its_children(bench):
     mark = Mark()
     bench.environ["MARK"] = mark.name
     bench.add("my-tool", f'echo begun; setsid bash -c "{STUBBORN}" & {STUBBORN}', timeout=300, env=["MARK"])
@@ -604,7 +604,7 @@ def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(bench):
     wait_until(lambda: not mark.alive())
 
 
-def test_a_call_that_is_cancelled_is_ended(bench):
+def test_a_cancelled_call_ends_its_script(bench):
     mark = Mark()
     bench.environ["MARK"] = mark.name
     bench.add("my-tool", f"touch begun; {STUBBORN}", env=["MARK"], timeout=3_600_000)
@@ -696,7 +696,7 @@ def test_a_tool_that_changes_while_it_is_checked_does_not_run(tmp_path):
     assert not (bench.workspace / "ran").exists()
 
 
-def test_a_file_that_is_touched_is_still_the_same(tmp_path):
+def test_a_touched_file_still_runs(tmp_path):
     bench = Bench(tmp_path, "project")
     folder = bench.add("my-tool", "echo '{}'")
     with bench.runtime(bench.load("my-tool")) as runtime:
@@ -716,14 +716,14 @@ def test_the_script_of_a_personal_tool_may_change(bench):
 # --- the sandbox key ----------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_wants_a_sandbox_does_not_run_without(bench):
+def test_a_tool_that_wants_a_sandbox_does_not_run_without_one(bench):
     bench.add("my-tool", "touch ran; echo '{}'", sandbox={"network": False})
 
     assert bench.error("my-tool")[0] == "sandbox_unavailable"
     assert not (bench.workspace / "ran").exists()
 
 
-def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
+def test_a_tool_that_wants_a_sandbox_is_confined_as_declared(bench):
     from contextlib import contextmanager
 
     from hilt.custom.definition import to_tool

@@ -108,7 +108,7 @@ def test_the_seeds_module_runs_unchanged_as_typescript(module):
     assert module.call(definition, key="A-1").text == "ticket A-1"
 
 
-def test_without_a_runtime_the_report_says_what_to_install(base, workers):
+def test_without_a_runtime_the_problem_says_what_to_install(base, workers):
     module = Module(base, workers, "node")
     module.environ["PATH"] = os.path.join(base, "nothing")
 
@@ -120,13 +120,13 @@ def test_without_a_runtime_the_report_says_what_to_install(base, workers):
 @pytest.mark.parametrize(
     "more, approval", [("", "always"), (", needsApproval: true", "always"), (", needsApproval: false", "never")]
 )
-def test_a_module_asks_unless_it_says_that_it_need_not(module, more, approval):
+def test_a_module_asks_unless_it_needs_no_approval(module, more, approval):
     (definition,) = module.load(made("() => 1", more=more)).definitions
 
     assert (definition.approval, definition.read_only) == (approval, False)
 
 
-def test_a_function_that_decides_on_approval_is_not_asked_so_a_person_is(base, workers):
+def test_a_needs_approval_function_is_not_called_and_always_asks(base, workers):
     (definition,) = Module(base, workers, "node").load(made("() => 1", more=", needsApproval: () => false")).definitions
 
     assert definition.approval == "always"
@@ -145,7 +145,7 @@ def test_a_function_that_decides_on_approval_is_not_asked_so_a_person_is(base, w
         ("() => { console.log('noise'); process.stdout.write('no newline'); return 'x'; }", Output("x")),
     ],
 )
-def test_what_a_module_returns_arrives(module, execute, output):
+def test_return_values_become_results(module, execute, output):
     assert module.run(made(execute), x=1) == output
 
 
@@ -159,7 +159,7 @@ def test_what_a_module_returns_arrives(module, execute, output):
         ("() => 10n", "that JSON does not support"),
     ],
 )
-def test_a_failure_is_an_answer_and_the_next_call_works(module, execute, says):
+def test_a_failure_is_reported_and_the_next_call_works(module, execute, says):
     text = made(f"(args) => args.fine ? 'fine' : ({execute})(args)")
     (definition,) = module.load(text).definitions
 
@@ -185,7 +185,7 @@ def test_a_failure_is_an_answer_and_the_next_call_works(module, execute, says):
         ("process.exit(3);", "status 3"),
     ],
 )
-def test_a_broken_module_is_a_report(module, text, says):
+def test_a_broken_module_is_reported(module, text, says):
     with open(os.path.join(module.folder, "beside.js"), "w", encoding="utf-8") as file:
         file.write("export default 1;")
 
@@ -197,13 +197,13 @@ def test_a_broken_module_is_a_report(module, text, says):
 
 
 @pytest.mark.parametrize("text", ["\n\nthrow new Error('x');\n", "\n\nnothing.of;\n", "\n\nconst = 1;\n"])
-def test_the_line_of_an_error_at_load_is_told(module, text):
+def test_a_load_error_is_reported_with_its_line(module, text):
     (problem,) = module.load(text).problems
 
     assert problem.line == 3
 
 
-def test_a_module_of_the_older_kind_works(module):
+def test_a_commonjs_module_works(module):
     text = "module.exports = { name: 't', tool: { description: 'Do.', execute: () => 'x' } };\n"
 
     (definition,) = module.load(text, "made.cjs").definitions
@@ -228,7 +228,7 @@ def test_the_validator_runs_first_and_formatters_are_noted(module):
     assert module.call(definition, key="ok").data == 2
 
 
-def test_nothing_of_the_workspace_or_of_the_environment_is_loaded(module):
+def test_nothing_is_loaded_from_the_workspace_or_the_environment(module):
     planted = os.path.join(module.root, "planted.cjs")
     for name, text in {
         "planted.cjs": "process.exit(66)",
@@ -250,7 +250,7 @@ def test_nothing_of_the_workspace_or_of_the_environment_is_loaded(module):
     assert output.data == [module.root, None, "1"]
 
 
-def test_a_copy_that_was_tampered_with_is_made_anew(base, workers):
+def test_a_tampered_copy_is_replaced(base, workers):
     module = Module(base, workers, "node")
     (definition,) = module.load(made("() => 'right'")).definitions
     workers.close()
@@ -263,7 +263,7 @@ def test_a_copy_that_was_tampered_with_is_made_anew(base, workers):
     assert os.stat(copy).st_mode & 0o077 == 0
 
 
-def test_an_endless_loop_hurts_nobody(base, workers):
+def test_an_endless_loop_times_out(base, workers):
     module = Module(base, workers, "node")
     (definition,) = module.load(made("() => { for (;;) {} }")).definitions
 

@@ -159,7 +159,7 @@ def traps(bench: Bench) -> None:
 
 @pytest.mark.parametrize("source", ["personal", "project"])
 @pytest.mark.parametrize("runtime", PROBES)
-def test_a_script_runs_in_the_workspace_and_nothing_there_gets_into_it(tmp_path, homes, runtime, source):
+def test_a_script_runs_in_the_workspace_and_loads_nothing_from_it(tmp_path, homes, runtime, source):
     program(launching.RUNTIMES[runtime].program or "sh")
     bench = Bench(tmp_path, source)
     traps(bench)
@@ -254,7 +254,7 @@ def test_uv_runs_a_script_that_declares_nothing(tmp_path):
     assert not (bench.workspace / "evil").exists()
 
 
-def test_what_uv_cannot_provide_is_told(tmp_path):
+def test_a_package_that_uv_cannot_provide_is_an_error(tmp_path):
     program("uv")
     bench = Bench(tmp_path)
     script = f"# /// script\n# dependencies = ['words @ {(tmp_path / 'gone.whl').as_uri()}']\n# ///\nprint('{{}}')\n"
@@ -266,7 +266,7 @@ def test_what_uv_cannot_provide_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("runtime", [name for name, known in launching.RUNTIMES.items() if known.program])
-def test_a_runtime_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, runtime):
+def test_a_missing_runtime_is_named_with_how_to_install_it(tmp_path, runtime):
     bench = Bench(tmp_path)
     bench.environ["PATH"] = str(tmp_path / "nothing")
     bench.add("probe", "", runtime=runtime)
@@ -280,7 +280,7 @@ def test_a_runtime_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, run
     assert error.suggestion == f"Install {known.program}: {known.install}."
 
 
-def test_a_program_that_is_not_executable_is_told(tmp_path):
+def test_a_program_that_is_not_executable_is_an_error(tmp_path):
     bench = Bench(tmp_path)
     folder = bench.add("probe", "#!/bin/sh\necho {}\n", runtime="binary", script="script")
     (folder / "script").chmod(stat.S_IRUSR | stat.S_IWUSR)
@@ -290,14 +290,14 @@ def test_a_program_that_is_not_executable_is_told(tmp_path):
     assert (code, "is not executable" in message) == ("permission_denied", True)
 
 
-def test_a_script_that_has_gone_is_told(tmp_path):
+def test_a_missing_script_is_an_error(tmp_path):
     with pytest.raises(ToolError) as raised:
         launching.launch("bash", str(tmp_path / "gone.sh"), cwd=str(tmp_path), env={"PATH": PATH})
 
     assert raised.value.code == "tool_invalid"
 
 
-def test_nothing_is_started_for_a_call_that_was_given_up(tmp_path):
+def test_a_cancelled_call_starts_nothing(tmp_path):
     fence = Fence()
     fence.give_up(ToolError("cancelled", "Not wanted."))
     launch = launching.Launch((str(tmp_path / "nothing"),), str(tmp_path), {})
@@ -353,7 +353,7 @@ def test_declared_variables_come_from_the_users_files_before_the_environment(tmp
     assert {name: found[name] for name in "ABC"} == {"A": "hilt", "B": "jean2", "C": "process"}
 
 
-def test_nothing_of_the_users_files_is_given_that_was_not_declared(tmp_path):
+def test_undeclared_variables_of_the_users_files_are_not_passed(tmp_path):
     keep(tmp_path, "A=1\nPATH=/evil\nHOME=/evil\n")
 
     found = launching.environment([], surroundings(tmp_path))
@@ -389,20 +389,20 @@ def test_nothing_of_the_users_files_is_given_that_was_not_declared(tmp_path):
         ("A=ä", "ä"),
     ],
 )
-def test_a_file_of_variables_is_read_as_people_write_them(tmp_path, line, value):
+def test_an_env_file_is_read_as_people_write_it(tmp_path, line, value):
     keep(tmp_path, line)
 
     assert launching.environment(["A"], surroundings(tmp_path)).get("A") == value
 
 
-def test_bytes_that_are_no_text_arrive_as_they_are(tmp_path):
+def test_values_that_are_not_utf_8_are_passed_unchanged(tmp_path):
     keep(tmp_path, b"A=\xff\xfe\n")
 
     assert os.fsencode(launching.environment(["A"], surroundings(tmp_path))["A"]) == b"\xff\xfe"
 
 
 @pytest.mark.parametrize("name", sorted(name for name in STEERING if name not in ("LEAK", "ENV")))
-def test_what_steers_a_runtime_is_never_given_even_when_declared(tmp_path, name):
+def test_variables_that_control_a_runtime_are_never_passed_even_when_declared(tmp_path, name):
     assert launching.refusal(name)
     assert name not in launching.environment([name], surroundings(tmp_path, **STEERING))
 
@@ -415,7 +415,7 @@ def test_other_names_can_be_declared(name):
 @pytest.mark.parametrize(
     "path, kept", [(".:/usr/bin::bin:/bin", "/usr/bin:/bin"), ("", ""), (None, os.defpath), ("/a b", "/a b")]
 )
-def test_folders_of_the_path_that_are_relative_are_left_out(tmp_path, path, kept):
+def test_relative_entries_of_path_are_dropped(tmp_path, path, kept):
     environ: dict[str, Any] = surroundings(tmp_path)
     del environ["PATH"]
     if path is not None:
@@ -424,7 +424,7 @@ def test_folders_of_the_path_that_are_relative_are_left_out(tmp_path, path, kept
     assert launching.environment([], environ)["PATH"] == kept
 
 
-def test_a_program_is_not_looked_for_in_the_folder_that_hilt_runs_in(tmp_path, monkeypatch):
+def test_programs_are_not_looked_up_in_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "node").write_text("#!/bin/sh\n")
     (tmp_path / "node").chmod(0o755)
     monkeypatch.chdir(tmp_path)
@@ -433,7 +433,7 @@ def test_a_program_is_not_looked_for_in_the_folder_that_hilt_runs_in(tmp_path, m
     assert launching.find_program("node", {"PATH": f".:{tmp_path}"}) == str(tmp_path / "node")
 
 
-def test_the_whole_table_of_runtimes_is_that_of_the_documents():
+def test_the_table_of_runtimes_matches_the_documentation():
     assert {name: known.program for name, known in launching.RUNTIMES.items()} == {
         "bun": "bun",
         "node": "node",

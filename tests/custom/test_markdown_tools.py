@@ -94,7 +94,7 @@ def test_the_example_of_the_format_becomes_a_tool():
     assert (definition.source, definition.format, definition.line, definition.notes) == ("project", "markdown", 2, ())
 
 
-def test_what_is_left_out_has_its_default():
+def test_omitted_keys_have_defaults():
     definition = load(SMALL)
 
     assert definition.parameters == {"type": "object", "properties": {}}
@@ -166,7 +166,7 @@ warm: true"""
     "approval, read_only",
     [("never", True), ("always", False), ("destructive", False)],
 )
-def test_only_a_tool_that_never_asks_reads_only_by_default(approval, read_only):
+def test_only_a_tool_that_never_asks_is_read_only_by_default(approval, read_only):
     assert load(declared(f"approval: {approval}")).read_only is read_only
     assert load(declared(f"approval: {approval}\nread_only: {str(not read_only).lower()}")).read_only is not read_only
 
@@ -239,7 +239,7 @@ def test_a_value_that_the_file_itself_lists_is_not_noted():
 
 
 @pytest.mark.parametrize("kind, is_told", [("string", True), ("integer", False), ("number", False), ("boolean", False)])
-def test_a_text_that_the_shell_calculates_with_is_noted_and_a_number_is_not(kind, is_told):
+def test_a_string_in_shell_arithmetic_is_noted_and_a_number_is_not(kind, is_told):
     definition = load(declared(f"parameters: {{a: {{type: {kind}}}}}", body="n={{ a }}\necho $((n))\n"))
 
     assert bool(definition.notes) is is_told
@@ -248,7 +248,7 @@ def test_a_text_that_the_shell_calculates_with_is_noted_and_a_number_is_not(kind
 # --- what is wrong ------------------------------------------------------------------------------------------------
 
 
-def test_a_readme_without_front_matter_is_ignored_quietly():
+def test_a_readme_without_front_matter_is_ignored_silently():
     for name in ("README.md", "readme.md"):
         loaded = read("# Tools\n", path=os.path.join("/tools", name))
         assert (loaded.definitions, loaded.problems) == ((), ())
@@ -318,7 +318,7 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (declared("parameters: {a: {type: string}}", body="\necho '{{ a }}\n"), 7, "never closed"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text, line, reason):
+def test_every_problem_is_reported_with_its_line(text, line, reason):
     found = problems(text)
 
     assert [number for number, _ in found] == [line]
@@ -333,7 +333,7 @@ def test_a_name_is_snake_case(name):
     assert "lowercase letter" in found[1]
 
 
-def test_all_that_is_wrong_is_told_at_once_with_the_name_of_the_tool():
+def test_all_problems_are_reported_at_once_with_the_name_of_the_tool():
     loaded = read("---\nname: small\napproval: no\ntimeout_ms: 0\n---\necho {{ a }}\n", path="/tools/x.md")
 
     assert [(problem.line, problem.name, problem.origin) for problem in loaded.problems] == [
@@ -399,7 +399,7 @@ parameters:
 )
 
 
-def test_arguments_are_filled_and_what_is_not_declared_is_dropped():
+def test_defaults_are_filled_in_and_undeclared_arguments_dropped():
     parameters = load(TYPED).parameters
 
     args = {"text": "abc", "whole": 3.0, "number": 1, "list": "[1, 2]", "flag": None, "other": 1, "choice": "b"}
@@ -414,7 +414,7 @@ def test_arguments_are_filled_and_what_is_not_declared_is_dropped():
     assert markdown_tools.check_arguments(parameters, {"filled": None}) == {"filled": "x"}
 
 
-def test_a_missing_argument_is_told_in_the_words_of_the_format():
+def test_a_missing_argument_is_reported_with_the_message_of_the_format():
     definition = load(K8S_PODS)
 
     assert refused(definition, {}) == "⚒ Missing required parameter: namespace"
@@ -469,7 +469,7 @@ def test_all_violations_are_reported_at_once():
         (r"^(a)\1$", "aa", True),
     ],
 )
-def test_a_pattern_means_what_it_means_in_javascript(pattern, value, matches):
+def test_a_pattern_has_the_meaning_of_javascript(pattern, value, matches):
     definition = load(declared(f"parameters:\n  a: {{type: string, pattern: '{pattern}'}}"))
 
     if matches:
@@ -478,7 +478,7 @@ def test_a_pattern_means_what_it_means_in_javascript(pattern, value, matches):
         assert "must match" in refused(definition, {"a": value})
 
 
-def test_a_pattern_cannot_take_for_ever():
+def test_a_pattern_cannot_run_forever():
     definition = load(declared("parameters:\n  a: {type: string, pattern: '^(\\w+\\s?)*\\1$'}"))
 
     assert "takes too long" in refused(definition, {"a": "aaa " * 2000 + "!"})

@@ -124,7 +124,7 @@ def test_a_tool_talks_to_the_client_of_its_call(tools, runtime):
     assert found["more"] == {"roots": {"to": "roots/list"}}
 
 
-def test_without_a_client_nobody_answers(tools, runtime):
+def test_without_a_client_questions_have_no_answer(tools, runtime):
     found = call(runtime, "talk").data
 
     assert (found["form"], found["answer"], found["more"]) == (None, None, {"roots": None})
@@ -143,7 +143,7 @@ def test_a_client_that_refuses_ends_the_call_and_not_the_worker(tools, runtime):
     assert call(runtime, "talk", Client()).data["pid"] == before
 
 
-def test_what_cannot_be_told_is_an_error_of_the_tool(tools, runtime):
+def test_a_message_that_cannot_be_sent_is_an_error_of_the_tool(tools, runtime):
     odd = call(runtime, "odd", Client())
 
     assert odd.error is not None
@@ -151,7 +151,7 @@ def test_what_cannot_be_told_is_an_error_of_the_tool(tools, runtime):
     assert call(runtime, "need", Client()).text == "there"
 
 
-def test_threads_of_a_tool_talk_in_turn(tools, runtime):
+def test_threads_of_a_tool_can_talk_to_the_client(tools, runtime):
     client = Client()
 
     assert call(runtime, "crowd", client).text == "done"
@@ -169,7 +169,7 @@ def test_threads_of_a_tool_talk_in_turn(tools, runtime):
         {"type": "resource_link", "uri": "a:b", "name": "b"},
     ],
 )
-def test_blocks_come_through(tools, runtime, block):
+def test_content_blocks_are_passed_on(tools, runtime, block):
     found = call(runtime, "content", blocks=[block])
 
     assert (found.text, found.content) == ("text", (block,))
@@ -178,7 +178,7 @@ def test_blocks_come_through(tools, runtime, block):
 @pytest.mark.parametrize(
     "block", [{}, {"type": "video"}, {"type": "image", "data": "x"}, {"type": "text", "text": 1}, {"type": "resource"}]
 )
-def test_blocks_that_are_none_are_an_error_of_the_tool(tools, runtime, block):
+def test_invalid_content_blocks_are_an_error_of_the_tool(tools, runtime, block):
     found = call(runtime, "content", blocks=[block])
 
     assert found.error is not None

@@ -81,7 +81,7 @@ def made(body: str, signature: str = "", decorator: str = '@tool(effects="read")
     return f'from hilt import Output, ToolError, tool\n{decorator}\ndef t({signature}):\n    """Do."""\n    {body}\n'
 
 
-def test_a_file_declares_its_functions_under_tool(file):
+def test_a_file_declares_functions_with_the_tool_decorator(file):
     loaded = file.load(GREETING)
 
     greet, anything = loaded.definitions
@@ -109,7 +109,7 @@ def test_a_file_declares_its_functions_under_tool(file):
         ("@tool(timeout=5)", None, "always", False),
     ],
 )
-def test_a_tool_asks_by_the_effects_that_it_names(file, decorator, effects, approval, read_only):
+def test_the_effects_of_a_tool_decide_whether_it_asks(file, decorator, effects, approval, read_only):
     (definition,) = file.load(made("pass", decorator=decorator)).definitions
 
     assert definition.effects == effects
@@ -118,7 +118,7 @@ def test_a_tool_asks_by_the_effects_that_it_names(file, decorator, effects, appr
 
 
 @pytest.mark.parametrize("output, declared", [('{"type": "object"}', {"type": "object"}), ("None", None), ("3", None)])
-def test_the_schema_of_the_answer_comes_with_the_tool(file, output, declared):
+def test_the_output_schema_is_declared_with_the_tool(file, output, declared):
     (found,) = file.load(made("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
 
     assert to_tool(found, lambda ctx, args: Output()).output == declared
@@ -134,7 +134,7 @@ def test_a_call_runs_in_the_workspace_in_a_process_that_stays(file):
     assert first["pid"] != os.getpid()
 
 
-def test_nothing_of_the_workspace_or_of_the_environment_is_imported(file):
+def test_nothing_is_imported_from_the_workspace_or_the_environment(file):
     for folder in (file.root, os.path.dirname(file.path)):
         with open(os.path.join(folder, "json.py"), "w", encoding="utf-8") as planted:
             planted.write("raise SystemExit('planted')\n")
@@ -159,7 +159,7 @@ def test_nothing_of_the_workspace_or_of_the_environment_is_imported(file):
         ("return ctx.session + ctx.root.rpartition('/')[2]", Output("sworkspace")),
     ],
 )
-def test_what_a_tool_returns_arrives(file, body, output):
+def test_return_values_become_results(file, body, output):
     assert file.run(made(body, "ctx")) == output
 
 
@@ -178,7 +178,7 @@ def test_what_a_tool_returns_arrives(file, body, output):
         ("t = t.run; return t(None, {})", "tool_failed", "UnboundLocalError"),
     ],
 )
-def test_a_failure_is_an_answer_and_the_next_call_works(file, body, code, says):
+def test_a_failure_is_reported_and_the_next_call_works(file, body, code, says):
     text = made(body) + '\n@tool\ndef fine() -> str:\n    """Do."""\n    return "fine"\n'
     tools = named(file.load(text).definitions)
 
@@ -189,7 +189,7 @@ def test_a_failure_is_an_answer_and_the_next_call_works(file, body, code, says):
     assert file.call(tools["fine"]).text == "fine"
 
 
-def test_the_details_of_an_error_arrive_as_far_as_json_holds_them(file):
+def test_error_details_that_fit_into_json_are_kept(file):
     with pytest.raises(ToolError) as caught:
         file.run(
             made("raise ToolError('not_found', 'No.', suggestion='Look.', line=3, code='x')".replace(", code='x'", ""))
@@ -198,7 +198,7 @@ def test_the_details_of_an_error_arrive_as_far_as_json_holds_them(file):
     assert (caught.value.suggestion, caught.value.details) == ("Look.", {"line": 3})
 
 
-def test_an_endless_loop_hurts_nobody(file):
+def test_an_endless_loop_times_out_and_the_next_call_works(file):
     text = made("while True: pass", decorator="@tool(timeout=0.3)")
 
     with pytest.raises(ToolError) as caught:
@@ -226,7 +226,7 @@ def test_an_endless_loop_hurts_nobody(file):
         ("# coding: nothing\n", None, "Unknown encoding"),
     ],
 )
-def test_a_broken_file_is_a_report_with_its_line(file, text, line, says):
+def test_a_broken_file_is_reported_with_its_line(file, text, line, says):
     loaded = file.load(text)
 
     (problem,) = loaded.problems
@@ -234,7 +234,7 @@ def test_a_broken_file_is_a_report_with_its_line(file, text, line, says):
     assert says in problem.message, problem.message
 
 
-def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
+def test_a_file_that_never_finishes_loading_is_reported(file, monkeypatch):
     monkeypatch.setattr("hilt.custom.module_tools.LOAD_SECONDS", 0.3)
 
     (problem,) = file.load("while True: pass\n").problems
@@ -245,7 +245,7 @@ def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
 @pytest.mark.parametrize(
     "data", [b"\xef\xbb\xbf" + GREETING.encode(), b"# coding: latin-1\nx = '\xe9'\n" + GREETING.encode()]
 )
-def test_python_decides_on_the_encoding(file, data):
+def test_the_encoding_declaration_of_python_is_honoured(file, data):
     assert len(file.load(data).definitions) == 2
 
 
@@ -262,7 +262,7 @@ def test_a_file_that_changed_after_it_was_loaded_is_not_run(file):
         file.call(definition)
 
 
-def test_marked_arguments_are_touched_and_records_are_built(file):
+def test_marked_arguments_are_touched_and_named_tuples_are_built(file):
     text = """
 from typing import NamedTuple
 from hilt import tool
@@ -292,7 +292,7 @@ def test_a_renamed_tool_still_finds_its_function(file):
     assert file.call(definition._replace(name="custom__t")).text == "x"
 
 
-def test_a_call_after_the_first_is_cheap(file):
+def test_calls_after_the_first_reuse_the_process(file):
     """The figure of the contract is 2 ms; ten times that is no slow machine but a new process at every call."""
     (definition,) = file.load(made("return 'x'")).definitions
     run: Callable[[], Output] = lambda: file.call(definition)  # noqa: E731

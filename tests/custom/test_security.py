@@ -57,7 +57,7 @@ OTHERS = [
 @pytest.mark.parametrize("kept", [[], OTHERS, [GRANT]], ids=["no grant", "other grants", "a grant"])
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("requires", [True, False])
-def test_a_call_runs_when_the_check_or_the_user_lets_it(bench, allowed, requires, kept, answer):
+def test_a_call_runs_when_the_check_or_the_user_allows_it(bench, allowed, requires, kept, answer):
     checked(bench, says(allowed=allowed, requiresApproval=requires))
     bench.kept.update(kept)
     bench.answer = answer
@@ -97,7 +97,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("kept", [False, True], ids=["no grant", "a grant"])
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_check_that_fails_lets_nothing_run_and_asks_nobody(bench, broken, kept):
+def test_a_failing_check_blocks_the_call_and_asks_nobody(bench, broken, kept):
     script, reason = BROKEN[broken]
     checked(bench, script)
     bench.answer = "once"
@@ -111,7 +111,7 @@ def test_a_check_that_fails_lets_nothing_run_and_asks_nobody(bench, broken, kept
     assert (has_run(bench), bench.asked) == (False, [])
 
 
-def test_a_check_that_takes_too_long_is_ended_and_lets_nothing_run(bench):
+def test_a_check_that_times_out_blocks_the_call(bench):
     mark = Mark()
     checked(bench, f"sleep 300 & : {mark.name}; exec sleep 300 # ", securityTimeout=200, env=["MARK"])
     bench.environ["MARK"] = mark.name
@@ -123,7 +123,7 @@ def test_a_check_that_takes_too_long_is_ended_and_lets_nothing_run(bench):
     wait_until(lambda: not mark.alive())
 
 
-def test_a_check_that_is_missing_lets_nothing_run(bench):
+def test_a_missing_check_blocks_the_call(bench):
     bench.add("guarded", RAN, **CHECKED)
 
     code, message = bench.error("guarded")
@@ -141,7 +141,7 @@ def test_the_check_is_security_ts_in_the_same_runtime_unless_named(bench):
     assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: said by bash")
 
 
-def test_a_check_does_not_run_unless_the_tool_says_so(bench):
+def test_a_check_does_not_run_unless_declared(bench):
     bench.add("guarded", RAN, files={"security.sh": "touch checked"}, securityScript="security.sh")
 
     assert bench.call("guarded").ok
@@ -153,7 +153,7 @@ def test_a_check_does_not_run_unless_the_tool_says_so(bench):
 # --- what is told and shown ---------------------------------------------------------------------------------------
 
 
-def test_a_check_is_told_what_the_tool_is_told_and_more_in_the_folder_of_the_tool(bench):
+def test_a_check_receives_the_input_of_the_tool_and_more_in_the_tool_folder(bench):
     script = f"cat > told; pwd >> told; {says(allowed=True, requiresApproval=False)}"
     checked(bench, script)
 
@@ -173,7 +173,7 @@ def test_a_check_is_told_what_the_tool_is_told_and_more_in_the_folder_of_the_too
     assert folder == str(bench.tools / "guarded")
 
 
-def test_a_check_is_told_the_folders_that_the_user_opened_outside_the_workspace_alone(bench):
+def test_a_check_receives_only_opened_folders_outside_the_workspace(bench):
     outside, inside = bench.workspace.parent / "outside", bench.workspace / "inside"
     for folder in (outside, inside):
         folder.mkdir()
@@ -187,7 +187,7 @@ def test_a_check_is_told_the_folders_that_the_user_opened_outside_the_workspace_
     assert [path for path in told if not path.startswith(bench.environ["HILT_STATE_DIR"])] == [str(outside)]
 
 
-def test_no_argument_takes_the_place_of_what_a_check_is_told():
+def test_no_argument_overrides_the_input_of_a_check():
     false = {"workspacePath": "/", "sessionId": "x", "allowedPaths": ["/"], "args": {}}
 
     told = security.question(false, workspace="/w", session="s", allowed_paths=["/w"])
@@ -206,7 +206,7 @@ def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
     assert asked.rules == (GRANT,)
 
 
-def test_a_tool_that_calls_itself_dangerous_is_marked_whoever_asks(bench):
+def test_a_tool_declared_dangerous_is_marked_in_every_prompt(bench):
     bench.add("plain", RAN, requireApproval=True, dangerous=True)
 
     bench.call("plain")
@@ -239,7 +239,7 @@ def test_in_yolo_mode_a_check_blocks_and_asks_nobody(bench, allowed, requires):
     assert result.ok or result.error.code == "denied"
 
 
-def test_in_yolo_mode_a_rule_that_asks_still_does_and_tells_what_the_check_says(bench):
+def test_in_yolo_mode_a_rule_that_asks_still_shows_the_message_of_the_check(bench):
     checked(bench, says(allowed=True, requiresApproval=True))
     rule(bench, "ask: [guarded]\n")
     bench.environ["HILT_MODE"] = "yolo"
@@ -250,7 +250,7 @@ def test_in_yolo_mode_a_rule_that_asks_still_does_and_tells_what_the_check_says(
     assert "permissions.yaml" in asked.reason
 
 
-def test_a_check_that_blocks_without_a_message_says_so(bench):
+def test_a_check_that_blocks_without_a_message_gets_a_default_one(bench):
     checked(bench, says(allowed=False, requiresApproval=False, message=None))
 
     assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: no reason given")
@@ -264,7 +264,7 @@ def test_a_denial_carries_the_persons_reason(bench):
     assert (code, "not today" in message) == ("USER_REJECTION", True)
 
 
-def test_a_call_that_needs_approval_waits_in_the_list_when_nobody_attends(bench):
+def test_a_call_that_needs_approval_stays_pending_when_nobody_attends(bench):
     checked(bench, says(allowed=False, requiresApproval=True))
     bench.attended = False
 
@@ -280,7 +280,7 @@ def rule(bench: Bench, text: str) -> None:
 
 @pytest.mark.parametrize("asks", ["its definition", "a rule"])
 @pytest.mark.parametrize("answer", ["once", "deny"])
-def test_one_answer_is_for_the_check_and_for_whoever_else_asks(bench, asks, answer):
+def test_one_answer_settles_the_check_and_everyone_else_who_asks(bench, asks, answer):
     checked(bench, says(allowed=True, requiresApproval=True), requireApproval=asks == "its definition")
     if asks == "a rule":
         rule(bench, "ask: [guarded]\n")
@@ -294,7 +294,7 @@ def test_one_answer_is_for_the_check_and_for_whoever_else_asks(bench, asks, answ
     assert asked.rules[0] == GRANT
 
 
-def test_one_answer_keeps_allowing_both(bench):
+def test_always_keeps_a_grant_for_both(bench):
     checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
     bench.answer = "always"
 
@@ -304,7 +304,7 @@ def test_one_answer_keeps_allowing_both(bench):
     assert len(bench.asked) == 1
 
 
-def test_an_approval_is_used_by_one_call_and_only_for_what_was_shown(bench):
+def test_an_approval_covers_one_call_exactly_as_shown(bench):
     checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
     bench.attended = False
     with bench.runtime(bench.load("guarded")) as runtime:
@@ -344,7 +344,7 @@ def test_the_check_of_a_call_that_a_hook_answers_does_not_run(bench, decision, c
     assert (has_run(bench), (bench.tools / "guarded/checked").exists()) == (False, False)
 
 
-def test_a_check_is_asked_between_hooks_too(bench):
+def test_a_check_runs_between_hooks_too(bench):
     checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
     hook = {"event": "pre_tool_execution", "command": "cat > /dev/null"}
     (bench.config / "hooks.yaml").write_text(json.dumps({"hooks": [hook]}))
@@ -354,7 +354,7 @@ def test_a_check_is_asked_between_hooks_too(bench):
     assert (len(bench.asked), has_run(bench)) == (1, True)
 
 
-def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
+def test_a_tool_with_a_check_does_not_run_unchecked(bench):
     checked(bench, says(allowed=True, requiresApproval=False))
     tool = to_tool(bench.load("guarded"), folder_tools.executor(bench.environ, bench)(bench.load("guarded")))
 
@@ -364,7 +364,7 @@ def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
     assert (raised.value.code, has_run(bench)) == ("denied", False)
 
 
-def test_what_the_check_says_is_on_record(bench):
+def test_the_message_of_the_check_is_on_record(bench):
     checked(bench, says(allowed=False, requiresApproval=False))
 
     with bench.runtime(bench.load("guarded")) as runtime:
@@ -377,7 +377,7 @@ def test_what_the_check_says_is_on_record(bench):
     )
 
 
-def test_a_call_that_is_given_up_during_its_check_does_not_run(bench):
+def test_a_call_cancelled_during_its_check_does_not_run(bench):
     mark = Mark()
     script = f"touch checking; sleep 300; {says(allowed=True, requiresApproval=False)}"
     checked(bench, script, env=["MARK"], securityTimeout=3_600_000)
@@ -394,7 +394,7 @@ def test_a_call_that_is_given_up_during_its_check_does_not_run(bench):
     assert not has_run(bench)
 
 
-def test_a_call_that_is_given_up_while_the_person_is_asked_does_not_run(bench):
+def test_a_call_cancelled_during_its_prompt_does_not_run(bench):
     checked(bench, says(allowed=False, requiresApproval=True))
     bench.answer = "once"
     began: list[Any] = []
@@ -413,7 +413,7 @@ def test_a_call_that_is_given_up_while_the_person_is_asked_does_not_run(bench):
 
 
 @pytest.mark.parametrize("field", [0, 1, 2])
-def test_grants_of_different_permissions_are_different_texts(field):
+def test_different_permissions_have_different_grants(field):
     tricky = ["a", 'a","b', "a b", "", "a\n", "ä"]
     found = {Permission(*["x" if place != field else value for place in range(3)]).grant for value in tricky}
 

@@ -82,7 +82,7 @@ def listen(place: Place) -> Callable[[], None]:
     return place.toolbox.listen(place.told.release)
 
 
-def test_a_tool_that_comes_changes_breaks_is_mended_and_goes_is_told_each_time(place):
+def test_every_change_of_a_tool_is_reported(place):
     place.personal.mkdir(parents=True)
     listen(place)
     path = place.personal / "hello.md"
@@ -108,7 +108,7 @@ def test_a_tool_that_comes_changes_breaks_is_mended_and_goes_is_told_each_time(p
     assert place.names() == []
 
 
-def test_folders_that_come_later_are_watched_too(place):
+def test_new_folders_are_watched_too(place):
     listen(place)
 
     (place.personal / "greet").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_folders_that_come_later_are_watched_too(place):
     assert place.names() == ["hello"]
 
 
-def test_a_tool_of_the_project_is_told_once_it_is_trusted_and_when_it_changes_after(place):
+def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
     place.personal.mkdir(parents=True)
     listen(place)
     place.project.mkdir(parents=True)
@@ -151,7 +151,7 @@ def test_a_tool_of_the_project_is_told_once_it_is_trusted_and_when_it_changes_af
     assert place.names() == ["other"]
 
 
-def test_a_busy_workspace_keeps_nothing_from_being_told(place):
+def test_a_busy_workspace_does_not_delay_reports_forever(place):
     place.project.mkdir(parents=True)
     path = place.project / "hello.md"
     path.write_text(TOOL)
@@ -176,7 +176,7 @@ def test_a_busy_workspace_keeps_nothing_from_being_told(place):
     assert place.names() == ["hello"]
 
 
-def test_what_changes_no_tool_is_not_told(place):
+def test_changes_of_other_files_are_not_reported(place):
     place.personal.mkdir(parents=True)
     (place.personal / "hello.md").write_text(TOOL)
     listen(place)
@@ -191,7 +191,7 @@ def test_what_changes_no_tool_is_not_told(place):
     assert (place.names(), place.quiet()) == (["hello", "other"], True)
 
 
-def test_many_changes_at_once_are_told_few_times(place):
+def test_many_changes_at_once_are_reported_few_times(place):
     place.personal.mkdir(parents=True)
     listen(place)
 
@@ -206,7 +206,7 @@ def test_many_changes_at_once_are_told_few_times(place):
     assert told < 20
 
 
-def test_who_stops_listening_hears_no_more_and_others_do(place):
+def test_a_removed_listener_is_not_called_and_others_are(place):
     place.personal.mkdir(parents=True)
     heard: list[str] = []
     stop = place.toolbox.listen(lambda: heard.append("gone"))
@@ -220,7 +220,7 @@ def test_who_stops_listening_hears_no_more_and_others_do(place):
     assert heard == []
 
 
-def test_the_thread_ends_with_the_last_listener_and_begins_again_with_the_next(place):
+def test_the_thread_ends_with_the_last_listener_and_restarts_with_the_next(place):
     place.personal.mkdir(parents=True)
     before = threading.active_count()
     stop = listen(place)
@@ -236,7 +236,7 @@ def test_the_thread_ends_with_the_last_listener_and_begins_again_with_the_next(p
     wait_until(lambda: threading.active_count() == before)
 
 
-def test_a_listener_that_fails_keeps_nobody_from_hearing(place):
+def test_a_failing_listener_does_not_affect_others(place):
     place.personal.mkdir(parents=True)
 
     def fail() -> None:
@@ -252,7 +252,7 @@ def test_a_listener_that_fails_keeps_nobody_from_hearing(place):
     assert place.names() == ["one", "two"]
 
 
-def test_a_listener_may_stop_while_it_is_told(place):
+def test_a_listener_may_remove_itself_while_called(place):
     place.personal.mkdir(parents=True)
     stops: list[Callable[[], None]] = []
 
@@ -266,7 +266,7 @@ def test_a_listener_may_stop_while_it_is_told(place):
     place.hear()
 
 
-def test_what_a_call_has_seen_first_is_told_all_the_same(place):
+def test_a_change_that_a_call_saw_first_is_still_reported(place):
     place.personal.mkdir(parents=True)
     listen(place)
     (place.personal / "hello.md").write_text(TOOL)
@@ -276,7 +276,7 @@ def test_what_a_call_has_seen_first_is_told_all_the_same(place):
     place.hear()
 
 
-def test_only_the_folders_of_tools_and_two_above_are_watched(tmp_path):
+def test_only_tool_folders_and_two_parents_are_watched(tmp_path):
     place = Place(tmp_path)
     (place.project / "deep/deeper").mkdir(parents=True)
     (place.project / "node_modules/x").mkdir(parents=True)
@@ -292,7 +292,7 @@ def test_only_the_folders_of_tools_and_two_above_are_watched(tmp_path):
     assert not any("src" in path or "node_modules" in path for path in found)
 
 
-def test_a_watch_needs_no_listener_to_be_closed(tmp_path):
+def test_a_watch_without_listeners_can_be_closed(tmp_path):
     place = Place(tmp_path)
     place.toolbox.found()
     discovery = place.toolbox._discovery

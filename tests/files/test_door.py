@@ -98,7 +98,7 @@ def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("target", ["OUTSIDE", "../outside", "b"])
 @pytest.mark.parametrize("what", ["file", "folder", "-> x"])
-def test_a_random_tree_grows_in_the_workspace_alone(target, what):
+def test_a_random_tree_stays_inside_the_workspace(target, what):
     with grown({"b": "-> OUTSIDE", "a": f"-> {target}", "a/new": what, "a/new/c": what}) as (root, outside):
         assert sorted(os.listdir(root)) == ["a", "b"]
         assert sorted(os.listdir(outside)) == sorted([*NAMES, "folder"])
@@ -154,7 +154,7 @@ def leaves_by_text(path: str) -> bool:
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
-def test_the_door_opens_exactly_what_a_path_leads_to_inside_the_rules(tree, wanted):
+def test_the_door_opens_exactly_the_file_that_a_path_leads_to_under_the_rules(tree, wanted):
     """For every path that does not leave by its text: the door opens the file that a step-by-step walk finds, which
     is the one the kernel finds; where that walk meets a sensitive name, nothing, or the outside, it opens nothing."""
     with grown(tree) as (root, _):
@@ -172,7 +172,7 @@ def test_the_door_opens_exactly_what_a_path_leads_to_inside_the_rules(tree, want
 
 
 @given(entries, st.lists(st.one_of(paths, targets), min_size=1, max_size=12))
-def test_whatever_the_path_nothing_outside_or_sensitive_is_opened_and_no_handle_is_left(tree, wanted):
+def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, wanted):
     with grown(tree) as (root, outside):
         door = door_to(root)
         allowed = {}
@@ -193,7 +193,7 @@ def test_whatever_the_path_nothing_outside_or_sensitive_is_opened_and_no_handle_
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
-def test_a_place_to_write_is_never_reached_through_a_link(tree, wanted):
+def test_a_file_to_write_is_never_reached_through_a_link(tree, wanted):
     with grown(tree) as (root, _):
         door = door_to(root)
         for path in wanted:
@@ -292,7 +292,7 @@ def test_links_are_followed_for_reading_when_they_stay_inside_and_never_for_writ
 
 
 @pytest.mark.parametrize("target", ["../outside", "{root}/../outside"])
-def test_a_link_to_a_folder_outside_is_refused_also_before_what_does_not_exist_yet(tree, target):
+def test_a_link_to_an_outside_folder_is_refused_even_for_a_missing_file(tree, target):
     (tree / "way").symlink_to(target.format(root=tree))
 
     for path in ("way/secret", "way/new.txt", "way/new/folder/x.txt"):
@@ -323,7 +323,7 @@ def special(request, tree):
         yield str(path)
 
 
-def test_what_is_no_regular_file_is_refused_without_waiting(tree, special):
+def test_a_special_file_is_refused_without_blocking(tree, special):
     door = door_to(str(tree))
 
     assert opened(door, "special") in ("not_a_file", "path_outside_workspace")
@@ -339,7 +339,7 @@ def test_an_absolute_path_may_be_spelt_through_the_link_that_names_the_workspace
         assert runtime.call("write_file", path=f"{alias}/sub/new.txt", content="new").meta["path"] == "sub/new.txt"
 
 
-def test_the_whole_machine_may_be_the_workspace(tree, base):
+def test_the_file_system_root_may_be_the_workspace(tree, base):
     with Runtime("/", environ=environment(base)) as runtime:
         for path in (f"{tree}/a.txt", str(tree / "a.txt").lstrip("/"), f"..{tree}/a.txt"):
             assert runtime.call("read_file", path=path, line_numbers=False).text == "a"
@@ -347,7 +347,7 @@ def test_the_whole_machine_may_be_the_workspace(tree, base):
         assert code_of(runtime.call("read_file", path=os.path.join(base, "state", "trail.db"))) == "sensitive_path"
 
 
-def test_the_narrowest_root_is_the_one_that_counts(tree):
+def test_the_narrowest_root_applies(tree):
     outer = Root(str(tree), label=None, writable=True)
     inner = Root(str(tree / "sub"), label="sub", writable=False)
 
@@ -356,7 +356,7 @@ def test_the_narrowest_root_is_the_one_that_counts(tree):
     assert (root.label, parts) == ("sub", ["b.txt"])
 
 
-def test_the_folders_of_hilt_itself_are_not_for_tools_even_inside_the_workspace(tmp_path):
+def test_the_folders_of_hilt_are_closed_to_tools_even_inside_the_workspace(tmp_path):
     environ = {"HOME": str(tmp_path), "PATH": os.defpath}
     with Runtime(str(tmp_path), environ=environ) as runtime:
         assert runtime.call("write_file", path="a.txt", content="x" * 10).ok
@@ -381,7 +381,7 @@ def test_the_folders_of_hilt_itself_are_not_for_tools_even_inside_the_workspace(
         assert not [name for name in listed if "hilt/" in name and name.startswith(".local/state/hilt/")]
 
 
-def test_what_a_session_has_left_over_is_readable_when_the_state_is_inside_the_workspace(tmp_path):
+def test_overflow_files_are_readable_when_the_state_is_inside_the_workspace(tmp_path):
     environ = {"HOME": str(tmp_path), "PATH": os.defpath}
     (tmp_path / "long.txt").write_text("line\n" * 5000)
     with Runtime(str(tmp_path), environ=environ) as runtime:

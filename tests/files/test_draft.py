@@ -74,7 +74,7 @@ def test_a_change_with_the_same_size_and_time_is_stale(base, file):
     assert one(base, "write_file", path="a.txt", content="x") == "stale_file"
 
 
-def test_another_sessions_change_is_stale_for_us_and_ours_for_it(base, file):
+def test_a_change_by_one_session_is_stale_for_the_other(base, file):
     assert one(base, "read_file", session="other", path="a.txt") == "ok"
     assert one(base, "write_file", session="other", path="a.txt", content="theirs\n") == "ok"
 
@@ -84,7 +84,7 @@ def test_another_sessions_change_is_stale_for_us_and_ours_for_it(base, file):
     assert one(base, "write_file", session="other", path="a.txt", content="theirs\n") == "stale_file"
 
 
-def test_a_deleted_file_is_stale_until_its_absence_was_seen(base, file):
+def test_a_deleted_file_is_stale_until_a_read_finds_it_missing(base, file):
     file.unlink()
 
     assert one(base, "write_file", path="a.txt", content="x") == "stale_file"
@@ -125,7 +125,7 @@ def test_a_refused_or_failed_read_counts_as_nothing_seen(base, file):
     assert one(base, "write_file", session="other", path="a.txt", content="x") == "ok"
 
 
-def test_a_session_that_was_idle_for_a_day_has_seen_nothing(base, file):
+def test_a_session_idle_for_a_day_has_seen_nothing(base, file):
     import sqlite3
 
     with sqlite3.connect(os.path.join(base, "state", "trail.db")) as db:
@@ -185,7 +185,7 @@ def test_extended_attributes_are_kept_where_the_file_system_has_them(runtime, wo
     assert workspace.read("a.txt") == "new\n"
 
 
-def test_the_owner_of_a_file_is_kept_where_we_may(runtime, workspace):
+def test_the_owner_of_a_file_is_kept_where_permitted(runtime, workspace):
     path = workspace.write("a.txt", "old\n")
     owner = (1234, 5678) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     os.chown(path, *owner)
@@ -205,7 +205,7 @@ def test_a_read_only_file_is_refused(base, file, tool, args):
     assert file.read_text() == "one\n"
 
 
-def test_a_folder_that_cannot_be_written_is_refused_and_the_others_are_put_back(base, file):
+def test_a_read_only_folder_is_refused_and_the_others_are_restored(base, file):
     locked = file.parent / "locked"
     locked.mkdir()
     (locked / "b.txt").write_text("one\n")
@@ -254,7 +254,7 @@ assert call({base!r}, ("write_file", {{"path": "a.txt", "content": "secret" * 10
 
 
 @pytest.mark.parametrize("files", [2, 300])
-def test_a_batch_that_runs_out_of_space_is_refused_and_puts_everything_back(base, files):
+def test_a_batch_that_runs_out_of_space_restores_everything(base, files):
     with temporary_runtime(base) as (_, workspace):
         for number in range(files):
             workspace.write(f"{number}.txt", "old\n")
@@ -283,7 +283,7 @@ def test_a_batch_that_runs_out_of_space_is_refused_and_puts_everything_back(base
 
 @pytest.mark.parametrize("size", [10, 3_000_000])
 @pytest.mark.parametrize("moment", ["before", "open"])
-def test_what_somebody_writes_into_the_old_file_later_does_not_reach_the_snapshot(runtime, workspace, size, moment):
+def test_later_writes_to_the_old_file_do_not_reach_the_snapshot(runtime, workspace, size, moment):
     """A program that has the old file open goes on writing into it after the change."""
     path = workspace.write("a.txt", "o" * size)
     with open(path, "r+b", buffering=0) as writer:
@@ -380,7 +380,7 @@ def picture(root: str) -> dict[str, tuple[int, bytes | None]]:
 
 @given(st.lists(steps, min_size=1, max_size=12))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-def test_every_sequence_of_changes_can_be_walked_back_step_by_step(sequence):
+def test_every_sequence_of_changes_can_be_undone_step_by_step(sequence):
     """After any changes, restoring their ids newest first shows, before each, exactly the tree of that time:
     contents, modes of files, and folders, empty ones too."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

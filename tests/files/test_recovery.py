@@ -99,7 +99,7 @@ def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_
     assert report["steps"] > 40
 
 
-def test_a_kill_during_recovery_is_mended_by_the_next_start(beginning):
+def test_a_kill_during_recovery_is_repaired_at_the_next_start(beginning):
     tree_for_patch(beginning)
 
     report = killed(beginning, "apply_patch", patch=PATCH, way="twice", every=1 if STRESS else 9)
@@ -126,7 +126,7 @@ def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(beginning):
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
-def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_as_they_were(beginning, lasting):
+def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_unchanged(beginning, lasting):
     edits = two_large_files(beginning)
 
     report = driven(beginning, {"way": "full", "tool": "multi_edit", "args": {"edits": edits}, "lasting": lasting})
@@ -146,7 +146,7 @@ def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at
     assert report["steps"] > 20
 
 
-def test_an_eviction_that_is_cut_off_leaves_no_snapshot_without_its_contents(beginning):
+def test_an_interrupted_eviction_leaves_no_snapshot_without_its_contents(beginning):
     with temporary_runtime(os.path.join(beginning, "point")) as (_, folder):
         line = "0123456789" * 100 + "\n"
         folder.write("../config/config.toml", "undo.calls = 2\n")
@@ -161,7 +161,7 @@ def test_an_eviction_that_is_cut_off_leaves_no_snapshot_without_its_contents(beg
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
-def test_a_disk_that_is_full_at_any_step_fails_the_call_and_leaves_everything_as_it_was(beginning, lasting):
+def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(beginning, lasting):
     """Whatever fails in the middle: an error means that nothing changed, an answer that everything did."""
     tree_for_patch(beginning)
 
@@ -216,7 +216,7 @@ def temporaries(base: str) -> list[str]:
     return [name for name in os.listdir(os.path.join(base, "workspace")) if name.startswith(".hilt-")]
 
 
-def test_the_first_call_after_a_kill_tells_what_was_taken_back(cut_off):
+def test_the_first_call_after_a_kill_reports_what_was_rolled_back(cut_off):
     with temporary_runtime(cut_off) as (runtime, folder):
         result = runtime.call("read_file", path="a.txt", line_numbers=False)
 
@@ -228,7 +228,7 @@ def test_the_first_call_after_a_kill_tells_what_was_taken_back(cut_off):
         assert "recovered" not in runtime.call("list_dir").meta
 
 
-def test_recovery_leaves_alone_what_somebody_else_wrote_and_keeps_the_snapshot(cut_off):
+def test_recovery_keeps_changes_of_others_and_the_snapshot(cut_off):
     with temporary_runtime(cut_off) as (runtime, folder):
         folder.write("b.txt", "theirs\n")
 
@@ -241,7 +241,7 @@ def test_recovery_leaves_alone_what_somebody_else_wrote_and_keeps_the_snapshot(c
 
 
 @pytest.mark.parametrize("swap", ["a folder", "a link", "nothing"])
-def test_recovery_leaves_alone_a_target_that_is_no_file_any_more(cut_off, swap):
+def test_recovery_skips_a_target_that_is_no_longer_a_file(cut_off, swap):
     with temporary_runtime(cut_off) as (runtime, folder):
         secret = folder.write("../outside.txt", "new\n")
         os.unlink(folder.join("a.txt"))
@@ -257,7 +257,7 @@ def test_recovery_leaves_alone_a_target_that_is_no_file_any_more(cut_off, swap):
         assert folder.read("../outside.txt") == "new\n"
 
 
-def test_a_change_that_cannot_be_taken_back_yet_is_tried_again(cut_off):
+def test_a_change_that_cannot_be_rolled_back_yet_is_retried(cut_off):
     folder = Folder(os.path.join(cut_off, "workspace"))
     os.chmod(folder.path, 0o500)
 
@@ -283,7 +283,7 @@ def test_damaged_old_contents_leave_the_new_ones_and_do_not_stop_the_workspace(c
         assert runtime.call("write_file", path="a.txt", content="x").ok
 
 
-def test_a_row_whose_marker_a_power_loss_took_is_mended_before_its_files_change(cut_off):
+def test_a_row_that_lost_its_marker_is_recovered_before_its_files_change(cut_off):
     shutil.rmtree(os.path.join(cut_off, "state", "journal"))
     with temporary_runtime(cut_off) as (runtime, folder):
         assert runtime.call("edit_file", path="c.txt", old_text="old", new_text="mine").ok
@@ -292,7 +292,7 @@ def test_a_row_whose_marker_a_power_loss_took_is_mended_before_its_files_change(
         assert temporaries(cut_off) == []
 
 
-def test_a_change_under_way_in_another_process_is_not_taken_back(base):
+def test_a_change_in_progress_in_another_process_is_not_rolled_back(base):
     three_files(base)
     with start_until_two_are_new(base, "wait") as process:
         assert process.stdout

@@ -39,7 +39,7 @@ def test_a_denial_answers_with_its_own_error():
 
 
 @given(st.sampled_from(STRICTER), st.sampled_from(STRICTER), st.booleans())
-def test_the_vote_of_the_tool_itself_joins_the_decision_and_never_loosens_it(first, second, kept):
+def test_the_vote_of_the_tool_never_loosens_the_decision(first, second, kept):
     decision, own = Vote(first, "rules", "a rule."), Vote(second, OWN, "It wants to.", keeps=("grant",) * kept)
 
     joined = join(decision, own)

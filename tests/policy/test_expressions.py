@@ -27,7 +27,7 @@ from hilt.policy.expressions import BadExpression, compile_expression, quote
         ("a.b", "a\ud800b", False, True),
     ],
 )
-def test_an_allow_takes_all_of_a_text_and_a_deny_some_of_it(source, text, fits, found):
+def test_an_allow_matches_the_whole_text_and_a_deny_any_part(source, text, fits, found):
     expression = compile_expression(source)
 
     assert (expression.fits(text), expression.found_in(text)) == (fits, found)
@@ -36,7 +36,7 @@ def test_an_allow_takes_all_of_a_text_and_a_deny_some_of_it(source, text, fits, 
 @pytest.mark.parametrize(
     "source", ["", "(", ")", "a)|(b", "[", "*", "(?=a)", "(?!a)b", r"(a)\1", "a{1000}{1000}{9}", "(?x)a #", "a" * 2001]
 )
-def test_what_cannot_be_used_is_refused(source):
+def test_an_invalid_or_unsupported_expression_is_rejected(source):
     with pytest.raises(BadExpression):
         compile_expression(source)
 
@@ -53,7 +53,7 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
 
 @given(texts, texts)
-def test_a_quoted_text_is_that_text(one, other):
+def test_a_quoted_text_matches_only_itself(one, other):
     expression = compile_expression(quote(one))
 
     assert expression.fits(one)

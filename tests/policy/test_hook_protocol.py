@@ -71,7 +71,7 @@ def test_a_file_without_hooks_has_none(text):
 
 
 @pytest.mark.parametrize("event", [event for event in EVENTS if event.startswith("pre_")])
-def test_what_comes_before_something_is_blocked_by_default_when_it_fails(event):
+def test_hooks_of_pre_events_block_on_failure_by_default(event):
     assert hook_protocol.check({"event": event, "command": "x"}, names).on_failure == "block"
 
 
@@ -98,7 +98,7 @@ def test_what_comes_before_something_is_blocked_by_default_when_it_fails(event):
         pytest.param(f"- {{event: {PRE}, command: x, match: 'Bash(/(/)'}}", 1, PRE, id="a match that is no rule"),
     ],
 )
-def test_what_is_broken_is_a_problem_with_its_line(text, line, event):
+def test_a_broken_hook_is_reported_with_its_line(text, line, event):
     (problem,) = parse(text).problems
 
     assert (problem.line, problem.event, problem.file) == (line, event, "hooks.yaml")
@@ -118,7 +118,7 @@ def test_a_broken_hook_with_a_match_governs_what_the_match_applies_to():
     assert not problem.scope.governs(reading("gen/a.py"))
 
 
-def test_misspelt_words_are_named_with_what_was_meant():
+def test_misspelt_words_get_a_suggestion():
     with pytest.raises(BadHook, match=r"did you mean pre_tool_execution\?"):
         hook_protocol.check({"event": "pre_tool_executon", "command": "x"}, names)
     with pytest.raises(BadHook, match=r"did you mean on_failure\?"):
@@ -171,7 +171,7 @@ def test_a_hook_without_a_match_needs_no_names_and_no_subject():
         max_size=8,
     )
 )
-def test_what_a_session_keeps_reads_back_as_the_same_hooks(data):
+def test_stored_hooks_of_a_session_load_unchanged(data):
     first = hook_protocol.collect([item for item in data if "\0" not in item["command"]], "session", names)
 
     again = hook_protocol.collect(json.loads(json.dumps([hook.kept() for hook in first.hooks])), "session", names)
@@ -201,7 +201,7 @@ def test_what_a_session_keeps_reads_back_as_the_same_hooks(data):
         ("pre_llm_request", '{"arguments": {"model": "x"}}', HookAnswer(arguments={"model": "x"})),
     ],
 )
-def test_a_hook_says_nothing_or_one_object(event, printed, answer):
+def test_a_hook_prints_nothing_or_one_object(event, printed, answer):
     assert parse_answer(event, 0, printed.encode(), b"noise") == answer
 
 
@@ -230,7 +230,7 @@ def test_a_hook_says_nothing_or_one_object(event, printed, answer):
         (PRE, 127, '{"decision": "allow"}', "exit status 127"),
     ],
 )
-def test_anything_else_is_a_failure_of_the_hook(event, code, printed, reason):
+def test_any_other_output_is_a_failure_of_the_hook(event, code, printed, reason):
     with pytest.raises(BadAnswer) as caught:
         parse_answer(event, code, printed.encode("utf-8", "surrogateescape"), b"noise")
 
@@ -250,7 +250,7 @@ def test_a_reason_is_short_and_holds_no_control_characters():
 
 
 @given(st.binary(max_size=200), st.sampled_from(list(EVENTS)), st.integers(min_value=0, max_value=255))
-def test_whatever_a_hook_prints_it_is_an_answer_or_a_failure(printed, event, code):
+def test_any_output_of_a_hook_is_an_answer_or_a_failure(printed, event, code):
     try:
         answer = parse_answer(event, code, printed, printed)
     except BadAnswer:
@@ -284,7 +284,7 @@ def test_a_denial_names_the_hook_and_a_stop_says_so():
     assert stopped.error.details == {"hook": HOOK.name, "stop": True}
 
 
-def test_the_guide_says_of_every_event_what_its_hooks_may_do():
+def test_the_guide_lists_what_hooks_of_every_event_may_do():
     guide = (Path(__file__).parents[2] / "docs/guides/hooks.md").read_text(encoding="utf-8")
     told: dict[str, tuple[str, str]] = {}
     for line in guide.splitlines():

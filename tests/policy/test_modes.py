@@ -146,7 +146,7 @@ def test_built_in_tools_in_every_mode(traits, circumstances, expected):
 
 
 @pytest.mark.parametrize("effect, mode, rules", list(product(EFFECTS, MODES, [False, True])))
-def test_a_mode_only_differs_from_normal_as_it_says(effect, mode, rules):
+def test_a_mode_only_loosens_or_only_tightens(effect, mode, rules):
     """yolo and auto-accept only loosen what asks, plan and scheduler only tighten."""
     circumstances = Circumstances(rules=rules, risk="caution")
     traits = built_in("a_tool", effect)
@@ -200,7 +200,7 @@ def test_the_profiles_have_these_built_in_tools():
 
 
 @pytest.mark.parametrize("profile", ["minimal", "nano"])
-def test_a_custom_tool_is_in_a_profile_when_the_project_names_it(profile):
+def test_a_custom_tool_is_in_a_profile_when_the_project_lists_it(profile):
     traits = custom("never")
 
     assert hidden("normal", profile, traits) is not None
@@ -215,11 +215,11 @@ def test_a_disabled_tool_is_hidden_in_every_mode_and_profile():
 
 
 @pytest.mark.parametrize("action", ["screenshot", "ax_tree", None])
-def test_looking_at_the_desktop_is_there_in_plan_mode(action):
+def test_read_only_desktop_actions_are_available_in_plan_mode(action):
     assert hidden("plan", "full", DESKTOP, action=action) is None
 
 
-def test_a_mode_is_known_by_its_alias():
+def test_a_mode_has_an_alias():
     assert modes.named("headless") == "scheduler"
     assert [modes.named(mode) for mode in MODES] == list(MODES)
     with pytest.raises(ToolError) as caught:

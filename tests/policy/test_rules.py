@@ -101,14 +101,14 @@ def test_the_printed_file_does_what_its_comments_say(subject, expected):
     ],
     ids=["beside", "without the wrapper", "inside", "on one line"],
 )
-def test_the_wrapper_may_stand_around_beside_or_nowhere(text):
+def test_the_permissions_key_may_be_around_beside_or_absent(text):
     found = parse(text)
 
     assert found.problems == ()
     assert [verdict(shell(command), found) for command in ("ls", "rm -rf x", "make")] == ["allow", "deny", None]
 
 
-def test_a_ruling_names_its_rule_and_where_it_stands():
+def test_a_ruling_names_its_rule_and_its_line():
     ruling = decide([parse(PRINTED)], shell("ls; rm -rf x"))
 
     assert ruling is not None
@@ -166,7 +166,7 @@ def test_allow_all_allows_everything_and_deny_still_wins():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_deny_beats_ask_beats_allow_beats_nothing(lists, subject, text):
+def test_deny_beats_ask_beats_allow_beats_the_default(lists, subject, text):
     names = [name for name, is_there in zip(("deny", "ask", "allow"), lists, strict=True) if is_there]
 
     assert having(subject, **{name: [text] for name in reversed(names)}) == (names[0] if names else None)
@@ -225,7 +225,7 @@ GOVERNED = {
 
 @pytest.mark.parametrize("trusted", [True, False])
 @pytest.mark.parametrize("text, governed", BROKEN, ids=str)
-def test_what_is_broken_asks_about_everything_it_could_have_governed(text, governed, trusted):
+def test_a_broken_rule_asks_about_everything_it_could_have_governed(text, governed, trusted):
     others = listed("allow", ["*"], "others", NAMES)
 
     found = parse(text, trusted=trusted)
@@ -247,7 +247,7 @@ def test_a_file_that_cannot_be_read_asks_about_everything():
     assert [verdict(subject, found) for subject in GOVERNED.values()] == ["ask"] * len(GOVERNED)
 
 
-def test_what_is_not_broken_in_a_broken_file_still_holds():
+def test_the_valid_rules_of_a_broken_file_still_hold():
     found = parse("deny: ['Bash:rm.*', 'Write(path:[)']\nallow: [Read]\nextra: 1")
 
     assert [problem.line for problem in found.problems] == [1, 3]
@@ -255,7 +255,7 @@ def test_what_is_not_broken_in_a_broken_file_still_holds():
     assert verdict(reading("a"), found) == "ask"
 
 
-def test_a_tool_that_is_not_here_is_noted_and_breaks_nothing():
+def test_an_unknown_tool_is_noted_and_breaks_nothing():
     found = parse("deny: [mcp__github__push]\nallow: ['kubectl_pods:prod.*']")
 
     assert found.problems == ()
@@ -389,7 +389,7 @@ def test_every_name_of_a_tool_is_the_same_rule(name, rest):
         ("WebFetch(domain:*)", "curl https://docs.rs"),
     ],
 )
-def test_an_allow_of_commands_is_not_got_around(allow, command):
+def test_an_allow_of_commands_cannot_be_bypassed(allow, command):
     assert having(shell(command), allow=[allow]) is None
 
 
@@ -431,7 +431,7 @@ def test_an_allow_of_commands_is_not_got_around(allow, command):
         (["*"], "ls $HOME > x; rm y | sh"),
     ],
 )
-def test_an_allow_of_commands_covers_what_it_says(allow, command):
+def test_an_allow_of_commands_covers_matching_commands(allow, command):
     assert having(shell(command), allow=allow) == "allow"
 
 
@@ -502,19 +502,19 @@ def test_an_allow_of_commands_covers_what_it_says(allow, command):
     ],
 )
 @pytest.mark.parametrize("form", ["Bash({}:*)", "Bash:{}.*", "Bash(/{}.*/)"])
-def test_an_allow_of_a_program_is_none_of_what_it_starts(command, form):
+def test_an_allow_of_a_program_does_not_cover_what_it_starts(command, form):
     program = command.split()[0]
 
     assert having(shell(command), allow=[form.format(program)]) is None
 
 
 @pytest.mark.parametrize("command", ["sed '1e rm x' f", "awk 'BEGIN{system(x)}'", "PERL5OPT=-Mx perl a"])
-def test_a_deny_of_a_program_asks_about_code_that_is_not_seen(command):
+def test_a_deny_of_a_program_asks_about_hidden_code(command):
     assert having(shell(command), deny=["Bash(rm:*)"]) in ("ask", "deny")
 
 
 @pytest.mark.parametrize("command", ["echo 'rm x' | sh", "echo x | python3", "ls && rm x"])
-def test_two_allows_do_not_make_a_dangerous_command_of_harmless_ones(command):
+def test_two_allows_do_not_allow_a_dangerous_combination(command):
     assert having(shell(command), allow=["Bash:(ls|echo).*", "Bash:(sh|python3|rm x)"]) is None
 
 
@@ -575,7 +575,7 @@ def test_a_deny_that_could_match_at_run_time_asks(command):
         "source <(cat x)",
     ],
 )
-def test_a_deny_of_a_prefix_asks_about_what_a_shell_is_fed(command):
+def test_a_deny_of_a_prefix_asks_about_the_input_of_a_shell(command):
     assert having(shell(command), deny=["Bash(git push:*)"], allow=["*"]) == "ask"
     assert having(shell(command), allow=["*"]) == "allow"
 
@@ -669,26 +669,26 @@ def test_absolute_and_home_paths():
         ("src/x", ["Write(path:src/**)"], None),
     ],
 )
-def test_a_redirection_is_allowed_by_its_path_alone(target, allow, expected):
+def test_a_redirection_is_allowed_only_by_its_path(target, allow, expected):
     subject = shell(f"ls > {target}", path("write", target, named=target))
 
     assert having(subject, allow=allow) == expected
 
 
-def test_every_redirection_must_be_known_by_its_path():
+def test_every_redirection_needs_a_known_path():
     subject = shell("ls > src/x 2> src/y", path("write", "src/x", named="src/x"))
 
     assert having(subject, allow=["Bash:ls.*", "Write(path:src/**)"]) is None
 
 
-def test_an_effect_without_a_target_is_allowed_by_name_only():
+def test_an_effect_without_a_target_is_allowed_only_by_name():
     subject = writing("src/a")._replace(effects=frozenset(("write", "network")))
 
     assert having(subject, allow=["Write(path:src/**)", "WebFetch(domain:*)"]) is None
     assert having(subject, allow=["Write"]) == "allow"
 
 
-def test_a_redirection_that_leads_elsewhere_is_judged_where_it_leads():
+def test_a_redirection_through_a_link_is_judged_by_its_target():
     subject = shell("ls > src/link", outside("write", "/etc/x")._replace(named="src/link"))
 
     assert having(subject, allow=["Bash:ls.*", "Write(path:src/**)"]) is None
@@ -730,7 +730,7 @@ def test_a_command_with_network_needs_more_than_a_rule_on_commands():
         ("https://ｄocs.rs/", None, "ask"),
     ],
 )
-def test_a_domain_is_the_host_that_is_really_reached(url, allowed, denied):
+def test_a_domain_rule_matches_the_host_that_is_really_reached(url, allowed, denied):
     assert having(fetching(url), allow=["WebFetch(domain:docs.rs)"]) == allowed
     assert having(fetching(url), deny=["tool::web_fetch(domain:docs.rs)"], allow=["*"]) == denied
 
@@ -743,7 +743,7 @@ def test_an_allow_by_domain_covers_every_address_of_the_call():
     assert having(call("web_search"), allow=["WebFetch(domain:*)"]) is None
 
 
-def test_an_action_is_known_by_every_spelling():
+def test_an_action_matches_in_every_spelling():
     subject = acting("keys", "key_combo")
 
     assert having(subject, allow=["ComputerUse(action:keys)"]) == "allow"
@@ -842,7 +842,7 @@ def test_the_order_of_rules_does_not_matter(pairs, subject, random):
 
 
 @given(lists, lists, subjects)
-def test_the_strictest_of_two_files_wins_unless_both_are_needed(one, other, subject):
+def test_a_deny_or_ask_of_either_file_wins(one, other, subject):
     both = verdict(subject, *sets(one), *sets(other))
     alone = [verdict(subject, *sets(pairs)) for pairs in (one, other)]
 
@@ -855,7 +855,7 @@ def test_the_strictest_of_two_files_wins_unless_both_are_needed(one, other, subj
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.command or subject.tool)
-def test_what_is_kept_of_an_approval_covers_that_call_and_no_other(subject):
+def test_the_grant_of_an_approval_covers_that_call_and_no_other(subject):
     kept = listed("allow", narrowest(subject), "grants", NAMES)
 
     assert kept.problems == ()
@@ -956,7 +956,7 @@ def folder(tmp_path):
 
 
 @given(line=st.just("ls") | lines.map(lambda text: "ls" + text) | lines)
-def test_what_an_allow_of_commands_lets_through_runs_nothing_else(folder, line):
+def test_commands_that_a_rule_allows_run_nothing_else(folder, line):
     if having(shell(line), allow=["Bash:ls.*"]) != "allow":
         return
     here, ran = folder / "here", folder / "ran"
@@ -977,7 +977,7 @@ def test_what_an_allow_of_commands_lets_through_runs_nothing_else(folder, line):
 
 
 @given(lines, lines)
-def test_a_kept_command_is_that_command(one, other):
+def test_a_granted_command_covers_only_itself(one, other):
     assume(one.strip() and one != other)
     kept = narrowest(shell(one))
 
@@ -992,7 +992,7 @@ paths = st.lists(names.filter(lambda name: name not in (".", "..")), min_size=1,
 
 
 @given(paths, paths)
-def test_a_kept_path_is_that_path(one, other):
+def test_a_granted_path_covers_only_itself(one, other):
     kept = narrowest(writing(one))
 
     assert having(writing(one), allow=list(kept)) == "allow"

@@ -264,7 +264,7 @@ def script_of(attack: Attack) -> str:
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_what_a_command_leaves_does_not_run_with_the_next_git(any_box, attack):
+def test_nothing_that_a_command_plants_runs_with_the_next_git(any_box, attack):
     box = any_box
     if not box.kind:  # once is enough
         free = prepare(box, "free")
@@ -322,7 +322,7 @@ def test_plain_use_of_git_is_left_alone(any_box, script, folder):
     assert git(box, box.workspace / folder, "log", "-1" if folder != "sub" else "--all").returncode == 0
 
 
-def test_settings_of_the_user_stay_as_they_are(any_box):
+def test_settings_of_the_user_are_unchanged(any_box):
     box = any_box
     prepare(box, "ws")
     run_freely(
@@ -344,7 +344,7 @@ def test_settings_of_the_user_stay_as_they_are(any_box):
     assert box.tree(box.workspace) == before
 
 
-def test_what_is_taken_out_is_kept_and_the_rest_stays(box):
+def test_removed_settings_are_kept_aside_and_the_rest_stays(box):
     prepare(box, "ws")
 
     box.run(BEGIN + "git clone -q . sub; monitor >> sub/.git/config; git -C sub config user.name me")
@@ -359,7 +359,7 @@ def test_what_is_taken_out_is_kept_and_the_rest_stays(box):
     assert git(box, box.workspace / "sub", "remote").stdout == b"origin\n"
 
 
-def test_a_setting_added_to_the_users_own_is_taken_out_alone(worker):
+def test_only_the_added_setting_is_removed_from_the_users_own(worker):
     box = Box(worker, kind="landlock")
     prepare(box, "ws")
     run_freely(box, box.workspace, "git config alias.st status")
@@ -372,7 +372,7 @@ def test_a_setting_added_to_the_users_own_is_taken_out_alone(worker):
     assert "fsmonitor" not in config
 
 
-def test_hooks_of_the_user_do_not_come_from_another_folder(any_box):
+def test_a_relative_hooks_path_cannot_be_redirected_to_another_folder(any_box):
     box = any_box
     prepare(box, "ws")
     run_freely(box, box.workspace, "git config core.hooksPath .githooks")
@@ -384,7 +384,7 @@ def test_hooks_of_the_user_do_not_come_from_another_folder(any_box):
     assert not is_marked(box)
 
 
-def test_what_git_itself_refuses_needs_nothing(box):
+def test_attacks_that_git_itself_refuses_are_left_alone(box):
     prepare(box, "ws")
     box.run(
         BEGIN + "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
@@ -400,7 +400,7 @@ def test_what_git_itself_refuses_needs_nothing(box):
     assert not is_marked(box)
 
 
-def test_what_ran_when_hilt_was_killed_is_checked_at_the_next_start(any_box):
+def test_an_interrupted_command_is_checked_at_the_next_start(any_box):
     box = any_box
     prepare(box, "ws")
     attack = ATTACKS["another place for all"].script
@@ -415,7 +415,7 @@ def test_what_ran_when_hilt_was_killed_is_checked_at_the_next_start(any_box):
     assert not is_marked(box)
 
 
-def test_what_the_user_makes_long_after_a_crash_is_not_touched(box):
+def test_files_that_the_user_makes_long_after_a_crash_are_untouched(box):
     prepare(box, "ws")
     box.start("echo ready; sleep 300")
     os.kill(box.worker.pid, signal.SIGKILL)
@@ -453,7 +453,7 @@ def prepare_module(box: Box) -> None:
     run_freely(box, box.workspace, script)
 
 
-def test_git_goes_on_inside_and_outside_while_a_job_runs(box):
+def test_git_works_inside_and_outside_while_a_job_runs(box):
     prepare_module(box)
     box.write("ws/everyday", EVERYDAY)
     job = box.start("echo on; exec sleep 300")
@@ -469,7 +469,7 @@ def test_git_goes_on_inside_and_outside_while_a_job_runs(box):
 
 
 @pytest.mark.parametrize("folder", [".", "lib"])
-def test_a_known_repository_is_not_led_elsewhere_while_a_job_tries_to(box, folder):
+def test_a_job_cannot_redirect_a_known_repository(box, folder):
     """This job is not checked while it runs: only its sandbox prevents the change."""
     prepare_module(box)
     job = box.start(
@@ -487,7 +487,7 @@ def test_a_known_repository_is_not_led_elsewhere_while_a_job_tries_to(box, folde
     assert not is_marked(box)
 
 
-def test_git_outside_does_not_mind_commands_that_start_and_end(box):
+def test_git_outside_works_while_commands_start_and_end(box):
     prepare_module(box)
     failed = []
     over = threading.Event()
@@ -561,7 +561,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("script", ONCE.values(), ids=ONCE)
-def test_a_job_that_leaves_something_once_goes_on(box, script):
+def test_a_job_that_plants_something_once_continues(box, script):
     prepare(box, "ws")
 
     ended = box.run_job(BEGIN + script)
@@ -570,7 +570,7 @@ def test_a_job_that_leaves_something_once_goes_on(box, script):
     assert ended.notes
 
 
-def test_a_rebase_that_was_under_way_gets_no_steps_while_a_job_runs(any_box):
+def test_a_job_cannot_add_steps_to_a_rebase_in_progress(any_box):
     box = any_box
     prepare(box, "ws")
     stopped = "git rebase -q -f -x false -x true HEAD~ > /dev/null 2>&1"

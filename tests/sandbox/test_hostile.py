@@ -131,7 +131,7 @@ GROUNDS: list[Ground] = [free, sandboxed]
 @pytest.mark.parametrize("ground", GROUNDS, ids=lambda ground: ground.__name__)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_command_answers_in_time_and_leaves_nothing(
+def test_a_hostile_command_returns_in_time_and_leaves_nothing(
     tmp_path: Path, ground: Ground, door: str, name: str
 ) -> None:
     def attack(script: str, mark: Mark, limits: Limits) -> str:
@@ -144,7 +144,7 @@ def test_a_hostile_command_answers_in_time_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_fork_bomb_answers_in_time_and_leaves_nothing(tmp_path: Path, door: str) -> None:
+def test_a_fork_bomb_returns_in_time_and_leaves_nothing(tmp_path: Path, door: str) -> None:
     def attack(script: str, mark: Mark, limits: Limits) -> str:
         with free(tmp_path) as place:
             return DOORS[door](script, place, mark.env, limits._replace(processes=count_of_processes(NOBODY) + ROOM))
@@ -154,7 +154,7 @@ def test_a_fork_bomb_answers_in_time_and_leaves_nothing(tmp_path: Path, door: st
 
 # root has no limit on processes, and cannot become another user in the sandbox
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
-def test_a_sandboxed_fork_bomb_of_an_ordinary_user_answers_in_time_and_leaves_nothing(bomber: Box) -> None:
+def test_a_sandboxed_fork_bomb_of_an_ordinary_user_returns_in_time_and_leaves_nothing(bomber: Box) -> None:
     def attack(door: str, script: str, mark: Mark, limits: Limits) -> str:
         return bomber.attack(door, script, mark.env, limits._replace(processes=count_of_processes(BOMBER) + ROOM))
 

@@ -95,7 +95,7 @@ def test_another_session_informs_the_user_again(system):
     assert [asked.session for asked in system.asked] == ["one", "two"]
 
 
-def test_an_answer_that_comes_later_counts_for_the_session(system):
+def test_a_late_answer_counts_for_the_session(system):
     system.answer = ""
     with system.runtime() as runtime:
         id = runtime.call("run_shell", command="true").error.details["approval"]
@@ -106,7 +106,7 @@ def test_an_answer_that_comes_later_counts_for_the_session(system):
         output(runtime.call("run_shell", command="echo another"))
 
 
-def test_what_is_denied_does_not_run_and_is_asked_again(system):
+def test_a_denied_command_does_not_run_and_the_next_one_asks_again(system):
     system.answer = "deny"
     with system.runtime() as runtime:
         for _ in range(2):
@@ -137,7 +137,7 @@ def test_a_prompt_for_another_reason_names_the_gaps_too(system, rules, args):
     assert first.reason.startswith(second.reason)
 
 
-def test_one_call_after_the_other_keeps_to_what_was_answered(system):
+def test_separate_processes_remember_the_answer(system):
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "hilt", "call", "run_shell", f"command={HOSTILE}", "--raw", *words],
@@ -182,7 +182,7 @@ def test_plan_mode_reads_and_writes_nothing(system):
     assert sorted(path.name for path in system.workspace.rglob("*")) == [".env", "sub"]
 
 
-def test_a_network_of_the_session_needs_more(system):
+def test_a_session_network_needs_bubblewrap(system):
     with system.runtime() as runtime:
         assert runtime.call("run_shell", command="true", network="loopback").error.code == "sandbox_unavailable"
 
@@ -196,7 +196,7 @@ def write_rules(system: System, rules: dict[str, list[str]]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["normal", "yolo"])
-def test_rules_on_paths_that_cannot_be_enforced_are_named_and_asked_about(system, mode):
+def test_path_rules_that_cannot_be_enforced_are_named_in_the_prompt(system, mode):
     with system.runtime() as runtime:
         output(runtime.call("run_shell", command="true"))
     write_rules(system, RULES)
@@ -214,7 +214,7 @@ def test_rules_on_paths_that_cannot_be_enforced_are_named_and_asked_about(system
     assert RULES["deny"][2] not in second.reason
 
 
-def test_rules_on_paths_outside_and_on_whole_folders_are_enforced(system):
+def test_path_rules_on_outside_paths_and_whole_folders_are_enforced(system):
     (system.home / "private/deep").mkdir(parents=True)
     (system.home / "private/deep/key").write_text(SECRET)
     (system.home / "open").write_text("open")
@@ -227,7 +227,7 @@ def test_rules_on_paths_outside_and_on_whole_folders_are_enforced(system):
     assert not (system.workspace / "made").exists()
 
 
-def test_rules_on_reading_hold_where_nothing_can_be_written(system):
+def test_read_rules_are_enforced_in_plan_mode(system):
     (system.workspace / "secrets").mkdir()
     (system.workspace / "secrets/key").write_text(SECRET)
     (system.workspace / "open").write_text("open")

@@ -121,14 +121,14 @@ def test_rules_on_paths_are_part_of_the_policy(profile, tmp_path, operation, pat
     assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
 
 
-def test_read_only_allows_writing_to_the_private_folders_alone(profile):
+def test_read_only_allows_writing_only_to_the_private_folders(profile):
     rules = make_rules(profile._replace(name="read-only"), NOTHING)
 
     writing = [rule for rule in rules if rule.head.startswith("allow") and "file-write" in rule.head]
     assert [rule.purpose for rule in writing] == ["private folders"]
 
 
-def test_the_rest_of_the_home_is_hidden_and_the_workspace_in_it_is_not(profile, tmp_path):
+def test_the_home_is_hidden_except_for_the_workspace_in_it(profile, tmp_path):
     inner = str(tmp_path / "home/ws")
     profile = profile._replace(read="workspace", roots=(inner,))
 
@@ -144,11 +144,11 @@ def test_start_files_are_guarded_when_the_home_is_the_workspace(profile):
 
 
 @pytest.mark.parametrize("network,rule", [("none", "(deny network*)"), ("full", "(allow network*)")])
-def test_the_network_is_the_profile_s(profile, network, rule):
+def test_the_profile_sets_the_network_rule(profile, network, rule):
     assert rule in write(profile._replace(network=network), [])[0]
 
 
-def test_a_loopback_of_its_own_is_refused(profile, tmp_path):
+def test_a_private_loopback_is_refused(profile, tmp_path):
     search = Search()
     with (
         pytest.raises(ToolError) as raised,
@@ -160,7 +160,7 @@ def test_a_loopback_of_its_own_is_refused(profile, tmp_path):
 
 
 @given(name=st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=40))
-def test_a_path_is_a_parameter_and_never_text(profile, name):
+def test_paths_are_parameters_and_never_policy_text(profile, name):
     root = os.path.join(SOMEWHERE, name)
 
     text, parameters = write(profile, make_rules(profile._replace(roots=(root,)), NOTHING))

@@ -36,7 +36,7 @@ def expected(root: str) -> tuple[set[str], set[str]]:
 
 
 @given(rounds=st.lists(ACTIONS, min_size=1, max_size=4))
-def test_every_walk_finds_what_a_naive_one_finds(tmp_path_factory, rounds):
+def test_every_walk_agrees_with_a_naive_one(tmp_path_factory, rounds):
     root = tmp_path_factory.mktemp("ws")
     search = Search()
     for actions in rounds:
@@ -81,14 +81,14 @@ def test_links_are_found_and_not_followed(tmp_path):
     assert Search().find(str(tmp_path / "ws"), IS_SENSITIVE).sensitive == (str(tmp_path / "ws/.env"),)
 
 
-def test_what_is_covered_by_something_else_is_skipped(tmp_path):
+def test_covered_folders_are_skipped(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a/.env").write_text("")
 
     assert Search().find(str(tmp_path), IS_SENSITIVE, (str(tmp_path / "a"),)).sensitive == ()
 
 
-def test_a_tree_that_is_too_large_is_refused(tmp_path):
+def test_a_tree_that_is_too_large_is_rejected(tmp_path):
     for number in range(5):
         (tmp_path / str(number)).mkdir()
 

@@ -120,7 +120,7 @@ def test_rules_above_the_workspace_count_when_it_is_inside_a_repository(tmp_path
         ("[]x]/é b", ["x"], ["/\\é\\ b".replace("\\é", "é")]),
     ],
 )
-def test_a_line_reads_the_same_from_a_folder_below(line, chain, moved):
+def test_a_line_means_the_same_from_a_subfolder(line, chain, moved):
     parsed = next(ignores.lines(line.encode()))
     found = ignores.moved(parsed, chain)
 

@@ -72,7 +72,7 @@ def exchanging(folder: str, names: list[str]) -> Iterator[None]:
 @linux
 @pytest.mark.parametrize("user", [os.getuid(), *([NOBODY] if os.getuid() == 0 else [])])
 @pytest.mark.parametrize("way, share", [("ripgrep", 1), ("without Landlock", 2), ("python", 3)])
-def test_hundreds_of_searches_beside_a_process_that_swaps_links_show_no_secret(ground, way, share, user):
+def test_searches_show_no_secret_while_a_process_swaps_links(ground, way, share, user):
     answer = attacked(ground, CALLS // share, way, user)
 
     assert answer["leaks"] == {}
@@ -110,7 +110,7 @@ WIDE = st.tuples(
 
 @settings(max_examples=25)
 @given(files=st.lists(WIDE, min_size=10, max_size=30), multiline=st.booleans())
-def test_of_files_that_nobody_changes_nothing_is_dropped_whatever_their_bytes(files, multiline):
+def test_nothing_is_dropped_from_unchanged_files_whatever_their_bytes(files, multiline):
     with tempfile.TemporaryDirectory() as base, temporary_runtime(base) as (runtime, folder):
         for number, data in enumerate(files):
             folder.write(f"{number}.txt", data)
@@ -132,7 +132,7 @@ def test_long_lines_of_wide_files_are_shown_around_the_match(runtime, workspace)
 
 
 @linux
-def test_lines_that_changed_while_the_search_ran_are_left_out_and_counted(runtime, workspace):
+def test_lines_that_changed_during_the_search_are_omitted_and_counted(runtime, workspace):
     names = [f"{number}.txt" for number in range(50)]
     for name in names:
         workspace.write(name, "needle one\n")
@@ -158,7 +158,7 @@ def test_lines_that_changed_while_the_search_ran_are_left_out_and_counted(runtim
 
 
 @pytest.mark.parametrize("path", [".", "sub"])
-def test_an_ignore_file_that_is_a_link_to_a_secret_tells_nothing_of_it(base, runtime, workspace, path):
+def test_an_ignore_file_that_links_to_a_secret_reveals_nothing(base, runtime, workspace, path):
     secret = Folder(os.path.join(base, "outside"))
     secret.write("secret", "[SECRET\n{SECRET\nkept.txt\n")
     os.symlink(secret.join("secret"), workspace.join(".gitignore"))

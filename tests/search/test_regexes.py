@@ -51,7 +51,7 @@ def faults(pattern):
 
 @settings(max_examples=50, derandomize=True)
 @given(PATTERNS)
-def test_what_ripgrep_refuses_is_refused_and_nothing_else(pattern):
+def test_exactly_the_patterns_that_ripgrep_rejects_are_rejected(pattern):
     # ripgrep puts a group around a pattern, which closes what the pattern opens and a comment swallows
     assume("#" not in pattern)
     fault = faults(pattern)
@@ -85,7 +85,7 @@ def test_what_ripgrep_refuses_is_refused_and_nothing_else(pattern):
         ("(" * 200, "groups are nested deeper than 100", 101),
     ],
 )
-def test_a_fault_is_told_with_its_place(pattern, problem, position):
+def test_a_fault_is_reported_with_its_position(pattern, problem, position):
     fault = faults(pattern)
 
     assert fault is not None
@@ -146,7 +146,7 @@ def test_ripgrep_and_python_find_the_same(place, pattern, multiline, case_insens
         ("${}", "${}"),
     ],
 )
-def test_a_replacement_names_groups_as_ripgrep_reads_them(replacement, expected):
+def test_a_replacement_expands_groups_as_ripgrep_does(replacement, expected):
     match = re.match("(a)(?P<n>b)", "ab")
     assert match is not None
     told = subprocess.run(

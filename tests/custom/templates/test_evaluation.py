@@ -381,7 +381,7 @@ GUARDED = [
 
 
 @pytest.mark.parametrize("body, value", OPTIONS)
-def test_a_value_that_may_be_an_option_which_runs_something_is_noted_and_asked_about(body, value):
+def test_a_value_that_may_be_an_option_that_runs_code_is_noted_and_asks(body, value):
     (found, *_) = warned(body)
 
     assert is_asked(found, {"x": value}, TEXT)
@@ -408,17 +408,17 @@ def test_a_script_that_may_run_a_value_as_code_is_found():
 
 
 @pytest.mark.parametrize("kind", ["chosen", "number"])
-def test_what_the_author_wrote_is_not_asked_about(kind):
+def test_choices_and_numbers_do_not_ask(kind):
     assert [body for body in EVALUATED if warned(body, {"x": kind, "y": kind})] == []
 
 
 @pytest.mark.parametrize("body", ["sh -c {{ y }} sh {{ x }}", "eval {{ y }}; echo {{ x }}", "sed {{ n }}p -- {{ x }}"])
-def test_code_of_the_author_beside_a_value_is_asked_about_where_it_cannot_be_read(body):
+def test_code_chosen_from_a_list_beside_a_value_asks(body):
     assert bool(warned(body, {"x": "text", "y": "chosen", "n": "number"})) == ("{{ y }}" in body)
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_what_the_shell_itself_evaluates_is_found_wherever_a_value_came_from(given):
+def test_evaluation_by_the_shell_is_found_wherever_a_value_came_from(given):
     for sink in [*CALCULATED, *NAMED, *RUN]:
         found = warned(f"\n{given}\n{sink}\n")
         assert found, sink
@@ -426,7 +426,7 @@ def test_what_the_shell_itself_evaluates_is_found_wherever_a_value_came_from(giv
 
 
 @pytest.mark.parametrize("given", NUMBERS)
-def test_a_calculation_with_numbers_alone_is_not_asked_about(given):
+def test_arithmetic_with_numbers_only_does_not_ask(given):
     assert (
         warned(f"{given}\necho $((x + 1)) ${{b[x]}} ${{b:x:1}}; [[ $x -eq 1 ]]; ((x > 1)); sed -n ${{x}}p file\n") == []
     )
@@ -436,21 +436,21 @@ def test_a_variable_in_an_ordinary_word_stays_data():
     assert [sink for sink in ORDINARY if warned(f"x={{{{ w }}}}\n{sink}\n")] == []
 
 
-def test_a_value_that_stays_data_is_not_asked_about():
+def test_a_value_that_stays_data_does_not_ask():
     assert [body for body in DATA if warned(body)] == []
 
 
 @pytest.mark.parametrize("body", SUPERFLUOUS)
-def test_values_are_not_followed_through_a_script(body):
+def test_data_flow_is_not_followed_so_some_harmless_scripts_ask(body):
     assert warned(body)
 
 
 @pytest.mark.parametrize("body", ['eval "$x"', "sh -c {{ x }}", "echo $((x))"])
-def test_a_script_without_free_texts_is_not_asked_about(body):
+def test_a_script_without_free_texts_does_not_ask(body):
     assert warned(f"x={{{{ x }}}}\n{body}", {"x": "number"}) == []
 
 
-def test_the_author_is_told_the_line_and_what_to_do():
+def test_a_warning_has_the_line_and_a_suggestion():
     evaluated, option = (note(warning) for warning in warned("\neval {{ x }}\nssh {{ x }} ls", line=5))
 
     assert evaluated.startswith("line 6: eval runs text")
@@ -756,7 +756,7 @@ def runs_unasked(folder, bodies, shell="bash", kind="text"):
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
-def test_what_runs_a_value_of_a_variable_was_asked_about(tmp_path, wrapped):
+def test_every_script_that_runs_a_variable_as_code_asks(tmp_path, wrapped):
     sinks = [
         sink for sink in [*CALCULATED, *NAMED, *RUN, *ORDINARY, *MORE_SINKS] if wrapped == "{}" or "\n" not in sink
     ]
@@ -766,7 +766,7 @@ def test_what_runs_a_value_of_a_variable_was_asked_about(tmp_path, wrapped):
 
 
 @pytest.mark.parametrize("quotes, kind", [("{}", "text"), ("{}", "texts"), ('"{}"', "text")])
-def test_what_runs_a_value_right_there_was_asked_about(tmp_path, quotes, kind):
+def test_every_script_that_runs_an_inline_value_as_code_asks(tmp_path, quotes, kind):
     bodies = []
     for sink in [*NAMED, *RUN, *ORDINARY, *MORE_SINKS]:
         body = sink.replace('"$x"', quotes.format("{{ w }}")).replace("$x", "{{ w }}")
@@ -782,7 +782,7 @@ def test_what_runs_a_value_right_there_was_asked_about(tmp_path, quotes, kind):
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @settings(max_examples=5)
 @given(data=st.data())
-def test_what_runs_a_value_was_asked_about_wherever_it_came_from(tmp_path_factory, shell, data):
+def test_every_script_that_runs_a_value_as_code_asks_wherever_it_came_from(tmp_path_factory, shell, data):
     sinks = st.sampled_from([*CALCULATED, *NAMED, *RUN, *ORDINARY, *MORE_SINKS])
     bodies = [
         f"{data.draw(st.sampled_from([*GIVEN, *NUMBERS]))}\n{data.draw(sinks)}\n{data.draw(sinks)}\n" for _ in range(4)
@@ -792,7 +792,7 @@ def test_what_runs_a_value_was_asked_about_wherever_it_came_from(tmp_path_factor
 
 
 @pytest.mark.parametrize("sink", [*CALCULATED, *NAMED, *RUN])
-def test_what_is_found_does_run(tmp_path, sink):
+def test_every_reported_place_really_runs_a_value(tmp_path, sink):
     """No false alarm: every one of these places runs one of the values."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     template = bind(f"x={{{{ w }}}}\n{sink}", {"w"}, shell="bash")
