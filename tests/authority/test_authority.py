@@ -1,4 +1,4 @@
-"""The whole policy through a runtime: rules, modes, approvals and hooks, and the ways around them that must not be."""
+"""The whole policy through a runtime: rules, modes, approvals and hooks, and attempts to bypass them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hilt.state.session_values import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
 
-SEED = """\
+RULE_FILE = """\
 # .jcli/permissions.yaml
 permissions:
 # Allow all (skip all tool confirmations)
@@ -143,16 +143,16 @@ def world(base) -> World:
 )
 def test_the_rule_file_of_the_page_works_as_its_comments_say(world, name, args, expected):
     world.folder.write("a.txt", "x")
-    file = world.folder.write(".jcli/permissions.yaml", SEED)
+    file = world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
-        runtime.authority.trust().trust("rules", file, SEED.encode())
+        runtime.authority.trust().trust("rules", file, RULE_FILE.encode())
 
         assert decision(runtime, name, **args) == expected
 
 
 def test_an_untrusted_rule_file_denies_allows_nothing_and_is_noted(world):
     world.folder.write("a.txt", "x")
-    world.folder.write(".jcli/permissions.yaml", SEED)
+    world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
         allowed = runtime.explain(Call("Bash", {"command": "ls"}))
         denied = runtime.explain(Call("Bash", {"command": "sudo ls"}))
@@ -217,7 +217,7 @@ def test_no_preset_answer_beats_a_deny(world, answer):
         assert world.folder.tree() == {}
 
 
-# --- no way around ------------------------------------------------------------------------------------------------
+# --- bypasses -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -526,7 +526,7 @@ def _made(name: str, effects: str, **traits: Any) -> Tool:
 
 DONE, ASKS, NOT = "ok", "approval_required", "denied"
 
-# effect -> what happens without a rule file, and with one that does not speak of the call; in the order of MODES:
+# effect -> what happens without a rule file, and with one that does not mention the call; in the order of MODES:
 # normal, auto-accept, yolo, plan, scheduler
 EFFECTS = {
     "read": ((DONE, DONE, DONE, DONE, DONE), (DONE, DONE, DONE, DONE, DONE)),
@@ -545,12 +545,12 @@ EFFECTS = {
 def test_what_a_tool_may_do_in_each_mode(world, effects, has_rules):
     if has_rules:
         world.rules(allow=["undo"])
-    found = []
+    outcomes = []
     for mode in MODES:
         with world.runtime(_made("thing", effects), mode=mode) as runtime:
-            found.append(code(runtime.call("thing")))
+            outcomes.append(code(runtime.call("thing")))
 
-    assert tuple(found) == EFFECTS[effects][has_rules]
+    assert tuple(outcomes) == EFFECTS[effects][has_rules]
 
 
 # approval, read_only -> what happens, in the order of MODES
@@ -568,14 +568,14 @@ APPROVALS = {
 @pytest.mark.parametrize("approval, read_only", APPROVALS)
 def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effects):
     custom = _made("thing", effects, approval=approval, plan=read_only and approval == "never")
-    found, listed = [], []
+    outcomes, listed = [], []
     for mode in MODES:
         with world.runtime(custom, mode=mode) as runtime:
-            found.append(code(runtime.call("thing")))
+            outcomes.append(code(runtime.call("thing")))
             listed.append("thing" in [name for name, _, _ in runtime.schemas()])
 
-    assert tuple(found) == APPROVALS[approval, read_only]
-    assert listed == [answer != NOT for answer in found]
+    assert tuple(outcomes) == APPROVALS[approval, read_only]
+    assert listed == [outcome != NOT for outcome in outcomes]
 
 
 def test_rules_apply_to_custom_tools_too(world):
@@ -610,11 +610,11 @@ def test_a_hidden_tool_is_refused_whatever_rules_and_approvals_say(world, flags,
         result = runtime.call(name, **args)
         tool_name = runtime.catalog.find(name).tool.name
         listed = {shown for shown, _, _ in runtime.schemas()}
-        told = runtime.call("list_tools").result if flags.get("profile") is None else ""
+        tool_list = runtime.call("list_tools").result if flags.get("profile") is None else ""
 
     assert code(result) == "denied"
     assert tool_name not in listed
-    assert f'"{tool_name}"' not in told
+    assert f'"{tool_name}"' not in tool_list
     assert world.folder.tree() == {}
 
 
@@ -740,12 +740,12 @@ def test_plan_mode_of_a_session_persists_in_another_process(world):
 
 
 def test_a_mode_set_by_another_process_applies_to_the_next_call(world):
-    with world.runtime() as one, world.runtime() as other:
-        for _ in range(20):  # in quick succession: times of files are coarse
-            assert code(one.call("write_file", path="a", content=os.urandom(4).hex())) == "ok"
-            other.authority.values().set(one.id, one.session, MODE, "plan")
-            assert code(one.call("write_file", path="b", content="x")) == "denied"
-            other.authority.values().set(one.id, one.session, MODE, None)
+    with world.runtime() as first, world.runtime() as second:
+        for _ in range(20):  # in quick succession, because file times are coarse
+            assert code(first.call("write_file", path="a", content=os.urandom(4).hex())) == "ok"
+            second.authority.values().set(first.id, first.session, MODE, "plan")
+            assert code(first.call("write_file", path="b", content="x")) == "denied"
+            second.authority.values().set(first.id, first.session, MODE, None)
 
 
 def test_a_session_idle_for_a_day_keeps_nothing(world, monkeypatch):
@@ -786,7 +786,7 @@ def test_yolo_obeys_the_sandbox(world):
 
 
 def ask(runtime: Runtime, name: str, /, **args: Any) -> str:
-    """Make a call that asks, with nobody there, and return the id of its approval."""
+    """Make a call that asks while nobody attends, and return the id of its approval."""
     result = runtime.call(name, **args)
     assert code(result) == "approval_required", result
     assert result.error is not None
@@ -807,9 +807,9 @@ approvals.close()
 """
 
 
-def answer(world: World, id: str, said: str) -> None:
+def answer(world: World, id: str, decision: str) -> None:
     """Answer as another process does."""
-    subprocess.run([sys.executable, "-c", APPROVING, world.state, id, said], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", APPROVING, world.state, id, decision], check=True, timeout=60)
 
 
 def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
@@ -1024,17 +1024,17 @@ def test_a_revoked_grant_asks_again(world):
 
 
 @pytest.mark.parametrize(
-    "said, first, second",
+    "preset, first, second",
     [("deny", "USER_REJECTION", "USER_REJECTION"), ("once", "ok", "ok"), ("always", "ok", "ok"), ("all", "ok", "ok")],
 )
 @pytest.mark.parametrize("by_environment", [False, True])
-def test_preset_answers_apply_to_every_question(world, said, first, second, by_environment):
+def test_preset_answers_apply_to_every_question(world, preset, first, second, by_environment):
     world.rules(ask=["Write"])
-    options: dict[str, Any] = {"environ": {"HILT_APPROVE": said}} if by_environment else {"approve": said}
+    options: dict[str, Any] = {"environ": {"HILT_APPROVE": preset}} if by_environment else {"approve": preset}
     with world.runtime(**options) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == first
         assert code(runtime.call("write_file", path="b", content="x")) == second
-        assert runtime.trail.rows(limit=1)[0].entry.approver == ("" if said == "deny" else "--approve")
+        assert runtime.trail.rows(limit=1)[0].entry.approver == ("" if preset == "deny" else "--approve")
 
 
 # --- trust and broken files ---------------------------------------------------------------------------------------
@@ -1175,9 +1175,9 @@ def test_rewritten_arguments_are_decided_on_again(world):
     hook(world, f"echo '{changed}'", match="Write")
     with world.runtime() as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == "denied"
-        found = runtime.explain(Call("write_file", {"path": "a", "content": "x"}))
+        explained = runtime.explain(Call("write_file", {"path": "a", "content": "x"}))
     assert world.folder.tree() == {}
-    assert (found.decision.verdict, len(found.hooks)) == ("allow", 1)
+    assert (explained.decision.verdict, len(explained.hooks)) == ("allow", 1)
 
 
 @pytest.mark.parametrize("decided", ["allow", "ask", "deny"])
@@ -1188,11 +1188,11 @@ def test_a_hook_tightens_and_never_loosens(world, decided):
     world.folder.write("a", "x")
     with world.runtime() as runtime:
         assert code(runtime.call("edit_file", path="a", old_text="x", new_text="y")) in ("denied", "hook_blocked")
-        found = (
+        outcomes = (
             code(runtime.call("write_file", path="b", content="x")),
             code(runtime.call("run_shell", command="true")),
         )
-    assert found == expected[decided]
+    assert outcomes == expected[decided]
     assert world.folder.read("a") == "x"
 
 

@@ -43,7 +43,7 @@ def seen(tool: str, **args: Any) -> CallSeen:
 
 
 class Place:
-    """A workspace, personal settings, and the hooks that are kept there."""
+    """A workspace, personal settings, and their hooks."""
 
     def __init__(self, base: Path) -> None:
         self.root = base / "workspace"
@@ -99,7 +99,7 @@ def hook(command: str, event: str = PRE, **more: Any) -> dict[str, Any]:
 
 
 def says(**answer: Any) -> str:
-    """A command that prints an answer, whatever it is told."""
+    """A command that prints an answer, whatever its input."""
     return f"cat > /dev/null; echo '{json.dumps(answer)}'"
 
 
@@ -120,12 +120,12 @@ def test_a_hook_receives_the_event_the_session_and_the_validated_call(place):
 
     before = place.before(seen("Edit", path="a.py", old_string="x"))
 
-    (told,) = place.log()
-    assert told == {
+    (received,) = place.log()
+    assert received == {
         "event": PRE,
         "session": "s1",
         "tool": "edit_file",
-        "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(told)},
+        "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(received)},
         "touches": [{"effect": "write", "target": "a.py"}],
     }
     assert before[:-1] == BeforeCall(before.args)[:-1]
@@ -134,9 +134,11 @@ def test_a_hook_receives_the_event_the_session_and_the_validated_call(place):
     assert ran.milliseconds > 0
 
 
-def _rest(told: dict[str, Any]) -> dict[str, Any]:
-    """The defaults of the tool, which are its own business."""
-    return {name: value for name, value in told["arguments"].items() if name not in ("path", "old_text", "new_text")}
+def _rest(received: dict[str, Any]) -> dict[str, Any]:
+    """The other arguments, which the tool fills with its defaults."""
+    return {
+        name: value for name, value in received["arguments"].items() if name not in ("path", "old_text", "new_text")
+    }
 
 
 def test_hooks_run_in_the_order_personal_project_session(place):
@@ -294,7 +296,7 @@ def test_a_later_hook_sees_rewritten_arguments(place):
 
     place.before(READ)
 
-    assert [told["arguments"]["path"] for told in place.log()] == ["b.py"]
+    assert [received["arguments"]["path"] for received in place.log()] == ["b.py"]
 
 
 def test_a_later_hook_that_matches_only_rewritten_arguments_runs(place):
@@ -343,7 +345,7 @@ def test_after_a_call_a_hook_sees_the_result_and_can_change_it(place):
 
     after = place.hooks().after(READ, "a long text")
 
-    assert [told["result"] for told in place.log()] == ["a long text", "short"]
+    assert [received["result"] for received in place.log()] == ["a long text", "short"]
     assert (after.result.text, after.context, after.error, after.stop) == ("short", "cut", None, None)
     assert [ran.outcome for ran in after.ran] == ["ok", "changed", "ok"]
     assert not (place.root / "wrong").exists()
@@ -385,9 +387,9 @@ def test_a_hook_sees_the_error_of_a_failed_call_and_can_reword_it(place):
 
     after = place.hooks().after(READ, None, ToolError("file_not_found", "a.py does not exist."))
 
-    (told,) = place.log()
-    assert told["error"] == {"code": "file_not_found", "message": "a.py does not exist."}
-    assert "result" not in told
+    (received,) = place.log()
+    assert received["error"] == {"code": "file_not_found", "message": "a.py does not exist."}
+    assert "result" not in received
     assert (after.result.text, after.stop) == ("Try b.py.", "enough")
     assert not (place.root / "wrong").exists()
 
@@ -398,20 +400,20 @@ def test_a_hook_sees_the_error_of_a_failed_call_and_can_reword_it(place):
 def test_other_events_pass_their_data_and_changes_on(place):
     place.personal(hook(says(arguments={"text": "two"}), "pre_send_message"), hook(NOTES, "pre_send_message"))
 
-    heard = place.hooks().event("pre_send_message", arguments={"text": "one"}, agent="main")
+    outcome = place.hooks().event("pre_send_message", arguments={"text": "one"}, agent="main")
 
     assert place.log() == [
         {"event": "pre_send_message", "session": "s1", "agent": "main", "arguments": {"text": "two"}}
     ]
-    assert (heard.arguments, heard.decision) == ({"text": "two"}, None)
+    assert (outcome.arguments, outcome.decision) == ({"text": "two"}, None)
 
 
 def test_stopping_can_be_refused_with_a_reason(place):
     place.personal(hook("echo 'the tests fail' >&2; exit 2", "stop"), hook("touch asked", "stop"))
 
-    heard = place.hooks().event("stop")
+    outcome = place.hooks().event("stop")
 
-    assert (heard.decision, heard.reason) == ("deny", "the tests fail")
+    assert (outcome.decision, outcome.reason) == ("deny", "the tests fail")
     assert not (place.root / "asked").exists()
 
 

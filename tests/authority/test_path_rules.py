@@ -1,4 +1,4 @@
-"""Rules on paths hold where a path really leads, at the time it is opened, and for commands."""
+"""Path rules apply to the real target of a path, at the time it is opened, and to commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRESS = int(os.environ.get("HILT_STRESS") or 0)
 TRIES = STRESS * 5 if STRESS else 25
 SECRET = "the-denied-words"
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exchanges names by renameat2")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="swaps names by renameat2")
 
 
 class World:
@@ -64,11 +64,11 @@ def code(result: Result) -> str:
     return "ok" if result.error is None else result.error.code
 
 
-def told(result: Result) -> str:
+def visible_text(result: Result) -> str:
     return f"{result.text}{result.data}{result.view}{result.content}{result.error}"
 
 
-# --- names that change places ---------------------------------------------------------------------------------------
+# --- swapped names --------------------------------------------------------------------------------------------------
 
 
 @linux_only
@@ -78,7 +78,7 @@ def test_swapping_names_while_calls_run_does_not_bypass_a_rule(base, rules):
 
     assert outcome["leaks"] == {}
     assert "internal" not in outcome["codes"]
-    assert outcome["codes"]["ok"]  # the harmless half
+    assert outcome["codes"]["ok"]  # the harmless half of the calls
 
 
 @linux_only
@@ -93,7 +93,7 @@ def test_swapping_names_as_an_ordinary_user_does_not_bypass_a_rule(base, rules):
     assert "internal" not in outcome["codes"]
 
 
-# --- what a call opens beside what it names -------------------------------------------------------------------------
+# --- files that a call opens beside those it names ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_an_approved_walk_skips_denied_paths(world, name, args, rule):
 
     assert code(result) == "ok", result
     assert world.asked
-    assert SECRET not in told(result)
-    assert "token" not in told(result)
-    assert "react" not in told(result)
+    assert SECRET not in visible_text(result)
+    assert "token" not in visible_text(result)
+    assert "react" not in visible_text(result)
 
 
 def test_a_denied_image_is_not_shown_through_a_link(world):
@@ -144,9 +144,9 @@ def test_undo_does_not_restore_a_file_that_must_not_be_written(world):
     world.rules(deny=["Write(path:locked/**)"])
     with world.runtime() as runtime:
         whole = runtime.call("undo", action="restore", id=id)
-        one = runtime.call("undo", action="restore", id=id, path="free.txt")
+        single = runtime.call("undo", action="restore", id=id, path="free.txt")
 
-    assert (code(whole), code(one)) == ("denied", "ok")
+    assert (code(whole), code(single)) == ("denied", "ok")
     assert world.folder.read("locked/a.txt") == "new\n"
     assert world.folder.read("free.txt") == "old\n"
 
@@ -161,7 +161,7 @@ def test_undo_does_not_show_a_file_that_must_not_be_read(world, action):
         result = runtime.call("undo", action=action, id=id)
 
     assert code(result) == "denied"
-    assert SECRET not in told(result)
+    assert SECRET not in visible_text(result)
     assert world.folder.read("secrets/a.txt") == "other"
 
 
@@ -187,7 +187,7 @@ def test_a_change_does_not_show_or_move_a_file_that_must_not_be_read(world, name
         result = runtime.call(name, **args)
 
     assert (decided, code(result)) == ("deny", "denied")
-    assert SECRET not in told(result)
+    assert SECRET not in visible_text(result)
     assert world.folder.tree() == {"secrets/": None, "secrets/a.txt": f"one\n{SECRET}\n"}
 
 
@@ -206,7 +206,7 @@ def test_a_rule_that_names_a_link_holds_on_both_sides_of_it(world):
     with world.runtime() as runtime:
         for path in ("current/a.txt", "releases/5/a.txt"):
             assert code(runtime.call("read_file", path=path)) == "denied"
-        assert SECRET not in told(runtime.call("search_files", pattern="words", path="releases"))
+        assert SECRET not in visible_text(runtime.call("search_files", pattern="words", path="releases"))
 
 
 def test_a_rule_that_asks_about_a_link_asks(world):
@@ -265,7 +265,7 @@ def test_a_command_gets_the_rules_on_paths(world):
         world.home.join("notes/a.key"): False,
     }
     assert profile.denied_missing == (f"{root}/made",)
-    # the same rules: what a search of the workspace remembers by them stays true
+    # the same rules compare equal, so cached searches of the workspace stay valid
     assert (again.denies_read, again.denies_write) == (profile.denies_read, profile.denies_write)
 
 
@@ -321,10 +321,10 @@ def test_a_command_cannot_run_in_a_denied_folder(world):
     world.folder.write("secrets/key.txt", SECRET)
     world.rules(allow=["*"], deny=["Read(path:secrets/**)"])
     with world.runtime() as runtime:
-        found = runtime.explain(Call("run_shell", {"command": "cat key.txt", "cwd": "secrets"}))
+        explained = runtime.explain(Call("run_shell", {"command": "cat key.txt", "cwd": "secrets"}))
         result = runtime.call("run_shell", command="cat key.txt", cwd="secrets")
 
-    assert (found.decision.verdict, code(result)) == ("deny", "denied")
+    assert (explained.decision.verdict, code(result)) == ("deny", "denied")
 
 
 def test_explain_names_the_rules_that_apply_to_a_command(world):
@@ -347,7 +347,7 @@ def test_explain_names_the_rules_that_apply_to_a_command(world):
 
 @pytest.fixture
 def marking(world) -> Iterator[Runtime]:
-    """A runtime that knows a file and a folder by their inodes, which have got other names."""
+    """A runtime that marks a file and a folder by their inodes, whatever their names."""
     world.folder.write("notes/a.txt", "harmless")
     marks = []
     for name in ("notes/renamed.txt", "notes/folder/b.txt"):
@@ -379,7 +379,7 @@ def test_a_marked_file_is_closed_under_every_name(world, marking, path, name, ar
     result = marking.call(name, path=path, **args)
 
     assert code(result) == "sensitive_path"
-    assert SECRET not in told(result)
+    assert SECRET not in visible_text(result)
     assert world.folder.tree() == before
 
 
@@ -397,8 +397,8 @@ def test_files_below_a_marked_folder_are_skipped(marking, name, args):
     result = marking.call(name, **args)
 
     assert code(result) == "ok"
-    assert SECRET not in told(result)
-    assert "b.txt" not in told(result)
+    assert SECRET not in visible_text(result)
+    assert "b.txt" not in visible_text(result)
 
 
 def test_a_file_is_checked_again_after_it_is_opened(base):
@@ -407,7 +407,7 @@ def test_a_file_is_checked_again_after_it_is_opened(base):
     looks: list[os.stat_result] = []
 
     def marked(status: os.stat_result) -> bool:
-        """Let the look at the name pass, as if something else were opened then."""
+        """Pass the first check, as if another file had been opened afterwards."""
         looks.append(status)
         return len(looks) > 1
 

@@ -1,4 +1,4 @@
-"""When a look at a file may be kept, and where rule files are looked for."""
+"""When the status of a file may be cached, and where rule files are searched."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_a_personal_link_is_followed(tmp_path):
 def test_folders_are_walked_up_to_the_home_directory(tmp_path, home, expected):
     project = tmp_path / "a" / "b" / "c" / "d"
     project.mkdir(parents=True)
-    found = list(upward(str(project), os.path.normpath(str(tmp_path / home))))
+    folders = list(upward(str(project), os.path.normpath(str(tmp_path / home))))
 
-    assert found[:expected] == [str(project), *map(str, project.parents)][:expected]
-    assert len(found) == expected
+    assert folders[:expected] == [str(project), *map(str, project.parents)][:expected]
+    assert len(folders) == expected
 
 
 def test_only_regular_files_of_a_readable_size_are_read(tmp_path):

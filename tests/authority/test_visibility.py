@@ -26,7 +26,7 @@ def shout(text: str) -> str:
 
 
 def names(runtime, **how):
-    return [one.name for one in shown(runtime.authority, session=runtime.session, **how)]
+    return [entry.name for entry in shown(runtime.authority, session=runtime.session, **how)]
 
 
 def test_all_tools_but_the_finders_are_shown_in_order_of_their_names(runtime):
@@ -36,7 +36,7 @@ def test_all_tools_but_the_finders_are_shown_in_order_of_their_names(runtime):
 
 def test_a_tool_is_shown_with_all_that_a_host_needs(base):
     with temporary_runtime(base, tools=[shout]) as (runtime, _):
-        found = {one.name: one for one in shown(runtime.authority, session="s")}
+        found = {entry.name: entry for entry in shown(runtime.authority, session="s")}
 
     assert found["shout"].title == "Shout"
     assert found["shout"].description == "Say it louder."
@@ -44,7 +44,7 @@ def test_a_tool_is_shown_with_all_that_a_host_needs(base):
     assert found["shout"].effects == {"read"}
     assert found["shout"].output is None
     assert (found["list_tools"].output or {})["type"] == "object"
-    assert "x-" not in json.dumps([one.schema for one in found.values()])
+    assert "x-" not in json.dumps([entry.schema for entry in found.values()])
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_the_mode_is_that_of_the_session(base):
     with temporary_runtime(base, session="planning") as (runtime, _):
         runtime.call("enter_plan_mode")
 
-        assert "write_file" not in [one.name for one in shown(runtime.authority, session="planning")]
-        assert "write_file" in [one.name for one in shown(runtime.authority, session="other")]
+        assert "write_file" not in [entry.name for entry in shown(runtime.authority, session="planning")]
+        assert "write_file" in [entry.name for entry in shown(runtime.authority, session="other")]
 
 
 @pytest.mark.parametrize("name", ["jcli", "agentos"])
 def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
-        found = shown(runtime.authority, session="s")
+        tools = shown(runtime.authority, session="s")
 
     entries = catalog.dialect(name)
-    assert [one.name for one in found] == list(entries)
-    assert all(one.description == entries[one.name].description and one.output is None for one in found)
+    assert [entry.name for entry in tools] == list(entries)
+    assert all(entry.description == entries[entry.name].description and entry.output is None for entry in tools)
 
 
 @pytest.mark.parametrize(
@@ -97,23 +97,23 @@ def test_an_unknown_name_is_reported_with_the_nearest(runtime):
 
 
 def described(schema):
-    """Return every description of a schema, at any depth; a property may be called so."""
-    found = [schema["description"]] if isinstance(schema.get("description"), str) else []
+    """Return every description of a schema, at any depth, but no property of that name."""
+    descriptions = [schema["description"]] if isinstance(schema.get("description"), str) else []
     for inner in (*schema.get("properties", {}).values(), schema.get("items"), *schema.get("anyOf", ())):
-        found += described(inner) if isinstance(inner, dict) else []
-    return found
+        descriptions += described(inner) if isinstance(inner, dict) else []
+    return descriptions
 
 
 def test_lean_omits_only_the_descriptions_of_parameters(runtime):
     full, lean = (shown(runtime.authority, session="s", lean=lean) for lean in (False, True))
 
-    assert [(one.name, one.description) for one in lean] == [(one.name, one.description) for one in full]
-    assert any(described(one.schema) for one in full)
-    assert [described(one.schema) for one in lean] == [[]] * len(lean)
-    for one, short in zip(full, lean, strict=True):
-        assert short.schema.get("required") == one.schema.get("required")
-        assert short.schema["properties"].keys() == one.schema["properties"].keys()
-    assert sum(cost(definition(one)) for one in lean) < sum(cost(definition(one)) for one in full)
+    assert [(entry.name, entry.description) for entry in lean] == [(entry.name, entry.description) for entry in full]
+    assert any(described(entry.schema) for entry in full)
+    assert [described(entry.schema) for entry in lean] == [[]] * len(lean)
+    for entry, short in zip(full, lean, strict=True):
+        assert short.schema.get("required") == entry.schema.get("required")
+        assert short.schema["properties"].keys() == entry.schema["properties"].keys()
+    assert sum(cost(definition(entry)) for entry in lean) < sum(cost(definition(entry)) for entry in full)
 
 
 def test_a_parameter_called_description_stays(base):
@@ -127,9 +127,9 @@ def test_a_parameter_called_description_stays(base):
         return description
 
     with temporary_runtime(base, tools=[label]) as (runtime, _):
-        (found,) = shown(runtime.authority, session="s", only=("label",), lean=True)
+        (shown_tool,) = shown(runtime.authority, session="s", only=("label",), lean=True)
 
-    assert found.schema["properties"] == {"description": {"type": "string"}}
+    assert shown_tool.schema["properties"] == {"description": {"type": "string"}}
 
 
 def test_lean_omits_descriptions_anywhere_in_a_foreign_schema(base):
@@ -146,11 +146,11 @@ def test_lean_omits_descriptions_anywhere_in_a_foreign_schema(base):
     }
     own = shout._replace(schema=holds, check=lambda args: CheckedArguments(args, []))
     with temporary_runtime(base, tools=[own]) as (runtime, _):
-        (found,) = shown(runtime.authority, session="s", only=("shout",), lean=True)
+        (shown_tool,) = shown(runtime.authority, session="s", only=("shout",), lean=True)
 
-    assert "said" not in json.dumps(found.schema)
-    assert found.schema["properties"]["description"] == holds["properties"]["description"]
-    assert found.schema.keys() == holds.keys()
+    assert "said" not in json.dumps(shown_tool.schema)
+    assert shown_tool.schema["properties"]["description"] == holds["properties"]["description"]
+    assert shown_tool.schema.keys() == holds.keys()
     assert "said" in json.dumps(holds)
 
 

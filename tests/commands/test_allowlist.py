@@ -174,7 +174,7 @@ def test_a_nul_character_is_rejected():
         "zip -T -TT ls a b",
         "zip -rTT ls a b",
         "zip --unzip-command=ls a b",
-        # git led to settings in the workspace, and helpers by option
+        # git pointed to settings in the workspace, and helpers by option
         "git --git-dir=evil status",
         "git --git-dir evil status",
         "git --bare status",

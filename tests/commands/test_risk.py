@@ -110,9 +110,9 @@ def test_every_simple_command_that_could_run_is_a_part(line, expected):
     ],
 )
 def test_a_writing_redirection_is_a_separate_part(line, expected):
-    found = [part for part in classify(line).parts if part.kind == "redirection"]
+    redirections = [part for part in classify(line).parts if part.kind == "redirection"]
 
-    assert [(part.text, part.words, part.level, part.writes) for part in found] == expected
+    assert [(part.text, part.words, part.level, part.writes) for part in redirections] == expected
 
 
 def test_a_command_lists_what_its_own_redirections_write():
@@ -188,7 +188,7 @@ DANGERS = st.sampled_from(
 
 
 def quoted(draw: st.DrawFn, command: str) -> str:
-    """Write the first word in another way that bash reads alike."""
+    """Write the first word in another way that means the same to bash."""
     verb, blank, rest = command.partition(" ")
     way = draw(st.integers(0, 7))
     middle = len(verb) // 2
@@ -275,19 +275,19 @@ def test_no_disguise_lowers_a_dangerous_command(line):
     assert classify(line).level == "dangerous", line
 
 
-# two lines that cannot be read may be one that can: a quote that one opens, the other closes
+# two lines that do not parse may parse together: one opens a quote that the other closes
 RATED = [line for line in LINES if "cannot be rated" not in line[2]]
 
 
 @given(st.sampled_from(RATED), st.sampled_from(RATED), st.sampled_from(["; ", " && ", " || ", "\n", " & "]))
-def test_a_chain_is_as_risky_as_its_worst_member(one, other, joint):
-    first, second = one[0], other[0]
+def test_a_chain_is_as_risky_as_its_worst_member(first_line, second_line, joint):
+    first, second = first_line[0], second_line[0]
     if "#" in first or "<<" in first or "\\" in first[-1:] or not first.strip() or not second.strip():
         return
 
     level = classify(first + joint + second).level
 
-    assert ORDER.index(level) >= max(ORDER.index(one[1]), ORDER.index(other[1])), first + joint + second
+    assert ORDER.index(level) >= max(ORDER.index(first_line[1]), ORDER.index(second_line[1])), first + joint + second
 
 
 @given(st.text())
@@ -501,7 +501,7 @@ def check_with_bash(marks, line):
 
 @pytest.mark.parametrize("line", ["a|" * 30_000, ")" * 60_000, "a & ; | b )) " * 4_000, "< > << >> " * 6_000])
 def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
-    """Each of these keeps the parser busy for a minute and more when nothing ends it."""
+    """Each of these would keep the parser busy for more than a minute without a limit."""
     risk = classify(line)
 
     assert (risk.level, "syntax" in risk.reason) == ("dangerous", True)

@@ -50,8 +50,8 @@ def test_a_tool_without_an_output_schema_declares_none(details):
 
 
 @given(st.dictionaries(st.text(), st.binary(), min_size=1), st.dictionaries(st.text(), st.binary(), min_size=1))
-def test_different_files_have_different_fingerprints(one, other):
-    assert (fingerprint(one) == fingerprint(other)) == (one == other)
+def test_different_files_have_different_fingerprints(first, second):
+    assert (fingerprint(first) == fingerprint(second)) == (first == second)
 
 
 def test_a_tool_knows_its_definition():
@@ -67,7 +67,7 @@ def test_a_tool_knows_its_definition():
 
 
 @pytest.mark.parametrize(
-    "value, sandbox, says",
+    "value, sandbox, reason",
     [
         (None, None, ""),
         ({}, DeclaredSandbox(), ""),
@@ -80,12 +80,12 @@ def test_a_tool_knows_its_definition():
         ({"reed": []}, None, "sandbox.reed"),
     ],
 )
-def test_a_sandbox_is_parsed_or_rejected(value, sandbox, says):
-    found, problems = sandbox_from(value)
+def test_a_sandbox_is_parsed_or_rejected(value, sandbox, reason):
+    parsed, problems = sandbox_from(value)
 
-    assert found == sandbox
-    assert says in " ".join(problems)
-    assert bool(problems) == bool(says)
+    assert parsed == sandbox
+    assert reason in " ".join(problems)
+    assert bool(problems) == bool(reason)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,9 @@ def test_a_sandbox_is_parsed_or_rejected(value, sandbox, says):
     ],
 )
 def test_examples_are_parsed_or_rejected(value, examples, wrong):
-    found, problems = examples_from(value)
+    parsed, problems = examples_from(value)
 
-    assert (found, bool(problems)) == (examples, wrong)
+    assert (parsed, bool(problems)) == (examples, wrong)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ WHOLE: dict[str, Any] = {
     "outputSchema": OBJECT,
 }
 
-# as the document prints it, with the indentation that print has lost
+# as the document has it, with the indentation that printing lost
 WORD_COUNT = """\
 ---
 name: word-count
@@ -77,14 +77,14 @@ def bench(tmp_path):
 
 
 def printing(text: str) -> str:
-    """A script that prints a text, whatever it is told."""
+    """A script that prints a text, whatever its input."""
     return f"cat > /dev/null; printf %s '{text}'"
 
 
 def problems(text: str | bytes, name: str = "tool.md", **files: str) -> list[tuple[int | None, str]]:
     data = text if isinstance(text, bytes) else text.encode()
-    held = {name: data, "script.sh": b"", **{path: body.encode() for path, body in files.items()}}
-    loaded = folder_tools.read(Content("/tools/my-tool", held, "project"))
+    contents = {name: data, "script.sh": b"", **{path: body.encode() for path, body in files.items()}}
+    loaded = folder_tools.read(Content("/tools/my-tool", contents, "project"))
     assert bool(loaded.definitions) != bool(loaded.problems)
     return [(problem.line, problem.message) for problem in loaded.problems]
 
@@ -137,15 +137,20 @@ When to use it.
 """
     files = {"tool.md": text.encode(), "script.sh": b"", "check.sh": b""}
 
-    (found,) = folder_tools.read(Content("/tools/my-tool", files, "personal")).definitions
+    (definition,) = folder_tools.read(Content("/tools/my-tool", files, "personal")).definitions
 
-    assert (found.name, found.description) == ("my-tool", "What it does.\n\nWhen to use it.")
-    assert (found.origin, found.folder, found.line) == ("/tools/my-tool/tool.md", "/tools/my-tool", 2)
-    assert (found.source, found.format) == ("personal", "folder")
-    assert found.parameters == {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-    assert (found.approval, found.dangerous, found.read_only, found.result) == ("always", True, False, "json")
-    assert found.notes == ()
-    assert found.details == {
+    assert (definition.name, definition.description) == ("my-tool", "What it does.\n\nWhen to use it.")
+    assert (definition.origin, definition.folder, definition.line) == ("/tools/my-tool/tool.md", "/tools/my-tool", 2)
+    assert (definition.source, definition.format) == ("personal", "folder")
+    assert definition.parameters == {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    assert (definition.approval, definition.dangerous, definition.read_only, definition.result) == (
+        "always",
+        True,
+        False,
+        "json",
+    )
+    assert definition.notes == ()
+    assert definition.details == {
         "runtime": "bash",
         "script": "script.sh",
         "outputSchema": {"type": "object"},
@@ -155,30 +160,35 @@ When to use it.
         "securitySeconds": 2.5,
         "files": ["check.sh", "script.sh", "tool.md"],
     }
-    assert found.timeout == 1.5 + 2.5
+    assert definition.timeout == 1.5 + 2.5
 
 
 def test_omitted_fields_have_the_documented_defaults():
-    found = defined()
+    definition = defined()
 
-    assert (found.approval, found.dangerous, found.timeout, found.sandbox) == ("never", False, 30.0, None)
-    details = found.details
+    assert (definition.approval, definition.dangerous, definition.timeout, definition.sandbox) == (
+        "never",
+        False,
+        30.0,
+        None,
+    )
+    details = definition.details
     assert (details["env"], details["securityScript"], details["securitySeconds"]) == ([], None, 10.0)
     assert defined(hasSecurityCheck=True).details["securityScript"] == "security.ts"
 
 
 def test_the_keys_of_hilt_are_read():
-    found = defined(
+    definition = defined(
         sandbox={"network": True, "write": ["out"]},
         effects=["read"],
         examples=[{"args": {"a": 1}, "expect": {"b": 2}}],
         warm=True,
     )
 
-    assert found.sandbox == DeclaredSandbox(True, ("out",), ())
-    assert (found.effects, found.read_only) == (frozenset(("read",)), True)
-    assert found.examples == (Example({"a": 1}, {"b": 2}, True),)
-    assert (found.result, found.warm, found.notes) == ("json", True, ())
+    assert definition.sandbox == DeclaredSandbox(True, ("out",), ())
+    assert (definition.effects, definition.read_only) == (frozenset(("read",)), True)
+    assert definition.examples == (Example({"a": 1}, {"b": 2}, True),)
+    assert (definition.result, definition.warm, definition.notes) == ("json", True, ())
     assert (defined(result="text").result, defined().warm) == ("text", False)
 
 
@@ -212,9 +222,9 @@ def test_front_matter_is_read_as_editors_write_it(change):
     text = change(markdown(WHOLE))
     files = {"tool.md": text.encode(), "script.sh": b""}
 
-    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
+    (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
 
-    assert (found.name, found.description) == ("my-tool", "Does something.")
+    assert (definition.name, definition.description) == ("my-tool", "Does something.")
 
 
 def test_a_folder_without_a_definition_is_ignored():
@@ -276,10 +286,10 @@ BAD = [
 
 @pytest.mark.parametrize("text, line, message", BAD, ids=[f"{line} {message}" for _, line, message in BAD])
 def test_every_problem_is_reported_with_its_line(text, line, message):
-    (found,) = problems(text)
+    (problem,) = problems(text)
 
-    assert found[0] == line
-    assert message in found[1]
+    assert problem[0] == line
+    assert message in problem[1]
 
 
 def test_problems_in_json_have_line_numbers_too():
@@ -314,26 +324,26 @@ def test_all_problems_are_reported_at_once_with_the_name_of_the_tool():
     ],
 )
 def test_suspicious_fields_are_noted_and_still_load(fields, note):
-    (found,) = defined(**fields).notes
+    (reported,) = defined(**fields).notes
 
-    assert found.endswith(note)
+    assert reported.endswith(note)
 
 
 def test_a_tool_without_a_description_has_a_note():
     files = {"tool.md": markdown(WHOLE, body="").encode(), "script.sh": b""}
 
-    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
+    (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
 
-    assert "no description" in found.notes[0]
+    assert "no description" in definition.notes[0]
 
 
 def test_yaml_1_1_booleans_times_and_dates_stay_strings():
     text = markdown(WHOLE).replace("---\n", "---\nexamples: [{args: {a: yes, b: on, c: 12:30, d: 2024-01-01}}]\n", 1)
     files = {"tool.md": text.encode(), "script.sh": b""}
 
-    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
+    (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
 
-    assert found.examples[0].args == {"a": "yes", "b": "on", "c": "12:30", "d": "2024-01-01"}
+    assert definition.examples[0].args == {"a": "yes", "b": "on", "c": "12:30", "d": "2024-01-01"}
 
 
 def test_the_script_of_a_personal_tool_must_exist_on_disk(bench):
@@ -360,18 +370,18 @@ def test_a_script_receives_the_arguments_the_workspace_and_the_session(bench):
     schema = {"type": "object", "properties": {"path": {"type": "string"}, "deep": {"type": "integer", "default": 3}}}
     bench.add("my-tool", inputSchema=schema)
 
-    found = bench.data("my-tool", path="ä\n", more=[1.5, None, {"x": True}])
+    received = bench.data("my-tool", path="ä\n", more=[1.5, None, {"x": True}])
 
-    told = {"workspacePath": str(bench.workspace), "sessionId": "s1"}
-    assert found == {"path": "ä\n", "deep": 3, "more": [1.5, None, {"x": True}], **told}
+    context = {"workspacePath": str(bench.workspace), "sessionId": "s1"}
+    assert received == {"path": "ä\n", "deep": 3, "more": [1.5, None, {"x": True}], **context}
 
 
 def test_no_argument_overrides_the_workspace_or_the_session(bench):
     bench.add("my-tool")
 
-    found = bench.data("my-tool", workspacePath="/", sessionId="other")
+    received = bench.data("my-tool", workspacePath="/", sessionId="other")
 
-    assert found == {"workspacePath": str(bench.workspace), "sessionId": "s1"}
+    assert received == {"workspacePath": str(bench.workspace), "sessionId": "s1"}
 
 
 def test_arguments_are_validated_against_the_whole_schema(bench):
@@ -385,7 +395,7 @@ def test_arguments_are_validated_against_the_whole_schema(bench):
     execute = folder_tools.executor(bench.environ, bench)(bench.load("my-tool"))
 
     with pytest.raises(ToolError) as raised:
-        execute(None, {"a": "y", "c": 1})  # type: ignore[arg-type]  # nothing of the context is needed to refuse
+        execute(None, {"a": "y", "c": 1})  # type: ignore[arg-type]  # rejected before the context is used
 
     assert raised.value.code == "invalid_args"
     assert len(raised.value.details["violations"]) == 3  # type: ignore[arg-type]
@@ -462,15 +472,15 @@ def test_empty_output_is_an_error(bench):
 
 
 @pytest.mark.parametrize(
-    "error, told", [('"File not found"', "File not found"), ('{"code": 5}', '{"code": 5}'), ("true", "true")]
+    "error, message", [('"File not found"', "File not found"), ('{"code": 5}', '{"code": 5}'), ("true", "true")]
 )
-def test_an_error_in_the_answer_is_a_failure(bench, error, told):
+def test_an_error_in_the_answer_is_a_failure(bench, error, message):
     bench.add("my-tool", printing(f'{{"error": {error}, "a": 1}}'))
 
     result = bench.call("my-tool")
 
     assert result.error is not None
-    assert (result.error.code, result.error.message) == ("tool_failed", f"my-tool returned an error: {told}.")
+    assert (result.error.code, result.error.message) == ("tool_failed", f"my-tool returned an error: {message}.")
     assert json.loads(str(result.error.details["stdout"]))["a"] == 1
 
 
@@ -659,7 +669,7 @@ def test_calls_run_in_parallel_and_none_is_lost(bench):
     assert results == {number: number for number in range(40)}
 
 
-# --- what was loaded is what runs ---------------------------------------------------------------------------------
+# --- only what was loaded runs ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -731,11 +741,11 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_declared(bench):
     from hilt.sandbox.process import Confined
 
     bench.add("my-tool", 'echo "{\\"inside\\": $INSIDE}"', sandbox={"write": ["out"]})
-    told: list[Any] = []
+    confined: list[Any] = []
 
     @contextmanager
     def confine(ctx: Any, sandbox: DeclaredSandbox, cwd: str, folder: str | None) -> Any:
-        told.append((sandbox, cwd))
+        confined.append((sandbox, cwd))
         yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
 
     definition = bench.load("my-tool")
@@ -744,4 +754,4 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_declared(bench):
         result = runtime.call("my-tool")
 
     assert result.data == {"inside": 1}
-    assert told == [(DeclaredSandbox(False, ("out",), ()), str(bench.workspace))]
+    assert confined == [(DeclaredSandbox(False, ("out",), ()), str(bench.workspace))]

@@ -14,7 +14,7 @@ from hilt.errors import ToolError
 from tests.custom.calls import call, environment
 from tests.programs import program
 
-# the seed's own example, with an address that needs no network
+# the example of the format, with an address that needs no network
 TICKET = """
 import {tool, jsonSchema, type NanocoderToolExport} from 'nanocoder/tools';
 
@@ -88,7 +88,7 @@ def made(execute: str, *, head: str = "", extra: str = "", more: str = "") -> st
     )
 
 
-def test_the_seeds_module_loads_and_runs(module):
+def test_the_example_of_the_format_loads_and_runs(module):
     loaded = module.load(PLAIN)
 
     (definition,) = loaded.definitions
@@ -102,7 +102,7 @@ def test_the_seeds_module_loads_and_runs(module):
     assert module.call(definition, key="A-1").text == "ticket A-1"
 
 
-def test_the_seeds_module_runs_unchanged_as_typescript(module):
+def test_the_example_of_the_format_runs_unchanged_as_typescript(module):
     (definition,) = module.load(TICKET, "jira.ts").definitions
 
     assert module.call(definition, key="A-1").text == "ticket A-1"
@@ -150,7 +150,7 @@ def test_return_values_become_results(module, execute, output):
 
 
 @pytest.mark.parametrize(
-    "execute, says",
+    "execute, reason",
     [
         ("() => { throw new TypeError('bad'); }", "t failed: TypeError: bad"),
         ("async () => { throw 'just text'; }", "t failed: just text"),
@@ -159,19 +159,19 @@ def test_return_values_become_results(module, execute, output):
         ("() => 10n", "that JSON does not support"),
     ],
 )
-def test_a_failure_is_reported_and_the_next_call_works(module, execute, says):
+def test_a_failure_is_reported_and_the_next_call_works(module, execute, reason):
     text = made(f"(args) => args.fine ? 'fine' : ({execute})(args)")
     (definition,) = module.load(text).definitions
 
     with pytest.raises(ToolError) as caught:
         module.call(definition)
 
-    assert (caught.value.code, says in caught.value.message) == ("tool_failed", True), caught.value.message
+    assert (caught.value.code, reason in caught.value.message) == ("tool_failed", True), caught.value.message
     assert module.call(definition, fine=True).text == "fine"
 
 
 @pytest.mark.parametrize(
-    "text, says",
+    "text, reason",
     [
         ("export default {", ""),
         ("throw new Error('at load');", "at load"),
@@ -185,7 +185,7 @@ def test_a_failure_is_reported_and_the_next_call_works(module, execute, says):
         ("process.exit(3);", "status 3"),
     ],
 )
-def test_a_broken_module_is_reported(module, text, says):
+def test_a_broken_module_is_reported(module, text, reason):
     with open(os.path.join(module.folder, "beside.js"), "w", encoding="utf-8") as file:
         file.write("export default 1;")
 
@@ -193,7 +193,7 @@ def test_a_broken_module_is_reported(module, text, says):
 
     (problem,) = loaded.problems
     assert loaded.definitions == ()
-    assert says in problem.message, problem.message
+    assert reason in problem.message, problem.message
 
 
 @pytest.mark.parametrize("text", ["\n\nthrow new Error('x');\n", "\n\nnothing.of;\n", "\n\nconst = 1;\n"])

@@ -16,7 +16,7 @@ from hilt.fence import Fence
 from tests.custom.folder_tools import Bench
 from tests.programs import PATH, program
 
-# every script prints what it was told, where it is, what it sees, and what it loads from where
+# every script prints its input, its folder, a variable that must not leak, and where it loads a module from
 PROBES = {
     "bash": ("script.sh", 'read -r told; printf \'{"told": %s, "cwd": "%s", "leak": "%s"}\' "$told" "$PWD" "$LEAK"'),
     "python": (
@@ -88,7 +88,7 @@ BESIDE = {
 EVIL_PYTHON = "import os; open('evil', 'w').close(); NAME = 'the workspace'\n"
 EVIL_SCRIPT = "require('fs').writeFileSync('evil', ''); exports.NAME = 'the workspace';\n"
 EVIL_PROGRAM = """#!/bin/sh\ntouch "${0%/.venv/*}/evil"\n"""
-# what a repository may hold that some runtime would read where it is started
+# files of a repository that some runtime would read from its current folder
 TRAPS = {
     ".env": "LEAK=env\n",
     ".env.local": "LEAK=env\n",
@@ -121,7 +121,7 @@ TRAPS = {
     "python3": "#!/bin/sh\ntouch evil\n",
     "bash": "#!/bin/sh\ntouch evil\n",
 }
-# what the user's own environment may hold that steers a runtime
+# variables of the user's environment that control a runtime
 STEERING = {
     "NODE_OPTIONS": "--require ./evil.js",
     "NODE_PATH": ".",
@@ -143,7 +143,7 @@ STEERING = {
 
 @pytest.fixture(scope="module")
 def homes(pytestconfig: pytest.Config) -> Path:
-    """A home directory that tests share, also those of the next run: what go compiles once is kept there."""
+    """A home directory shared by all tests and runs, so that go compiles everything only once."""
     return pytestconfig.cache.mkdir("go")
 
 
@@ -169,17 +169,17 @@ def test_a_script_runs_in_the_workspace_and_loads_nothing_from_it(tmp_path, home
     folder = bench.add("probe", text, files=BESIDE, runtime=runtime, script=script, timeout=300_000)
     (folder / script).chmod(0o755)
 
-    found = bench.data("probe", word="ä €")
+    output = bench.data("probe", word="ä €")
 
     workspace = str(bench.workspace)
-    assert found.pop("told") == {"word": "ä €", "workspacePath": workspace, "sessionId": "s1"}
-    assert (found.pop("cwd"), found.pop("leak")) == (workspace, "")
+    assert output.pop("told") == {"word": "ä €", "workspacePath": workspace, "sessionId": "s1"}
+    assert (output.pop("cwd"), output.pop("leak")) == (workspace, "")
     assert not (bench.workspace / "evil").exists()
-    assert workspace not in found.pop("path", [])
-    assert found.pop("loaded", "the tool") == "the tool"
-    assert found.pop("lodash", "not found") == "not found"
-    assert (found.pop("settings", ""), found.pop("arguments", 1)) == ("", 1)
-    assert found == {}
+    assert workspace not in output.pop("path", [])
+    assert output.pop("loaded", "the tool") == "the tool"
+    assert output.pop("lodash", "not found") == "not found"
+    assert (output.pop("settings", ""), output.pop("arguments", 1)) == ("", 1)
+    assert output == {}
     assert sorted(path.name for path in folder.iterdir()) == sorted(["tool.md", script, *BESIDE])
 
 
@@ -305,7 +305,7 @@ def test_a_cancelled_call_starts_nothing(tmp_path):
     with pytest.raises(ToolError) as raised:
         launching.run(launch, b"", seconds=1, fence=fence)
 
-    assert raised.value.code == "cancelled"  # and not that there is no such program
+    assert raised.value.code == "cancelled"  # not that the program is missing
 
 
 # --- the environment ----------------------------------------------------------------------------------------------
@@ -325,9 +325,9 @@ def test_a_tool_sees_the_fixed_variables_and_those_it_declares(tmp_path):
     fixed = {name: f"value of {name}" for name in launching.VARIABLES if name not in ("PATH", "HOME")}
     environ = surroundings(tmp_path, **fixed, OPENAI_API_KEY="secret", WANTED="yes", HILT_MODE="x", LOGNAME="x")
 
-    found = launching.environment(["WANTED", "NOT_SET"], environ)
+    passed = launching.environment(["WANTED", "NOT_SET"], environ)
 
-    assert found == {**fixed, "HOME": environ["HOME"], "PATH": PATH, "WANTED": "yes"}
+    assert passed == {**fixed, "HOME": environ["HOME"], "PATH": PATH, "WANTED": "yes"}
 
 
 def test_a_running_tool_has_no_other_variable(tmp_path):
@@ -337,10 +337,10 @@ def test_a_running_tool_has_no_other_variable(tmp_path):
     folder = bench.add("probe", script, runtime="binary", script="script", env=["WANTED"])
     (folder / "script").chmod(0o755)
 
-    found = bench.data("probe")
+    output = bench.data("probe")
 
-    assert found.pop("LC_CTYPE", "C.UTF-8") == "C.UTF-8"  # python sets it for itself
-    assert found == {"HOME": bench.environ["HOME"], "PATH": PATH, "WANTED": "yes"}
+    assert output.pop("LC_CTYPE", "C.UTF-8") == "C.UTF-8"  # python sets it for itself
+    assert output == {"HOME": bench.environ["HOME"], "PATH": PATH, "WANTED": "yes"}
 
 
 def test_declared_variables_come_from_the_users_files_before_the_environment(tmp_path):
@@ -348,17 +348,17 @@ def test_declared_variables_come_from_the_users_files_before_the_environment(tmp
     keep(tmp_path, "A=jean2\nB=jean2\n", "home/.jean2")
     environ = surroundings(tmp_path, A="process", B="process", C="process")
 
-    found = launching.environment(["A", "B", "C"], environ)
+    passed = launching.environment(["A", "B", "C"], environ)
 
-    assert {name: found[name] for name in "ABC"} == {"A": "hilt", "B": "jean2", "C": "process"}
+    assert {name: passed[name] for name in "ABC"} == {"A": "hilt", "B": "jean2", "C": "process"}
 
 
 def test_undeclared_variables_of_the_users_files_are_not_passed(tmp_path):
     keep(tmp_path, "A=1\nPATH=/evil\nHOME=/evil\n")
 
-    found = launching.environment([], surroundings(tmp_path))
+    passed = launching.environment([], surroundings(tmp_path))
 
-    assert found == {"HOME": str(tmp_path / "home"), "PATH": PATH}
+    assert passed == {"HOME": str(tmp_path / "home"), "PATH": PATH}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Markdown tools from their files: what is declared is what is loaded, and what is wrong is told with its line."""
+"""Loading Markdown tools: every declared key is read, and every problem is reported with its line."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def refused(definition, args):
     return caught.value.message
 
 
-# --- what is declared ---------------------------------------------------------------------------------------------
+# --- declarations -------------------------------------------------------------------------------------------------
 
 
 def test_the_example_of_the_format_becomes_a_tool():
@@ -228,8 +228,8 @@ def test_a_value_that_another_program_reads_as_code_is_noted():
         declared("parameters: {a: {type: string}}", body="ls {{ a }}\npython3 -c 'print({{ a }})' {{ a }}\n")
     )
 
-    (told,) = definition.notes
-    assert told.startswith("line 7: python3 -c runs text that is not constant; every call prompts; pass values as")
+    (note,) = definition.notes
+    assert note.startswith("line 7: python3 -c runs text that is not constant; every call prompts; pass values as")
 
 
 def test_a_value_that_the_file_itself_lists_is_not_noted():
@@ -238,14 +238,16 @@ def test_a_value_that_the_file_itself_lists_is_not_noted():
     assert definition.notes == ()
 
 
-@pytest.mark.parametrize("kind, is_told", [("string", True), ("integer", False), ("number", False), ("boolean", False)])
-def test_a_string_in_shell_arithmetic_is_noted_and_a_number_is_not(kind, is_told):
+@pytest.mark.parametrize(
+    "kind, is_noted", [("string", True), ("integer", False), ("number", False), ("boolean", False)]
+)
+def test_a_string_in_shell_arithmetic_is_noted_and_a_number_is_not(kind, is_noted):
     definition = load(declared(f"parameters: {{a: {{type: {kind}}}}}", body="n={{ a }}\necho $((n))\n"))
 
-    assert bool(definition.notes) is is_told
+    assert bool(definition.notes) is is_noted
 
 
-# --- what is wrong ------------------------------------------------------------------------------------------------
+# --- problems -----------------------------------------------------------------------------------------------------
 
 
 def test_a_readme_without_front_matter_is_ignored_silently():
@@ -319,18 +321,18 @@ def test_a_readme_without_front_matter_is_ignored_silently():
     ],
 )
 def test_every_problem_is_reported_with_its_line(text, line, reason):
-    found = problems(text)
+    reported = problems(text)
 
-    assert [number for number, _ in found] == [line]
-    assert reason in found[0][1]
+    assert [number for number, _ in reported] == [line]
+    assert reason in reported[0][1]
 
 
 @pytest.mark.parametrize("name", ["K8s", "k8s-pods", "_a", "1a", "a.b", "a b", "", "é", "a\\n", "custom__x-", "a" * 65])
 def test_a_name_is_snake_case(name):
-    (found,) = problems(f'---\nname: "{name}"\ndescription: A.\n---\necho hi\n')
+    (problem,) = problems(f'---\nname: "{name}"\ndescription: A.\n---\necho hi\n')
 
-    assert found[0] == 2
-    assert "lowercase letter" in found[1]
+    assert problem[0] == 2
+    assert "lowercase letter" in problem[1]
 
 
 def test_all_problems_are_reported_at_once_with_the_name_of_the_tool():
@@ -422,7 +424,7 @@ def test_a_missing_argument_is_reported_with_the_message_of_the_format():
 
 
 @pytest.mark.parametrize(
-    "args, told",
+    "args, message",
     [
         ({"text": 5}, "text must be a string, not an integer (5)"),
         ({"text": "a"}, "text must have at least 2 characters, not 1"),
@@ -443,8 +445,8 @@ def test_a_missing_argument_is_reported_with_the_message_of_the_format():
         ([], "The arguments must be an object, not an array"),
     ],
 )
-def test_each_constraint_has_its_message(args, told):
-    assert refused(load(TYPED), args) == f"⚒ {told}"
+def test_each_constraint_has_its_message(args, message):
+    assert refused(load(TYPED), args) == f"⚒ {message}"
 
 
 def test_all_violations_are_reported_at_once():

@@ -56,7 +56,7 @@ def content(blocks: list[dict]) -> Output:
 
 
 class Client:
-    """A client that answers everything it is asked with its name."""
+    """A client that answers every request with the name of its method."""
 
     def __init__(self, *, able: bool = True) -> None:
         self.able = able
@@ -116,18 +116,18 @@ def call(runtime, tool: str, client: Client | None = None, **args: Any) -> Resul
 def test_a_tool_talks_to_the_client_of_its_call(tools, runtime):
     client = Client()
 
-    found = call(runtime, "talk", client).data
+    replies = call(runtime, "talk", client).data
 
     assert client.told == [(1, 2, "half"), ("info", {"a": 1})]
-    assert found["form"] == {"to": "elicitation/create"}
-    assert found["answer"] == {"to": "sampling/createMessage"}
-    assert found["more"] == {"roots": {"to": "roots/list"}}
+    assert replies["form"] == {"to": "elicitation/create"}
+    assert replies["answer"] == {"to": "sampling/createMessage"}
+    assert replies["more"] == {"roots": {"to": "roots/list"}}
 
 
 def test_without_a_client_questions_have_no_answer(tools, runtime):
-    found = call(runtime, "talk").data
+    replies = call(runtime, "talk").data
 
-    assert (found["form"], found["answer"], found["more"]) == (None, None, {"roots": None})
+    assert (replies["form"], replies["answer"], replies["more"]) == (None, None, {"roots": None})
     assert call(runtime, "need").text == "there"
 
 
@@ -170,17 +170,17 @@ def test_threads_of_a_tool_can_talk_to_the_client(tools, runtime):
     ],
 )
 def test_content_blocks_are_passed_on(tools, runtime, block):
-    found = call(runtime, "content", blocks=[block])
+    result = call(runtime, "content", blocks=[block])
 
-    assert (found.text, found.content) == ("text", (block,))
+    assert (result.text, result.content) == ("text", (block,))
 
 
 @pytest.mark.parametrize(
     "block", [{}, {"type": "video"}, {"type": "image", "data": "x"}, {"type": "text", "text": 1}, {"type": "resource"}]
 )
 def test_invalid_content_blocks_are_an_error_of_the_tool(tools, runtime, block):
-    found = call(runtime, "content", blocks=[block])
+    result = call(runtime, "content", blocks=[block])
 
-    assert found.error is not None
-    assert found.error.code == "tool_failed"
-    assert "resource_link" in found.error.suggestion
+    assert result.error is not None
+    assert result.error.code == "tool_failed"
+    assert "resource_link" in result.error.suggestion

@@ -119,9 +119,9 @@ def test_the_effects_of_a_tool_decide_whether_it_asks(file, decorator, effects, 
 
 @pytest.mark.parametrize("output, declared", [('{"type": "object"}', {"type": "object"}), ("None", None), ("3", None)])
 def test_the_output_schema_is_declared_with_the_tool(file, output, declared):
-    (found,) = file.load(made("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
+    (definition,) = file.load(made("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
 
-    assert to_tool(found, lambda ctx, args: Output()).output == declared
+    assert to_tool(definition, lambda ctx, args: Output()).output == declared
 
 
 def test_a_call_runs_in_the_workspace_in_a_process_that_stays(file):
@@ -145,7 +145,9 @@ def test_nothing_is_imported_from_the_workspace_or_the_environment(file):
     output = file.run("import json\n" + GREETING, "anything")
 
     assert not [path for path in output.data["path"] if path in ("", file.root, os.path.dirname(file.path))]
-    assert output.data["env"]["PYTHONPATH"] == file.root  # for what the tool starts, as the user has it
+    assert (
+        output.data["env"]["PYTHONPATH"] == file.root
+    )  # for programs that the tool starts, as in the user's environment
     assert "OPENAI_API_KEY" not in output.data["env"]
 
 
@@ -164,7 +166,7 @@ def test_return_values_become_results(file, body, output):
 
 
 @pytest.mark.parametrize(
-    "body, code, says",
+    "body, code, reason",
     [
         ("raise ValueError('bad')", "tool_failed", "t failed (made.py, line 5): ValueError: bad"),
         ("raise KeyError", "tool_failed", "t failed (made.py, line 5): KeyError"),
@@ -178,14 +180,14 @@ def test_return_values_become_results(file, body, output):
         ("t = t.run; return t(None, {})", "tool_failed", "UnboundLocalError"),
     ],
 )
-def test_a_failure_is_reported_and_the_next_call_works(file, body, code, says):
+def test_a_failure_is_reported_and_the_next_call_works(file, body, code, reason):
     text = made(body) + '\n@tool\ndef fine() -> str:\n    """Do."""\n    return "fine"\n'
     tools = named(file.load(text).definitions)
 
     with pytest.raises(ToolError) as caught:
         file.call(tools["t"])
 
-    assert (caught.value.code, says in caught.value.message) == (code, True), caught.value.message
+    assert (caught.value.code, reason in caught.value.message) == (code, True), caught.value.message
     assert file.call(tools["fine"]).text == "fine"
 
 
@@ -198,7 +200,7 @@ def test_error_details_that_fit_into_json_are_kept(file):
     assert (caught.value.suggestion, caught.value.details) == ("Look.", {"line": 3})
 
 
-def test_an_endless_loop_times_out_and_the_next_call_works(file):
+def test_an_endless_loop_times_out(file):
     text = made("while True: pass", decorator="@tool(timeout=0.3)")
 
     with pytest.raises(ToolError) as caught:
@@ -208,7 +210,7 @@ def test_an_endless_loop_times_out_and_the_next_call_works(file):
 
 
 @pytest.mark.parametrize(
-    "text, line, says",
+    "text, line, reason",
     [
         ("x = (\n", 1, "never closed"),
         ("\n\nimport nothing_of_this_name\n", 3, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
@@ -226,12 +228,12 @@ def test_an_endless_loop_times_out_and_the_next_call_works(file):
         ("# coding: nothing\n", None, "Unknown encoding"),
     ],
 )
-def test_a_broken_file_is_reported_with_its_line(file, text, line, says):
+def test_a_broken_file_is_reported_with_its_line(file, text, line, reason):
     loaded = file.load(text)
 
     (problem,) = loaded.problems
     assert (loaded.definitions, problem.origin, problem.line) == ((), file.path, line)
-    assert says in problem.message, problem.message
+    assert reason in problem.message, problem.message
 
 
 def test_a_file_that_never_finishes_loading_is_reported(file, monkeypatch):
@@ -293,7 +295,7 @@ def test_a_renamed_tool_still_finds_its_function(file):
 
 
 def test_calls_after_the_first_reuse_the_process(file):
-    """The figure of the contract is 2 ms; ten times that is no slow machine but a new process at every call."""
+    """The contract promises 2 ms; ten times that means a new process at every call, not a slow machine."""
     (definition,) = file.load(made("return 'x'")).definitions
     run: Callable[[], Output] = lambda: file.call(definition)  # noqa: E731
     run()

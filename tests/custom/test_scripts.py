@@ -37,7 +37,7 @@ read_only: true
 
 kubectl get pods -n {{ namespace }} {{# selector }}-l "{{ selector }}"{{/ selector }}
 """
-# the form of the format's second example, with its places filled
+# the second example of the format, with its placeholders filled
 FORM = """\
 ---
 name: form
@@ -92,7 +92,7 @@ class Bench:
 
     def runtime(self, *definitions):
         make = scripts.executor(self.environ, self.confine)
-        # arguments come as they are sent: the tool checks them
+        # arguments arrive unchecked: the tool validates them
         tools = [
             to_tool(definition, make(definition))._replace(schema={"type": "object"}) for definition in definitions
         ]
@@ -123,9 +123,9 @@ class Bench:
         self.environ["PATH"] = f"{folder}{os.pathsep}{self.environ['PATH']}"
 
     def left(self):
-        """The files that calls have left in the state directory."""
-        found = [os.path.join(folder, name) for folder, _, names in os.walk(self.base / "state") for name in names]
-        return [path for path in found if path.endswith(".sh")]
+        """The scripts that calls have left in the state directory."""
+        paths = [os.path.join(folder, name) for folder, _, names in os.walk(self.base / "state") for name in names]
+        return [path for path in paths if path.endswith(".sh")]
 
 
 def tool(body, front=""):
@@ -244,7 +244,7 @@ def test_arguments_are_checked_before_anything_runs(bench):
 
 
 def alive(marker):
-    """Whether a process with this word among its arguments is there."""
+    """Whether a process with this word among its arguments is running."""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -326,7 +326,7 @@ def test_an_option_that_runs_something_is_asked_about(bench, body, risky, harmle
 
 @pytest.mark.parametrize("sections", [2, 20])
 def test_a_call_asks_only_about_its_own_sections(bench, sections):
-    """With twenty names not every set of sections can be looked at when the tool is loaded."""
+    """With twenty names, not every combination of sections can be checked when the tool is loaded."""
     names = [f"s{number}" for number in range(sections)]
     declared = "".join(f", {name}: {{type: boolean}}" for name in names)
     flags = " ".join(f"{{{{# {name} }}}}-{name}{{{{/ {name} }}}}" for name in names)
@@ -489,7 +489,7 @@ def test_calls_run_in_parallel(bench):
     assert bench.left() == []
 
 
-# --- what people see ----------------------------------------------------------------------------------------------
+# --- display ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ ANSWER = {"permissionType": "file_write", "permissionKey": "/a", "message": "It 
 
 
 def says(**answer: Any) -> str:
-    """A security script that answers so, whatever it is told."""
+    """A security script that gives this answer, whatever its input."""
     return f"cat > /dev/null; printf %s {_quoted(json.dumps({**ANSWER, **answer}))}"
 
 
@@ -150,7 +150,7 @@ def test_a_check_does_not_run_unless_declared(bench):
     assert "securityScript does not run" in bench.load("guarded").notes[0]
 
 
-# --- what is told and shown ---------------------------------------------------------------------------------------
+# --- input of the check and prompts -------------------------------------------------------------------------------
 
 
 def test_a_check_receives_the_input_of_the_tool_and_more_in_the_tool_folder(bench):
@@ -159,10 +159,10 @@ def test_a_check_receives_the_input_of_the_tool_and_more_in_the_tool_folder(benc
 
     bench.call("guarded", path="a.txt")
 
-    told, folder = (bench.tools / "guarded/told").read_text().splitlines()
+    received, folder = (bench.tools / "guarded/told").read_text().splitlines()
     workspace = str(bench.workspace)
-    overflow = json.loads(told)["allowedPaths"]
-    assert json.loads(told) == {
+    overflow = json.loads(received)["allowedPaths"]
+    assert json.loads(received) == {
         "path": "a.txt",
         "args": {"path": "a.txt"},
         "workspacePath": workspace,
@@ -183,16 +183,16 @@ def test_a_check_receives_only_opened_folders_outside_the_workspace(bench):
 
     bench.call("guarded", path="a.txt")
 
-    told = json.loads((bench.tools / "guarded/told").read_text())["allowedPaths"]
-    assert [path for path in told if not path.startswith(bench.environ["HILT_STATE_DIR"])] == [str(outside)]
+    received = json.loads((bench.tools / "guarded/told").read_text())["allowedPaths"]
+    assert [path for path in received if not path.startswith(bench.environ["HILT_STATE_DIR"])] == [str(outside)]
 
 
 def test_no_argument_overrides_the_input_of_a_check():
     false = {"workspacePath": "/", "sessionId": "x", "allowedPaths": ["/"], "args": {}}
 
-    told = security.question(false, workspace="/w", session="s", allowed_paths=["/w"])
+    received = security.question(false, workspace="/w", session="s", allowed_paths=["/w"])
 
-    assert told == {"workspacePath": "/w", "sessionId": "s", "allowedPaths": ["/w"], "args": false}
+    assert received == {"workspacePath": "/w", "sessionId": "s", "allowedPaths": ["/w"], "args": false}
 
 
 def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
@@ -415,7 +415,7 @@ def test_a_call_cancelled_during_its_prompt_does_not_run(bench):
 @pytest.mark.parametrize("field", [0, 1, 2])
 def test_different_permissions_have_different_grants(field):
     tricky = ["a", 'a","b', "a b", "", "a\n", "ä"]
-    found = {Permission(*["x" if place != field else value for place in range(3)]).grant for value in tricky}
+    grants = {Permission(*["x" if place != field else value for place in range(3)]).grant for value in tricky}
 
-    assert len(found) == len(tricky)
-    assert all(grant.startswith(security.GRANT) for grant in found)
+    assert len(grants) == len(tricky)
+    assert all(grant.startswith(security.GRANT) for grant in grants)

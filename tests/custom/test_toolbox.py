@@ -1,4 +1,4 @@
-"""Custom tools through the whole runtime: found, checked, decided on, run, and seen anew when their files change."""
+"""Custom tools through the whole runtime: found, validated, decided on, run, and reloaded when their files change."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def project(workspace) -> Folder:
 
 
 def settle() -> None:
-    """Let the next call look at the folders again."""
+    """Make the next call scan the folders again."""
     time.sleep(0.3)
 
 
@@ -111,7 +111,7 @@ def test_a_long_json_result_is_kept_on_disk(personal, runtime, format_):
 
 
 def write_long(folder: Folder, format_: str) -> None:
-    """Write a tool that answers with an object as long as it is told."""
+    """Write a tool that returns an object of the requested length."""
     parameter = "{type: integer, required: true}"
     code = "import json, sys; n = int(sys.argv[1]); print(json.dumps({'text': 'y' * n}))"
     if format_ == "markdown":
@@ -129,9 +129,9 @@ def write_long(folder: Folder, format_: str) -> None:
     else:
         program("node")
         schema = "{type: 'object', properties: {count: {type: 'integer'}}}"
-        told = f"description: 'Long.', inputSchema: {schema}, needsApproval: false"
+        options = f"description: 'Long.', inputSchema: {schema}, needsApproval: false"
         body = "execute: ({count}) => ({text: 'y'.repeat(count)})"
-        folder.write("long.mjs", f"export default {{name: 'long', tool: {{{told}, {body}}}}};\n")
+        folder.write("long.mjs", f"export default {{name: 'long', tool: {{{options}, {body}}}}};\n")
 
 
 def test_custom_tools_are_listed_with_their_source(personal, runtime):

@@ -53,7 +53,7 @@ for line in sys.stdin:
         print(json.dumps({"calls": "of the call before"}))
     if do == "part":
         print('{"calls": "of the call before",', end="")
-    sys.stdout.flush()  # what is more than one answer comes with it, not during the next call
+    sys.stdout.flush()  # everything after the answer arrives with it, not during the next call
     if do == "chatter":
         print("done", flush=True)
     if do == "last":
@@ -76,7 +76,7 @@ def add(tools: Folder, script: str = SCRIPT, **fields: Any) -> str:
 
 
 def settle(path: str) -> None:
-    """Wait until the file is no longer one that may have changed just now."""
+    """Wait until the file counts as settled."""
     wait_until(lambda: time.time_ns() - os.stat(path).st_ctime_ns > 60_000_000)
 
 
@@ -182,10 +182,10 @@ def test_a_view_is_extracted_from_the_response(tools, runtime):
 
 def test_concurrent_calls_get_their_own_responses(tools, runtime):
     add(tools)
-    found: dict[int, Any] = {}
+    replies: dict[int, Any] = {}
 
     def call(number: int) -> None:
-        found[number] = data(runtime.call("warm_one", number=number))["number"]
+        replies[number] = data(runtime.call("warm_one", number=number))["number"]
 
     threads = [threading.Thread(target=call, args=(number,)) for number in range(40)]
     for thread in threads:
@@ -193,7 +193,7 @@ def test_concurrent_calls_get_their_own_responses(tools, runtime):
     for thread in threads:
         thread.join(60)
 
-    assert found == {number: number for number in range(40)}
+    assert replies == {number: number for number in range(40)}
 
 
 def test_a_changed_script_has_a_new_process(tools, runtime):

@@ -29,7 +29,7 @@ Greets.
 
 
 class Place:
-    """A workspace and its user, with a toolbox that is listened to."""
+    """A workspace and its user, with a toolbox that has a listener."""
 
     def __init__(self, base: Path) -> None:
         self.root = base / "workspace"
@@ -50,36 +50,36 @@ class Place:
             sandbox="declared",
             confine_module=confine,
         )
-        self.told = threading.Semaphore(0)
+        self.reports = threading.Semaphore(0)
 
     def has(self, grant: str) -> bool:
-        """Whether the person keeps allowing something."""
+        """Whether the person keeps a grant."""
         return False
 
-    def hear(self) -> None:
-        """Wait until a change is told, and take all that was told of it."""
-        assert self.told.acquire(timeout=60)
+    def wait_for_report(self) -> None:
+        """Wait until a change is reported."""
+        assert self.reports.acquire(timeout=60)
 
     def quiet(self) -> bool:
-        """Whether nothing more is told."""
-        return not self.told.acquire(blocking=False)
+        """Whether no other report is pending."""
+        return not self.reports.acquire(blocking=False)
 
     def names(self) -> list[str]:
-        """The tools there are."""
+        """The names of the current tools."""
         return sorted(self.toolbox.found().definitions)
 
 
 @pytest.fixture(params=["native", "polling"])
 def place(tmp_path, request, monkeypatch) -> Iterator[Place]:
     if request.param == "polling":
-        monkeypatch.setitem(sys.modules, "watchfiles", None)  # as where it cannot be used
-    made = Place(tmp_path)
-    yield made
-    made.toolbox.close()
+        monkeypatch.setitem(sys.modules, "watchfiles", None)  # as if it were not installed
+    created = Place(tmp_path)
+    yield created
+    created.toolbox.close()
 
 
 def listen(place: Place) -> Callable[[], None]:
-    return place.toolbox.listen(place.told.release)
+    return place.toolbox.listen(place.reports.release)
 
 
 def test_every_change_of_a_tool_is_reported(place):
@@ -88,23 +88,23 @@ def test_every_change_of_a_tool_is_reported(place):
     path = place.personal / "hello.md"
 
     path.write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello"]
 
     path.write_text(TOOL.replace("Say hello.", "Say good day."))
-    place.hear()
+    place.wait_for_report()
     assert place.toolbox.found().definitions["hello"].description == "Say good day."
 
     path.write_text(TOOL.replace("approval: never", "approval: perhaps"))
-    place.hear()
+    place.wait_for_report()
     assert (place.names(), list(place.toolbox.found().broken)) == ([], ["hello"])
 
     path.write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello"]
 
     path.unlink()
-    place.hear()
+    place.wait_for_report()
     assert place.names() == []
 
 
@@ -114,18 +114,18 @@ def test_new_folders_are_watched_too(place):
     (place.personal / "greet").mkdir(parents=True)
     (place.personal / "greet/run.sh").write_text("echo {}")
     (place.personal / "greet/tool.md").write_text(FOLDER)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["greet"]
 
     (place.personal / "greet/tool.md").write_text(FOLDER.replace("Greets.", "Greets well."))
-    place.hear()
+    place.wait_for_report()
     shutil.rmtree(place.personal.parent)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == []
 
     place.personal.mkdir(parents=True)
     (place.personal / "hello.md").write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello"]
 
 
@@ -137,17 +137,17 @@ def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
     path.write_text(TOOL)
     wait_until(lambda: place.toolbox.found().untrusted)
     (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
-    place.hear()
+    place.wait_for_report()
     assert (place.names(), place.quiet()) == (["other"], True)
 
     trust = Trust(place.state)
     trust.trust("tool", str(path), path.read_bytes())
     trust.close()
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello", "other"]
 
     path.write_text(TOOL + "# changed\n")
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["other"]
 
 
@@ -168,7 +168,7 @@ def test_a_busy_workspace_does_not_delay_reports_forever(place):
         trust = Trust(place.state)
         trust.trust("tool", str(path), path.read_bytes())
         trust.close()
-        place.hear()
+        place.wait_for_report()
     finally:
         ended.set()
         busy.join()
@@ -186,7 +186,7 @@ def test_changes_of_other_files_are_not_reported(place):
     os.utime(place.personal / "hello.md")
     (place.root / "file.txt").write_text("other work")
     (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
-    place.hear()
+    place.wait_for_report()
 
     assert (place.names(), place.quiet()) == (["hello", "other"], True)
 
@@ -198,12 +198,12 @@ def test_many_changes_at_once_are_reported_few_times(place):
     for number in range(200):
         (place.personal / f"t{number}.md").write_text(TOOL.replace("name: hello", f"name: t{number}"))
     wait_until(lambda: len(place.names()) == 200)
-    place.hear()
+    place.wait_for_report()
 
-    told = 1
+    reports = 1
     while not place.quiet():
-        told += 1
-    assert told < 20
+        reports += 1
+    assert reports < 20
 
 
 def test_a_removed_listener_is_not_called_and_others_are(place):
@@ -215,7 +215,7 @@ def test_a_removed_listener_is_not_called_and_others_are(place):
     stop()
     stop()
     (place.personal / "hello.md").write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
 
     assert heard == []
 
@@ -230,7 +230,7 @@ def test_the_thread_ends_with_the_last_listener_and_restarts_with_the_next(place
 
     listen(place)
     (place.personal / "hello.md").write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     place.toolbox.close()
 
     wait_until(lambda: threading.active_count() == before)
@@ -247,7 +247,7 @@ def test_a_failing_listener_does_not_affect_others(place):
 
     for name in ("one", "two"):
         (place.personal / f"{name}.md").write_text(TOOL.replace("name: hello", f"name: {name}"))
-        place.hear()
+        place.wait_for_report()
 
     assert place.names() == ["one", "two"]
 
@@ -258,12 +258,12 @@ def test_a_listener_may_remove_itself_while_called(place):
 
     def once() -> None:
         stops[0]()
-        place.told.release()
+        place.reports.release()
 
     stops.append(place.toolbox.listen(once))
     (place.personal / "hello.md").write_text(TOOL)
 
-    place.hear()
+    place.wait_for_report()
 
 
 def test_a_change_that_a_call_saw_first_is_still_reported(place):
@@ -273,7 +273,7 @@ def test_a_change_that_a_call_saw_first_is_still_reported(place):
 
     wait_until(lambda: place.names() == ["hello"])
 
-    place.hear()
+    place.wait_for_report()
 
 
 def test_only_tool_folders_and_two_parents_are_watched(tmp_path):
@@ -285,11 +285,13 @@ def test_only_tool_folders_and_two_parents_are_watched(tmp_path):
     discovery = place.toolbox._discovery
     assert discovery is not None
 
-    found = {os.path.relpath(path, tmp_path) for path in watched(discovery.places) if path.startswith(str(tmp_path))}
+    watched_folders = {
+        os.path.relpath(path, tmp_path) for path in watched(discovery.places) if path.startswith(str(tmp_path))
+    }
 
     inside = {"", "/.hilt", "/.hilt/tools", "/.hilt/tools/deep", "/.hilt/tools/deep/deeper"}
-    assert {f"workspace{path}" for path in inside} <= found
-    assert not any("src" in path or "node_modules" in path for path in found)
+    assert {f"workspace{path}" for path in inside} <= watched_folders
+    assert not any("src" in path or "node_modules" in path for path in watched_folders)
 
 
 def test_a_watch_without_listeners_can_be_closed(tmp_path):

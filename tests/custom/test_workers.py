@@ -81,7 +81,7 @@ def test_a_worker_is_kept_for_the_next_call(workers):
     assert (first["pid"], first["count"], second["pid"], second["count"]) == (first["pid"], 1, first["pid"], 2)
 
 
-def test_what_a_worker_prints_beside_its_replies_is_noise(workers):
+def test_output_beside_replies_is_ignored(workers):
     assert ask(workers, "noise")["op"] == "noise"
     assert ask(workers, "echo")["count"] == 2
 
@@ -91,15 +91,15 @@ def test_requests_and_replies_may_have_any_length(workers, text):
     assert ask(workers, text=text)["text"] == text
 
 
-@pytest.mark.parametrize("op, says, code", [("exit", "status 3", 3), ("signal", "signal 11", 139)])
-def test_a_crash_is_reported_and_the_next_call_has_a_new_worker(workers, op, says, code):
+@pytest.mark.parametrize("op, reason, code", [("exit", "status 3", 3), ("signal", "signal 11", 139)])
+def test_a_crash_is_reported_and_the_next_call_has_a_new_worker(workers, op, reason, code):
     before = ask(workers)["pid"]
 
     with pytest.raises(ToolError) as caught:
         ask(workers, op)
 
     assert (caught.value.code, caught.value.details) == ("tool_failed", {"exit_code": code})
-    assert says in caught.value.message
+    assert reason in caught.value.message
     after = ask(workers)
     assert (after["count"], after["pid"] != before) == (1, True)
 

@@ -67,8 +67,8 @@ entries = st.dictionaries(
 
 
 @contextmanager
-def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield a workspace that holds these entries, as far as they fit together, and a folder outside it."""
+def random_tree(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield a workspace with these entries, as far as they do not conflict, and a folder outside it."""
     with tempfile.TemporaryDirectory() as base:
         base = os.path.realpath(base)
         root, outside = os.path.join(base, "workspace"), os.path.join(base, "outside")
@@ -80,7 +80,7 @@ def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
         for path, what in tree.items():
             full = os.path.join(root, path)
             if not f"{os.path.realpath(os.path.dirname(full))}/".startswith(f"{root}/"):
-                continue  # a link would have it grow somewhere else
+                continue  # a link would create it elsewhere
             try:
                 os.makedirs(os.path.dirname(full), exist_ok=True)
                 if what == "folder":
@@ -99,13 +99,13 @@ def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("target", ["OUTSIDE", "../outside", "b"])
 @pytest.mark.parametrize("what", ["file", "folder", "-> x"])
 def test_a_random_tree_stays_inside_the_workspace(target, what):
-    with grown({"b": "-> OUTSIDE", "a": f"-> {target}", "a/new": what, "a/new/c": what}) as (root, outside):
+    with random_tree({"b": "-> OUTSIDE", "a": f"-> {target}", "a/new": what, "a/new/c": what}) as (root, outside):
         assert sorted(os.listdir(root)) == ["a", "b"]
         assert sorted(os.listdir(outside)) == sorted([*NAMES, "folder"])
 
 
-def walked(root: str, path: str) -> str | None:
-    """Follow a path with the plainest means; return the file it leads to, None where the rules refuse it."""
+def resolve_naively(root: str, path: str) -> str | None:
+    """Follow a path step by step; return the file it leads to, or None if the rules refuse it."""
     pending = path.split("/")[::-1]
     at: list[str] = []
     links = 0
@@ -140,8 +140,8 @@ def walked(root: str, path: str) -> str | None:
         at.append(part)
         if os.path.isfile(full) and any(rest not in ("", ".") for rest in pending):
             return None
-    found = os.path.join(root, *at)
-    return None if path.endswith(("/", "/.")) and os.path.isfile(found) else found
+    resolved = os.path.join(root, *at)
+    return None if path.endswith(("/", "/.")) and os.path.isfile(resolved) else resolved
 
 
 def leaves_by_text(path: str) -> bool:
@@ -155,14 +155,14 @@ def leaves_by_text(path: str) -> bool:
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
 def test_the_door_opens_exactly_the_file_that_a_path_leads_to_under_the_rules(tree, wanted):
-    """For every path that does not leave by its text: the door opens the file that a step-by-step walk finds, which
-    is the one the kernel finds; where that walk meets a sensitive name, nothing, or the outside, it opens nothing."""
-    with grown(tree) as (root, _):
+    """For every path whose text stays inside: the door opens the file that a step-by-step walk finds, which is the one
+    the kernel finds. If that walk meets a sensitive name, a missing file or the outside, the door opens nothing."""
+    with random_tree(tree) as (root, _):
         door = door_to(root)
         for path in wanted:
             if leaves_by_text(path) or path.startswith("/"):
                 continue
-            end = walked(root, path)
+            end = resolve_naively(root, path)
             if end is None or not os.path.isfile(end):
                 assert isinstance(opened(door, path), str), path
             else:
@@ -173,7 +173,7 @@ def test_the_door_opens_exactly_the_file_that_a_path_leads_to_under_the_rules(tr
 
 @given(entries, st.lists(st.one_of(paths, targets), min_size=1, max_size=12))
 def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, wanted):
-    with grown(tree) as (root, outside):
+    with random_tree(tree) as (root, outside):
         door = door_to(root)
         allowed = {}
         for folder, folders, names in os.walk(root):
@@ -185,8 +185,8 @@ def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, want
         before = len(os.listdir("/dev/fd"))
         for path in wanted:
             full = path.replace("ROOT", root).replace("OUTSIDE", outside)
-            found = opened(door, full)
-            assert isinstance(found, str) or found in allowed, full
+            identity = opened(door, full)
+            assert isinstance(identity, str) or identity in allowed, full
             for write in (False, True):
                 refused(door, full, write=write)
         assert len(os.listdir("/dev/fd")) == before
@@ -194,7 +194,7 @@ def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, want
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
 def test_a_file_to_write_is_never_reached_through_a_link(tree, wanted):
-    with grown(tree) as (root, _):
+    with random_tree(tree) as (root, _):
         door = door_to(root)
         for path in wanted:
             try:
@@ -259,9 +259,9 @@ def tree(tmp_path):
     ],
 )
 def test_a_path_opens_inside_the_workspace_and_nowhere_else(tree, path, code):
-    found = opened(door_to(str(tree)), path.format(root=tree))
+    outcome = opened(door_to(str(tree)), path.format(root=tree))
 
-    assert found == code if code else not isinstance(found, str)
+    assert outcome == code if code else not isinstance(outcome, str)
 
 
 @pytest.mark.parametrize(

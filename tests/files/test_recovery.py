@@ -15,14 +15,14 @@ import pytest
 from hilt.testing import Folder, temporary_runtime
 from tests.state.ordinary import calls
 
-STRESS = os.environ.get("HILT_STRESS")  # kills at every step, however many files and starts there are
-# a process that is killed loses nothing that the kernel has: where the files are does not matter, only how quick it is
+STRESS = os.environ.get("HILT_STRESS")  # kills at every step, whatever the number of files and starts
+# a killed process loses nothing that the kernel already has, so the files may be in memory, which is faster
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @pytest.fixture
 def beginning() -> Iterator[str]:
-    """A folder with a workspace at `point`, for the driver to try a call on again and again."""
+    """A folder with a workspace at `point`, on which the driver repeats a call."""
     base = tempfile.mkdtemp(prefix="hilt-crash-", dir=MEMORY)
     yield base
     shutil.rmtree(base)
@@ -162,7 +162,7 @@ def test_an_interrupted_eviction_leaves_no_snapshot_without_its_contents(beginni
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(beginning, lasting):
-    """Whatever fails in the middle: an error means that nothing changed, an answer that everything did."""
+    """Whatever fails in between: an error means that nothing changed, success that everything did."""
     tree_for_patch(beginning)
 
     report = driven(beginning, {"way": "full", "tool": "apply_patch", "args": {"patch": PATCH}, "lasting": lasting})
@@ -172,7 +172,7 @@ def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(beginning, l
 
 
 def start_until_two_are_new(base: str, action: str) -> subprocess.Popen[str]:
-    """Start a process that edits three files and, when two of them are new, dies or says so and waits."""
+    """Start a process that edits three files and, when two of them are new, dies or reports it and waits."""
     program = (
         "import json, sys\n"
         "from tests.state.crashing import EVERY, Steps, call, die, tree\n"
@@ -197,12 +197,12 @@ def three_files(base: str) -> None:
     with temporary_runtime(base) as (runtime, folder):
         for edit in EDITS:
             folder.write(edit["path"], "old\n")
-        assert runtime.call("write_file", path="d.txt", content="first\n").ok  # the databases are there
+        assert runtime.call("write_file", path="d.txt", content="first\n").ok  # creates the databases
 
 
 @pytest.fixture
 def cut_off(base: str) -> str:
-    """A state with a change of three files, cut off when two of them were new."""
+    """A state with a change of three files, interrupted when two of them were new."""
     three_files(base)
     with start_until_two_are_new(base, "die") as process:
         process.communicate()

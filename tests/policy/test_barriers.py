@@ -25,15 +25,15 @@ paths = st.builds(lambda base, parts: posixpath.join(base, *parts), bases, st.li
 
 def ruleset(**lists: list[str]) -> RuleSet:
     text = "\n".join(f"{verdict}: {sources!r}" for verdict, sources in lists.items())
-    found = rules.parse(text, "permissions.yaml", NAMES, trusted=True, home=HOME)
-    assert not found.problems, found.problems
-    return found
+    parsed = rules.parse(text, "permissions.yaml", NAMES, trusted=True, home=HOME)
+    assert not parsed.problems, parsed.problems
+    return parsed
 
 
 def bars_of(**lists: list[str]) -> Bars:
-    found = make_bars([ruleset(**lists)], ROOT, (ROOT,), {})
-    assert found is not None
-    return found
+    bars = make_bars([ruleset(**lists)], ROOT, (ROOT,), {})
+    assert bars is not None
+    return bars
 
 
 def reached(effect: str, path: str) -> Subject:
@@ -47,11 +47,11 @@ def reached(effect: str, path: str) -> Subject:
 @example(["**"], ROOT, "write")
 def test_a_watch_agrees_with_the_decision_on_a_path(globs, path, effect):
     name = {"read": "Read", "write": "Write"}[effect]
-    found = ruleset(deny=[f"{name}(path:{glob})" for glob in globs])
-    bars = make_bars([found], ROOT, (ROOT,), {})
+    rule_set = ruleset(deny=[f"{name}(path:{glob})" for glob in globs])
+    bars = make_bars([rule_set], ROOT, (ROOT,), {})
     assert bars is not None
 
-    ruling = rules.decide([found], reached(effect, path))
+    ruling = rules.decide([rule_set], reached(effect, path))
 
     assert (bars.deny[effect == "write"].covering(path) is not None) == (ruling is not None)
     assert bars.deny[effect == "read"].covering(path) is None
@@ -73,12 +73,12 @@ def test_all_paths_below_an_enclosed_folder_are_covered_and_none_below_an_unreac
         assert (watch.covering(below) is not None, watch.encloses(start), watch.reach(start)) == (True, True, "yes")
 
 
-@given(globs=st.lists(sources, min_size=1, max_size=3), asked=st.lists(paths, min_size=1, max_size=20))
-def test_answers_do_not_depend_on_what_was_asked_before(globs, asked):
+@given(globs=st.lists(sources, min_size=1, max_size=3), paths_asked=st.lists(paths, min_size=1, max_size=20))
+def test_answers_do_not_depend_on_earlier_questions(globs, paths_asked):
     texts = [f"Write(path:{glob})" for glob in globs]
     watch = bars_of(deny=texts).deny[1]
 
-    for path in asked:
+    for path in paths_asked:
         assert watch.covering(path) == bars_of(deny=texts).deny[1].covering(path)
 
 
@@ -125,8 +125,8 @@ def test_a_command_reaches_the_paths_that_it_asked_about():
 
 def test_a_rule_that_names_a_link_applies_to_where_it_leads():
     links = {f"{ROOT}/current": f"{ROOT}/releases/5", "/etc/alias": "/srv/other"}
-    found = ruleset(deny=["Read(path:current/**)", "Read(path:/etc/alias/*.key)"])
-    bars = make_bars([found], ROOT, (ROOT,), links)
+    rule_set = ruleset(deny=["Read(path:current/**)", "Read(path:/etc/alias/*.key)"])
+    bars = make_bars([rule_set], ROOT, (ROOT,), links)
     assert bars is not None
     watch = bars.deny[0]
 
@@ -146,10 +146,10 @@ def test_a_watch_names_the_paths_that_rules_spell_out():
 
 
 def test_without_rules_on_paths_there_is_nothing_to_apply():
-    found = ruleset(deny=["Bash:rm.*", "Read", "WebFetch(domain:x.org)"], allow=["Read(path:src/**)"])
+    rule_set = ruleset(deny=["Bash:rm.*", "Read", "WebFetch(domain:x.org)"], allow=["Read(path:src/**)"])
 
-    assert make_bars([found], ROOT, (ROOT,), {}) is None
-    assert barriers.make_barrier(None, [found], call("read_file", Touched("read", ROOT, ".")), ROOT) is None
+    assert make_bars([rule_set], ROOT, (ROOT,), {}) is None
+    assert barriers.make_barrier(None, [rule_set], call("read_file", Touched("read", ROOT, ".")), ROOT) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ votes = st.lists(st.builds(Vote, st.sampled_from(STRICTER), words, words, st.non
 
 @given(votes)
 def test_the_strictest_vote_wins_and_the_first_of_equals_gives_the_reason(cast):
-    """deny beats ask beats allow, however many there are and in whatever order; silence asks."""
+    """deny beats ask beats allow, in any number and order; no votes mean ask."""
     decision = decide(iter(cast))
 
     if not cast:

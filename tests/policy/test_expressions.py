@@ -53,11 +53,11 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
 
 @given(texts, texts)
-def test_a_quoted_text_matches_only_itself(one, other):
-    expression = compile_expression(quote(one))
+def test_a_quoted_text_matches_only_itself(text, other_text):
+    expression = compile_expression(quote(text))
 
-    assert expression.fits(one)
-    assert expression.fits(other) == (one == other)
+    assert expression.fits(text)
+    assert expression.fits(other_text) == (text == other_text)
 
 
 @given(st.text("ab|*+?.()", min_size=1, max_size=8), st.text("ab\n", max_size=8))

@@ -86,16 +86,16 @@ def test_hooks_of_pre_events_block_on_failure_by_default(event):
         pytest.param("- {event: pre_tool_executon, command: x}", 1, None, id="a misspelt event"),
         pytest.param("- {event: stop, command: x}\n- {event: stop}", 2, "stop", id="no command"),
         pytest.param("- {event: stop, command: '  '}", 1, "stop", id="an empty command"),
-        pytest.param("- {event: stop, command: 5}", 1, "stop", id="a command that is no text"),
+        pytest.param("- {event: stop, command: 5}", 1, "stop", id="a command that is not a string"),
         pytest.param("- {event: stop, command: x, matches: y}", 1, "stop", id="a misspelt key"),
-        pytest.param("- {event: stop, command: x, timeout: 0}", 1, "stop", id="no time"),
-        pytest.param("- {event: stop, command: x, timeout: 601}", 1, "stop", id="too much time"),
-        pytest.param("- {event: stop, command: x, timeout: .nan}", 1, "stop", id="a time that is no number"),
-        pytest.param("- {event: stop, command: x, timeout: true}", 1, "stop", id="a time that is true"),
+        pytest.param("- {event: stop, command: x, timeout: 0}", 1, "stop", id="a timeout of zero"),
+        pytest.param("- {event: stop, command: x, timeout: 601}", 1, "stop", id="a timeout that is too long"),
+        pytest.param("- {event: stop, command: x, timeout: .nan}", 1, "stop", id="a timeout that is not a number"),
+        pytest.param("- {event: stop, command: x, timeout: true}", 1, "stop", id="a timeout that is a boolean"),
         pytest.param("- {event: stop, command: x, on_failure: pass}", 1, "stop", id="a misspelt on_failure"),
         pytest.param("- {event: stop, command: x, match: Bash}", 1, "stop", id="a match without a call"),
-        pytest.param(f"- {{event: {PRE}, command: x, match: [Bash]}}", 1, PRE, id="a match that is no text"),
-        pytest.param(f"- {{event: {PRE}, command: x, match: 'Bash(/(/)'}}", 1, PRE, id="a match that is no rule"),
+        pytest.param(f"- {{event: {PRE}, command: x, match: [Bash]}}", 1, PRE, id="a match that is not a string"),
+        pytest.param(f"- {{event: {PRE}, command: x, match: 'Bash(/(/)'}}", 1, PRE, id="a match that is not a rule"),
     ],
 )
 def test_a_broken_hook_is_reported_with_its_line(text, line, event):
@@ -141,7 +141,7 @@ def test_too_many_hooks_are_a_problem_and_none_of_them_runs():
         ("run_shell", shell("ls"), True),
         ("Bash(git push:*)", shell("cd x && git push origin"), True),
         ("Bash(git push:*)", shell("git status"), False),
-        # what only shows at run time is shown to the hook
+        # calls whose match is known only at run time are shown to the hook
         ("Bash(git push:*)", shell("git $WHAT"), True),
         ("Read", writing("a"), False),
     ],

@@ -32,10 +32,10 @@ from hilt.policy.hosts import BadHost
 )
 def test_which_hosts_a_domain_matches(domain, url, covered, named):
     place = urls.locate(url)
-    found = hosts.parse(domain)
+    parsed = hosts.parse(domain)
 
     assert place is not None
-    assert (found.covers(place), found.names(place)) == (covered, named)
+    assert (parsed.covers(place), parsed.names(place)) == (covered, named)
 
 
 @pytest.mark.parametrize(

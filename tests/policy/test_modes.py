@@ -49,7 +49,7 @@ INSTALL = built_in("install_tool", "control")
 TODO = built_in("todo_write", "control", plan=True)
 
 
-# the table of defaults: without a rule file, and with one that says nothing of the call
+# the table of defaults: without a rule file, and with one that does not mention the call
 @pytest.mark.parametrize(
     "traits, circumstances, without, with_rules",
     [
@@ -147,16 +147,16 @@ def test_built_in_tools_in_every_mode(traits, circumstances, expected):
 
 @pytest.mark.parametrize("effect, mode, rules", list(product(EFFECTS, MODES, [False, True])))
 def test_a_mode_only_loosens_or_only_tightens(effect, mode, rules):
-    """yolo and auto-accept only loosen what asks, plan and scheduler only tighten."""
+    """yolo and auto-accept only allow calls that would ask; plan and scheduler only tighten."""
     circumstances = Circumstances(rules=rules, risk="caution")
     traits = built_in("a_tool", effect)
     order = ["allow", "ask", "deny"]
-    plain, found = (order.index(verdict(name, traits, circumstances)) for name in ("normal", mode))
+    plain, changed = (order.index(verdict(name, traits, circumstances)) for name in ("normal", mode))
 
     if mode in ("plan", "scheduler"):
-        assert found >= plain
+        assert changed >= plain
     else:
-        assert found <= plain
+        assert changed <= plain
 
 
 @pytest.mark.parametrize("traits, action", [(DESKTOP, "click"), (DESKTOP, "type"), (WRITE, ""), (HOOK, "register")])
@@ -175,15 +175,15 @@ def test_rules_and_mode_are_joined(mode, ruled, risk):
     default = mode_vote(mode, SHELL, SHELL.effects, Circumstances(rules=True, risk=risk))
     vote = None if ruled is None else Vote(ruled, "rules", "a rule")
 
-    found = settle(mode, vote, default)
+    settled = settle(mode, vote, default)
 
     if ruled is None:
-        assert found == default
+        assert settled == default
     elif ruled == "ask":
         # a rule that asks does so in yolo mode too
-        assert found.verdict == ("deny" if mode == "scheduler" or default.verdict == "deny" else "ask")
+        assert settled.verdict == ("deny" if mode == "scheduler" or default.verdict == "deny" else "ask")
     else:
-        assert found.verdict == ruled
+        assert settled.verdict == ruled
 
 
 def test_the_profiles_have_these_built_in_tools():

@@ -117,7 +117,7 @@ def test_a_sensitive_name_anywhere_in_a_path_refuses_it(parts, name, position):
 
 @given(st.sampled_from([".git", ".aws", ".env.local"]), st.data())
 def test_every_equivalent_spelling_of_a_sensitive_name_is_refused(name, data):
-    """Case, compatibility forms and characters that are not shown: whatever mixture of them, the name is refused."""
+    """Case, compatibility forms and invisible characters: the name is refused in any mixture of them."""
     forms = {
         character: [
             character,
@@ -157,11 +157,11 @@ def test_an_exception_for_one_place_opens_no_other_place():
     st.lists(st.booleans(), min_size=12, max_size=12),
 )
 def test_the_quick_check_never_passes_a_sensitive_name(patterns, spelling, capitals):
-    """Whatever the patterns and the case of the letters: the quick answer never opens what the full one closes."""
-    name = "".join(one.upper() if up else one for one, up in zip(spelling, capitals, strict=False))
+    """Whatever the patterns and the case: the quick check passes no name that the full check refuses."""
+    name = "".join(letter.upper() if up else letter for letter, up in zip(spelling, capitals, strict=False))
     rules = PathRules(patterns, (), ())
     quick = rules.is_harmless(name)
-    rules.suspect = None  # now every name is looked at in full
+    rules.suspect = None  # now every name gets the full check
 
     assert not (quick and rules.is_sensitive(name))
 

@@ -1,4 +1,4 @@
-"""How a rule is read."""
+"""How a rule is parsed."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def test_the_longest_of_several_known_names_wins():
     twins = {name: frozenset((name,)) for name in ("a", "a::b", "a::b:c")}
     names = Names(twins, lambda name: frozenset(("read",)))
 
-    found = {
+    parsed_names = {
         text: sorted(rule_forms.parse(text, names).scope.names or ())
         for text in ("a::b", "a::b:x", "a::b:c", "a::b:c:x", "a:x")
     }
 
-    assert found == {
+    assert parsed_names == {
         "a::b": ["a::b"],
         "a::b:x": ["a::b"],
         "a::b:c": ["a::b:c"],

@@ -184,7 +184,7 @@ def test_a_folder_tool_sees_its_own_folder_in_a_hidden_place(personal, runtime):
     assert runtime.call("probe").data == {"data": "beside"}
 
 
-# --- tools that have no such key, by the user's default -----------------------------------------------------------
+# --- tools without the key: the user's default applies ------------------------------------------------------------
 
 
 def probes(form: str, script: str) -> dict[str, str]:
@@ -223,7 +223,7 @@ CAN = {
 
 @pytest.fixture
 def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
-    """Return what a tool of a format can do under a default."""
+    """Return what a tool of a format can do under a default sandbox."""
     monkeypatch.setenv("PATH", PATH)
 
     def run(form: str, default: str) -> list[str]:
@@ -241,8 +241,8 @@ def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
             with temporary_runtime(base, flags={"custom.sandbox": default}) as (runtime, _):
                 done = runtime.call("probe")
         assert done.error is None, done.error
-        told = done.text if done.data is None else done.data["result"]
-        can = told.split()
+        printed = done.text if done.data is None else done.data["result"]
+        can = printed.split()
         assert [os.path.exists(f"{base}/workspace/a"), os.path.exists(f"{elsewhere}/a")] == [
             "workspace" in can,
             "elsewhere" in can,

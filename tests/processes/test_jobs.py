@@ -1,4 +1,4 @@
-"""Real jobs only. Every process carries a mark, so that leftover processes can be found."""
+"""Real jobs only. Every process has a mark, so that leftover processes can be found."""
 
 from __future__ import annotations
 

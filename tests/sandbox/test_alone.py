@@ -1,4 +1,4 @@
-"""One program at a time writes to a folder, where mounts by handle are not supported."""
+"""Only one program at a time may write to a folder if mounts by handle are not supported."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def program(folder: Path, text: str = "#!/bin/sh\nexit 1\n") -> Path:
 
 @pytest.fixture
 def only(monkeypatch, tmp_path):
-    """A system whose only programs are those that the test puts into one folder."""
+    """A system whose only programs are those that the test puts into this folder."""
     monkeypatch.setattr(availability, "_SYSTEM_PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "bin"
@@ -68,12 +68,12 @@ esac
 def test_a_program_that_does_not_work_is_reported_with_its_error(only, tmp_path):
     program(only, BROKEN)
 
-    found = availability.find(str(tmp_path))
+    availability_found = availability.find(str(tmp_path))
 
-    assert found.kind in ("landlock", "none")
-    assert "bwrap 9 does not work: no room" in found.facts
-    assert found.missing
-    assert found.remedy
+    assert availability_found.kind in ("landlock", "none")
+    assert "bwrap 9 does not work: no room" in availability_found.facts
+    assert availability_found.missing
+    assert availability_found.remedy
 
 
 def test_a_program_that_is_too_old_is_reported(only, tmp_path):
@@ -83,10 +83,10 @@ def test_a_program_that_is_too_old_is_reported(only, tmp_path):
 
 
 def test_without_bubblewrap_the_remedy_says_how_to_install_it(only, tmp_path):
-    found = availability.probe(str(tmp_path))
+    availability_found = availability.probe(str(tmp_path))
 
-    assert "not installed" in found.facts
-    assert "install bubblewrap" in found.remedy
+    assert "not installed" in availability_found.facts
+    assert "install bubblewrap" in availability_found.remedy
 
 
 def test_a_replaced_program_is_checked_again(only, tmp_path):

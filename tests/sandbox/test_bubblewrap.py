@@ -1,6 +1,6 @@
-"""What a program under bubblewrap can do, tried by programs that want more, as root and as an ordinary user.
+"""What a program under bubblewrap can do, tried by hostile programs as root and as an ordinary user.
 
-Every line of the profile is also left out once, to see that it is this line that refuses.
+Each step of the profile is also omitted once, to prove that it is this step that prevents the attack.
 """
 
 from __future__ import annotations
@@ -140,20 +140,20 @@ def test_a_folder_that_cannot_be_entered_is_not_a_fault_of_the_sandbox(box):
 def test_closing_waits_until_mount_points_are_removed_from_the_workspace(own_worker):
     box = Box(own_worker)
     sandbox = Sandbox(str(box.state))
-    held, told = threading.Event(), threading.Event()
+    held, released = threading.Event(), threading.Event()
 
     def run() -> None:
         profile = make_profile(box.profile())
         with sandbox.confine(profile, str(box.workspace)):
             held.set()
-            told.wait(HANG_SECONDS)
+            released.wait(HANG_SECONDS)
             time.sleep(0.2)
 
     thread = threading.Thread(target=run)
     thread.start()
     held.wait(HANG_SECONDS)
     assert (box.workspace / ".git").is_dir()
-    told.set()
+    released.set()
     sandbox.close()
 
     assert os.listdir(box.workspace) == []
@@ -291,7 +291,7 @@ def test_files_that_make_programs_run_are_not_writable(box, script):
 
 
 def _is_guarded(path: str) -> bool:
-    # what is elsewhere is a copy
+    # anything elsewhere is a copy
     return not path.rpartition("/ws/")[2].startswith(("evil", "v/")) and any(
         name in path for name in ("hooks", "config", "commondir", ".hilt", ".claude", ".mcp", "worktrees", "inner/.git")
     )
@@ -586,7 +586,7 @@ def test_a_sensitive_pattern_with_a_slash_still_matches_after_its_folder_is_rena
 
     done = [box.run(script, **sensitive) for script in ("mv keys k; cat k/a.pem", "cat k/a.pem keys/a.pem")]
 
-    assert not any(SECRET in one.output for one in done)
+    assert not any(SECRET in result.output for result in done)
 
 
 def test_the_running_installation_is_not_writable(box):
@@ -747,7 +747,7 @@ def test_guards_hold_after_a_program_makes_folders_inaccessible(box, mode, folde
 
     for folder in sorted(folders.split(), key=len):
         (box.workspace / folder).chmod(0o755)
-    box.run("true")  # removes what could not be removed from an inaccessible folder
+    box.run("true")  # removes the files that could not be removed from an inaccessible folder
     assert SECRET not in done.output
     assert {path: text for path, text in box.tree().items() if _is_guarded(path)} == before
 
@@ -766,7 +766,7 @@ def test_links_in_a_private_folder_cannot_redirect_mounts(box):
     assert (
         "moved" not in box.run(f"mv {box.base} /tmp/y && echo moved; rm -rf {box.base}; ln -s /etc {box.base}").output
     )
-    # what is left of a session with another workspace
+    # the leftovers of a session with another workspace
     (box.state / "private/s1/tmp" / box.base.name).rename(box.state / "private/s1/tmp/old")
     (box.state / "private/s1/tmp" / box.base.name).symlink_to("/newroot/etc")
 
@@ -856,7 +856,7 @@ LINES = {
     "--disable-userns": "unshare -U true && echo through",
     "--new-session": "[ $(cut -d' ' -f6 /proc/self/stat) = 0 ] && echo through",
 }
-# without them later steps have nothing to cover, and nothing is started
+# without these, later steps have nothing to cover and nothing is started
 FIRST_LINES = ["home", "workspace"]
 LINES_FOR_ROOT = {
     "system credentials": "[ -s /etc/shadow ] && echo through",
@@ -883,7 +883,7 @@ def test_each_step_of_the_profile_is_necessary(box, line):
     if line in LINES_FOR_THE_HOME:
         options.update(roots=[str(box.home)], cwd=box.home)
     if line == "private tmp":
-        options.update(folder=None)  # which has a second place in there
+        options.update(folder=None)  # which is mounted a second time in there
 
     whole, lacking = box.run(script, **options), box.run(script, without=line, **options)
 
@@ -975,7 +975,7 @@ def test_every_step_of_a_profile_has_a_test(box):
     steps = box.worker.ask(do="plan", **box.request("true", closed=closed))
 
     tried = {*LINES, *FIRST_LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME}
-    # the first needs no test: without it there is no system to run anything
+    # the first needs no test: without it no program could run
     assert {purpose for purpose, *_ in steps} - tried - {"system", "programs"} == set()
 
 

@@ -1,6 +1,6 @@
-"""What a command leaves for the user's next git command is disabled, proved by running that git command.
+"""Whatever a command plants for the user's next git command is disabled, proved by running that git command.
 
-Each attack is first made without a sandbox, in a folder of its own, to show that its payload is alive.
+Each attack first runs without a sandbox, in a separate folder, to show that its payload works.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STORE = "git init -q --bare store; git --git-dir=store config core.bare false; "
 
 
 class Attack(NamedTuple):
-    """What a command does, and what the user does then."""
+    """What a command does, and what the user does afterwards."""
 
     script: str
     git: str
@@ -259,14 +259,14 @@ def any_box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 
 def script_of(attack: Attack) -> str:
-    # moved away as if it were part of a project; complete, it would be a repository at once
+    # moved as if it were part of a project; a complete folder would be a repository at once
     return BEGIN + "if [ -d fixture/dotgit ]; then cp .git/HEAD fixture/dotgit; fi; " + attack.script
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_nothing_that_a_command_plants_runs_with_the_next_git(any_box, attack):
     box = any_box
-    if not box.kind:  # once is enough
+    if not box.kind:  # one kind of box is enough
         free = prepare(box, "free")
         run_freely(box, free, script_of(attack))
         git(box, free / attack.folder, *attack.git.split())

@@ -1,6 +1,6 @@
-"""Commands that do not want to end, through every door that starts programs: each answers in time and leaves nothing.
+"""Commands that resist being ended, as calls and as jobs: each returns in time and leaves nothing.
 
-Each is run twice; `HILT_STRESS=200` says how often instead, and holds the answers to the time that is promised.
+Each runs twice; `HILT_STRESS=200` sets another number of runs and checks the promised time.
 """
 
 from __future__ import annotations

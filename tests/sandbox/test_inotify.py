@@ -1,4 +1,4 @@
-"""Repositories that appear or change are reported as it happens, and checked without a walk."""
+"""Repositories that appear or change are reported at once and checked without a walk."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_no_capability_is_left(box):
 
 
 def test_memory_and_files_of_other_processes_are_not_readable(box):
-    # a root with its capabilities could read both, whatever Landlock says
+    # root with its capabilities could read both in spite of Landlock
     assert box.run(f"cat /proc/{box.worker.pid}/environ").code != 0
     assert box.run(f"cat /proc/{box.worker.pid}/maps").code != 0
     assert box.run("cat /proc/self/environ > /dev/null").code == 0
@@ -166,7 +166,7 @@ def test_older_versions_have_more_gaps():
 
 @pytest.mark.parametrize("version", range(1, ruleset.abi() + 1))
 def test_rulesets_of_every_version_can_be_created(box, version):
-    # a newer kernel takes the rulesets of older ones
+    # a newer kernel accepts the rulesets of older ones
     box.write("home/.ssh/id")
 
     assert box.worker.ask(do="landlock", version=version, **box.request("true")) >= 0

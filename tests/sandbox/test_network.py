@@ -189,7 +189,7 @@ def count_open(box: Box) -> int:
 
 
 def open_paths(box: Box) -> list[str]:
-    """What the descriptors of the worker lead to; a thread may close some at the same time."""
+    """The targets of the worker's descriptors; a thread may close some at the same time."""
     folder = f"/proc/{box.worker.pid}/fd"
     paths = []
     for fd in os.listdir(folder):

@@ -22,7 +22,7 @@ from tests.sandbox.confined import SECRET
 
 pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
 
-# files that are denied to it, and a final word
+# tries files that are denied, then prints a final word
 HOSTILE = "cat ~/.ssh/id; cat ../state/state.db; echo evil > ~/evil; echo evil > ../evil; echo here > here; cat here"
 
 
@@ -38,8 +38,8 @@ class System:
             folder.mkdir(parents=True)
         (base / "state").chmod(0o700)
         (self.home / ".ssh/id").write_text(SECRET)
-        found = Availability("landlock", "bubblewrap is not installed.", landlock.missing(ruleset.abi()))
-        availability._remember(str(base / "state" / availability._RECORD), availability._key(), found)
+        only_landlock = Availability("landlock", "bubblewrap is not installed.", landlock.missing(ruleset.abi()))
+        availability._remember(str(base / "state" / availability._RECORD), availability._key(), only_landlock)
 
     @contextmanager
     def runtime(self, **flags: Any) -> Iterator[Runtime]:
@@ -75,10 +75,10 @@ def test_the_user_is_informed_once_and_commands_run_confined(system, answer):
     system.answer = answer
     with system.runtime() as runtime:
         for _ in range(2):
-            told = output(runtime.call("run_shell", command=HOSTILE))
-            assert SECRET not in told
-            assert "SQLite" not in told
-            assert "here\n" in told
+            printed = output(runtime.call("run_shell", command=HOSTILE))
+            assert SECRET not in printed
+            assert "SQLite" not in printed
+            assert "here\n" in printed
         output(runtime.call("run_shell", command="echo another"))
         output(runtime.call("shell_exec", argv=["ls"]))
 
@@ -152,9 +152,9 @@ def test_separate_processes_remember_the_answer(system):
     system.check_names_gaps(refused["error"])
 
     for words in (("--approve", "once"), ()):
-        told = json.loads(call(*words).stdout)["result"]
-        assert "here\n" in told
-        assert SECRET not in told
+        printed = json.loads(call(*words).stdout)["result"]
+        assert "here\n" in printed
+        assert SECRET not in printed
     assert json.loads(call("--session", "other").stdout)["error_code"] == "approval_required"
 
 
@@ -164,9 +164,9 @@ def test_jobs_terminals_and_folders_work_confined(system):
         assert "own\n" in output(runtime.call("run_shell", command="test -t 0 && echo own > /dev/tty", tty=True))
         for tty in (False, True):
             job = runtime.call("run_shell", command=HOSTILE, run_in_background=True, tty=tty).data["task_id"]
-            told = runtime.call("job_output", task_id=job).data["output"]
-            assert SECRET not in told
-            assert told.endswith("here\n")
+            printed = runtime.call("job_output", task_id=job).data["output"]
+            assert SECRET not in printed
+            assert printed.endswith("here\n")
 
     assert len(system.asked) == 1
     system.check_is_unharmed()
@@ -175,10 +175,10 @@ def test_jobs_terminals_and_folders_work_confined(system):
 def test_plan_mode_reads_and_writes_nothing(system):
     (system.workspace / ".env").write_text(SECRET)
     with system.runtime(mode="plan") as runtime:
-        told = output(runtime.call("run_shell", command="ls; echo x > made; cat .env; echo x > sub/made"))
+        printed = output(runtime.call("run_shell", command="ls; echo x > made; cat .env; echo x > sub/made"))
 
-    assert "sub\n" in told
-    assert SECRET not in told
+    assert "sub\n" in printed
+    assert SECRET not in printed
     assert sorted(path.name for path in system.workspace.rglob("*")) == [".env", "sub"]
 
 
@@ -220,10 +220,10 @@ def test_path_rules_on_outside_paths_and_whole_folders_are_enforced(system):
     (system.home / "open").write_text("open")
     write_rules(system, {**RULES, "deny": [*RULES["deny"], "Write(path:**)"]})
     with system.runtime() as runtime:
-        told = output(runtime.call("run_shell", command="cat ~/private/deep/key; cat ~/open; touch made"))
+        printed = output(runtime.call("run_shell", command="cat ~/private/deep/key; cat ~/open; touch made"))
 
-    assert SECRET not in told
-    assert "open" in told
+    assert SECRET not in printed
+    assert "open" in printed
     assert not (system.workspace / "made").exists()
 
 
@@ -233,7 +233,7 @@ def test_read_rules_are_enforced_in_plan_mode(system):
     (system.workspace / "open").write_text("open")
     write_rules(system, RULES)
     with system.runtime(mode="plan") as runtime:
-        told = output(runtime.call("run_shell", command="cat secrets/key; cat open"))
+        printed = output(runtime.call("run_shell", command="cat secrets/key; cat open"))
 
-    assert SECRET not in told
-    assert "open" in told
+    assert SECRET not in printed
+    assert "open" in printed

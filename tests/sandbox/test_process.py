@@ -1,4 +1,4 @@
-"""Real processes only. Every call is marked in its environment, so that leftover processes can be found."""
+"""Real processes only. Every call has a mark in its environment, so that leftover processes can be found."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-# --- what a program is given, and what comes back
+# --- input and result of a program
 
 
 def test_the_exit_code_and_both_streams_come_back(mark):
@@ -528,7 +528,7 @@ def test_a_stopped_keeper_is_replaced_by_the_next_call_that_needs_it(mark, monke
     stopped = ours._pid
     os.kill(stopped, signal.SIGSTOP)
 
-    # the first uses the warden that was ready, the second waits for one in vain
+    # the first uses the warden that was ready; the second waits for a new one in vain
     assert [mark.bash(f"echo {word}").stdout.head for word in ("one", "two")] == [b"one\n", b"two\n"]
     assert stopped not in keepers_of(os.getpid())
     ours._bury()
@@ -595,8 +595,8 @@ def test_an_invalid_namespace_or_ruleset_prevents_the_start(mark):
     os.close(no_namespace)
 
 
-def _said(terminal: int) -> Iterator[bytes]:
-    """Yield what was written to a terminal whose other side is closed: it may come in several parts."""
+def _read_terminal(terminal: int) -> Iterator[bytes]:
+    """Yield the output on a terminal whose other side is closed; it may come in several parts."""
     with suppress(OSError):  # end of file on a terminal
         while part := os.read(terminal, 4096):
             yield part
@@ -616,11 +616,11 @@ def test_a_program_on_a_terminal_controls_it(mark, tmp_path):
         os.close(theirs)
         os.write(ours, b"hello\n")
         child.wait(20)
-        shown = b"".join(_said(ours))
+        printed = b"".join(_read_terminal(ours))
     os.close(ours)
 
-    assert b"got hello" in shown
-    assert b"1\r\n" in shown
+    assert b"got hello" in printed
+    assert b"1\r\n" in printed
 
 
 HILT = """
@@ -745,7 +745,7 @@ print(open("/proc/thread-self/children").read())
     assert answer.stdout == "[]\n\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what confines is told apart on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="wrappers are recognized on Linux only")
 def test_a_timeout_signals_the_confined_program_and_not_its_wrapper(mark):
     outer = "trap 'echo outer was told' TERM; \"$@\"; echo outer saw $?"
     confined = process.Confined(prefix=("bash", "-c", outer, "outer"))

@@ -33,9 +33,9 @@ def test_hooks_and_configuration_are_guarded_where_git_reads_them(tmp_path):
     git(outer, "submodule", "add", "-q", "--name", "libs/inner", str(inner), "libs/inner")
     git(outer, "worktree", "add", "-q", "../tree")
 
-    found = names(outer / ".git")
+    guarded = names(outer / ".git")
 
-    assert found == {
+    assert guarded == {
         "hooks",
         "config",
         "commondir",

@@ -17,7 +17,7 @@ CAT = shutil.which("cat") or "/bin/cat"
 
 @pytest.fixture
 def run(tmp_path) -> Iterator[Callable[..., str]]:
-    """Run a program that may read below the folder `inside`, in that folder; return what it printed."""
+    """Run a program in the folder `inside`, which it may read; return its output."""
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "file").write_text("inside")

@@ -20,7 +20,7 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["file", "folder", "remove"]), st.l
 
 
 def expected(root: str) -> tuple[set[str], set[str]]:
-    """The same as a walk, done naively."""
+    """Walk the tree naively; return the sensitive paths and the repositories."""
     sensitive, repositories = set(), set()
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
@@ -104,9 +104,9 @@ def test_secrets_of_a_home_are_those_that_exist(tmp_path):
     for name in (".netrc", ".foo_history", ".env", ".envrc", "notes"):
         (tmp_path / name).write_text("")
 
-    found = {os.path.basename(path) for path in home_secrets(str(tmp_path), IS_SENSITIVE)}
+    secret_names = {os.path.basename(path) for path in home_secrets(str(tmp_path), IS_SENSITIVE)}
 
-    assert found == {".ssh", ".kube", ".netrc", ".foo_history", ".env"}
+    assert secret_names == {".ssh", ".kube", ".netrc", ".foo_history", ".env"}
 
 
 def test_programs_in_a_home_are_found_by_name_and_by_the_search_path(tmp_path):
@@ -115,6 +115,6 @@ def test_programs_in_a_home_are_found_by_name_and_by_the_search_path(tmp_path):
         (home / name).mkdir(parents=True)
     path = os.pathsep.join(str(home / name) for name in ("tools/x/bin", ".local/bin", "bin", "scripts", "missing"))
 
-    found = {os.path.relpath(one, home) for one in toolchains(str(home), path + ":relative")}
+    toolchain_folders = {os.path.relpath(folder, home) for folder in toolchains(str(home), path + ":relative")}
 
-    assert found == {".cargo", "tools/x", ".local/bin", "bin", "scripts"}
+    assert toolchain_folders == {".cargo", "tools/x", ".local/bin", "bin", "scripts"}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblew
 
 STARTS = int(os.environ.get("HILT_STRESS") or 4) * 10
 
-# swaps a folder that the next plan has steps in with a link out of the workspace
+# swaps a folder that the next plan mounts into with a link out of the workspace
 SWAP = """
 import ctypes, os, random, sys, time
 inner, outside = sys.argv[1:]

@@ -88,12 +88,12 @@ def test_any_text_is_a_valid_glob_or_rejected(glob, path):
 
 @given(st.text("ab.*?", min_size=1, max_size=8), st.text("ab.", min_size=1, max_size=12))
 def test_the_atomic_expression_agrees_with_backtracking(glob, name):
-    def tried(glob, name):
+    def backtrack(glob, name):
         if not glob:
             return not name
         if glob[0] == "*":
-            return any(tried(glob[1:], name[size:]) for size in range(len(name) + 1))
-        return bool(name) and glob[0] in (name[0], "?") and tried(glob[1:], name[1:])
+            return any(backtrack(glob[1:], name[size:]) for size in range(len(name) + 1))
+        return bool(name) and glob[0] in (name[0], "?") and backtrack(glob[1:], name[1:])
 
     if set(glob) != {"*"} and glob not in (".", ".."):
-        assert matches(glob, name) == tried(glob, name)
+        assert matches(glob, name) == backtrack(glob, name)

@@ -1,4 +1,4 @@
-"""Searches beside a process that swaps names with links show nothing that the door would not open.
+"""Searches show nothing that the door would not open, even while a process swaps names with links.
 
 Each user makes about two hundred calls; `HILT_STRESS=200` makes thirty times that number instead.
 """
@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from hilt.call import Result
 from hilt.testing import Folder, temporary_runtime
 from tests.sandbox.confined import NOBODY, interpreter
-from tests.search.leaking import fill, requests, told
+from tests.search.leaking import fill, requests, visible_text
 
 CALLS = 20 * int(os.environ.get("HILT_STRESS") or 6)
-linux = pytest.mark.skipif(sys.platform != "linux", reason="exchanges names by a system call of Linux")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="swaps names by a system call of Linux")
 
 
-def attacked(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
+def run_attack(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
     program = sys.executable
     options: dict[str, Any] = {}
     if user != os.getuid():
@@ -51,14 +51,14 @@ def attacked(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
 
 @pytest.fixture
 def ground() -> Iterator[str]:
-    """A folder that every user can get to."""
+    """A folder that every user can reach."""
     with tempfile.TemporaryDirectory(prefix="hilt-leaking-") as folder:
         yield folder
 
 
 @contextmanager
 def exchanging(folder: str, names: list[str]) -> Iterator[None]:
-    """Have each name change places with its .link, again and again."""
+    """Keep swapping each name with its .link."""
     command = [sys.executable, "-m", "tests.search.exchanging", folder, *names]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as swapper:
         assert swapper.stdout
@@ -73,13 +73,13 @@ def exchanging(folder: str, names: list[str]) -> Iterator[None]:
 @pytest.mark.parametrize("user", [os.getuid(), *([NOBODY] if os.getuid() == 0 else [])])
 @pytest.mark.parametrize("way, share", [("ripgrep", 1), ("without Landlock", 2), ("python", 3)])
 def test_searches_show_no_secret_while_a_process_swaps_links(ground, way, share, user):
-    answer = attacked(ground, CALLS // share, way, user)
+    answer = run_attack(ground, CALLS // share, way, user)
 
     assert answer["leaks"] == {}
     assert "internal" not in answer["errors"]
     assert answer["rounds"] > 1000
     assert answer["finding"] > answer["calls"] // 4
-    assert answer["dropped"] > 0  # the swaps were met
+    assert answer["dropped"] > 0  # some calls met a swap
 
 
 def test_nothing_is_dropped_while_nothing_is_swapped(base):
@@ -88,13 +88,13 @@ def test_nothing_is_dropped_while_nothing_is_swapped(base):
         results = {name: runtime.request(call) for name, call in requests()}
 
     assert {name: result.error for name, result in results.items() if result.error} == {}
-    assert [name for name, result in results.items() if '"dropped"' in told(result)] == []
+    assert [name for name, result in results.items() if '"dropped"' in visible_text(result)] == []
     for name, result in results.items():
         if "needle" in name and "filler" not in name and "plain.txt" not in name and "bait" not in name:
-            assert "filler/1.txt" in told(result) or "max_matches" in name, name
+            assert "filler/1.txt" in visible_text(result) or "max_matches" in name, name
 
 
-# --- what is compared -----------------------------------------------------------------------------------------------
+# --- comparison of contents -----------------------------------------------------------------------------------------
 
 TEXTS = st.text(st.characters(codec="utf-16"), max_size=40)
 WIDE = st.tuples(
@@ -172,8 +172,8 @@ def test_an_ignore_file_that_links_to_a_secret_reveals_nothing(base, runtime, wo
     ]
 
     assert [result.error for result in results] == [None] * 4
-    assert not [text for text in map(told, results) if "SECRET" in text]
-    assert "sub/kept.txt" in told(results[0])
+    assert not [text for text in map(visible_text, results) if "SECRET" in text]
+    assert "sub/kept.txt" in visible_text(results[0])
     assert results[3].data["files"] == ["sub/kept.txt"]
 
 

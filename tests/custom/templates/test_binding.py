@@ -1,4 +1,4 @@
-"""Values in every place of a script that a shell knows: they arrive as data, or the template is refused."""
+"""Values in every syntactic place of a shell script: they arrive as data, or the template is rejected."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ HOSTILE = (
     ),
 )
 
-# where a value may stand, and what is printed: V is the value, W the value without line ends at its end, which a
+# where a value may be, and what is printed: V is the value, W the value without its final newlines, which a
 # substitution drops
 CONTEXTS = {
     "bare": ("show {{ x }}", "[V]"),
@@ -191,7 +191,7 @@ DRIVER = 'for f in "$@"; do (. "$f") >"$f.out" 2>"$f.err" </dev/null; done; :'
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a template with each of several sets of arguments in an empty folder; returns what each prints."""
+    """Run a template with each of several sets of arguments in an empty folder; return the output of each."""
     place, scripts = tmp_path / "place", tmp_path / "scripts"
 
     def run(shell, body, calls, names=("x", "y")):
@@ -231,10 +231,10 @@ def test_hostile_values_are_data_in_every_place_specific_to_bash(run, context):
 
 
 def check_place(run, shell, body, printed, values=HOSTILE):
-    found = run(shell, body, [{"x": value} for value in values])
+    outputs = run(shell, body, [{"x": value} for value in values])
     if printed is not None:
         wanted = [(value, (expected(printed, value), "")) for value in values]
-        assert list(zip(values, found, strict=True)) == wanted
+        assert list(zip(values, outputs, strict=True)) == wanted
 
 
 WORDS = st.recursive(
@@ -252,7 +252,7 @@ WORDS = st.recursive(
 
 
 def escaped(word):
-    """What stands inside backticks inside double quotes."""
+    """Escape a word for backticks inside double quotes."""
     for sign in '\\$`"':
         word = word.replace(sign, "\\" + sign)
     return word
@@ -264,9 +264,9 @@ def escaped(word):
 def test_a_value_arrives_through_any_nesting_of_quotes_and_substitutions(run, shell, word, values):
     calls = [*values, "it's", '$(touch HIT) "`touch HIT`" \\', ")'\";;esac\nEOF"]
 
-    found = run(shell, f"show a {word} b", [{"x": value} for value in calls])
+    outputs = run(shell, f"show a {word} b", [{"x": value} for value in calls])
 
-    for value, (out, err) in zip(calls, found, strict=True):
+    for value, (out, err) in zip(calls, outputs, strict=True):
         kept = value if word in ("{{ x }}", '"{{ x }}"', "'{{ x }}'") else value.rstrip("\n")
         assert (out, err) == (f"[a][{kept}][b]", "")
 
@@ -484,9 +484,9 @@ def test_an_absent_value_is_not_taken_from_the_environment(shell, tmp_path):
     (tmp_path / "script").write_text(render(template, {}))
 
     environ = {f"{template.prefix}0": "leaked", "PATH": os.environ["PATH"]}
-    found = subprocess.run([shell, tmp_path / "script"], env=environ, capture_output=True, text=True, timeout=60)
+    completed = subprocess.run([shell, tmp_path / "script"], env=environ, capture_output=True, text=True, timeout=60)
 
-    assert found.stdout == "a\n"
+    assert completed.stdout == "a\n"
 
 
 def test_bound_variables_do_not_clash_with_those_of_the_script():
