@@ -141,7 +141,7 @@ def world(base) -> World:
         ("Edit", {"path": "a.txt", "old_string": "x", "new_string": "y"}, "ask"),
     ],
 )
-def test_the_rule_file_of_the_page_works_as_its_comments_say(world, name, args, expected):
+def test_the_documented_rule_file_works_as_its_comments_say(world, name, args, expected):
     world.folder.write("a.txt", "x")
     file = world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
@@ -150,7 +150,7 @@ def test_the_rule_file_of_the_page_works_as_its_comments_say(world, name, args, 
         assert decision(runtime, name, **args) == expected
 
 
-def test_an_untrusted_rule_file_denies_allows_nothing_and_is_noted(world):
+def test_an_untrusted_rule_file_denies_but_never_allows_and_is_noted(world):
     world.folder.write("a.txt", "x")
     world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
@@ -312,7 +312,7 @@ def test_a_path_rule_follows_every_spelling_to_the_file(world, name, args):
         assert "permissions.yaml, line 1" in result.error.message
 
 
-def test_the_absolute_path_is_the_same_path(world):
+def test_a_path_rule_matches_absolute_paths_too(world):
     full = world.folder.write("secret/key", "k")
     world.rules(deny=["Read(path:secret/**)"])
 
@@ -516,7 +516,7 @@ def test_an_allow_does_not_follow_links_out_of_its_folder(world, files, rules):
 # --- modes and profiles -------------------------------------------------------------------------------------------
 
 
-def _made(name: str, effects: str, **traits: Any) -> Tool:
+def _make_tool(name: str, effects: str, **traits: Any) -> Tool:
     def done(ctx: Any, args: dict[str, Any]) -> Output:
         return Output("done")
 
@@ -547,7 +547,7 @@ def test_what_a_tool_may_do_in_each_mode(world, effects, has_rules):
         world.rules(allow=["undo"])
     outcomes = []
     for mode in MODES:
-        with world.runtime(_made("thing", effects), mode=mode) as runtime:
+        with world.runtime(_make_tool("thing", effects), mode=mode) as runtime:
             outcomes.append(code(runtime.call("thing")))
 
     assert tuple(outcomes) == EFFECTS[effects][has_rules]
@@ -567,7 +567,7 @@ APPROVALS = {
 @pytest.mark.parametrize("effects", ["read", "write", "execute", "network", "control"])
 @pytest.mark.parametrize("approval, read_only", APPROVALS)
 def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effects):
-    custom = _made("thing", effects, approval=approval, plan=read_only and approval == "never")
+    custom = _make_tool("thing", effects, approval=approval, plan=read_only and approval == "never")
     outcomes, listed = [], []
     for mode in MODES:
         with world.runtime(custom, mode=mode) as runtime:
@@ -579,7 +579,7 @@ def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effe
 
 
 def test_rules_apply_to_custom_tools_too(world):
-    custom = _made("thing", "execute", approval="never")
+    custom = _make_tool("thing", "execute", approval="never")
     world.rules(deny=["thing"])
     with world.runtime(custom, mode="yolo") as runtime:
         assert code(runtime.call("thing")) == "denied"
@@ -794,7 +794,7 @@ def ask(runtime: Runtime, name: str, /, **args: Any) -> str:
     return str(result.error.details["approval"])
 
 
-def again(runtime: Runtime, approval: str, name: str, /, **args: Any) -> Result:
+def repeat(runtime: Runtime, approval: str, name: str, /, **args: Any) -> Result:
     return runtime.request(Call(name, args, approval=approval))
 
 
@@ -817,11 +817,11 @@ def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
     with world.runtime() as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
         assert ask(runtime, "write_file", path="a", content="x") == id
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "approval_required"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "approval_required"
         answer(world, id, "yes")
 
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "ok"
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "denied"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "ok"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "denied"
         row = runtime.trail.rows(limit=2)[0].entry
     assert (row.decision, row.approver, row.outcome) == ("ask", "ann", "ok")
     assert world.folder.tree() == {"a": "x"}
@@ -842,7 +842,7 @@ def test_an_approval_is_for_no_other_call(world, name, args):
         id = ask(runtime, "write_file", path="a", content="x")
         answer(world, id, "yes")
 
-        assert code(again(runtime, id, name, **args)) == "denied"
+        assert code(repeat(runtime, id, name, **args)) == "denied"
         assert world.folder.tree() == {}
 
 
@@ -874,7 +874,7 @@ def test_an_approval_of_a_change_ends_when_the_file_changes(world, name, args):
         answer(world, id, "yes")
         world.folder.write("a.txt", "old\n" + "line\n" * 50 + "far away\n")
 
-        result = again(runtime, id, name, **args)
+        result = repeat(runtime, id, name, **args)
     assert code(result) == "denied"
     assert result.error is not None
     assert "files it showed have changed" in result.error.message
@@ -890,7 +890,7 @@ def test_an_approval_of_a_change_ends_when_it_would_change_more_files(world):
         answer(world, id, "yes")
         world.folder.write("b.txt", "old\n")
 
-        assert code(again(runtime, id, "search_replace", **args)) == "denied"
+        assert code(repeat(runtime, id, "search_replace", **args)) == "denied"
     assert world.folder.tree() == {"a.txt": "old\n", "b.txt": "old\n"}
 
 
@@ -925,11 +925,11 @@ def test_a_denial_carries_its_reason_and_a_timeout_has_another_code(world):
     with world.runtime() as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
         answer(world, id, "no")
-        denied = again(runtime, id, "write_file", path="a", content="x")
+        denied = repeat(runtime, id, "write_file", path="a", content="x")
     with world.runtime(**{"approvals.timeout_s": 1}) as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
         time.sleep(1.1)
-        silent = again(runtime, id, "write_file", path="a", content="x")
+        silent = repeat(runtime, id, "write_file", path="a", content="x")
 
     assert code(denied) == "USER_REJECTION"
     assert denied.error is not None
@@ -944,7 +944,7 @@ def test_an_approval_that_expired_after_its_answer_is_not_used(world):
         runtime.authority.approvals().answer(id, approved=True, by="ann")
         time.sleep(1.1)
 
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "denied"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "denied"
 
 
 def test_a_call_waits_while_somebody_attends_and_no_longer(world):
@@ -1040,7 +1040,7 @@ def test_preset_answers_apply_to_every_question(world, preset, first, second, by
 # --- trust and broken files ---------------------------------------------------------------------------------------
 
 
-def test_a_project_file_loosens_only_with_the_content_that_is_trusted(world):
+def test_a_project_file_loosens_only_with_trusted_content(world):
     world.rules(allow=["Read"])
     file = world.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
     with world.runtime() as runtime:
@@ -1146,7 +1146,7 @@ def test_the_personal_file_may_be_a_link_and_a_dangling_one_asks(world):
         assert decision(runtime, "read_file", path="a.txt") == "ask"
 
 
-def test_a_changed_file_counts_even_when_its_size_and_time_are_the_same(world):
+def test_a_changed_rule_file_applies_even_with_the_same_size_and_time(world):
     world.folder.write("a.txt", "x")
     file = world.config.write("permissions.yaml", "allow: [Read]\n")
     before = os.stat(file)
@@ -1203,7 +1203,7 @@ def test_in_scheduler_mode_a_hook_asks_nobody(world):
         pending = runtime.authority.approvals().pending()
 
     assert (code(result), pending, world.folder.tree()) == ("denied", [], {})
-    assert "nobody can be asked: hook personal pre_tool_execution 0: a look first" in result.error.message
+    assert "hook personal pre_tool_execution 0: a look first" in result.error.message
 
 
 def test_explain_runs_no_hook(world):
@@ -1220,11 +1220,11 @@ def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeyp
     read: list[str] = []
     contents = hooks._contents
 
-    def noted(path: str, **more: bool) -> bytes:
+    def record_and_read(path: str, **more: bool) -> bytes:
         read.append(path)
         return contents(path, **more)
 
-    monkeypatch.setattr(hooks, "_contents", noted)
+    monkeypatch.setattr(hooks, "_contents", record_and_read)
     hook(world, "true")
     time.sleep(0.2)
     with world.runtime() as runtime:
@@ -1290,7 +1290,7 @@ def test_a_prompt_omits_default_arguments_but_an_approval_binds_them(world):
     with world.runtime() as runtime:
         id = ask(runtime, "edit_file", path="a.txt", old_text="old", new_text="new")
         answer(world, id, "yes")
-        result = again(runtime, id, "edit_file", path="a.txt", old_text="old", new_text="new", fuzzy_indent=True)
+        result = repeat(runtime, id, "edit_file", path="a.txt", old_text="old", new_text="new", fuzzy_indent=True)
         assert code(result) == "denied"
 
 

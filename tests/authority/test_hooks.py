@@ -30,7 +30,7 @@ CATALOG = Catalog()
 LOG = "log.jsonl"
 
 
-def seen(tool: str, **args: Any) -> CallSeen:
+def call_seen(tool: str, **args: Any) -> CallSeen:
     """A call as the pipeline shows it to hooks."""
     prepared = pipeline.prepare(Call(tool, args), *CATALOG.find(tool))
     name, effects = prepared.tool.name, prepared.tool.effects
@@ -82,7 +82,7 @@ class Place:
         raise ToolError("sandbox_unavailable", "No sandbox here.")
 
     def before(self, call: CallSeen) -> Any:
-        return self.hooks().before(call, lambda args: seen(call.tool, **args))
+        return self.hooks().before(call, lambda args: call_seen(call.tool, **args))
 
     def log(self) -> list[dict[str, Any]]:
         file = self.root / LOG
@@ -104,8 +104,8 @@ def says(**answer: Any) -> str:
 
 
 NOTES = f"(cat; echo) >> {LOG}"
-READ = seen("read_file", path="a.py")
-WRITE = seen("write_file", path="gen/a.py", content="x")
+READ = call_seen("read_file", path="a.py")
+WRITE = call_seen("write_file", path="gen/a.py", content="x")
 
 
 # --- before a call ------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_without_hooks_nothing_runs(place):
 def test_a_hook_receives_the_event_the_session_and_the_validated_call(place):
     place.personal(hook(NOTES))
 
-    before = place.before(seen("Edit", path="a.py", old_string="x"))
+    before = place.before(call_seen("Edit", path="a.py", old_string="x"))
 
     (received,) = place.log()
     assert received == {
@@ -283,10 +283,10 @@ def test_a_session_hook_never_runs_outside_the_sandbox(place):
 def test_rewritten_arguments_are_validated_and_get_defaults(place):
     place.personal(hook(says(arguments={"path": "b.py"})))
 
-    before = place.before(seen("read_file", path="a.py", tail=5))
+    before = place.before(call_seen("read_file", path="a.py", tail=5))
 
     assert before.changed
-    assert before.args == seen("read_file", path="b.py").args
+    assert before.args == call_seen("read_file", path="b.py").args
     assert [ran.outcome for ran in before.ran] == ["changed"]
 
 
@@ -305,14 +305,14 @@ def test_a_later_hook_that_matches_only_rewritten_arguments_runs(place):
         hook("exit 2", match="Write(path:gen/**)"),
     )
 
-    assert place.before(seen("write_file", path="src/b.py", content="x")).vote.verdict == "deny"
+    assert place.before(call_seen("write_file", path="src/b.py", content="x")).vote.verdict == "deny"
 
 
 def test_an_earlier_hook_runs_again_when_a_later_one_rewrites(place):
     place.personal(hook("exit 2", match="Write(path:gen/**)"), hook(NOTES))
     place.project(hook(says(arguments={"path": "gen/b.py", "content": "x"})))
 
-    before = place.before(seen("write_file", path="src/b.py", content="x"))
+    before = place.before(call_seen("write_file", path="src/b.py", content="x"))
 
     assert before.vote.verdict == "deny"
     assert before.vote.error.details["hook"] == "personal pre_tool_execution 0"

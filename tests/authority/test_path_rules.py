@@ -199,7 +199,7 @@ def test_a_write_only_file_can_be_created_but_not_replaced(world):
         assert code(runtime.call("write_file", path="inbox/a.txt", content="y", force=True)) == "denied"
 
 
-def test_a_rule_that_names_a_link_holds_on_both_sides_of_it(world):
+def test_a_rule_on_a_link_applies_to_the_link_and_its_target(world):
     world.folder.write("releases/5/a.txt", SECRET)
     os.symlink("releases/5", world.folder.join("current"))
     world.rules(deny=["Read(path:current/**)"])
@@ -209,7 +209,7 @@ def test_a_rule_that_names_a_link_holds_on_both_sides_of_it(world):
         assert SECRET not in visible_text(runtime.call("search_files", pattern="words", path="releases"))
 
 
-def test_a_rule_that_asks_about_a_link_asks(world):
+def test_an_ask_rule_on_a_link_asks_once(world):
     world.folder.write("releases/5/a.txt", "text")
     os.symlink("releases/5", world.folder.join("current"))
     world.rules(ask=["Read(path:current/**)"])
@@ -238,7 +238,7 @@ def profile_of(runtime: Runtime, door: Door | None = None) -> Profile:
     return runtime._confinement()._profile(door or store.door, "default", overflow.open(), "none")
 
 
-def test_a_command_gets_the_rules_on_paths(world):
+def test_a_command_gets_the_path_rules(world):
     outside = world.home.write("Private/deep/a.txt", SECRET)
     world.home.write("notes/a.key", "k")
     world.home.write("notes/b.txt", "b")
@@ -279,7 +279,7 @@ def test_rules_of_an_untrusted_project_apply_to_commands(world):
     assert profile.writable == ()
 
 
-def test_without_rules_a_command_gets_none(world):
+def test_without_path_rules_a_command_gets_none(world):
     with world.runtime() as runtime:
         profile = profile_of(runtime)
 

@@ -36,15 +36,15 @@ def test_all_tools_but_the_finders_are_shown_in_order_of_their_names(runtime):
 
 def test_a_tool_is_shown_with_all_that_a_host_needs(base):
     with temporary_runtime(base, tools=[shout]) as (runtime, _):
-        found = {entry.name: entry for entry in shown(runtime.authority, session="s")}
+        shown_tools = {entry.name: entry for entry in shown(runtime.authority, session="s")}
 
-    assert found["shout"].title == "Shout"
-    assert found["shout"].description == "Say it louder."
-    assert found["shout"].schema["properties"]["text"] == {"type": "string", "description": "What to say."}
-    assert found["shout"].effects == {"read"}
-    assert found["shout"].output is None
-    assert (found["list_tools"].output or {})["type"] == "object"
-    assert "x-" not in json.dumps([entry.schema for entry in found.values()])
+    assert shown_tools["shout"].title == "Shout"
+    assert shown_tools["shout"].description == "Say it louder."
+    assert shown_tools["shout"].schema["properties"]["text"] == {"type": "string", "description": "What to say."}
+    assert shown_tools["shout"].effects == {"read"}
+    assert shown_tools["shout"].output is None
+    assert (shown_tools["list_tools"].output or {})["type"] == "object"
+    assert "x-" not in json.dumps([entry.schema for entry in shown_tools.values()])
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_search_tool_names_the_tools_it_searches(base):
     assert "write_file" not in search.description
 
 
-def test_the_names_of_very_many_tools_are_cut(base):
+def test_the_names_of_very_many_tools_are_truncated(base):
     many = [shout._replace(name=f"tool_number_{number:04}") for number in range(500)]
     with temporary_runtime(base, tools=many) as (runtime, _):
         search = shown(runtime.authority, session="s", search=True)[1]

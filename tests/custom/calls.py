@@ -24,7 +24,7 @@ def environment() -> dict[str, str]:
     return {"PATH": PATH, "HOME": os.environ.get("HOME", "/")}
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether a process has ended; it may still be a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
@@ -33,6 +33,6 @@ def gone(pid: int) -> bool:
         return True
 
 
-def named(definitions: tuple[Definition, ...]) -> dict[str, Definition]:
+def by_name(definitions: tuple[Definition, ...]) -> dict[str, Definition]:
     """Return definitions by name."""
     return {definition.name: definition for definition in definitions}

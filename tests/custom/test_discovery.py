@@ -79,8 +79,8 @@ class Desk:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def origins(tools: CustomTools) -> dict[str, str]:
 # --- places and layers ----------------------------------------------------------------------------------------------
 
 
-def test_places_are_in_the_order_of_the_contract(desk):
+def test_places_are_in_the_documented_order(desk):
     listed = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
 
     assert listed == [

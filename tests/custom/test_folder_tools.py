@@ -76,7 +76,7 @@ def bench(tmp_path):
     return Bench(tmp_path)
 
 
-def printing(text: str) -> str:
+def script_printing(text: str) -> str:
     """A script that prints a text, whatever its input."""
     return f"cat > /dev/null; printf %s '{text}'"
 
@@ -89,7 +89,7 @@ def problems(text: str | bytes, name: str = "tool.md", **files: str) -> list[tup
     return [(problem.line, problem.message) for problem in loaded.problems]
 
 
-def defined(**fields: Any) -> Any:
+def definition_with(**fields: Any) -> Any:
     files = {"tool.md": markdown({**WHOLE, **fields}).encode(), "script.sh": b""}
     loaded = folder_tools.read(Content("/tools/my-tool", files, "project"))
     assert loaded.problems == ()
@@ -164,7 +164,7 @@ When to use it.
 
 
 def test_omitted_fields_have_the_documented_defaults():
-    definition = defined()
+    definition = definition_with()
 
     assert (definition.approval, definition.dangerous, definition.timeout, definition.sandbox) == (
         "never",
@@ -174,11 +174,11 @@ def test_omitted_fields_have_the_documented_defaults():
     )
     details = definition.details
     assert (details["env"], details["securityScript"], details["securitySeconds"]) == ([], None, 10.0)
-    assert defined(hasSecurityCheck=True).details["securityScript"] == "security.ts"
+    assert definition_with(hasSecurityCheck=True).details["securityScript"] == "security.ts"
 
 
 def test_the_keys_of_hilt_are_read():
-    definition = defined(
+    definition = definition_with(
         sandbox={"network": True, "write": ["out"]},
         effects=["read"],
         examples=[{"args": {"a": 1}, "expect": {"b": 2}}],
@@ -189,11 +189,13 @@ def test_the_keys_of_hilt_are_read():
     assert (definition.effects, definition.read_only) == (frozenset(("read",)), True)
     assert definition.examples == (Example({"a": 1}, {"b": 2}, True),)
     assert (definition.result, definition.warm, definition.notes) == ("json", True, ())
-    assert (defined(result="text").result, defined().warm) == ("text", False)
+    assert (definition_with(result="text").result, definition_with().warm) == ("text", False)
 
 
 def test_a_tool_can_be_json_without_a_body(bench):
-    bench.write("my-tool", {"tool.json": json.dumps({**WHOLE, "description": "Says."}), "script.sh": printing("{}")})
+    bench.write(
+        "my-tool", {"tool.json": json.dumps({**WHOLE, "description": "Says."}), "script.sh": script_printing("{}")}
+    )
 
     assert bench.load("my-tool").description == "Says."
     assert bench.load("my-tool").origin.endswith("my-tool/tool.json")
@@ -324,7 +326,7 @@ def test_all_problems_are_reported_at_once_with_the_name_of_the_tool():
     ],
 )
 def test_suspicious_fields_are_noted_and_still_load(fields, note):
-    (reported,) = defined(**fields).notes
+    (reported,) = definition_with(**fields).notes
 
     assert reported.endswith(note)
 
@@ -351,7 +353,7 @@ def test_the_script_of_a_personal_tool_must_exist_on_disk(bench):
 
     (problem,) = bench.read("my-tool").problems
 
-    assert problem.message == "script script.sh is not in the tool's folder."
+    assert "script.sh" in problem.message
 
 
 @given(
@@ -421,7 +423,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("printed, data, text", ANSWERS, ids=[printed for printed, *_ in ANSWERS])
-def test_the_json_that_is_printed_is_the_result(bench, printed, data, text):
+def test_printed_json_is_the_result(bench, printed, data, text):
     bench.add("my-tool", "cat $0.json", outputSchema={}, files={"script.sh.json": printed})
 
     result = bench.call("my-tool")
@@ -474,8 +476,8 @@ def test_empty_output_is_an_error(bench):
 @pytest.mark.parametrize(
     "error, message", [('"File not found"', "File not found"), ('{"code": 5}', '{"code": 5}'), ("true", "true")]
 )
-def test_an_error_in_the_answer_is_a_failure(bench, error, message):
-    bench.add("my-tool", printing(f'{{"error": {error}, "a": 1}}'))
+def test_an_error_in_the_output_is_a_failure(bench, error, message):
+    bench.add("my-tool", script_printing(f'{{"error": {error}, "a": 1}}'))
 
     result = bench.call("my-tool")
 
@@ -515,7 +517,7 @@ def test_the_output_of_a_failed_script_is_in_the_details(bench):
 @pytest.mark.parametrize("ending", ["", "; exit 1"])
 def test_views_are_extracted_from_failures_too(bench, ending):
     answer = {"error": "gone", "a": 1, "_visualization": {"type": "none"}}
-    bench.add("my-tool", printing(json.dumps(answer)) + ending)
+    bench.add("my-tool", script_printing(json.dumps(answer)) + ending)
 
     error = bench.call("my-tool").error
 
@@ -524,14 +526,14 @@ def test_views_are_extracted_from_failures_too(bench, ending):
 
 
 def test_stderr_of_a_successful_script_is_returned_beside_the_result(bench):
-    bench.add("my-tool", printing("{}") + "; echo careful >&2")
+    bench.add("my-tool", script_printing("{}") + "; echo careful >&2")
 
     assert bench.call("my-tool").meta["stderr"] == "careful\n"
 
 
 def test_a_result_that_does_not_match_its_schema_has_a_warning(bench):
     schema = {"type": "object", "properties": {"words": {"type": "number"}}}
-    bench.add("my-tool", printing('{"words": "three"}'), outputSchema=schema)
+    bench.add("my-tool", script_printing('{"words": "three"}'), outputSchema=schema)
 
     result = bench.call("my-tool")
 
@@ -541,7 +543,7 @@ def test_a_result_that_does_not_match_its_schema_has_a_warning(bench):
 
 
 def test_a_missing_property_of_a_result_is_not_called_an_argument(bench):
-    bench.add("my-tool", printing('{"a": 1}'), outputSchema={"required": ["b"], "maxProperties": 0})
+    bench.add("my-tool", script_printing('{"a": 1}'), outputSchema={"required": ["b"], "maxProperties": 0})
 
     (warning,) = bench.call("my-tool").meta["warnings"]
 
@@ -551,7 +553,7 @@ def test_a_missing_property_of_a_result_is_not_called_an_argument(bench):
 
 
 def test_text_can_be_the_result(bench):
-    bench.add("my-tool", printing('{"a": 1} plainly'), result="text")
+    bench.add("my-tool", script_printing('{"a": 1} plainly'), result="text")
 
     assert bench.call("my-tool").text == '{"a": 1} plainly'
 
@@ -560,7 +562,7 @@ def test_views_are_extracted_at_any_depth_and_validated(bench):
     view = {"type": "markdown", "content": "# Hello", "extra": 1}
     answer = {"_visualization": view, "a": [{"_visualization": {"type": "none"}, "b": 2}]}
     strict = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
-    bench.add("my-tool", printing(json.dumps(answer)), outputSchema=strict)
+    bench.add("my-tool", script_printing(json.dumps(answer)), outputSchema=strict)
 
     result = bench.call("my-tool")
 
@@ -570,7 +572,7 @@ def test_views_are_extracted_at_any_depth_and_validated(bench):
 
 
 def test_an_invalid_view_does_not_change_the_result(bench):
-    bench.add("my-tool", printing('{"_visualization": {"type": "hologram"}, "a": 1}'))
+    bench.add("my-tool", script_printing('{"_visualization": {"type": "hologram"}, "a": 1}'))
 
     result = bench.call("my-tool")
 
@@ -641,7 +643,7 @@ def test_a_script_that_does_not_read_its_input_runs(bench):
     assert bench.data("my-tool", text="x" * 1_000_000) == {}
 
 
-def test_large_input_and_output_arrive_whole(bench):
+def test_large_input_and_output_are_complete(bench):
     bench.add("my-tool", "cat")
     text = "ä" * 500_000
 
@@ -699,7 +701,7 @@ def test_a_project_tool_that_has_changed_since_it_was_loaded_does_not_run(tmp_pa
 def test_a_tool_that_changes_while_it_is_checked_does_not_run(tmp_path):
     bench = Bench(tmp_path, "project")
     answer = {"allowed": True, "requiresApproval": False, "permissionType": "", "permissionKey": ""}
-    check = f"echo 'touch ran' > script.sh; {printing(json.dumps(answer))}"
+    check = f"echo 'touch ran' > script.sh; {script_printing(json.dumps(answer))}"
     bench.add("my-tool", "echo '{}'", files={"check.sh": check}, hasSecurityCheck=True, securityScript="check.sh")
 
     assert bench.error("my-tool")[0] == "tool_invalid"

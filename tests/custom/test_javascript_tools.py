@@ -41,8 +41,8 @@ PLAIN = TICKET.replace(", type NanocoderToolExport", "").replace(" satisfies Nan
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as module_text:
+        yield module_text
 
 
 class Module:
@@ -81,7 +81,7 @@ def module(base, workers, request) -> Module:
     return Module(base, workers, request.param)
 
 
-def made(execute: str, *, head: str = "", extra: str = "", more: str = "") -> str:
+def module_text(execute: str, *, head: str = "", extra: str = "", more: str = "") -> str:
     return (
         f"{head}\nlet count = 0;\nexport default {{ name: 't', "
         f"tool: {{ description: 'Do.', execute: {execute}{more} }}{extra} }};\n"
@@ -121,13 +121,15 @@ def test_without_a_runtime_the_problem_says_what_to_install(base, workers):
     "more, approval", [("", "always"), (", needsApproval: true", "always"), (", needsApproval: false", "never")]
 )
 def test_a_module_asks_unless_it_needs_no_approval(module, more, approval):
-    (definition,) = module.load(made("() => 1", more=more)).definitions
+    (definition,) = module.load(module_text("() => 1", more=more)).definitions
 
     assert (definition.approval, definition.read_only) == (approval, False)
 
 
 def test_a_needs_approval_function_is_not_called_and_always_asks(base, workers):
-    (definition,) = Module(base, workers, "node").load(made("() => 1", more=", needsApproval: () => false")).definitions
+    (definition,) = (
+        Module(base, workers, "node").load(module_text("() => 1", more=", needsApproval: () => false")).definitions
+    )
 
     assert definition.approval == "always"
 
@@ -146,7 +148,7 @@ def test_a_needs_approval_function_is_not_called_and_always_asks(base, workers):
     ],
 )
 def test_return_values_become_results(module, execute, output):
-    assert module.run(made(execute), x=1) == output
+    assert module.run(module_text(execute), x=1) == output
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_return_values_become_results(module, execute, output):
     ],
 )
 def test_a_failure_is_reported_and_the_next_call_works(module, execute, reason):
-    text = made(f"(args) => args.fine ? 'fine' : ({execute})(args)")
+    text = module_text(f"(args) => args.fine ? 'fine' : ({execute})(args)")
     (definition,) = module.load(text).definitions
 
     with pytest.raises(ToolError) as caught:
@@ -181,7 +183,7 @@ def test_a_failure_is_reported_and_the_next_call_works(module, execute, reason):
         ("export default {name: 't'};", "The default export must be an object with name and tool."),
         ("export default {name: 't', tool: {execute() {}}};", "The tool.description must be a non-empty string."),
         ("export default {name: 't', tool: {description: 'd'}};", "The tool.execute must be a function."),
-        (made("() => 1", more=", inputSchema: 'x'"), "The tool.inputSchema must be a JSON Schema"),
+        (module_text("() => 1", more=", inputSchema: 'x'"), "The tool.inputSchema must be a JSON Schema"),
         ("process.exit(3);", "status 3"),
     ],
 )
@@ -212,7 +214,7 @@ def test_a_commonjs_module_works(module):
 
 
 def test_the_validator_runs_first_and_formatters_are_noted(module):
-    text = made(
+    text = module_text(
         "() => ++count",
         extra=", validator: async ({key}) => key === 'ok' ? {valid: true} : {valid: false, error: `⚒ no ${key}`}, "
         "formatter: () => 'x'",
@@ -223,7 +225,8 @@ def test_the_validator_runs_first_and_formatters_are_noted(module):
         module.call(definition, key="bad")
 
     assert (caught.value.code, caught.value.message) == ("invalid_args", "⚒ no bad")
-    assert definition.notes == ("formatter is ignored: results are shown by their view",)
+    (note,) = definition.notes
+    assert note.startswith("formatter is ignored")
     assert module.call(definition, key="ok").data == 1
     assert module.call(definition, key="ok").data == 2
 
@@ -245,18 +248,18 @@ def test_nothing_is_loaded_from_the_workspace_or_the_environment(module):
     module.environ |= {"NODE_OPTIONS": f"--require {planted}", "BUN_OPTIONS": f"--preload {planted}", "KEPT": "1"}
 
     head = "import {tool} from 'nanocoder/tools'; tool({});"
-    output = module.run(made("() => [process.cwd(), process.env.PLANTED ?? null, process.env.KEPT]", head=head))
+    output = module.run(module_text("() => [process.cwd(), process.env.PLANTED ?? null, process.env.KEPT]", head=head))
 
     assert output.data == [module.root, None, "1"]
 
 
 def test_a_tampered_copy_is_replaced(base, workers):
     module = Module(base, workers, "node")
-    (definition,) = module.load(made("() => 'right'")).definitions
+    (definition,) = module.load(module_text("() => 'right'")).definitions
     workers.close()
     (copy,) = [os.path.join(at, n) for at, _, names in os.walk(module.state) for n in names if n == "tool.js"]
     with open(copy, "w", encoding="utf-8") as file:
-        file.write(made("() => 'wrong'"))
+        file.write(module_text("() => 'wrong'"))
 
     with Workers() as module.workers:
         assert module.call(definition).text == "right"
@@ -265,7 +268,7 @@ def test_a_tampered_copy_is_replaced(base, workers):
 
 def test_an_endless_loop_times_out(base, workers):
     module = Module(base, workers, "node")
-    (definition,) = module.load(made("() => { for (;;) {} }")).definitions
+    (definition,) = module.load(module_text("() => { for (;;) {} }")).definitions
 
     with pytest.raises(ToolError) as caught:
         module.call(definition._replace(timeout=0.3))

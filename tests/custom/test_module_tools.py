@@ -9,7 +9,7 @@ import pytest
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from tests.custom.calls import gone
+from tests.custom.calls import has_ended
 
 TALKING = '''
 import os
@@ -60,7 +60,7 @@ class Client:
 
     def __init__(self, *, able: bool = True) -> None:
         self.able = able
-        self.told: list[Any] = []
+        self.received: list[Any] = []
 
     can_ask = has_questions = False
 
@@ -86,10 +86,10 @@ class Client:
             raise ToolError("no_one_to_ask", f"There is no {capability}.")
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        self.told.append((done, total, message))
+        self.received.append((done, total, message))
 
     def log(self, level: str, data: Any) -> None:
-        self.told.append((level, data))
+        self.received.append((level, data))
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_a_tool_talks_to_the_client_of_its_call(tools, runtime):
 
     replies = call(runtime, "talk", client).data
 
-    assert client.told == [(1, 2, "half"), ("info", {"a": 1})]
+    assert client.received == [(1, 2, "half"), ("info", {"a": 1})]
     assert replies["form"] == {"to": "elicitation/create"}
     assert replies["answer"] == {"to": "sampling/createMessage"}
     assert replies["more"] == {"roots": {"to": "roots/list"}}
@@ -139,7 +139,7 @@ def test_a_client_that_refuses_ends_the_call_and_not_the_worker(tools, runtime):
 
     assert [result.error.code for result in (refused, needed) if result.error] == ["no_one_to_ask"] * 2
     assert "There is no sampling." in str(needed.error)
-    assert not gone(before)
+    assert not has_ended(before)
     assert call(runtime, "talk", Client()).data["pid"] == before
 
 
@@ -155,7 +155,7 @@ def test_threads_of_a_tool_can_talk_to_the_client(tools, runtime):
     client = Client()
 
     assert call(runtime, "crowd", client).text == "done"
-    assert sorted(client.told) == [(number, None, "") for number in range(20)]
+    assert sorted(client.received) == [(number, None, "") for number in range(20)]
     assert call(runtime, "need", client).text == "there"
 
 

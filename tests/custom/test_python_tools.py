@@ -13,7 +13,7 @@ from hilt.custom.definition import Content, Definition, Loaded, definition_of, t
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.schema import TOUCH
-from tests.custom.calls import call, environment, named
+from tests.custom.calls import by_name, call, environment
 
 GREETING = '''
 from hilt import Output, ToolError, tool
@@ -42,8 +42,8 @@ def anything() -> dict:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as file_text:
+        yield file_text
 
 
 class File:
@@ -69,7 +69,7 @@ class File:
         return call(execute, **args)
 
     def run(self, text: str, tool: str = "t", **args: Any) -> Output:
-        return self.call(named(self.load(text).definitions)[tool], **args)
+        return self.call(by_name(self.load(text).definitions)[tool], **args)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def file(base, workers) -> File:
     return File(base, workers)
 
 
-def made(body: str, signature: str = "", decorator: str = '@tool(effects="read")') -> str:
+def file_text(body: str, signature: str = "", decorator: str = '@tool(effects="read")') -> str:
     return f'from hilt import Output, ToolError, tool\n{decorator}\ndef t({signature}):\n    """Do."""\n    {body}\n'
 
 
@@ -110,7 +110,7 @@ def test_a_file_declares_functions_with_the_tool_decorator(file):
     ],
 )
 def test_the_effects_of_a_tool_decide_whether_it_asks(file, decorator, effects, approval, read_only):
-    (definition,) = file.load(made("pass", decorator=decorator)).definitions
+    (definition,) = file.load(file_text("pass", decorator=decorator)).definitions
 
     assert definition.effects == effects
     assert (definition.approval, definition.read_only) == (approval, read_only)
@@ -119,13 +119,13 @@ def test_the_effects_of_a_tool_decide_whether_it_asks(file, decorator, effects, 
 
 @pytest.mark.parametrize("output, declared", [('{"type": "object"}', {"type": "object"}), ("None", None), ("3", None)])
 def test_the_output_schema_is_declared_with_the_tool(file, output, declared):
-    (definition,) = file.load(made("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
+    (definition,) = file.load(file_text("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
 
     assert to_tool(definition, lambda ctx, args: Output()).output == declared
 
 
 def test_a_call_runs_in_the_workspace_in_a_process_that_stays(file):
-    tools = named(file.load(GREETING).definitions)
+    tools = by_name(file.load(GREETING).definitions)
 
     assert file.call(tools["greet"], name="Ann", times=2).text == "Hello, Ann! Hello, Ann! 1"
     assert file.call(tools["greet"], name="Bob").text == "Hello, Bob! 2"
@@ -162,7 +162,7 @@ def test_nothing_is_imported_from_the_workspace_or_the_environment(file):
     ],
 )
 def test_return_values_become_results(file, body, output):
-    assert file.run(made(body, "ctx")) == output
+    assert file.run(file_text(body, "ctx")) == output
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_return_values_become_results(file, body, output):
     ],
 )
 def test_a_failure_is_reported_and_the_next_call_works(file, body, code, reason):
-    text = made(body) + '\n@tool\ndef fine() -> str:\n    """Do."""\n    return "fine"\n'
-    tools = named(file.load(text).definitions)
+    text = file_text(body) + '\n@tool\ndef fine() -> str:\n    """Do."""\n    return "fine"\n'
+    tools = by_name(file.load(text).definitions)
 
     with pytest.raises(ToolError) as caught:
         file.call(tools["t"])
@@ -194,14 +194,16 @@ def test_a_failure_is_reported_and_the_next_call_works(file, body, code, reason)
 def test_error_details_that_fit_into_json_are_kept(file):
     with pytest.raises(ToolError) as caught:
         file.run(
-            made("raise ToolError('not_found', 'No.', suggestion='Look.', line=3, code='x')".replace(", code='x'", ""))
+            file_text(
+                "raise ToolError('not_found', 'No.', suggestion='Look.', line=3, code='x')".replace(", code='x'", "")
+            )
         )
 
     assert (caught.value.suggestion, caught.value.details) == ("Look.", {"line": 3})
 
 
 def test_an_endless_loop_times_out(file):
-    text = made("while True: pass", decorator="@tool(timeout=0.3)")
+    text = file_text("while True: pass", decorator="@tool(timeout=0.3)")
 
     with pytest.raises(ToolError) as caught:
         file.run(text)
@@ -252,9 +254,9 @@ def test_the_encoding_declaration_of_python_is_honoured(file, data):
 
 
 def test_a_file_that_changed_after_it_was_loaded_is_not_run(file):
-    (definition,) = file.load(made("return 'old'")).definitions
+    (definition,) = file.load(file_text("return 'old'")).definitions
     with open(file.path, "w", encoding="utf-8") as changed:
-        changed.write(made("return 'new'"))
+        changed.write(file_text("return 'new'"))
 
     with pytest.raises(ToolError, match="has just changed"):
         file.call(definition)
@@ -289,14 +291,14 @@ def t(path: ReadPath, at: Point) -> str:
 
 
 def test_a_renamed_tool_still_finds_its_function(file):
-    (definition,) = file.load(made("return 'x'")).definitions
+    (definition,) = file.load(file_text("return 'x'")).definitions
 
     assert file.call(definition._replace(name="custom__t")).text == "x"
 
 
 def test_calls_after_the_first_reuse_the_process(file):
     """The contract promises 2 ms; ten times that means a new process at every call, not a slow machine."""
-    (definition,) = file.load(made("return 'x'")).definitions
+    (definition,) = file.load(file_text("return 'x'")).definitions
     run: Callable[[], Output] = lambda: file.call(definition)  # noqa: E731
     run()
 

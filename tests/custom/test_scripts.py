@@ -158,7 +158,7 @@ def test_the_example_of_the_format_passes_the_plain_values(bench, args, printed)
     assert os.listdir(bench.workspace) == []
 
 
-def test_the_form_of_the_format_runs(bench):
+def test_the_second_example_of_the_format_runs(bench):
     assert bench.call(FORM).text == "one bar\n"
     assert bench.call(FORM, name="b", count=3, files=["x y", "z"]).text == "b bar -n 3 x y z\n"
     assert bench.call(FORM, name="zz").error.message == '⚒ name must be one of one, b, c, not "zz"'
@@ -226,7 +226,7 @@ def test_a_program_of_the_workspace_is_not_used_as_the_shell(bench, monkeypatch)
     assert bench.text("echo fine") == "fine\n"
 
 
-def test_values_have_no_limit_of_128_kib(bench):
+def test_values_may_exceed_128_kib(bench):
     front = "parameters: {x: {type: string}, l: {type: array}}"
 
     assert bench.text("printf %s {{ x }} >f; wc -c <f", front, x="é\n" * 200_000).strip() == "600000"
@@ -313,7 +313,7 @@ def test_a_result_may_be_json(bench):
         ("tar cf /dev/null {{ x }}", "--use-compress-program=touch STARTED", "."),
     ],
 )
-def test_an_option_that_runs_something_is_asked_about(bench, body, risky, harmless):
+def test_an_option_that_runs_code_asks(bench, body, risky, harmless):
     front = "parameters: {x: {type: string}}"
 
     asked = bench.error(body, front, x=risky.replace("STARTED", f"{bench.workspace}/started"))

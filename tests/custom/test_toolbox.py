@@ -247,7 +247,8 @@ def test_a_value_that_a_script_would_run_as_code_asks_in_every_mode_but_yolo(bas
             assert asked.ok
             return
         assert asked.error.code == ("denied" if mode == "scheduler" else "approval_required")
-        assert "may run a value as code: sh -c runs text that is not constant (line 10)" in asked.error.message
+        assert "sh -c" in asked.error.message
+        assert "(line 10)" in asked.error.message
         assert not os.path.exists(workspace.join("made"))
 
 

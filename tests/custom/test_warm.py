@@ -15,7 +15,7 @@ import pytest
 
 from hilt.call import Call, Result
 from hilt.testing import Folder, temporary_runtime
-from tests.custom.calls import gone
+from tests.custom.calls import has_ended
 from tests.marks import wait_until
 
 TOOL = {
@@ -110,7 +110,7 @@ def test_a_call_that_times_out_ends_its_process_and_the_next_has_a_new_one(tools
 
     late = runtime.call("warm_one", do="sleep")
 
-    assert (late.error.code, gone(pid)) == ("timeout", True)
+    assert (late.error.code, has_ended(pid)) == ("timeout", True)
     assert "one line of JSON" in late.error.suggestion
     assert data(runtime.call("warm_one"))["calls"] == 1
 
@@ -129,7 +129,7 @@ def test_a_crash_is_reported_with_its_last_output_and_the_next_call_has_a_new_pr
 def test_a_script_that_ends_after_its_answer_is_started_again(tools, runtime):
     add(tools)
     pid = data(runtime.call("warm_one", do="last"))["pid"]
-    wait_until(lambda: gone(pid))
+    wait_until(lambda: has_ended(pid))
 
     assert data(runtime.call("warm_one"))["calls"] == 1
 
@@ -204,28 +204,28 @@ def test_a_changed_script_has_a_new_process(tools, runtime):
     settle(path)
     after = data(runtime.call("warm_one"))
 
-    assert (after.get("new"), after["calls"], gone(before)) == (True, 1, True)
+    assert (after.get("new"), after["calls"], has_ended(before)) == (True, 1, True)
 
 
 def test_a_removed_tool_has_no_process(tools, runtime):
     path = add(tools)
     pid = data(runtime.call("warm_one"))["pid"]
-    assert not gone(pid)
+    assert not has_ended(pid)
 
     os.unlink(path)
     os.unlink(os.path.join(os.path.dirname(path), "tool.json"))
     wait_until(lambda: runtime.call("warm_one").error.code == "unknown_tool")
 
-    wait_until(lambda: gone(pid))
+    wait_until(lambda: has_ended(pid))
 
 
 def test_a_process_ends_with_the_runtime(base, tools):
     add(tools)
     with temporary_runtime(base) as (runtime, _):
         pid = data(runtime.call("warm_one"))["pid"]
-        assert not gone(pid)
+        assert not has_ended(pid)
 
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_a_process_does_not_outlive_a_killed_runtime(base, tools, runtime, environ):
@@ -241,11 +241,11 @@ def test_a_process_does_not_outlive_a_killed_runtime(base, tools, runtime, envir
     ) as hilt:
         assert hilt.stdout is not None
         pid = int(hilt.stdout.readline())
-        assert not gone(pid)
+        assert not has_ended(pid)
         os.kill(hilt.pid, signal.SIGKILL)
         hilt.wait()
 
-        wait_until(lambda: gone(pid))
+        wait_until(lambda: has_ended(pid))
 
 
 def test_a_sandboxed_process_is_confined_and_each_session_has_its_own(tools, runtime, workspace):

@@ -12,7 +12,7 @@ import pytest
 from hilt.custom.workers import NOISE_BYTES, Recipe, Workers
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from tests.custom.calls import environment, gone
+from tests.custom.calls import environment, has_ended
 from tests.marks import wait_until
 
 HANG_SECONDS = 60.0
@@ -59,8 +59,8 @@ for line in sys.stdin:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as opened:
+        yield opened
 
 
 def recipe(key: str = "k", *, place: str = "p", program: str = ECHO, greeting: dict[str, Any] | None = None) -> Recipe:
@@ -118,7 +118,7 @@ def test_an_endless_loop_times_out(workers):
         ask(workers, "hang", seconds=0.2)
 
     assert caught.value.code == "timeout"
-    assert gone(pid)
+    assert has_ended(pid)
     assert ask(workers)["count"] == 1
 
 
@@ -130,7 +130,7 @@ def test_a_cancelled_call_ends_its_worker(workers):
     with pytest.raises(ToolError, match="Nobody waits"):
         ask(workers, "hang", fence=fence)
 
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_cancelling_a_finished_call_does_not_affect_its_worker(workers):
@@ -146,7 +146,7 @@ def test_an_idle_worker_that_died_is_replaced(workers):
     pid = ask(workers)["pid"]
     os.kill(pid, 9)
     deadline = time.monotonic() + HANG_SECONDS
-    while not gone(pid) and time.monotonic() < deadline:
+    while not has_ended(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.05)
 
@@ -197,8 +197,8 @@ def test_a_changed_file_has_new_workers_and_the_old_ones_end(workers):
     new = ask(workers, key="two")["pid"]
 
     assert new != old
-    assert gone(old)
-    assert not gone(other)
+    assert has_ended(old)
+    assert not has_ended(other)
 
 
 def test_a_deleted_file_has_no_workers(workers):
@@ -207,14 +207,14 @@ def test_a_deleted_file_has_no_workers(workers):
 
     workers.forget("file p")
 
-    assert (gone(pid), workers.pids) == (True, [other])
+    assert (has_ended(pid), workers.pids) == (True, [other])
 
 
 def test_idle_workers_are_limited_in_number_and_time():
     with Workers(in_all=2) as workers:
         pids = [ask(workers, key=str(number), place=str(number))["pid"] for number in range(4)]
         assert workers.pids == pids[2:]
-        assert [gone(pid) for pid in pids] == [True, True, False, False]
+        assert [has_ended(pid) for pid in pids] == [True, True, False, False]
     with Workers(idle=0.0) as workers:
         assert ask(workers)["pid"] != ask(workers)["pid"]
 
@@ -223,7 +223,7 @@ def test_an_idle_worker_ends_by_itself():
     with Workers(idle=0.05) as workers:
         pid = ask(workers)["pid"]
 
-        wait_until(lambda: gone(pid))
+        wait_until(lambda: has_ended(pid))
 
         assert workers.pids == []
 
@@ -240,13 +240,13 @@ def test_closing_ends_all_workers_and_their_children():
     children = [
         int(name)
         for name in os.listdir("/proc")
-        if name.isdigit() and not gone(int(name)) and _parent(int(name)) in pids
+        if name.isdigit() and not has_ended(int(name)) and _parent(int(name)) in pids
     ]
     assert len(children) == 2
 
     workers.close()
 
-    assert all(map(gone, [*pids, *children]))
+    assert all(map(has_ended, [*pids, *children]))
     with pytest.raises(ToolError, match="closing"):
         ask(workers)
 

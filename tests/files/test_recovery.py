@@ -21,18 +21,18 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @pytest.fixture
-def beginning() -> Iterator[str]:
+def crash_base() -> Iterator[str]:
     """A folder with a workspace at `point`, on which the driver repeats a call."""
     base = tempfile.mkdtemp(prefix="hilt-crash-", dir=MEMORY)
     yield base
     shutil.rmtree(base)
 
 
-def killed(base: str, tool: str, *, way: str = "once", every: int = 1, **args: object):
-    return driven(base, {"way": way, "tool": tool, "args": args, "every": every})
+def kill_at_each_step(base: str, tool: str, *, way: str = "once", every: int = 1, **args: object):
+    return drive(base, {"way": way, "tool": tool, "args": args, "every": every})
 
 
-def driven(base: str, request: dict[str, object]):
+def drive(base: str, request: dict[str, object]):
     command = [sys.executable, "-m", "tests.state.crashing", base, json.dumps(request)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
@@ -49,10 +49,10 @@ def many_files(base: str, count: int) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("count, every", [(10, 1), (50, 1 if STRESS else 13)])
-def test_edited_files_are_all_old_or_all_new_after_a_kill_at_any_step(beginning, count, every):
-    edits = many_files(beginning, count)
+def test_edited_files_are_all_old_or_all_new_after_a_kill_at_any_step(crash_base, count, every):
+    edits = many_files(crash_base, count)
 
-    report = killed(beginning, "multi_edit", edits=edits, every=every)
+    report = kill_at_each_step(crash_base, "multi_edit", edits=edits, every=every)
 
     assert report["faults"] == []
     assert report["steps"] > 4 * count
@@ -90,19 +90,19 @@ def tree_for_patch(base: str) -> None:
         assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
 
 
-def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_any_step(beginning):
-    tree_for_patch(beginning)
+def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_any_step(crash_base):
+    tree_for_patch(crash_base)
 
-    report = killed(beginning, "apply_patch", patch=PATCH)
+    report = kill_at_each_step(crash_base, "apply_patch", patch=PATCH)
 
     assert report["faults"] == []
     assert report["steps"] > 40
 
 
-def test_a_kill_during_recovery_is_repaired_at_the_next_start(beginning):
-    tree_for_patch(beginning)
+def test_a_kill_during_recovery_is_repaired_at_the_next_start(crash_base):
+    tree_for_patch(crash_base)
 
-    report = killed(beginning, "apply_patch", patch=PATCH, way="twice", every=1 if STRESS else 9)
+    report = kill_at_each_step(crash_base, "apply_patch", patch=PATCH, way="twice", every=1 if STRESS else 9)
 
     assert report["faults"] == []
     assert report["steps"] > 40
@@ -116,56 +116,56 @@ def two_large_files(base: str) -> list[dict[str, str]]:
     return [{"path": f"{name}.txt", "old_text": f"{name} begins", "new_text": "changed"} for name in "ab"]
 
 
-def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(beginning):
-    edits = two_large_files(beginning)
+def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(crash_base):
+    edits = two_large_files(crash_base)
 
-    report = killed(beginning, "multi_edit", edits=edits)
+    report = kill_at_each_step(crash_base, "multi_edit", edits=edits)
 
     assert report["faults"] == []
     assert report["steps"] > 20
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
-def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_unchanged(beginning, lasting):
-    edits = two_large_files(beginning)
+def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_unchanged(crash_base, lasting):
+    edits = two_large_files(crash_base)
 
-    report = driven(beginning, {"way": "full", "tool": "multi_edit", "args": {"edits": edits}, "lasting": lasting})
+    report = drive(crash_base, {"way": "full", "tool": "multi_edit", "args": {"edits": edits}, "lasting": lasting})
 
     assert report["faults"] == []
 
 
-def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at_any_step(beginning):
-    with temporary_runtime(os.path.join(beginning, "point")) as (runtime, folder):
+def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at_any_step(crash_base):
+    with temporary_runtime(os.path.join(crash_base, "point")) as (runtime, folder):
         folder.write("kept.txt", "kept\n")
         patch = PATCH.partition("*** Delete File")[0] + "*** Update File: kept.txt\n@@\n-kept\n+new\n*** End Patch\n"
         made = runtime.call("apply_patch", patch=patch).meta["undo"]
 
-    report = killed(beginning, "undo", action="restore", id=made)
+    report = kill_at_each_step(crash_base, "undo", action="restore", id=made)
 
     assert report["faults"] == []
     assert report["steps"] > 20
 
 
-def test_an_interrupted_eviction_leaves_no_snapshot_without_its_contents(beginning):
-    with temporary_runtime(os.path.join(beginning, "point")) as (_, folder):
+def test_an_interrupted_eviction_leaves_no_snapshot_without_its_contents(crash_base):
+    with temporary_runtime(os.path.join(crash_base, "point")) as (_, folder):
         line = "0123456789" * 100 + "\n"
         folder.write("../config/config.toml", "undo.calls = 2\n")
         folder.write("a.txt", line * 1100)
-    with temporary_runtime(os.path.join(beginning, "point")) as (runtime, folder):
+    with temporary_runtime(os.path.join(crash_base, "point")) as (runtime, folder):
         for number in range(2):
             assert runtime.call("write_file", path="a.txt", content=f"{number}{line}" * 1100).ok
 
-    report = killed(beginning, "write_file", path="a.txt", content="the last\n")
+    report = kill_at_each_step(crash_base, "write_file", path="a.txt", content="the last\n")
 
     assert report["faults"] == []
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
-def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(beginning, lasting):
+def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(crash_base, lasting):
     """Whatever fails in between: an error means that nothing changed, success that everything did."""
-    tree_for_patch(beginning)
+    tree_for_patch(crash_base)
 
-    report = driven(beginning, {"way": "full", "tool": "apply_patch", "args": {"patch": PATCH}, "lasting": lasting})
+    report = drive(crash_base, {"way": "full", "tool": "apply_patch", "args": {"patch": PATCH}, "lasting": lasting})
 
     assert report["faults"] == []
     assert report["steps"] > 40

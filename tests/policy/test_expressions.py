@@ -12,7 +12,7 @@ from hilt.policy.expressions import BadExpression, compile_expression, quote
 
 
 @pytest.mark.parametrize(
-    "source, text, fits, found",
+    "source, text, does_fit, is_found",
     [
         ("ls.*", "ls -la", True, True),
         ("ls.*", "als", False, True),
@@ -27,10 +27,10 @@ from hilt.policy.expressions import BadExpression, compile_expression, quote
         ("a.b", "a\ud800b", False, True),
     ],
 )
-def test_an_allow_matches_the_whole_text_and_a_deny_any_part(source, text, fits, found):
+def test_an_allow_matches_the_whole_text_and_a_deny_any_part(source, text, does_fit, is_found):
     expression = compile_expression(source)
 
-    assert (expression.fits(text), expression.found_in(text)) == (fits, found)
+    assert (expression.fits(text), expression.found_in(text)) == (does_fit, is_found)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_quoted_text_matches_only_itself(text, other_text):
 
 
 @given(st.text("ab|*+?.()", min_size=1, max_size=8), st.text("ab\n", max_size=8))
-def test_plain_expressions_mean_what_they_mean_in_python(source, text):
+def test_plain_expressions_match_as_in_python(source, text):
     try:
         known = re.compile(source)
         expression = compile_expression(source)

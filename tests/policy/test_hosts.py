@@ -48,7 +48,7 @@ def test_an_invalid_host_is_rejected(text):
 
 
 @pytest.mark.parametrize("url", ["https://docs.rs", "http://localhost:81", "http://[::1]:443", "http://[::1]/"])
-def test_the_shown_domain_covers_the_place(url):
+def test_the_domain_of_a_url_covers_it(url):
     place = urls.locate(url)
     assert place is not None
 

@@ -94,7 +94,7 @@ def test_the_defaults_of_built_in_tools(traits, circumstances, without, with_rul
     ],
 )
 @pytest.mark.parametrize("circumstances", [NO_RULES, RULES, Circumstances(risk="dangerous")])
-def test_custom_tools_by_their_approval(approval, read_only, expected, circumstances):
+def test_the_approval_of_custom_tools_in_every_mode(approval, read_only, expected, circumstances):
     traits = custom(approval, read_only=read_only)
 
     assert tuple(verdict(mode, traits, circumstances) for mode in MODES) == expected
@@ -171,7 +171,7 @@ def test_no_rule_lifts_what_a_mode_refuses(traits, action):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("ruled", ["allow", "ask", "deny", None])
 @pytest.mark.parametrize("risk", ["safe", "dangerous"])
-def test_rules_and_mode_are_joined(mode, ruled, risk):
+def test_rules_and_mode_are_combined(mode, ruled, risk):
     default = mode_vote(mode, SHELL, SHELL.effects, Circumstances(rules=True, risk=risk))
     vote = None if ruled is None else Vote(ruled, "rules", "a rule")
 
@@ -211,7 +211,8 @@ def test_a_custom_tool_is_in_a_profile_when_the_project_lists_it(profile):
 def test_a_disabled_tool_is_hidden_in_every_mode_and_profile():
     for mode, profile, traits in product(MODES, PROFILES, (READ, custom("never", read_only=True))):
         reason = hidden(mode, profile, traits, disabled=("read_file", "kubectl_pods"), named_tools=(traits.name,))
-        assert reason == f"{traits.name} is disabled by the setting disabledTools"
+        assert reason is not None
+        assert "disabledTools" in reason
 
 
 @pytest.mark.parametrize("action", ["screenshot", "ax_tree", None])

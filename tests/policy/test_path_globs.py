@@ -12,7 +12,7 @@ from tests.policy.calls import HOME, outside, path
 
 
 @pytest.mark.parametrize(
-    "glob, relative, covered, found",
+    "glob, relative, is_covered, is_found",
     [
         ("a.py", "a.py", True, "yes"),
         ("a.py", "src/a.py", False, "yes"),
@@ -53,15 +53,15 @@ from tests.policy.calls import HOME, outside, path
         ("dir/straße", "dir/STRASSE", False, "yes"),
     ],
 )
-def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, covered, found):
+def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, is_covered, is_found):
     parsed = path_globs.parse(glob, HOME)
 
-    assert path_globs.covers(parsed, path("write", relative)) == covered
-    assert path_globs.finds(parsed, path("write", relative)) == found
+    assert path_globs.covers(parsed, path("write", relative)) == is_covered
+    assert path_globs.finds(parsed, path("write", relative)) == is_found
 
 
 @pytest.mark.parametrize(
-    "glob, relative, covered, found",
+    "glob, relative, is_covered, is_found",
     [
         ("src/**", "src", True, "yes"),
         ("src/**", "src/a", True, "yes"),
@@ -75,15 +75,15 @@ def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, covered, found):
         ("**", ".", True, "yes"),
     ],
 )
-def test_a_folder_stands_for_everything_below_it(glob, relative, covered, found):
+def test_a_folder_stands_for_everything_below_it(glob, relative, is_covered, is_found):
     parsed = path_globs.parse(glob, HOME)
 
-    assert path_globs.covers(parsed, path("read", relative, tree=True)) == covered
-    assert path_globs.finds(parsed, path("read", relative, tree=True)) == found
+    assert path_globs.covers(parsed, path("read", relative, tree=True)) == is_covered
+    assert path_globs.finds(parsed, path("read", relative, tree=True)) == is_found
 
 
 @pytest.mark.parametrize(
-    "glob, target, found",
+    "glob, target, is_found",
     [
         ("/etc/**", "/etc/passwd", "yes"),
         ("/etc/**", "/ETC/passwd", "yes"),
@@ -96,8 +96,8 @@ def test_a_folder_stands_for_everything_below_it(glob, relative, covered, found)
         ("passwd", "/etc/passwd", "no"),
     ],
 )
-def test_an_absolute_glob_is_matched_against_the_absolute_path(glob, target, found):
-    assert path_globs.finds(path_globs.parse(glob, HOME), outside("read", target)) == found
+def test_an_absolute_glob_is_matched_against_the_absolute_path(glob, target, is_found):
+    assert path_globs.finds(path_globs.parse(glob, HOME), outside("read", target)) == is_found
 
 
 def test_the_home_directory_is_matched_literally():

@@ -50,7 +50,7 @@ def test_every_form_is_parsed(text, kind):
         ("other::x:ls", frozenset(("other::x",)), "ls"),
     ],
 )
-def test_the_longest_known_name_ends_the_tool_name(text, names, expression):
+def test_the_longest_known_name_is_the_tool_name(text, names, expression):
     if expression is None:
         with pytest.raises(BadForm):
             parse(text)

@@ -119,11 +119,11 @@ def test_a_ruling_names_its_rule_and_its_line():
         "permissions.yaml",
         14,
     )
-    assert ruling.reason == "Bash:rm -rf.* (permissions.yaml, line 14) denies this call."
+    assert ruling.reason.startswith("Bash:rm -rf.* (permissions.yaml, line 14)")
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_no_network_denies_what_uses_it_and_nothing_else(trusted):
+def test_no_network_denies_only_calls_that_use_the_network(trusted):
     parsed = parse("network: false\nallow: ['*']", trusted=trusted)
 
     for subject in (call("web_search"), call("web_fetch", Touched("network", "https://a.example/"))):
@@ -310,7 +310,7 @@ def test_a_rule_whose_example_fails_asks_about_what_it_governs():
 
 @pytest.mark.parametrize("name", ["Bash", "run_shell", "shell_exec", "tool::shell_exec"])
 @pytest.mark.parametrize("rest", ["", ":ls.*", "(ls:*)", "(/ls.*/)"])
-def test_every_name_of_a_tool_is_the_same_rule(name, rest):
+def test_rules_on_any_name_of_a_tool_are_equivalent(name, rest):
     for mine in ("allow", "deny"):
         assert having(shell("ls -la"), **{mine: [name + rest]}) == mine
         assert having(reading("a"), **{mine: [name + rest]}) is None
@@ -651,7 +651,7 @@ def test_a_folder_asks_only_when_a_denied_path_may_lie_below(relative, tree, exp
     assert having(reading(relative, tree=tree), deny=["Read(path:conf/a/**)"], allow=["*"]) == expected
 
 
-def test_absolute_and_home_paths():
+def test_rules_may_name_absolute_and_home_paths():
     lists = {"deny": ["Read(path:/etc/**)", "Read(path:~/.config/*)"], "allow": [f"Read(path:{ROOT}/src/*)"]}
 
     assert having(call("read_file", outside("read", "/etc/passwd")), **lists) == "deny"
@@ -816,7 +816,7 @@ def test_another_deny_never_allows_more(pairs, text, subject):
 
 
 @given(lists, st.lists(st.sampled_from([*TEXTS, *BAD_TEXTS])), verdicts, st.booleans(), subjects)
-def test_a_project_that_is_not_trusted_never_allows_more(pairs, texts, verdict_, allow_all, subject):
+def test_an_untrusted_project_never_allows_more(pairs, texts, verdict_, allow_all, subject):
     rule_sets = sets(pairs)
     project = listed(verdict_, texts, "project", NAMES, trusted=False)
     whole = parse(f"allow_all: {str(allow_all).lower()}", trusted=False)
@@ -869,7 +869,7 @@ def test_the_grant_of_an_approval_covers_that_call_and_no_other(subject):
 
 
 @pytest.mark.parametrize(
-    "subject, kept",
+    "subject, expected",
     [
         (shell("cargo build --release"), ("run_shell(/cargo build --release/)",)),
         (shell("ls a.b"), (r"run_shell(/ls a\.b/)",)),
@@ -898,10 +898,10 @@ def test_the_grant_of_an_approval_covers_that_call_and_no_other(subject):
         (call("undo"), ("undo",)),
     ],
 )
-def test_the_narrowest_rule(subject, kept):
-    assert narrowest(subject) == kept
-    if kept:
-        assert having(subject, allow=list(kept)) == "allow"
+def test_an_approval_grants_the_narrowest_rules(subject, expected):
+    assert narrowest(subject) == expected
+    if expected:
+        assert having(subject, allow=list(expected)) == "allow"
 
 
 TOKENS = [

@@ -82,7 +82,7 @@ def test_git_commits_in_a_protected_repository(box):
     assert done.output.splitlines()[-1] == "refused"
 
 
-def test_the_exit_code_is_the_program_s_own(box):
+def test_the_exit_code_of_the_program_is_returned(box):
     assert box.run("exit 7").code == 7
     assert box.run("kill -SEGV $$").code == 139
 
@@ -212,7 +212,7 @@ def test_a_session_may_have_any_name(box, session):
     assert ("/tmp/jean2" in done.output) == (session == "a b\nc")
 
 
-def test_full_confines_nothing(box):
+def test_the_full_profile_confines_nothing(box):
     assert box.run(f"echo x > {box.home}/x && cat {box.home}/x", name="full").output == "x\n"
 
 
@@ -813,7 +813,7 @@ def test_a_workspace_of_another_user_keeps_its_permissions(box):
     assert os.listdir(box.workspace) == ["a"]
 
 
-def test_a_workspace_that_its_owner_cannot_write_is_refused_because_the_owner_could_change_that(box):
+def test_a_workspace_that_its_owner_made_read_only_is_refused(box):
     if box.worker.uid == 0:
         pytest.skip("nothing is closed to root")
     box.workspace.chmod(0o555)

@@ -635,7 +635,7 @@ def test_names_swapped_for_links_do_not_lead_outside(worker, depth):
     box.close()
 
 
-def test_many_repositories_hide_none(box):
+def test_many_repositories_do_not_hide_a_planted_one(box):
     prepare(box, "ws")
     box.run(
         BEGIN

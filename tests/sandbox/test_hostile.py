@@ -140,7 +140,7 @@ def test_a_hostile_command_returns_in_time_and_leaves_nothing(
             assert mark.alive() == []
         return ended
 
-    hold(attack, HOSTILE[name], tmp_path / "workspace")
+    run_and_check(attack, HOSTILE[name], tmp_path / "workspace")
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -149,7 +149,7 @@ def test_a_fork_bomb_returns_in_time_and_leaves_nothing(tmp_path: Path, door: st
         with free(tmp_path) as place:
             return DOORS[door](script, place, mark.env, limits._replace(processes=count_of_processes(NOBODY) + ROOM))
 
-    hold(attack, FORK_BOMB, tmp_path / "workspace")
+    run_and_check(attack, FORK_BOMB, tmp_path / "workspace")
 
 
 # root has no limit on processes, and cannot become another user in the sandbox
@@ -160,7 +160,7 @@ def test_a_sandboxed_fork_bomb_of_an_ordinary_user_returns_in_time_and_leaves_no
 
     # one after the other: each would count against the limit of the other
     for door in DOORS:
-        hold(partial(attack, door), FORK_BOMB, bomber.workspace)
+        run_and_check(partial(attack, door), FORK_BOMB, bomber.workspace)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def bomber() -> Iterator[Box]:
         yield box
 
 
-def hold(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, workspace: Path) -> None:
+def run_and_check(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, workspace: Path) -> None:
     """Run a hostile command, several times if requested, and check what it leaves."""
     for _ in range(RUNS):
         mark = Mark()

@@ -133,7 +133,7 @@ print(os.getpid() == os.getsid(0) == os.getpgrp(), sorted(os.listdir("/proc/self
     assert {int(line.split()[1], 16) & ~(3 << 31) for line in signals.splitlines()} == {0}
 
 
-def test_a_directory_given_by_descriptor_is_entered_wherever_it_has_moved(mark, tmp_path):
+def test_a_working_directory_given_by_descriptor_may_have_moved(mark, tmp_path):
     (tmp_path / "before").mkdir()
     directory = os.open(tmp_path / "before", os.O_RDONLY)
     (tmp_path / "before").rename(tmp_path / "after")

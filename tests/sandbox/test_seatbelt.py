@@ -42,14 +42,16 @@ def profile(tmp_path: Path) -> Profile:
     )
 
 
-def verdict(profile: Profile, found: Found, operation: str, path: str) -> bool:
+def verdict(profile: Profile, search_result: Found, operation: str, path: str) -> bool:
     """Whether the policy allows an operation: the last rule that matches decides."""
     allowed = operation.startswith("file-read")
-    for rule in make_rules(profile, found):
+    for rule in make_rules(profile, search_result):
         action, *operations = rule.head.split()
-        named = any(operation == one or (one.endswith("*") and operation.startswith(one[:-1])) for one in operations)
+        named = any(
+            operation == name or (name.endswith("*") and operation.startswith(name[:-1])) for name in operations
+        )
         within = any(
-            path == one or (rule.match == "subpath" and path.startswith(one.rstrip("/") + "/")) for one in rule.paths
+            path == name or (rule.match == "subpath" and path.startswith(name.rstrip("/") + "/")) for name in rule.paths
         )
         if named and within:
             allowed = action == "allow"
@@ -88,9 +90,9 @@ def test_the_last_rule_that_matches_decides(profile, tmp_path, operation, path, 
     (tmp_path / "ws/sub/.git/HEAD").write_text("")
     (tmp_path / "ws/deep").mkdir()
     (tmp_path / "ws/deep/.env").write_text("")
-    found = Search().find(profile.roots[0], IS_SENSITIVE)
+    search_result = Search().find(profile.roots[0], IS_SENSITIVE)
 
-    assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
+    assert verdict(profile, search_result, operation, str(tmp_path / path)) == allowed
 
 
 @pytest.mark.parametrize(
@@ -116,9 +118,9 @@ def test_rules_on_paths_are_part_of_the_policy(profile, tmp_path, operation, pat
         denied_outside=((str(tmp_path / "home/private"), True),),
         denied_missing=(str(tmp_path / "ws/missing"),),
     )
-    found = Search().find(profile.roots[0], Judged(profile, profile.roots[0]))
+    search_result = Search().find(profile.roots[0], Judged(profile, profile.roots[0]))
 
-    assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
+    assert verdict(profile, search_result, operation, str(tmp_path / path)) == allowed
 
 
 def test_read_only_allows_writing_only_to_the_private_folders(profile):

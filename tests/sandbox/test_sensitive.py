@@ -50,8 +50,8 @@ def test_every_walk_agrees_with_a_naive_one(tmp_path_factory, rounds):
                     path.write_text("") if action == "file" else path.mkdir()
             except OSError:
                 continue
-        found = search.find(str(root), IS_SENSITIVE)
-        assert (set(found.sensitive), set(found.repositories)) == expected(str(root))
+        result = search.find(str(root), IS_SENSITIVE)
+        assert (set(result.sensitive), set(result.repositories)) == expected(str(root))
 
 
 def test_a_folder_whose_time_was_set_back_is_listed_again(tmp_path, monkeypatch):

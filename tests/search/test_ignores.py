@@ -77,7 +77,7 @@ def test_ripgrep_python_and_git_hide_the_same_files(place, files, rules, git, be
     assert by_ripgrep[0][1] == set(git_output.split("\0")[:-1])
 
 
-def test_a_repository_inside_another_follows_its_own_rules_only(runtime, workspace, base):
+def test_a_nested_repository_follows_only_its_own_rules(runtime, workspace, base):
     for path in ("", "inner"):
         subprocess.run(["git", "init", "-q", workspace.join(path)], check=True)
     workspace.write(".gitignore", "*.log\n")
