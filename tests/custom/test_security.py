@@ -284,7 +284,7 @@ def test_a_call_that_needs_approval_stays_pending_when_nobody_attends(bench):
     assert (bench.error("guarded")[0], has_run(bench)) == ("approval_required", False)
 
 
-# --- together with others who ask -------------------------------------------------------------------------------------
+# --- together with other questions ----------------------------------------------------------------------------------
 
 
 def rule(bench: Bench, text: str) -> None:

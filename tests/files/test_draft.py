@@ -322,7 +322,7 @@ def test_a_batch_of_many_files_needs_few_handles(base):
     assert workspace.read("1499.txt") == "new\n"
 
 
-# --- undo: every sequence can be walked back ------------------------------------------------------------------------
+# --- undo -----------------------------------------------------------------------------------------------------------
 
 PATHS = ["a.txt", "b.txt", "d/a.txt", "d/e/b.txt", "n\new/c.txt"]
 texts = st.sampled_from(["one\n", "two\n", "one\ntwo\n", ""])

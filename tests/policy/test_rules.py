@@ -372,7 +372,7 @@ def test_rules_on_any_name_of_a_tool_are_equivalent(name, rest):
         ("Bash:sh", "sh < evil"),
         ("Bash(sh:*)", "sh <<E\nmake\nE"),
         ("Bash:sh", "{ sh; } < evil"),
-        # another program whose name begins alike
+        # another program with the same prefix
         ("Bash:ls.*", "'ls x/../evil'"),
         ("Bash:ls .*", "'ls x/../../evil' y"),
         ("Bash:ls.*", "lsx/evil"),
@@ -755,7 +755,7 @@ def test_an_action_matches_in_every_spelling():
     )
 
 
-# rules and calls that meet in many ways
+# rules and calls that overlap in many ways
 TEXTS = [
     "*",
     "Read",

@@ -352,7 +352,7 @@ def test_the_output_of_a_running_job_is_readable_after_its_file_is_removed(bench
     assert bench.read(job, block=False).text == "text\n"
 
 
-# --- whose jobs, and how many
+# --- owners and limits
 
 
 def test_jobs_belong_to_their_session(bench):

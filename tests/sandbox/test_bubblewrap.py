@@ -225,9 +225,8 @@ OUTSIDE = {
     "in the system": "for place in /etc /usr '' /var; do echo evil > $place/hilt-test-evil; done",
     "through a link": "ln -s ~/notes link; echo evil > link",
     "through a hard link": "ln ~/notes hard && echo evil > hard",
-    "through the processes of others": "echo evil > /proc/1/root/etc/hilt-test-evil; "
-    "echo evil > /proc/$PPID/cwd/../home/x",
-    "the system's switches": "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do "
+    "through other processes": "echo evil > /proc/1/root/etc/hilt-test-evil; echo evil > /proc/$PPID/cwd/../home/x",
+    "kernel settings": "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do "
     "[ -w $f ] && exit 9; done; exit 0",
 }
 
@@ -251,14 +250,14 @@ GUARDED = {
     "hooks removed": "rm -rf .git/hooks; mkdir -p .git/hooks; " + HOOK,
     "the repository moved away": "mv .git old; mkdir -p .git/hooks; " + HOOK,
     "a link in its place": "mkdir -p evil; rm -rf .git; ln -sfn evil .git",
-    "exchanged": 'mkdir -p evil/hooks; echo evil > evil/hooks/x; python3 -c "import ctypes, os; ctypes.CDLL(None).'
+    "swapped": 'mkdir -p evil/hooks; echo evil > evil/hooks/x; python3 -c "import ctypes, os; ctypes.CDLL(None).'
     "renameat2(-100, b'evil', -100, b'.git', 2)\"",
     "configuration": "git config core.fsmonitor evil; echo evil >> .git/config",
     "configuration replaced": "echo evil > .git/new; mv -f .git/new .git/config; cp .git/new .git/config",
     "configuration by a hard link": "ln .git/config link && echo evil >> link",
     "configuration by a link": "ln -s .git/config link; echo evil >> link",
     "configuration by a descriptor": "exec 5< .git/config; echo evil > /proc/self/fd/5",
-    "configuration cut": "truncate -s0 .git/config; chmod 777 .git/config",
+    "configuration truncated": "truncate -s0 .git/config; chmod 777 .git/config",
     "hooks of a module": "echo evil > .git/modules/lib/inner/hooks/x; mv .git/modules .git/m",
     "configuration of a module": "echo evil > .git/modules/lib/inner/config",
     "a worktree": "echo evil > .git/worktrees/w/commondir; echo evil > .git/worktrees/w/gitdir",
@@ -274,7 +273,7 @@ GUARDED = {
     "missing folders": "mkdir .claude .codex .cursor; echo evil > .claude/x; rmdir .claude; rm -rf .claude",
     "missing files": "echo evil > .mcp.json; echo evil > x; mv -fT x .mcp.json; rm -f x",
     "a missing folder linked": "ln -sT /tmp .claude; ln -sfn /tmp .claude; rm -rf .claude",
-    "in a namespace of its own": "unshare -Urm bash -c 'umount .hilt; mount -o remount,rw,bind .hilt; "
+    "in a new namespace": "unshare -Urm bash -c 'umount .hilt; mount -o remount,rw,bind .hilt; "
     "mount --bind /tmp .git/hooks; echo evil >> .hilt/settings.toml'",
     "as root": "mount -o remount,rw,bind .hilt; umount .hilt; echo evil > .hilt/x",
 }

@@ -43,7 +43,7 @@ class Attack(NamedTuple):
 
 ATTACKS = {
     "fsmonitor": Attack("git init -q sub; monitor >> sub/.git/config", "status", "sub"),
-    "seen from the outer repository": Attack(
+    "status of the outer repository": Attack(
         "git init -q sub; git -C sub commit -q --allow-empty -m x; git add sub; monitor >> sub/.git/config", "status"
     ),
     "a cloned repository": Attack("git clone -q . sub; monitor >> sub/.git/config", "status", "sub"),
@@ -69,13 +69,13 @@ ATTACKS = {
         "add .",
         "sub",
     ),
-    "an outer diff": Attack(
+    "an external diff program": Attack(
         "git init -q sub; cd sub; echo a > a; git add a; echo b > a; printf '[diff]\nexternal=%s\n' $evil"
         " >> .git/config",
         "diff",
         "sub",
     ),
-    "a conversion": Attack(
+    "a textconv program": Attack(
         "git init -q sub; cd sub; echo a > a; git add a; echo b > a; echo '* diff=x' > .gitattributes;"
         " printf '[diff \"x\"]\ntextconv=%s\n' $evil >> .git/config",
         "diff",
@@ -90,31 +90,31 @@ ATTACKS = {
         "commit -q --allow-empty -m x",
         "sub",
     ),
-    "an upload program": Attack(
+    "an uploadpack program": Attack(
         "git init -q sub; printf '[remote \"o\"]\nurl=%s\nuploadpack=%s\n' $PWD $evil >> sub/.git/config",
         "fetch o",
         "sub",
     ),
-    "the update of a module": Attack(
+    "the update command of a submodule": Attack(
         "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
         " git commit -qm x;"
         ' git submodule --quiet deinit -f lib; git submodule --quiet init; git config submodule.lib.update "!$evil"',
         "-c protocol.file.allow=always submodule update",
         "sub",
     ),
-    "settings of a worktree": Attack(
+    "configuration of a worktree": Attack(
         "git init -q sub; git -C sub config extensions.worktreeConfig true; monitor > sub/.git/config.worktree",
         "status",
         "sub",
     ),
     "one line": Attack('git init -q sub; echo "[core] fsmonitor=$evil" >> sub/.git/config', "status", "sub"),
-    "a line that goes on": Attack(
+    "a continued line": Attack(
         "git init -q sub;"
         " printf '[user]\nname = a \\\\\n\\\n b\n[core]\nfsmonitor = \\\\\n%s\n' $evil >> sub/.git/config",
         "status",
         "sub",
     ),
-    "other line ends": Attack("git init -q sub; monitor | sed 's/$/\\r/' >> sub/.git/config", "status", "sub"),
+    "CRLF line ends": Attack("git init -q sub; monitor | sed 's/$/\\r/' >> sub/.git/config", "status", "sub"),
     "a byte order mark": Attack(
         "git init -q sub; cp sub/.git/config c; { printf '\\357\\273\\277'; monitor; cat c; } > sub/.git/config",
         "status",
@@ -123,7 +123,7 @@ ATTACKS = {
     "a link for the configuration": Attack(
         "git init -q sub; cp sub/.git/config c; monitor >> c; ln -sf $PWD/c sub/.git/config", "status", "sub"
     ),
-    "another place for all": Attack(
+    "another common folder": Attack(
         "cp -r .git other; monitor >> other/config; echo ../other > .git/commondir || true", "status"
     ),
     "a file .git": Attack(
@@ -163,11 +163,11 @@ ATTACKS = {
         "st",
         "sub",
     ),
-    "the workspace as a repository of its own": Attack(
+    "a new bare repository": Attack(
         "mkdir new; cd new; git init -q --bare .; printf '[alias]\nst=!%s\n' $evil >> config", "st", "new"
     ),
-    "moved, not made": Attack("mkdir sub; mv fixture/dotgit sub/.git", "status", "sub"),
-    "hooks moved, not made": Attack(
+    "a repository that was moved": Attack("mkdir sub; mv fixture/dotgit sub/.git", "status", "sub"),
+    "hooks that were moved": Attack(
         "git init -q sub; rm -r sub/.git/hooks; mv fixture/hooks sub/.git", "commit -q --allow-empty -m x", "sub"
     ),
     "below a sensitive name": Attack(
@@ -191,7 +191,7 @@ ATTACKS = {
         " : > interactive; echo ../../evil > strategy",
         "rebase --continue",
     ),
-    "the strategy of a pick": Attack(
+    "the strategy of a cherry-pick": Attack(
         "git checkout -q -b side HEAD~; git commit -q --allow-empty -m x; id=$(git rev-parse HEAD);"
         " git checkout -q -; mkdir git-merge-..; mkdir .git/sequencer; cd .git/sequencer; git rev-parse HEAD > head;"
         " echo pick $id | tee todo > done; cat done >> todo; rm done;"
@@ -270,7 +270,7 @@ def test_nothing_that_a_command_plants_runs_with_the_next_git(any_box, attack):
         free = prepare(box, "free")
         run_freely(box, free, script_of(attack))
         git(box, free / attack.folder, *attack.git.split())
-        assert is_marked(box), "the payload is dead"
+        assert is_marked(box), "the payload does not work"
         os.unlink(box.base / "marker")
     prepare(box, "ws")
 
@@ -284,7 +284,7 @@ def test_nothing_that_a_command_plants_runs_with_the_next_git(any_box, attack):
 
 HARMLESS = {
     "init": ("git init -q sub", "sub"),
-    "init in another place": ("git init -q --separate-git-dir=store sub", "sub"),
+    "init with a separate folder": ("git init -q --separate-git-dir=store sub", "sub"),
     "clone": ("git clone -q . sub", "sub"),
     "clone of a branch": ("git clone -q --depth 1 file://$PWD sub", "sub"),
     "bare": ("git clone -q --bare . sub", "sub"),
@@ -403,7 +403,7 @@ def test_attacks_that_git_itself_refuses_are_left_alone(box):
 def test_an_interrupted_command_is_checked_at_the_next_start(any_box):
     box = any_box
     prepare(box, "ws")
-    attack = ATTACKS["another place for all"].script
+    attack = ATTACKS["another common folder"].script
     box.start(BEGIN + attack + "; git init -q sub; monitor >> sub/.git/config; echo ready; sleep 300")
 
     os.kill(box.worker.pid, signal.SIGKILL)
@@ -518,8 +518,8 @@ AGAIN = {
     "behind new locks": "git init -q sub; cp sub/.git/config c; monitor >> c;"
     " while :; do touch sub/.git/config.lock; cp c sub/.git/config; rm sub/.git/config.lock; done",
     "a hook": "git init -q sub; while :; do cp -n evil sub/.git/hooks/post-commit; done",
-    "ever new names": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
-    "ever new repositories": "git init -q sub; cp sub/.git/config c; monitor >> c;"
+    "new names forever": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
+    "new repositories forever": "git init -q sub; cp sub/.git/config c; monitor >> c;"
     " while :; do rm -rf sub; git init -q sub; cp c sub/.git/config; sleep 0.02; done",
 }
 
@@ -552,7 +552,7 @@ ONCE = {
     " sleep 0.3",
     "husky and large files": "git clone -q . sub; cd sub; git config core.hooksPath .husky/_; sleep 0.5;"
     " git config filter.lfs.clean 'git-lfs clean'; sleep 0.5",
-    "settings in a row": "git init -q sub; cd sub; for key in clean smudge process x y z; do"
+    "several settings in a row": "git init -q sub; cd sub; for key in clean smudge process x y z; do"
     " git config filter.lfs.$key git-lfs; done; sleep 0.5",
     "two clones": "for at in a b; do git clone -q -c core.hooksPath=.husky/_ . $at; sleep 0.3; done",
     "a hook": "git init -q sub; cp evil sub/.git/hooks/post-commit; sleep 0.5; cp evil sub/.git/hooks/pre-push;"

@@ -83,10 +83,10 @@ HOSTILE = {
     "an empty environment": Hostile(
         'x=\'exec -a $0 sleep 300\'; env -i bash -c "$x" $MARK & exec env -i bash -c "$x" $MARK', ("timeout",)
     ),
-    "new processes when it is told to end": Hostile(
+    "new processes on SIGTERM": Hostile(
         "trap 'setsid sleep 300 & (setsid sleep 300 &)' TERM EXIT; sleep 300 & wait; sleep 300", ("timeout", "exit")
     ),
-    "forks and exits for ever": Hostile(f"exec python3 -I -S -c {quote(FORKS_AND_EXITS)}", ("timeout", "exit")),
+    "forks and exits forever": Hostile(f"exec python3 -I -S -c {quote(FORKS_AND_EXITS)}", ("timeout", "exit")),
     "two gigabytes": Hostile("yes | head -c 2G", ("limit",), NO_DEADLINE),
     "two gigabytes without a newline": Hostile("head -c 2G /dev/zero", ("limit",), NO_DEADLINE),
     "two gigabytes from a grandchild": Hostile("(setsid yes &); sleep 300", ("limit",), NO_DEADLINE),

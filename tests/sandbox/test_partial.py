@@ -32,7 +32,7 @@ class System:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.workspace, self.home = base / "workspace", base / "home"
-        self.answer = "once"  # empty when no user is there
+        self.answer = "once"  # empty when nobody attends
         self.asked: list[Asked] = []
         for folder in (self.workspace / "sub", self.home / ".ssh", base / "state"):
             folder.mkdir(parents=True)
