@@ -1,4 +1,4 @@
-"""The whole policy through a runtime: rules, modes, approvals and hooks, and the ways around them that must not be."""
+"""The whole policy through a runtime: rules, modes, approvals and hooks, and attempts to bypass them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hilt.state.session_values import SessionValues
 from hilt.state.trust import Trust
 from hilt.testing import Folder, environment
 
-SEED = """\
+RULE_FILE = """\
 # .jcli/permissions.yaml
 permissions:
 # Allow all (skip all tool confirmations)
@@ -141,18 +141,18 @@ def world(base) -> World:
         ("Edit", {"path": "a.txt", "old_string": "x", "new_string": "y"}, "ask"),
     ],
 )
-def test_the_rule_file_of_the_page_works_as_its_comments_say(world, name, args, expected):
+def test_the_documented_rule_file_works_as_its_comments_say(world, name, args, expected):
     world.folder.write("a.txt", "x")
-    file = world.folder.write(".jcli/permissions.yaml", SEED)
+    file = world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
-        runtime.authority.trust().trust("rules", file, SEED.encode())
+        runtime.authority.trust().trust("rules", file, RULE_FILE.encode())
 
         assert decision(runtime, name, **args) == expected
 
 
-def test_the_same_file_without_trust_denies_and_allows_nothing_and_says_so(world):
+def test_an_untrusted_rule_file_denies_but_never_allows_and_is_noted(world):
     world.folder.write("a.txt", "x")
-    world.folder.write(".jcli/permissions.yaml", SEED)
+    world.folder.write(".jcli/permissions.yaml", RULE_FILE)
     with world.runtime() as runtime:
         allowed = runtime.explain(Call("Bash", {"command": "ls"}))
         denied = runtime.explain(Call("Bash", {"command": "sudo ls"}))
@@ -210,14 +210,14 @@ def test_a_deny_holds_in_every_mode(world, mode):
 
 
 @pytest.mark.parametrize("answer", ["once", "always", "all"])
-def test_no_answer_in_advance_beats_a_deny(world, answer):
+def test_no_preset_answer_beats_a_deny(world, answer):
     world.rules(deny=["Write"])
     with world.runtime(approve=answer) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == "denied"
         assert world.folder.tree() == {}
 
 
-# --- no way around ------------------------------------------------------------------------------------------------
+# --- bypasses -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_no_answer_in_advance_beats_a_deny(world, answer):
         "command git status; true",
     ],
 )
-def test_a_prefix_allow_covers_nothing_that_stands_beside_it(world, command):
+def test_a_prefix_allow_covers_no_other_command(world, command):
     world.rules(allow=["Bash(git status:*)"])
 
     assert world.verdict("run_shell", command=command) == "ask"
@@ -312,7 +312,7 @@ def test_a_path_rule_follows_every_spelling_to_the_file(world, name, args):
         assert "permissions.yaml, line 1" in result.error.message
 
 
-def test_the_absolute_path_is_the_same_path(world):
+def test_a_path_rule_matches_absolute_paths_too(world):
     full = world.folder.write("secret/key", "k")
     world.rules(deny=["Read(path:secret/**)"])
 
@@ -320,7 +320,7 @@ def test_the_absolute_path_is_the_same_path(world):
 
 
 @pytest.mark.parametrize("name", ["search_files", "list_dir", "find_files", "checksum_tree"])
-def test_what_may_reach_a_denied_file_asks(world, name):
+def test_a_tool_that_may_reach_a_denied_file_asks(world, name):
     world.folder.write("secret/key", "k")
     world.rules(deny=["Read(path:secret/**)"])
     args = {"search_files": {"pattern": "k"}, "find_files": {"pattern": "*"}}.get(name, {"path": "."})
@@ -387,7 +387,7 @@ def test_a_path_allow_covers_a_batch_inside_it(world):
         assert code(runtime.call("write_file", path="src/new/deep.txt", content="x")) == "ok"
 
 
-def test_a_redirection_counts_where_the_shell_stands(world):
+def test_a_redirection_is_resolved_in_the_folder_of_the_shell(world):
     world.rules(allow=["Bash(echo:*)", "Bash(cd:*)", "Write(path:src/**)"])
     world.folder.write("src/a.txt", "old\n")
     world.folder.write("other/src/a.txt", "old\n")
@@ -422,13 +422,13 @@ def test_a_redirection_counts_where_the_shell_stands(world):
         ("https://bad.example./x", "deny"),
     ],
 )
-def test_a_domain_rule_is_about_the_host_that_is_reached(world, url, expected):
+def test_a_domain_rule_matches_the_host_that_is_reached(world, url, expected):
     world.rules(allow=["fetch(domain:docs.rs)"], deny=["look_up(domain:bad.example)"])
 
     assert world.verdict("fetch", fetch, look_up, url=url) == expected
 
 
-def test_a_network_tool_whose_host_is_not_known_is_allowed_by_its_name_only(world):
+def test_a_network_tool_with_an_unknown_host_is_allowed_only_by_name(world):
     world.rules(allow=["fetch(domain:docs.rs)"])
     assert world.verdict("look_up", fetch, look_up, query="x") == "ask"
 
@@ -440,7 +440,7 @@ def test_a_network_tool_whose_host_is_not_known_is_allowed_by_its_name_only(worl
     "rule, query, expected",
     [("look_up:.*password.*", "my password", "deny"), ("look_up:.*password.*", "weather", "ask")],
 )
-def test_an_expression_finds_the_text_of_a_call_that_touches_nothing(world, rule, query, expected):
+def test_an_expression_matches_the_text_of_a_call_that_touches_nothing(world, rule, query, expected):
     world.rules(deny=[rule])
 
     assert world.verdict("look_up", look_up, query=query) == expected
@@ -457,7 +457,7 @@ def test_an_expression_finds_the_text_of_a_call_that_touches_nothing(world, rule
         ({"ask": ["computer(action:click)"], "allow": ["*"]}, "click", "ask"),
     ],
 )
-def test_an_action_rule_is_about_the_action(world, lists, action, expected):
+def test_an_action_rule_matches_the_action(world, lists, action, expected):
     world.rules(**lists)
 
     assert world.verdict("computer", computer, action=action) == expected
@@ -473,7 +473,7 @@ def test_an_action_rule_is_about_the_action(world, lists, action, expected):
         ("tool::shell_exec", {"argv": ["ls"]}),
     ],
 )
-def test_all_names_of_the_shell_are_one_rule(world, rule, name, args):
+def test_a_rule_on_any_name_of_the_shell_covers_all_of_them(world, rule, name, args):
     world.rules(deny=[rule])
 
     assert world.verdict(name, **args) == "deny"
@@ -489,7 +489,7 @@ def test_a_tool_cannot_write_the_rules_of_its_project(world):
     assert not os.path.exists(outside)
 
 
-def test_a_rule_file_that_appears_by_other_means_loosens_nothing(world):
+def test_a_rule_file_created_by_other_means_loosens_nothing(world):
     world.rules(ask=["Write"])
     with world.runtime() as runtime:
         world.folder.write(".hilt/permissions.yaml", "allow_all: true\n")
@@ -501,7 +501,7 @@ def test_a_rule_file_that_appears_by_other_means_loosens_nothing(world):
 @pytest.mark.parametrize(
     "rules", [{"allow": ["Write(path:src/**)"]}, {"allow": ["*"], "deny": ["Write(path:other/**)"]}]
 )
-def test_a_link_below_an_allowed_folder_leads_nowhere_else(world, files, rules):
+def test_an_allow_does_not_follow_links_out_of_its_folder(world, files, rules):
     world.folder.write("other/b.txt", "old\n")
     world.folder.write("src/a.txt", "old\n")
     os.symlink("../other", world.folder.join("src/link"))
@@ -516,7 +516,7 @@ def test_a_link_below_an_allowed_folder_leads_nowhere_else(world, files, rules):
 # --- modes and profiles -------------------------------------------------------------------------------------------
 
 
-def _made(name: str, effects: str, **traits: Any) -> Tool:
+def _make_tool(name: str, effects: str, **traits: Any) -> Tool:
     def done(ctx: Any, args: dict[str, Any]) -> Output:
         return Output("done")
 
@@ -526,7 +526,7 @@ def _made(name: str, effects: str, **traits: Any) -> Tool:
 
 DONE, ASKS, NOT = "ok", "approval_required", "denied"
 
-# effect -> what happens without a rule file, and with one that does not speak of the call; in the order of MODES:
+# effect -> what happens without a rule file, and with one that does not mention the call; in the order of MODES:
 # normal, auto-accept, yolo, plan, scheduler
 EFFECTS = {
     "read": ((DONE, DONE, DONE, DONE, DONE), (DONE, DONE, DONE, DONE, DONE)),
@@ -545,12 +545,12 @@ EFFECTS = {
 def test_what_a_tool_may_do_in_each_mode(world, effects, has_rules):
     if has_rules:
         world.rules(allow=["undo"])
-    found = []
+    outcomes = []
     for mode in MODES:
-        with world.runtime(_made("thing", effects), mode=mode) as runtime:
-            found.append(code(runtime.call("thing")))
+        with world.runtime(_make_tool("thing", effects), mode=mode) as runtime:
+            outcomes.append(code(runtime.call("thing")))
 
-    assert tuple(found) == EFFECTS[effects][has_rules]
+    assert tuple(outcomes) == EFFECTS[effects][has_rules]
 
 
 # approval, read_only -> what happens, in the order of MODES
@@ -567,19 +567,19 @@ APPROVALS = {
 @pytest.mark.parametrize("effects", ["read", "write", "execute", "network", "control"])
 @pytest.mark.parametrize("approval, read_only", APPROVALS)
 def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effects):
-    custom = _made("thing", effects, approval=approval, plan=read_only and approval == "never")
-    found, listed = [], []
+    custom = _make_tool("thing", effects, approval=approval, plan=read_only and approval == "never")
+    outcomes, listed = [], []
     for mode in MODES:
         with world.runtime(custom, mode=mode) as runtime:
-            found.append(code(runtime.call("thing")))
+            outcomes.append(code(runtime.call("thing")))
             listed.append("thing" in [name for name, _, _ in runtime.schemas()])
 
-    assert tuple(found) == APPROVALS[approval, read_only]
-    assert listed == [answer != NOT for answer in found]
+    assert tuple(outcomes) == APPROVALS[approval, read_only]
+    assert listed == [outcome != NOT for outcome in outcomes]
 
 
-def test_rules_are_about_custom_tools_too(world):
-    custom = _made("thing", "execute", approval="never")
+def test_rules_apply_to_custom_tools_too(world):
+    custom = _make_tool("thing", "execute", approval="never")
     world.rules(deny=["thing"])
     with world.runtime(custom, mode="yolo") as runtime:
         assert code(runtime.call("thing")) == "denied"
@@ -604,23 +604,23 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("flags, name, args", HIDDEN)
-def test_what_is_hidden_is_refused_by_name_whatever_rules_and_approvals_say(world, flags, name, args):
+def test_a_hidden_tool_is_refused_whatever_rules_and_approvals_say(world, flags, name, args):
     world.rules("allow_all: true")
     with world.runtime(approve="all", **flags) as runtime:
         result = runtime.call(name, **args)
         tool_name = runtime.catalog.find(name).tool.name
         listed = {shown for shown, _, _ in runtime.schemas()}
-        told = runtime.call("list_tools").result if flags.get("profile") is None else ""
+        tool_list = runtime.call("list_tools").result if flags.get("profile") is None else ""
 
     assert code(result) == "denied"
     assert tool_name not in listed
-    assert f'"{tool_name}"' not in told
+    assert f'"{tool_name}"' not in tool_list
     assert world.folder.tree() == {}
 
 
 @pytest.mark.parametrize("name", ["run_shell", "Bash"])
 @pytest.mark.parametrize("command", ["true", "rm a"])
-def test_a_command_that_would_ask_is_refused_where_nobody_can_be_asked(world, name, command):
+def test_a_command_that_would_ask_is_refused_when_nobody_can_be_asked(world, name, command):
     world.rules(allow=["Read"])
     with world.runtime(mode="scheduler") as runtime:
         result = runtime.call(name, command=command)
@@ -630,7 +630,7 @@ def test_a_command_that_would_ask_is_refused_where_nobody_can_be_asked(world, na
 
 
 @pytest.mark.parametrize("name", ["enter_plan_mode", "exit_plan_mode"])
-def test_no_plan_is_begun_that_nobody_could_approve(world, name):
+def test_plan_mode_cannot_start_when_nobody_can_approve(world, name):
     with world.runtime(mode="scheduler") as runtime:
         assert code(runtime.call(name)) == "denied"
         assert name not in [name for name, _, _ in runtime.schemas()]
@@ -651,7 +651,7 @@ LOOKS = [
 
 
 @pytest.mark.parametrize("name, args, expected", LOOKS)
-def test_the_actions_of_a_tool_that_only_read_do_not_ask_with_a_rule_file(world, name, args, expected):
+def test_read_only_actions_do_not_ask_with_a_rule_file(world, name, args, expected):
     world.rules(allow=["Grep"])
     with world.runtime() as runtime:
         assert code(runtime.call(name, **args)) == expected
@@ -677,14 +677,14 @@ PAGE = (
 
 
 @pytest.mark.parametrize("name", PAGE)
-def test_a_rule_may_name_every_tool_of_the_page_whether_it_is_here_or_not(world, name):
+def test_a_rule_may_name_every_documented_tool_even_if_not_installed(world, name):
     world.rules(deny=[name])
     with world.runtime() as runtime:
         assert runtime.authority.notes() == []
 
 
 @pytest.mark.parametrize("flags, name, args", HIDDEN)
-def test_what_is_hidden_is_refused_also_when_its_arguments_are_wrong(world, flags, name, args):
+def test_a_hidden_tool_is_refused_also_with_invalid_arguments(world, flags, name, args):
     with world.runtime(**flags) as runtime:
         right = runtime.call(name, **args)
         for wrong in ({"nonsense": 1}, {"nonsense": 1, **args}):
@@ -693,7 +693,7 @@ def test_what_is_hidden_is_refused_also_when_its_arguments_are_wrong(world, flag
         assert [row.entry.decision for row in runtime.trail.rows()] == ["deny"] * 3
 
 
-def test_a_disabled_name_that_is_nearly_a_tool_refuses_calls_and_names_the_file(world):
+def test_a_misspelt_disabled_tool_refuses_calls_and_names_the_file(world):
     world.config.write("config.toml", 'disabledTools = ["write_fil"]\n')
     with world.runtime() as runtime:
         result = runtime.call("write_file", path="a", content="x")
@@ -703,12 +703,12 @@ def test_a_disabled_name_that_is_nearly_a_tool_refuses_calls_and_names_the_file(
     assert "did you mean write_file" in result.error.message
 
 
-def test_a_disabled_name_that_is_no_tool_here_disturbs_nothing(world):
+def test_an_unknown_disabled_tool_changes_nothing(world):
     with world.runtime(disabledTools=["kubectl_pods"]) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == "ok"
 
 
-def test_always_allow_answers_what_would_ask_and_beats_no_deny(world):
+def test_always_allow_settles_questions_and_no_denials(world):
     world.rules(deny=["computer(action:click)"])
     with world.runtime(computer, alwaysAllow=["computer", "Write"]) as runtime:
         assert code(runtime.call("computer", action="type")) == "ok"
@@ -719,7 +719,7 @@ def test_always_allow_answers_what_would_ask_and_beats_no_deny(world):
 
 @pytest.mark.parametrize("settings", [{}, {"shell.sandbox": "full", "shell.network": "full"}])
 @pytest.mark.parametrize("caller", ["run_shell", "Bash", "shell_exec"])
-def test_commands_only_read_in_plan_mode_whoever_calls(world, caller, settings):
+def test_commands_are_read_only_in_plan_mode_for_every_caller(world, caller, settings):
     world.folder.write("a.txt", "before")
     script = "cat a.txt; echo after > a.txt; touch b.txt; ls /sys/class/net 2>/dev/null | wc -w; cat /proc/net/dev"
     args = {"argv": ["bash", "-c", script]} if caller == "shell_exec" else {"command": script}
@@ -731,7 +731,7 @@ def test_commands_only_read_in_plan_mode_whoever_calls(world, caller, settings):
         assert "eth0" not in result.result
 
 
-def test_a_session_that_plans_stays_so_in_another_process(world):
+def test_plan_mode_of_a_session_persists_in_another_process(world):
     with world.runtime() as runtime:
         assert code(runtime.call("enter_plan_mode")) == "ok"
         assert code(runtime.call("write_file", path="a", content="x")) == "denied"
@@ -739,16 +739,16 @@ def test_a_session_that_plans_stays_so_in_another_process(world):
         assert code(runtime.call("write_file", path="a", content="x")) == "denied"
 
 
-def test_what_another_process_sets_counts_for_the_next_call(world):
-    with world.runtime() as one, world.runtime() as other:
-        for _ in range(20):  # in quick succession: times of files are coarse
-            assert code(one.call("write_file", path="a", content=os.urandom(4).hex())) == "ok"
-            other.authority.values().set(one.id, one.session, MODE, "plan")
-            assert code(one.call("write_file", path="b", content="x")) == "denied"
-            other.authority.values().set(one.id, one.session, MODE, None)
+def test_a_mode_set_by_another_process_applies_to_the_next_call(world):
+    with world.runtime() as first, world.runtime() as second:
+        for _ in range(20):  # in quick succession, because file times are coarse
+            assert code(first.call("write_file", path="a", content=os.urandom(4).hex())) == "ok"
+            second.authority.values().set(first.id, first.session, MODE, "plan")
+            assert code(first.call("write_file", path="b", content="x")) == "denied"
+            second.authority.values().set(first.id, first.session, MODE, None)
 
 
-def test_a_session_that_was_idle_for_a_day_keeps_nothing(world, monkeypatch):
+def test_a_session_idle_for_a_day_keeps_nothing(world, monkeypatch):
     with world.runtime() as runtime:
         runtime.call("enter_plan_mode")
         id, session = runtime.id, runtime.session
@@ -759,7 +759,7 @@ def test_a_session_that_was_idle_for_a_day_keeps_nothing(world, monkeypatch):
     assert SessionValues(world.state).all(id, session) == {}
 
 
-def test_a_session_that_was_used_within_a_day_keeps_its_mode(world, monkeypatch):
+def test_a_session_used_within_a_day_keeps_its_mode(world, monkeypatch):
     now = time.time()
     with world.runtime() as runtime:
         runtime.call("enter_plan_mode")
@@ -786,7 +786,7 @@ def test_yolo_obeys_the_sandbox(world):
 
 
 def ask(runtime: Runtime, name: str, /, **args: Any) -> str:
-    """Make a call that asks, with nobody there, and return the id of its approval."""
+    """Make a call that asks while nobody attends, and return the id of its approval."""
     result = runtime.call(name, **args)
     assert code(result) == "approval_required", result
     assert result.error is not None
@@ -794,7 +794,7 @@ def ask(runtime: Runtime, name: str, /, **args: Any) -> str:
     return str(result.error.details["approval"])
 
 
-def again(runtime: Runtime, approval: str, name: str, /, **args: Any) -> Result:
+def repeat(runtime: Runtime, approval: str, name: str, /, **args: Any) -> Result:
     return runtime.request(Call(name, args, approval=approval))
 
 
@@ -807,9 +807,9 @@ approvals.close()
 """
 
 
-def answer(world: World, id: str, said: str) -> None:
+def answer(world: World, id: str, decision: str) -> None:
     """Answer as another process does."""
-    subprocess.run([sys.executable, "-c", APPROVING, world.state, id, said], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", APPROVING, world.state, id, decision], check=True, timeout=60)
 
 
 def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
@@ -817,11 +817,11 @@ def test_an_approval_of_another_process_lets_the_repeated_call_run_once(world):
     with world.runtime() as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
         assert ask(runtime, "write_file", path="a", content="x") == id
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "approval_required"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "approval_required"
         answer(world, id, "yes")
 
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "ok"
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "denied"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "ok"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "denied"
         row = runtime.trail.rows(limit=2)[0].entry
     assert (row.decision, row.approver, row.outcome) == ("ask", "ann", "ok")
     assert world.folder.tree() == {"a": "x"}
@@ -842,7 +842,7 @@ def test_an_approval_is_for_no_other_call(world, name, args):
         id = ask(runtime, "write_file", path="a", content="x")
         answer(world, id, "yes")
 
-        assert code(again(runtime, id, name, **args)) == "denied"
+        assert code(repeat(runtime, id, name, **args)) == "denied"
         assert world.folder.tree() == {}
 
 
@@ -874,7 +874,7 @@ def test_an_approval_of_a_change_ends_when_the_file_changes(world, name, args):
         answer(world, id, "yes")
         world.folder.write("a.txt", "old\n" + "line\n" * 50 + "far away\n")
 
-        result = again(runtime, id, name, **args)
+        result = repeat(runtime, id, name, **args)
     assert code(result) == "denied"
     assert result.error is not None
     assert "files it showed have changed" in result.error.message
@@ -890,12 +890,12 @@ def test_an_approval_of_a_change_ends_when_it_would_change_more_files(world):
         answer(world, id, "yes")
         world.folder.write("b.txt", "old\n")
 
-        assert code(again(runtime, id, "search_replace", **args)) == "denied"
+        assert code(repeat(runtime, id, "search_replace", **args)) == "denied"
     assert world.folder.tree() == {"a.txt": "old\n", "b.txt": "old\n"}
 
 
 @pytest.mark.parametrize("name, args", CHANGES)
-def test_an_answer_to_a_change_counts_for_what_was_shown(world, name, args):
+def test_an_answer_to_a_change_covers_only_what_was_shown(world, name, args):
     world.folder.write("a.txt", "old\n")
     world.rules(ask=["*"])
 
@@ -909,7 +909,7 @@ def test_an_answer_to_a_change_counts_for_what_was_shown(world, name, args):
     assert world.folder.read("a.txt") == "old, and somebody else's work\n"
 
 
-def test_the_preview_for_a_person_is_not_a_read_of_the_session(world):
+def test_a_preview_does_not_count_as_a_read_of_the_session(world):
     world.folder.write("a.txt", "one\n")
     world.rules(ask=["Write"])
     with world.runtime(approve="once") as runtime:
@@ -920,16 +920,16 @@ def test_the_preview_for_a_person_is_not_a_read_of_the_session(world):
     assert world.folder.read("a.txt") == "two, by somebody else\n"
 
 
-def test_a_denial_carries_the_reason_and_silence_is_told_apart(world):
+def test_a_denial_carries_its_reason_and_a_timeout_has_another_code(world):
     world.rules(ask=["Write"])
     with world.runtime() as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
         answer(world, id, "no")
-        denied = again(runtime, id, "write_file", path="a", content="x")
+        denied = repeat(runtime, id, "write_file", path="a", content="x")
     with world.runtime(**{"approvals.timeout_s": 1}) as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
         time.sleep(1.1)
-        silent = again(runtime, id, "write_file", path="a", content="x")
+        silent = repeat(runtime, id, "write_file", path="a", content="x")
 
     assert code(denied) == "USER_REJECTION"
     assert denied.error is not None
@@ -937,14 +937,14 @@ def test_a_denial_carries_the_reason_and_silence_is_told_apart(world):
     assert code(silent) == "approval_timeout"
 
 
-def test_an_approval_that_expired_after_its_answer_is_no_use(world):
+def test_an_approval_that_expired_after_its_answer_is_not_used(world):
     world.rules(ask=["Write"])
     with world.runtime(**{"approvals.timeout_s": 1}) as runtime:
         id = ask(runtime, "write_file", path="a", content="x")
         runtime.authority.approvals().answer(id, approved=True, by="ann")
         time.sleep(1.1)
 
-        assert code(again(runtime, id, "write_file", path="a", content="x")) == "denied"
+        assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "denied"
 
 
 def test_a_call_waits_while_somebody_attends_and_no_longer(world):
@@ -996,7 +996,7 @@ def test_always_keeps_the_narrowest_rule_for_the_folder_of_the_command(world):
 
 
 @pytest.mark.parametrize("asks", ["a rule", "a broken rule", "a hook"])
-def test_always_is_not_offered_for_what_no_grant_lifts(world, asks):
+def test_always_is_not_offered_when_no_grant_can_settle_the_question(world, asks):
     if asks == "a hook":
         hook(world, 'echo \'{"decision": "ask"}\'')
     else:
@@ -1024,23 +1024,23 @@ def test_a_revoked_grant_asks_again(world):
 
 
 @pytest.mark.parametrize(
-    "said, first, second",
+    "preset, first, second",
     [("deny", "USER_REJECTION", "USER_REJECTION"), ("once", "ok", "ok"), ("always", "ok", "ok"), ("all", "ok", "ok")],
 )
 @pytest.mark.parametrize("by_environment", [False, True])
-def test_answers_in_advance(world, said, first, second, by_environment):
+def test_preset_answers_apply_to_every_question(world, preset, first, second, by_environment):
     world.rules(ask=["Write"])
-    options: dict[str, Any] = {"environ": {"HILT_APPROVE": said}} if by_environment else {"approve": said}
+    options: dict[str, Any] = {"environ": {"HILT_APPROVE": preset}} if by_environment else {"approve": preset}
     with world.runtime(**options) as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == first
         assert code(runtime.call("write_file", path="b", content="x")) == second
-        assert runtime.trail.rows(limit=1)[0].entry.approver == ("" if said == "deny" else "--approve")
+        assert runtime.trail.rows(limit=1)[0].entry.approver == ("" if preset == "deny" else "--approve")
 
 
 # --- trust and broken files ---------------------------------------------------------------------------------------
 
 
-def test_a_project_file_loosens_only_with_the_content_that_is_trusted(world):
+def test_a_project_file_loosens_only_with_trusted_content(world):
     world.rules(allow=["Read"])
     file = world.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
     with world.runtime() as runtime:
@@ -1054,7 +1054,7 @@ def test_a_project_file_loosens_only_with_the_content_that_is_trusted(world):
         assert decision(runtime, "write_file", path="a", content="x") == "allow"
 
 
-def test_a_file_of_a_folder_above_counts_until_the_home_directory(world, monkeypatch):
+def test_rule_files_of_parent_folders_apply_up_to_the_home_directory(world, monkeypatch):
     project = os.path.join(world.folder.path, *"deep" * 15)
     os.makedirs(project)
     world.folder.write(".hilt/permissions.yaml", "deny: [Write]\n")
@@ -1064,7 +1064,7 @@ def test_a_file_of_a_folder_above_counts_until_the_home_directory(world, monkeyp
             assert decision(runtime, "write_file", path="a", content="x") == expected
 
 
-def test_a_workspace_below_the_configuration_directory_is_a_project_all_the_same(world):
+def test_a_workspace_below_the_configuration_directory_is_still_a_project(world):
     project = Folder(world.config.join("project"))
     project.write(".hilt/permissions.yaml", "allow_all: true\n")
     world.rules(ask=["Write"])
@@ -1087,7 +1087,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("text, place", BROKEN)
 @pytest.mark.parametrize("where", ["personal", "project"])
-def test_a_broken_file_asks_about_all_it_could_have_governed_and_names_the_line(world, text, place, where):
+def test_a_broken_file_asks_about_everything_it_could_have_governed_and_names_the_line(world, text, place, where):
     world.folder.write("a.txt", "x")
     world.folder.write("src/b.txt", "x")
     if where == "personal":
@@ -1146,7 +1146,7 @@ def test_the_personal_file_may_be_a_link_and_a_dangling_one_asks(world):
         assert decision(runtime, "read_file", path="a.txt") == "ask"
 
 
-def test_a_changed_file_counts_even_when_its_size_and_time_are_the_same(world):
+def test_a_changed_rule_file_applies_even_with_the_same_size_and_time(world):
     world.folder.write("a.txt", "x")
     file = world.config.write("permissions.yaml", "allow: [Read]\n")
     before = os.stat(file)
@@ -1169,15 +1169,15 @@ def hook(world: World, script: str, **more: Any) -> None:
     )
 
 
-def test_what_a_hook_rewrites_is_decided_on_anew(world):
+def test_rewritten_arguments_are_decided_on_again(world):
     world.rules(deny=["Write(path:secret/**)"], allow=["Write"])
     changed = json.dumps({"arguments": {"path": "secret/key", "content": "x"}})
     hook(world, f"echo '{changed}'", match="Write")
     with world.runtime() as runtime:
         assert code(runtime.call("write_file", path="a", content="x")) == "denied"
-        found = runtime.explain(Call("write_file", {"path": "a", "content": "x"}))
+        explained = runtime.explain(Call("write_file", {"path": "a", "content": "x"}))
     assert world.folder.tree() == {}
-    assert (found.decision.verdict, len(found.hooks)) == ("allow", 1)
+    assert (explained.decision.verdict, len(explained.hooks)) == ("allow", 1)
 
 
 @pytest.mark.parametrize("decided", ["allow", "ask", "deny"])
@@ -1188,11 +1188,11 @@ def test_a_hook_tightens_and_never_loosens(world, decided):
     world.folder.write("a", "x")
     with world.runtime() as runtime:
         assert code(runtime.call("edit_file", path="a", old_text="x", new_text="y")) in ("denied", "hook_blocked")
-        found = (
+        outcomes = (
             code(runtime.call("write_file", path="b", content="x")),
             code(runtime.call("run_shell", command="true")),
         )
-    assert found == expected[decided]
+    assert outcomes == expected[decided]
     assert world.folder.read("a") == "x"
 
 
@@ -1203,7 +1203,7 @@ def test_in_scheduler_mode_a_hook_asks_nobody(world):
         pending = runtime.authority.approvals().pending()
 
     assert (code(result), pending, world.folder.tree()) == ("denied", [], {})
-    assert "nobody can be asked: hook personal pre_tool_execution 0: a look first" in result.error.message
+    assert "hook personal pre_tool_execution 0: a look first" in result.error.message
 
 
 def test_explain_runs_no_hook(world):
@@ -1220,11 +1220,11 @@ def test_hook_files_are_read_again_when_they_change_and_only_then(world, monkeyp
     read: list[str] = []
     contents = hooks._contents
 
-    def noted(path: str, **more: bool) -> bytes:
+    def record_and_read(path: str, **more: bool) -> bytes:
         read.append(path)
         return contents(path, **more)
 
-    monkeypatch.setattr(hooks, "_contents", noted)
+    monkeypatch.setattr(hooks, "_contents", record_and_read)
     hook(world, "true")
     time.sleep(0.2)
     with world.runtime() as runtime:
@@ -1258,7 +1258,7 @@ def test_a_projects_hooks_run_only_while_all_their_files_are_trusted(world):
     assert "block.sh is not trusted" in str(result.meta["policy"])
 
 
-def test_an_answer_to_everything_is_asked_for_once_and_recorded_every_time(world):
+def test_an_answer_to_all_questions_is_given_once_and_recorded_every_time(world):
     world.rules(ask=["*"])
     asked: list[Asked] = []
 
@@ -1273,7 +1273,7 @@ def test_an_answer_to_everything_is_asked_for_once_and_recorded_every_time(world
     assert len(asked) == 1
 
 
-def test_a_person_is_shown_what_is_not_as_the_tool_has_it_anyway_and_binds_all(world):
+def test_a_prompt_omits_default_arguments_but_an_approval_binds_them(world):
     world.folder.write("a.txt", "old\n")
     world.rules(ask=["*"])
     asked: list[Asked] = []
@@ -1290,11 +1290,11 @@ def test_a_person_is_shown_what_is_not_as_the_tool_has_it_anyway_and_binds_all(w
     with world.runtime() as runtime:
         id = ask(runtime, "edit_file", path="a.txt", old_text="old", new_text="new")
         answer(world, id, "yes")
-        result = again(runtime, id, "edit_file", path="a.txt", old_text="old", new_text="new", fuzzy_indent=True)
+        result = repeat(runtime, id, "edit_file", path="a.txt", old_text="old", new_text="new", fuzzy_indent=True)
         assert code(result) == "denied"
 
 
-def test_no_rule_is_kept_for_the_registration_of_a_hook(world):
+def test_always_keeps_no_rule_for_registering_a_hook(world):
     asked: list[Asked] = []
 
     def asker(question: Asked) -> UserAnswer:
@@ -1315,7 +1315,7 @@ def test_a_hook_of_the_session_cannot_run_what_rules_deny(world):
         assert code(runtime.call("list_dir")) == "ok"
 
 
-def test_a_dry_run_is_believed_of_our_own_tools_only(world):
+def test_only_a_dry_run_of_a_built_in_tool_is_trusted(world):
     ran: list[bool] = []
 
     @tool(effects="write")

@@ -30,7 +30,7 @@ CATALOG = Catalog()
 LOG = "log.jsonl"
 
 
-def seen(tool: str, **args: Any) -> CallSeen:
+def call_seen(tool: str, **args: Any) -> CallSeen:
     """A call as the pipeline shows it to hooks."""
     prepared = pipeline.prepare(Call(tool, args), *CATALOG.find(tool))
     name, effects = prepared.tool.name, prepared.tool.effects
@@ -43,7 +43,7 @@ def seen(tool: str, **args: Any) -> CallSeen:
 
 
 class Place:
-    """A workspace, personal settings, and the hooks that are kept there."""
+    """A workspace, personal settings, and their hooks."""
 
     def __init__(self, base: Path) -> None:
         self.root = base / "workspace"
@@ -82,7 +82,7 @@ class Place:
         raise ToolError("sandbox_unavailable", "No sandbox here.")
 
     def before(self, call: CallSeen) -> Any:
-        return self.hooks().before(call, lambda args: seen(call.tool, **args))
+        return self.hooks().before(call, lambda args: call_seen(call.tool, **args))
 
     def log(self) -> list[dict[str, Any]]:
         file = self.root / LOG
@@ -99,33 +99,33 @@ def hook(command: str, event: str = PRE, **more: Any) -> dict[str, Any]:
 
 
 def says(**answer: Any) -> str:
-    """A command that prints an answer, whatever it is told."""
+    """A command that prints an answer, whatever its input."""
     return f"cat > /dev/null; echo '{json.dumps(answer)}'"
 
 
 NOTES = f"(cat; echo) >> {LOG}"
-READ = seen("read_file", path="a.py")
-WRITE = seen("write_file", path="gen/a.py", content="x")
+READ = call_seen("read_file", path="a.py")
+WRITE = call_seen("write_file", path="gen/a.py", content="x")
 
 
 # --- before a call ------------------------------------------------------------------------------------------------
 
 
-def test_without_hooks_nothing_runs_and_nothing_is_said(place):
+def test_without_hooks_nothing_runs(place):
     assert place.before(READ) == BeforeCall(READ.args)
 
 
-def test_a_hook_is_told_the_event_the_session_and_the_checked_call(place):
+def test_a_hook_receives_the_event_the_session_and_the_validated_call(place):
     place.personal(hook(NOTES))
 
-    before = place.before(seen("Edit", path="a.py", old_string="x"))
+    before = place.before(call_seen("Edit", path="a.py", old_string="x"))
 
-    (told,) = place.log()
-    assert told == {
+    (received,) = place.log()
+    assert received == {
         "event": PRE,
         "session": "s1",
         "tool": "edit_file",
-        "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(told)},
+        "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(received)},
         "touches": [{"effect": "write", "target": "a.py"}],
     }
     assert before[:-1] == BeforeCall(before.args)[:-1]
@@ -134,9 +134,11 @@ def test_a_hook_is_told_the_event_the_session_and_the_checked_call(place):
     assert ran.milliseconds > 0
 
 
-def _rest(told: dict[str, Any]) -> dict[str, Any]:
-    """The defaults of the tool, which are its own business."""
-    return {name: value for name, value in told["arguments"].items() if name not in ("path", "old_text", "new_text")}
+def _rest(received: dict[str, Any]) -> dict[str, Any]:
+    """The other arguments, which the tool fills with its defaults."""
+    return {
+        name: value for name, value in received["arguments"].items() if name not in ("path", "old_text", "new_text")
+    }
 
 
 def test_hooks_run_in_the_order_personal_project_session(place):
@@ -155,7 +157,7 @@ def test_hooks_run_in_the_order_personal_project_session(place):
     ]
 
 
-def test_a_hook_has_nothing_of_the_environment_that_runs_other_code(place):
+def test_a_hook_gets_no_environment_variable_that_runs_other_code(place):
     for name in ("evil.sh", "uname"):
         (place.root / name).write_text("#!/bin/sh\ntouch started\n")
         (place.root / name).chmod(0o755)
@@ -179,7 +181,7 @@ def test_a_hook_runs_in_the_workspace_with_the_persons_environment(place):
 
 
 @pytest.mark.parametrize("match, runs", [("Write(path:gen/**)", [WRITE]), ("Read", [READ]), (None, [READ, WRITE])])
-def test_a_hook_sees_only_what_its_match_speaks_of(place, match, runs):
+def test_a_hook_sees_only_calls_that_match(place, match, runs):
     place.personal(hook("true", match=match) if match else hook("true"))
 
     assert [call for call in (READ, WRITE) if place.before(call).ran] == runs
@@ -195,7 +197,7 @@ def test_a_decision_becomes_a_vote(place, decision, verdict):
     assert "because" in vote.reason
 
 
-def test_exit_status_2_blocks_and_later_hooks_are_not_asked(place):
+def test_exit_status_2_blocks_and_later_hooks_do_not_run(place):
     place.personal(hook("echo 'gen/ is generated' >&2; exit 2"), hook("touch asked"))
 
     before = place.before(WRITE)
@@ -278,45 +280,45 @@ def test_a_session_hook_never_runs_outside_the_sandbox(place):
 # --- rewriting ----------------------------------------------------------------------------------------------------
 
 
-def test_rewritten_arguments_are_checked_and_defaults_filled(place):
+def test_rewritten_arguments_are_validated_and_get_defaults(place):
     place.personal(hook(says(arguments={"path": "b.py"})))
 
-    before = place.before(seen("read_file", path="a.py", tail=5))
+    before = place.before(call_seen("read_file", path="a.py", tail=5))
 
     assert before.changed
-    assert before.args == seen("read_file", path="b.py").args
+    assert before.args == call_seen("read_file", path="b.py").args
     assert [ran.outcome for ran in before.ran] == ["changed"]
 
 
-def test_a_later_hook_sees_what_an_earlier_one_has_rewritten(place):
+def test_a_later_hook_sees_rewritten_arguments(place):
     place.personal(hook(says(arguments={"path": "b.py"})))
     place.project(hook(NOTES))
 
     place.before(READ)
 
-    assert [told["arguments"]["path"] for told in place.log()] == ["b.py"]
+    assert [received["arguments"]["path"] for received in place.log()] == ["b.py"]
 
 
-def test_a_later_hook_that_matches_only_what_was_rewritten_runs(place):
+def test_a_later_hook_that_matches_only_rewritten_arguments_runs(place):
     place.personal(
         hook(says(arguments={"path": "gen/b.py", "content": "x"})),
         hook("exit 2", match="Write(path:gen/**)"),
     )
 
-    assert place.before(seen("write_file", path="src/b.py", content="x")).vote.verdict == "deny"
+    assert place.before(call_seen("write_file", path="src/b.py", content="x")).vote.verdict == "deny"
 
 
-def test_an_earlier_hook_is_asked_again_when_a_later_one_rewrites(place):
+def test_an_earlier_hook_runs_again_when_a_later_one_rewrites(place):
     place.personal(hook("exit 2", match="Write(path:gen/**)"), hook(NOTES))
     place.project(hook(says(arguments={"path": "gen/b.py", "content": "x"})))
 
-    before = place.before(seen("write_file", path="src/b.py", content="x"))
+    before = place.before(call_seen("write_file", path="src/b.py", content="x"))
 
     assert before.vote.verdict == "deny"
     assert before.vote.error.details["hook"] == "personal pre_tool_execution 0"
 
 
-def test_a_hook_that_repeats_its_rewriting_agrees(place):
+def test_a_hook_that_repeats_its_rewrite_agrees(place):
     place.personal(hook(says(arguments={"path": "b.py"})), hook(says(arguments={"path": "b.py", "start_line": 1})))
 
     before = place.before(READ)
@@ -324,7 +326,7 @@ def test_a_hook_that_repeats_its_rewriting_agrees(place):
     assert (before.vote, before.args["path"]) == (None, "b.py")
 
 
-def test_two_hooks_that_rewrite_for_ever_block_the_call(place):
+def test_two_hooks_that_rewrite_endlessly_block_the_call(place):
     place.personal(hook(says(arguments={"path": "b.py"})), hook(says(arguments={"path": "c.py"})))
 
     before = place.before(READ)
@@ -343,7 +345,7 @@ def test_after_a_call_a_hook_sees_the_result_and_can_change_it(place):
 
     after = place.hooks().after(READ, "a long text")
 
-    assert [told["result"] for told in place.log()] == ["a long text", "short"]
+    assert [received["result"] for received in place.log()] == ["a long text", "short"]
     assert (after.result.text, after.context, after.error, after.stop) == ("short", "cut", None, None)
     assert [ran.outcome for ran in after.ran] == ["ok", "changed", "ok"]
     assert not (place.root / "wrong").exists()
@@ -369,7 +371,7 @@ def test_a_result_can_be_withheld(place):
     assert not (place.root / "asked").exists()
 
 
-def test_after_a_call_a_failure_is_ignored_unless_the_hook_says_block(place):
+def test_a_failure_after_a_call_is_ignored_unless_set_to_block(place):
     place.personal(hook("exit 1", POST))
     place.project(hook("exit 1", POST, on_failure="block"))
 
@@ -379,15 +381,15 @@ def test_after_a_call_a_failure_is_ignored_unless_the_hook_says_block(place):
     assert [ran.outcome for ran in after.ran] == ["failed", "failed"]
 
 
-def test_after_a_failed_call_a_hook_sees_the_error_and_can_say_it_differently(place):
+def test_a_hook_sees_the_error_of_a_failed_call_and_can_reword_it(place):
     place.personal(hook(NOTES, FAILURE), hook(says(result="Try b.py.", decision="stop", reason="enough"), FAILURE))
     place.project(hook("touch wrong", POST))
 
     after = place.hooks().after(READ, None, ToolError("file_not_found", "a.py does not exist."))
 
-    (told,) = place.log()
-    assert told["error"] == {"code": "file_not_found", "message": "a.py does not exist."}
-    assert "result" not in told
+    (received,) = place.log()
+    assert received["error"] == {"code": "file_not_found", "message": "a.py does not exist."}
+    assert "result" not in received
     assert (after.result.text, after.stop) == ("Try b.py.", "enough")
     assert not (place.root / "wrong").exists()
 
@@ -395,27 +397,27 @@ def test_after_a_failed_call_a_hook_sees_the_error_and_can_say_it_differently(pl
 # --- other events -------------------------------------------------------------------------------------------------
 
 
-def test_other_events_tell_what_they_are_given_and_pass_changes_on(place):
+def test_other_events_pass_their_data_and_changes_on(place):
     place.personal(hook(says(arguments={"text": "two"}), "pre_send_message"), hook(NOTES, "pre_send_message"))
 
-    heard = place.hooks().event("pre_send_message", arguments={"text": "one"}, agent="main")
+    outcome = place.hooks().event("pre_send_message", arguments={"text": "one"}, agent="main")
 
     assert place.log() == [
         {"event": "pre_send_message", "session": "s1", "agent": "main", "arguments": {"text": "two"}}
     ]
-    assert (heard.arguments, heard.decision) == ({"text": "two"}, None)
+    assert (outcome.arguments, outcome.decision) == ({"text": "two"}, None)
 
 
 def test_stopping_can_be_refused_with_a_reason(place):
     place.personal(hook("echo 'the tests fail' >&2; exit 2", "stop"), hook("touch asked", "stop"))
 
-    heard = place.hooks().event("stop")
+    outcome = place.hooks().event("stop")
 
-    assert (heard.decision, heard.reason) == ("deny", "the tests fail")
+    assert (outcome.decision, outcome.reason) == ("deny", "the tests fail")
     assert not (place.root / "asked").exists()
 
 
-def test_what_comes_before_something_fails_closed(place):
+def test_hooks_of_pre_events_fail_closed(place):
     place.personal(hook("exit 1", "pre_compact"), hook("exit 1", "post_compact"))
 
     assert place.hooks().event("pre_compact").decision == "deny"
@@ -425,7 +427,7 @@ def test_what_comes_before_something_fails_closed(place):
 # --- where hooks come from ----------------------------------------------------------------------------------------
 
 
-def test_a_projects_hooks_run_only_when_everything_beside_them_is_trusted(place):
+def test_a_projects_hooks_run_only_when_all_their_files_are_trusted(place):
     place.project(hook("touch ran"))
     scripts = place.root / ".hilt/hooks/deep"
     scripts.mkdir(parents=True)
@@ -450,7 +452,7 @@ def _load(place: Place, trusted: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", [".hilt/hooks.yaml", ".hilt/hooks", ".hilt/hooks/check.sh", ".hilt/hooks/deep"])
-def test_links_to_what_tools_can_write_are_not_trusted(place, name):
+def test_links_to_files_that_tools_can_write_are_not_trusted(place, name):
     place.project(hook("touch ran"))
     other = place.root / "other"
     other.mkdir()
@@ -466,7 +468,7 @@ def test_links_to_what_tools_can_write_are_not_trusted(place, name):
     assert name in known.notes[0]
 
 
-def test_an_untrusted_project_runs_nothing_and_says_so(place):
+def test_an_untrusted_project_runs_nothing_and_is_noted(place):
     place.project(hook("touch ran"))
     place.trusted = False
 
@@ -496,13 +498,13 @@ def test_a_broken_personal_file_makes_calls_ask(place, contents):
     assert place.hooks().event("pre_compact").decision in ("deny", None)
 
 
-def test_a_file_that_would_never_end_is_not_waited_for(place):
+def test_a_hook_file_that_is_a_pipe_is_not_read(place):
     os.mkfifo(place.config / "hooks.yaml")
 
     assert "not a regular file" in place.before(READ).vote.reason
 
 
-def test_a_broken_hook_with_a_match_asks_only_about_that(place):
+def test_a_broken_hook_asks_only_about_calls_that_match(place):
     place.personal({"event": PRE, "match": "Write(path:gen/**)"})
 
     assert place.before(READ).vote is None
@@ -516,7 +518,7 @@ def test_a_broken_hook_of_another_event_leaves_calls_alone(place):
     assert len(place.hooks().problems) == 1
 
 
-def test_what_would_run_is_told_without_running_it(place):
+def test_hooks_that_would_run_are_listed_without_running_them(place):
     place.personal(hook("touch ran", match="Read"), hook("touch ran", match="Bash"), hook("touch ran", POST))
 
     assert [known.name for known in place.hooks().would_run(READ)] == ["personal pre_tool_execution 0"]
@@ -549,7 +551,7 @@ def test_removing_the_last_hook_leaves_nothing_behind(place):
 
 
 @pytest.mark.parametrize("event, number", [(PRE, 1), (POST, 0), ("what", 0)])
-def test_what_is_not_there_cannot_be_removed(place, event, number):
+def test_a_missing_hook_cannot_be_removed(place, event, number):
     place.session = [hook("a")]
 
     with pytest.raises(ToolError) as caught:
@@ -569,7 +571,7 @@ def test_a_broken_hook_of_a_session_asks_and_can_be_removed(place):
 
 
 @pytest.mark.parametrize("data", [{"event": "what", "command": "x"}, {"event": PRE, "command": ""}])
-def test_a_hook_that_cannot_be_used_is_not_registered(place, data):
+def test_an_invalid_hook_is_not_registered(place, data):
     committed = []
 
     with pytest.raises(ToolError) as caught:
@@ -591,7 +593,7 @@ def test_a_session_has_a_limited_number_of_hooks(place):
 
 
 @pytest.mark.parametrize("on_failure", ["block", "ignore"])
-def test_a_call_that_is_given_up_ends_its_hook(place, on_failure):
+def test_a_cancelled_call_ends_its_hook(place, on_failure):
     place.personal(hook("touch begun; sleep 300", timeout=600, on_failure=on_failure))
 
     def cancel() -> None:
@@ -609,7 +611,7 @@ def test_a_call_that_is_given_up_ends_its_hook(place, on_failure):
 
 
 @pytest.mark.parametrize("depth, runs", [("0", True), ("2", True), ("3", False), ("many", False), ("-1", False)])
-def test_hooks_that_call_tools_with_hooks_come_to_an_end(place, depth, runs):
+def test_nested_hooks_stop_at_a_maximum_depth(place, depth, runs):
     place.environ[hooks.DEPTH] = depth
     place.personal(hook("touch ran"))
 
@@ -626,7 +628,7 @@ def personal(workspace: Folder, *entries: dict[str, Any]) -> None:
     workspace.write("../config/hooks.yaml", json.dumps(entries))
 
 
-def test_a_blocked_call_does_nothing_and_says_why(runtime, workspace):
+def test_a_blocked_call_does_nothing_and_gives_the_reason(runtime, workspace):
     personal(workspace, hook("echo 'gen/ is generated' >&2; exit 2", match="Write(path:gen/**)"))
 
     error = runtime.call("write_file", path="gen/a.py", content="x").error
@@ -682,7 +684,7 @@ def test_a_hook_cannot_answer_a_denied_call(runtime, workspace):
     assert runtime.call("write_file", path="a.py", content="x").error.code == "denied"
 
 
-def test_what_a_hook_adds_and_changes_reaches_the_caller(runtime, workspace):
+def test_context_and_changes_of_a_hook_reach_the_caller(runtime, workspace):
     workspace.write("a.py", "alpha")
     personal(workspace, hook(says(context="Mind the gap.")), hook(says(result="beta"), POST))
 
@@ -717,7 +719,7 @@ def test_a_projects_hooks_run_once_trusted_and_stop_when_a_script_changes(runtim
     assert not os.path.exists(workspace.join("ran"))
 
 
-def test_a_hook_that_calls_tools_has_hooks_itself_up_to_a_depth(runtime, workspace, environ):
+def test_tools_called_by_a_hook_run_hooks_up_to_a_maximum_depth(runtime, workspace, environ):
     workspace.write("a.py", "alpha")
     command = shlex.join([sys.executable, "-m", "hilt", "call", "read_file", "path=a.py"])
     personal(workspace, hook(f"echo $HILT_HOOK_DEPTH >> depth; {command} > /dev/null 2>&1; true", timeout=60))
@@ -745,7 +747,7 @@ def test_every_hook_that_ran_is_on_record_with_its_outcome(base):
     assert rows[-1] == ("read_file", "hook_blocked")
 
 
-def test_what_a_hook_has_replaced_is_seen_in_no_other_form(base):
+def test_a_replaced_result_leaves_no_trace_of_the_original(base):
     from hilt import wire
     from hilt.testing import Folder, temporary_runtime
 

@@ -1,4 +1,4 @@
-"""Rules on paths hold where a path really leads, at the time it is opened, and for commands."""
+"""Path rules apply to the real target of a path, at the time it is opened, and to commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STRESS = int(os.environ.get("HILT_STRESS") or 0)
 TRIES = STRESS * 5 if STRESS else 25
 SECRET = "the-denied-words"
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exchanges names by renameat2")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="swaps names by renameat2")
 
 
 class World:
@@ -64,26 +64,26 @@ def code(result: Result) -> str:
     return "ok" if result.error is None else result.error.code
 
 
-def told(result: Result) -> str:
+def visible_text(result: Result) -> str:
     return f"{result.text}{result.data}{result.view}{result.content}{result.error}"
 
 
-# --- names that change places ---------------------------------------------------------------------------------------
+# --- swapped names --------------------------------------------------------------------------------------------------
 
 
 @linux_only
 @pytest.mark.parametrize("rules", RULES)
-def test_names_that_are_exchanged_while_calls_run_do_not_get_past_a_rule(base, rules):
+def test_swapping_names_while_calls_run_does_not_bypass_a_rule(base, rules):
     outcome = attack(base, rules, TRIES)
 
     assert outcome["leaks"] == {}
     assert "internal" not in outcome["codes"]
-    assert outcome["codes"]["ok"]  # the harmless half
+    assert outcome["codes"]["ok"]  # the harmless half of the calls
 
 
 @linux_only
 @pytest.mark.parametrize("rules", RULES)
-def test_nor_do_they_for_an_ordinary_user(base, rules):
+def test_swapping_names_as_an_ordinary_user_does_not_bypass_a_rule(base, rules):
     command = [sys.executable, "-m", "tests.state.exchanging", base, rules, str(TRIES)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -93,7 +93,7 @@ def test_nor_do_they_for_an_ordinary_user(base, rules):
     assert "internal" not in outcome["codes"]
 
 
-# --- what a call opens beside what it names -------------------------------------------------------------------------
+# --- files that a call opens beside those it names ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_nor_do_they_for_an_ordinary_user(base, rules):
 @pytest.mark.parametrize(
     "rule", ["Read(path:secrets/**)", "Read(path:secrets)", "Read(path:SECRETS/*)", "Read(path:t*n*)"]
 )
-def test_what_a_person_lets_a_call_walk_does_not_hold_what_is_denied(world, name, args, rule):
+def test_an_approved_walk_skips_denied_paths(world, name, args, rule):
     world.folder.write("secrets/token.txt", SECRET)
     world.folder.write("secrets/token/package.json", '{"name": "secret", "dependencies": {"react": "1"}}')
     world.folder.write("open.txt", "words")
@@ -122,12 +122,12 @@ def test_what_a_person_lets_a_call_walk_does_not_hold_what_is_denied(world, name
 
     assert code(result) == "ok", result
     assert world.asked
-    assert SECRET not in told(result)
-    assert "token" not in told(result)
-    assert "react" not in told(result)
+    assert SECRET not in visible_text(result)
+    assert "token" not in visible_text(result)
+    assert "react" not in visible_text(result)
 
 
-def test_an_image_is_not_shown_through_a_name_that_leads_there(world):
+def test_a_denied_image_is_not_shown_through_a_link(world):
     world.folder.write("secrets/a.png", b"\x89PNG\r\n\x1a\n" + bytes(64))
     os.symlink("secrets/a.png", world.folder.join("a.png"))
     world.rules(deny=["Read(path:secrets/**)"])
@@ -135,7 +135,7 @@ def test_an_image_is_not_shown_through_a_name_that_leads_there(world):
         assert code(runtime.call("read_file", path="a.png")) == "denied"
 
 
-def test_undo_does_not_bring_back_what_must_not_be_written(world):
+def test_undo_does_not_restore_a_file_that_must_not_be_written(world):
     with world.runtime() as runtime:
         for path in ("locked/a.txt", "free.txt"):
             runtime.call("write_file", path=path, content="old\n")
@@ -144,15 +144,15 @@ def test_undo_does_not_bring_back_what_must_not_be_written(world):
     world.rules(deny=["Write(path:locked/**)"])
     with world.runtime() as runtime:
         whole = runtime.call("undo", action="restore", id=id)
-        one = runtime.call("undo", action="restore", id=id, path="free.txt")
+        single = runtime.call("undo", action="restore", id=id, path="free.txt")
 
-    assert (code(whole), code(one)) == ("denied", "ok")
+    assert (code(whole), code(single)) == ("denied", "ok")
     assert world.folder.read("locked/a.txt") == "new\n"
     assert world.folder.read("free.txt") == "old\n"
 
 
 @pytest.mark.parametrize("action", ["preview", "restore"])
-def test_undo_does_not_show_what_must_not_be_read(world, action):
+def test_undo_does_not_show_a_file_that_must_not_be_read(world, action):
     with world.runtime() as runtime:
         runtime.call("write_file", path="secrets/a.txt", content=SECRET)
         id = runtime.call("write_file", path="secrets/a.txt", content="other", force=True).meta["undo"]
@@ -161,7 +161,7 @@ def test_undo_does_not_show_what_must_not_be_read(world, action):
         result = runtime.call("undo", action=action, id=id)
 
     assert code(result) == "denied"
-    assert SECRET not in told(result)
+    assert SECRET not in visible_text(result)
     assert world.folder.read("secrets/a.txt") == "other"
 
 
@@ -179,7 +179,7 @@ MOVE = "*** Begin Patch\n*** Update File: secrets/a.txt\n*** Move to: open.txt\n
         ("apply_patch", {"patch": MOVE}),
     ],
 )
-def test_a_change_does_not_show_or_move_what_must_not_be_read(world, name, args):
+def test_a_change_does_not_show_or_move_a_file_that_must_not_be_read(world, name, args):
     world.folder.write("secrets/a.txt", f"one\n{SECRET}\n")
     world.rules(allow=["*"], deny=["Read(path:secrets/**)"])
     with world.runtime() as runtime:
@@ -187,11 +187,11 @@ def test_a_change_does_not_show_or_move_what_must_not_be_read(world, name, args)
         result = runtime.call(name, **args)
 
     assert (decided, code(result)) == ("deny", "denied")
-    assert SECRET not in told(result)
+    assert SECRET not in visible_text(result)
     assert world.folder.tree() == {"secrets/": None, "secrets/a.txt": f"one\n{SECRET}\n"}
 
 
-def test_what_may_be_written_and_not_read_can_be_made(world):
+def test_a_write_only_file_can_be_created_but_not_replaced(world):
     world.rules(allow=["*"], deny=["Read(path:inbox/**)"])
     with world.runtime() as runtime:
         assert code(runtime.call("write_file", path="inbox/a.txt", content="x")) == "ok"
@@ -199,17 +199,17 @@ def test_what_may_be_written_and_not_read_can_be_made(world):
         assert code(runtime.call("write_file", path="inbox/a.txt", content="y", force=True)) == "denied"
 
 
-def test_a_rule_that_names_a_link_holds_on_both_sides_of_it(world):
+def test_a_rule_on_a_link_applies_to_the_link_and_its_target(world):
     world.folder.write("releases/5/a.txt", SECRET)
     os.symlink("releases/5", world.folder.join("current"))
     world.rules(deny=["Read(path:current/**)"])
     with world.runtime() as runtime:
         for path in ("current/a.txt", "releases/5/a.txt"):
             assert code(runtime.call("read_file", path=path)) == "denied"
-        assert SECRET not in told(runtime.call("search_files", pattern="words", path="releases"))
+        assert SECRET not in visible_text(runtime.call("search_files", pattern="words", path="releases"))
 
 
-def test_a_rule_that_asks_about_a_link_asks(world):
+def test_an_ask_rule_on_a_link_asks_once(world):
     world.folder.write("releases/5/a.txt", "text")
     os.symlink("releases/5", world.folder.join("current"))
     world.rules(ask=["Read(path:current/**)"])
@@ -220,7 +220,7 @@ def test_a_rule_that_asks_about_a_link_asks(world):
 
 
 @pytest.mark.parametrize("name, args", [("list_dir", {"path": "private"}), ("read_file", {"path": "private/a.txt"})])
-def test_what_was_asked_about_is_open(world, name, args):
+def test_a_path_opens_once_its_question_is_answered(world, name, args):
     world.folder.write("private/a.txt", "mine")
     world.rules(ask=["Read(path:private/**)"])
     with world.runtime() as runtime:
@@ -238,7 +238,7 @@ def profile_of(runtime: Runtime, door: Door | None = None) -> Profile:
     return runtime._confinement()._profile(door or store.door, "default", overflow.open(), "none")
 
 
-def test_a_command_gets_the_rules_on_paths(world):
+def test_a_command_gets_the_path_rules(world):
     outside = world.home.write("Private/deep/a.txt", SECRET)
     world.home.write("notes/a.key", "k")
     world.home.write("notes/b.txt", "b")
@@ -265,11 +265,11 @@ def test_a_command_gets_the_rules_on_paths(world):
         world.home.join("notes/a.key"): False,
     }
     assert profile.denied_missing == (f"{root}/made",)
-    # the same rules: what a search of the workspace remembers by them stays true
+    # the same rules compare equal, so cached searches of the workspace stay valid
     assert (again.denies_read, again.denies_write) == (profile.denies_read, profile.denies_write)
 
 
-def test_rules_of_a_project_that_nobody_trusts_hold_for_commands(world):
+def test_rules_of_an_untrusted_project_apply_to_commands(world):
     world.folder.write(".hilt/permissions.yaml", "deny: ['Read(path:secrets/**)', 'Write(path:**)']")
     with world.runtime() as runtime:
         profile = profile_of(runtime)
@@ -279,7 +279,7 @@ def test_rules_of_a_project_that_nobody_trusts_hold_for_commands(world):
     assert profile.writable == ()
 
 
-def test_without_rules_a_command_gets_none(world):
+def test_without_path_rules_a_command_gets_none(world):
     with world.runtime() as runtime:
         profile = profile_of(runtime)
 
@@ -287,7 +287,7 @@ def test_without_rules_a_command_gets_none(world):
     assert fields == (None, None, (), ())
 
 
-def test_rules_that_match_too_much_outside_refuse_commands(world):
+def test_rules_that_match_too_many_outside_files_refuse_commands(world):
     for number in range(1100):
         world.home.write(f"many/{number}.key")
     world.rules(allow=["*"], deny=["Read(path:~/many/*.key)"])
@@ -297,7 +297,7 @@ def test_rules_that_match_too_much_outside_refuse_commands(world):
     assert raised.value.code == "sandbox_unavailable"
 
 
-def test_a_folder_that_cannot_be_listed_is_looked_into_all_the_same(base):
+def test_denied_files_are_found_in_an_unlistable_folder(base):
     script = (
         "import sys; from tests.state.ordinary import obey_permissions; obey_permissions();"
         "from hilt.sandbox import denied; base = sys.argv[1];"
@@ -317,17 +317,17 @@ def test_a_folder_that_cannot_be_listed_is_looked_into_all_the_same(base):
     assert done.stdout.strip() == str([inner]), done.stderr
 
 
-def test_a_folder_that_is_denied_is_no_place_to_run_a_command_in(world):
+def test_a_command_cannot_run_in_a_denied_folder(world):
     world.folder.write("secrets/key.txt", SECRET)
     world.rules(allow=["*"], deny=["Read(path:secrets/**)"])
     with world.runtime() as runtime:
-        found = runtime.explain(Call("run_shell", {"command": "cat key.txt", "cwd": "secrets"}))
+        explained = runtime.explain(Call("run_shell", {"command": "cat key.txt", "cwd": "secrets"}))
         result = runtime.call("run_shell", command="cat key.txt", cwd="secrets")
 
-    assert (found.decision.verdict, code(result)) == ("deny", "denied")
+    assert (explained.decision.verdict, code(result)) == ("deny", "denied")
 
 
-def test_explain_names_the_rules_that_hold_for_a_command(world):
+def test_explain_names_the_rules_that_apply_to_a_command(world):
     world.rules(allow=["*"], deny=["Read(path:secrets/**)"], ask=["Write(path:src/**)"])
     with world.runtime() as runtime:
         plain = runtime.explain(Call("run_shell", {"command": "make"}))
@@ -347,7 +347,7 @@ def test_explain_names_the_rules_that_hold_for_a_command(world):
 
 @pytest.fixture
 def marking(world) -> Iterator[Runtime]:
-    """A runtime that knows a file and a folder by their inodes, which have got other names."""
+    """A runtime that marks a file and a folder by their inodes, whatever their names."""
     world.folder.write("notes/a.txt", "harmless")
     marks = []
     for name in ("notes/renamed.txt", "notes/folder/b.txt"):
@@ -379,7 +379,7 @@ def test_a_marked_file_is_closed_under_every_name(world, marking, path, name, ar
     result = marking.call(name, path=path, **args)
 
     assert code(result) == "sensitive_path"
-    assert SECRET not in told(result)
+    assert SECRET not in visible_text(result)
     assert world.folder.tree() == before
 
 
@@ -393,21 +393,21 @@ def test_a_marked_file_is_closed_under_every_name(world, marking, path, name, ar
         ("find_files", {"pattern": "*"}),
     ],
 )
-def test_what_is_below_a_marked_folder_is_passed_over(marking, name, args):
+def test_files_below_a_marked_folder_are_skipped(marking, name, args):
     result = marking.call(name, **args)
 
     assert code(result) == "ok"
-    assert SECRET not in told(result)
-    assert "b.txt" not in told(result)
+    assert SECRET not in visible_text(result)
+    assert "b.txt" not in visible_text(result)
 
 
-def test_an_object_is_judged_as_it_was_opened_and_not_as_it_was_looked_at(base):
+def test_a_file_is_checked_again_after_it_is_opened(base):
     folder = Folder(base)
     folder.write("a.txt", SECRET)
     looks: list[os.stat_result] = []
 
     def marked(status: os.stat_result) -> bool:
-        """Let the look at the name pass, as if something else were opened then."""
+        """Pass the first check, as if another file had been opened afterwards."""
         looks.append(status)
         return len(looks) > 1
 

@@ -1,4 +1,4 @@
-"""When a look at a file may be kept, and where rule files are looked for."""
+"""When the status of a file may be cached, and where rule files are searched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilt.authority.rulebook import contents, is_settled, status, upward
 from hilt.formats.times import COARSE_TICK_NS, TICK_NS
 
 
-def test_a_file_that_has_just_changed_may_change_again_unseen(tmp_path):
+def test_a_file_that_has_just_changed_is_not_settled(tmp_path):
     file = tmp_path / "a"
     file.write_text("x")
     assert not is_settled(status(str(file)))
@@ -20,13 +20,13 @@ def test_a_file_that_has_just_changed_may_change_again_unseen(tmp_path):
     assert is_settled(status(str(file)))
 
 
-def test_whole_seconds_need_longer():
+def test_a_time_in_whole_seconds_takes_longer_to_settle():
     now = time.time_ns() // 1_000_000_000 * 1_000_000_000
     assert not is_settled((now - 1_000_000_000, 0, 0, 0))
     assert is_settled((now - 2 * COARSE_TICK_NS // 1_000_000_000 * 1_000_000_000, 0, 0, 0))
 
 
-def test_what_is_missing_is_settled_and_what_cannot_be_looked_at_is_there(tmp_path):
+def test_a_missing_file_is_settled_and_an_inaccessible_one_is_not(tmp_path):
     os.symlink("loop", tmp_path / "loop")
     (tmp_path / "file").write_text("")
 
@@ -38,7 +38,7 @@ def test_what_is_missing_is_settled_and_what_cannot_be_looked_at_is_there(tmp_pa
     assert not is_settled(broken)
 
 
-def test_a_link_is_looked_through_when_it_is_the_persons_own(tmp_path):
+def test_a_personal_link_is_followed(tmp_path):
     target = tmp_path / "target"
     target.write_text("x")
     os.symlink(target, tmp_path / "link")
@@ -56,10 +56,10 @@ def test_a_link_is_looked_through_when_it_is_the_persons_own(tmp_path):
 def test_folders_are_walked_up_to_the_home_directory(tmp_path, home, expected):
     project = tmp_path / "a" / "b" / "c" / "d"
     project.mkdir(parents=True)
-    found = list(upward(str(project), os.path.normpath(str(tmp_path / home))))
+    folders = list(upward(str(project), os.path.normpath(str(tmp_path / home))))
 
-    assert found[:expected] == [str(project), *map(str, project.parents)][:expected]
-    assert len(found) == expected
+    assert folders[:expected] == [str(project), *map(str, project.parents)][:expected]
+    assert len(folders) == expected
 
 
 def test_only_regular_files_of_a_readable_size_are_read(tmp_path):

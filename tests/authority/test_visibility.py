@@ -26,31 +26,31 @@ def shout(text: str) -> str:
 
 
 def names(runtime, **how):
-    return [one.name for one in shown(runtime.authority, session=runtime.session, **how)]
+    return [entry.name for entry in shown(runtime.authority, session=runtime.session, **how)]
 
 
-def test_every_tool_is_shown_in_the_order_of_names_but_those_that_lead_to_others(runtime):
+def test_all_tools_but_the_finders_are_shown_in_order_of_their_names(runtime):
     assert names(runtime) == [name for name in catalog.built_in_names() if name not in FINDERS]
     assert [name for name, _, _ in runtime.schemas()] == names(runtime)
 
 
 def test_a_tool_is_shown_with_all_that_a_host_needs(base):
     with temporary_runtime(base, tools=[shout]) as (runtime, _):
-        found = {one.name: one for one in shown(runtime.authority, session="s")}
+        shown_tools = {entry.name: entry for entry in shown(runtime.authority, session="s")}
 
-    assert found["shout"].title == "Shout"
-    assert found["shout"].description == "Say it louder."
-    assert found["shout"].schema["properties"]["text"] == {"type": "string", "description": "What to say."}
-    assert found["shout"].effects == {"read"}
-    assert found["shout"].output is None
-    assert (found["list_tools"].output or {})["type"] == "object"
-    assert "x-" not in json.dumps([one.schema for one in found.values()])
+    assert shown_tools["shout"].title == "Shout"
+    assert shown_tools["shout"].description == "Say it louder."
+    assert shown_tools["shout"].schema["properties"]["text"] == {"type": "string", "description": "What to say."}
+    assert shown_tools["shout"].effects == {"read"}
+    assert shown_tools["shout"].output is None
+    assert (shown_tools["list_tools"].output or {})["type"] == "object"
+    assert "x-" not in json.dumps([entry.schema for entry in shown_tools.values()])
 
 
 @pytest.mark.parametrize(
     "flags", [{"mode": "plan"}, {"profile": "nano"}, {"profile": "minimal"}, {"disabledTools": ["Bash"]}]
 )
-def test_what_mode_profile_and_settings_hide_is_not_shown(base, flags):
+def test_tools_hidden_by_mode_profile_or_settings_are_not_shown(base, flags):
     with temporary_runtime(base, flags=flags) as (runtime, _):
         listed = names(runtime)
 
@@ -63,29 +63,29 @@ def test_the_mode_is_that_of_the_session(base):
     with temporary_runtime(base, session="planning") as (runtime, _):
         runtime.call("enter_plan_mode")
 
-        assert "write_file" not in [one.name for one in shown(runtime.authority, session="planning")]
-        assert "write_file" in [one.name for one in shown(runtime.authority, session="other")]
+        assert "write_file" not in [entry.name for entry in shown(runtime.authority, session="planning")]
+        assert "write_file" in [entry.name for entry in shown(runtime.authority, session="other")]
 
 
 @pytest.mark.parametrize("name", ["jcli", "agentos"])
 def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
-        found = shown(runtime.authority, session="s")
+        tools = shown(runtime.authority, session="s")
 
     entries = catalog.dialect(name)
-    assert [one.name for one in found] == list(entries)
-    assert all(one.description == entries[one.name].description and one.output is None for one in found)
+    assert [entry.name for entry in tools] == list(entries)
+    assert all(entry.description == entries[entry.name].description and entry.output is None for entry in tools)
 
 
 @pytest.mark.parametrize(
     "only", [("write_file", "read_file", "shout"), ("Write", "Read", "shout"), ("tool::file_write", "Read", "shout")]
 )
-def test_only_the_named_tools_are_shown_whatever_they_are_called(base, only):
+def test_only_the_requested_tools_are_shown_under_any_of_their_names(base, only):
     with temporary_runtime(base, tools=[shout]) as (runtime, _):
         assert names(runtime, only=only) == ["read_file", "shout", "write_file"]
 
 
-def test_a_name_that_is_no_tool_is_told_with_the_nearest(runtime):
+def test_an_unknown_name_is_reported_with_the_nearest(runtime):
     with pytest.raises(ToolError) as raised:
         names(runtime, only=("read_file", "writefil"))
 
@@ -97,23 +97,23 @@ def test_a_name_that_is_no_tool_is_told_with_the_nearest(runtime):
 
 
 def described(schema):
-    """Return every description of a schema, at any depth; a property may be called so."""
-    found = [schema["description"]] if isinstance(schema.get("description"), str) else []
+    """Return every description of a schema, at any depth, but no property of that name."""
+    descriptions = [schema["description"]] if isinstance(schema.get("description"), str) else []
     for inner in (*schema.get("properties", {}).values(), schema.get("items"), *schema.get("anyOf", ())):
-        found += described(inner) if isinstance(inner, dict) else []
-    return found
+        descriptions += described(inner) if isinstance(inner, dict) else []
+    return descriptions
 
 
-def test_lean_leaves_out_what_parameters_mean_and_nothing_else(runtime):
+def test_lean_omits_only_the_descriptions_of_parameters(runtime):
     full, lean = (shown(runtime.authority, session="s", lean=lean) for lean in (False, True))
 
-    assert [(one.name, one.description) for one in lean] == [(one.name, one.description) for one in full]
-    assert any(described(one.schema) for one in full)
-    assert [described(one.schema) for one in lean] == [[]] * len(lean)
-    for one, short in zip(full, lean, strict=True):
-        assert short.schema.get("required") == one.schema.get("required")
-        assert short.schema["properties"].keys() == one.schema["properties"].keys()
-    assert sum(cost(definition(one)) for one in lean) < sum(cost(definition(one)) for one in full)
+    assert [(entry.name, entry.description) for entry in lean] == [(entry.name, entry.description) for entry in full]
+    assert any(described(entry.schema) for entry in full)
+    assert [described(entry.schema) for entry in lean] == [[]] * len(lean)
+    for entry, short in zip(full, lean, strict=True):
+        assert short.schema.get("required") == entry.schema.get("required")
+        assert short.schema["properties"].keys() == entry.schema["properties"].keys()
+    assert sum(cost(definition(entry)) for entry in lean) < sum(cost(definition(entry)) for entry in full)
 
 
 def test_a_parameter_called_description_stays(base):
@@ -127,12 +127,12 @@ def test_a_parameter_called_description_stays(base):
         return description
 
     with temporary_runtime(base, tools=[label]) as (runtime, _):
-        (found,) = shown(runtime.authority, session="s", only=("label",), lean=True)
+        (shown_tool,) = shown(runtime.authority, session="s", only=("label",), lean=True)
 
-    assert found.schema["properties"] == {"description": {"type": "string"}}
+    assert shown_tool.schema["properties"] == {"description": {"type": "string"}}
 
 
-def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
+def test_lean_omits_descriptions_anywhere_in_a_foreign_schema(base):
     text = {"type": "string", "description": "said"}
     holds: dict[str, Any] = {
         "type": "object",
@@ -146,18 +146,18 @@ def test_descriptions_go_wherever_a_foreign_schema_may_hold_them(base):
     }
     own = shout._replace(schema=holds, check=lambda args: CheckedArguments(args, []))
     with temporary_runtime(base, tools=[own]) as (runtime, _):
-        (found,) = shown(runtime.authority, session="s", only=("shout",), lean=True)
+        (shown_tool,) = shown(runtime.authority, session="s", only=("shout",), lean=True)
 
-    assert "said" not in json.dumps(found.schema)
-    assert found.schema["properties"]["description"] == holds["properties"]["description"]
-    assert found.schema.keys() == holds.keys()
+    assert "said" not in json.dumps(shown_tool.schema)
+    assert shown_tool.schema["properties"]["description"] == holds["properties"]["description"]
+    assert shown_tool.schema.keys() == holds.keys()
     assert "said" in json.dumps(holds)
 
 
 # --- search -------------------------------------------------------------------------------------------------------
 
 
-def test_a_search_names_what_it_looks_through(base):
+def test_a_search_tool_names_the_tools_it_searches(base):
     with temporary_runtime(base, tools=[shout], flags={"disabledTools": ["write_file"]}) as (runtime, _):
         call, search = shown(runtime.authority, session="s", search=True)
 
@@ -167,7 +167,7 @@ def test_a_search_names_what_it_looks_through(base):
     assert "write_file" not in search.description
 
 
-def test_the_names_of_very_many_tools_are_cut(base):
+def test_the_names_of_very_many_tools_are_truncated(base):
     many = [shout._replace(name=f"tool_number_{number:04}") for number in range(500)]
     with temporary_runtime(base, tools=many) as (runtime, _):
         search = shown(runtime.authority, session="s", search=True)[1]
@@ -176,7 +176,7 @@ def test_the_names_of_very_many_tools_are_cut(base):
     assert " more." in search.description
 
 
-def test_disabled_tools_do_not_search_either(base):
+def test_disabled_search_tools_are_not_shown(base):
     with temporary_runtime(base, flags={"disabledTools": ["tool_call"]}) as (runtime, _):
         assert names(runtime, search=True) == ["tool_search"]
 
@@ -184,7 +184,7 @@ def test_disabled_tools_do_not_search_either(base):
 # --- the setting tools.only ---------------------------------------------------------------------------------------
 
 
-def test_what_the_setting_does_not_name_is_neither_shown_nor_run(base):
+def test_tools_that_the_setting_does_not_name_are_neither_shown_nor_run(base):
     with temporary_runtime(base, flags={"tools.only": ["Read", "run_shell"]}) as (runtime, workspace):
         refused = runtime.call("write_file", path="a", content="x")
         sibling = runtime.call("shell_exec", argv=["ls"])
@@ -200,6 +200,6 @@ def test_what_the_setting_does_not_name_is_neither_shown_nor_run(base):
         assert set(names(runtime, search=True)) == FINDERS
 
 
-def test_a_name_in_the_setting_that_is_no_tool_shows_nothing_more(base):
+def test_an_unknown_name_in_the_setting_shows_nothing_more(base):
     with temporary_runtime(base, flags={"tools.only": ["read_file", "nothing"]}) as (runtime, _):
         assert names(runtime) == ["read_file"]

@@ -1,8 +1,8 @@
-"""Command lines with the level they must have and a piece of the reason."""
+"""Command lines with their expected level and a part of the reason."""
 
 from __future__ import annotations
 
-# What only reads, and what only looks like harm.
+# Commands that only read, and commands that only look harmful.
 SAFE: list[tuple[str, str]] = [
     ("ls", "lists files"),
     ("ls -la /etc", "lists files"),

@@ -70,7 +70,7 @@ CLASSES = ("success", "expected_nonzero", "error", "timeout", "signal")
         "grep x \\\n f",
     ],
 )
-def test_one_is_an_answer_of_the_command_that_set_the_status(command):
+def test_status_1_of_a_search_or_comparison_is_an_answer(command):
     assert classify_exit(command, 1).classification == "expected_nonzero"
 
 
@@ -83,7 +83,7 @@ def test_one_is_an_answer_of_the_command_that_set_the_status(command):
         ("cd a && grep x f", "cd: a\n", "expected_nonzero"),
     ],
 )
-def test_a_folder_that_is_missing_is_an_error(command, printed, expected):
+def test_a_missing_folder_is_an_error(command, printed, expected):
     assert classify_exit(command, 1, output=printed).classification == expected
 
 
@@ -126,12 +126,12 @@ def test_a_folder_that_is_missing_is_an_error(command, printed, expected):
         "git diff --exit-code",
     ],
 )
-def test_one_of_another_command_is_an_error(command):
+def test_status_1_of_other_commands_is_an_error(command):
     assert classify_exit(command, 1).classification == "error"
 
 
 @pytest.mark.parametrize("command", ["grep x f", "diff a b", "test x"])
-def test_only_one_is_an_answer(command):
+def test_only_status_1_is_an_answer(command):
     assert classify_exit(command, 0) == Outcome("success", "exit status 0")
     assert classify_exit(command, 2) == Outcome("error", "exit status 2")
 
@@ -169,14 +169,14 @@ def test_the_reason_names_the_command(command, reason):
         (128, False, ("error", "128")),
     ],
 )
-def test_other_statuses_say_what_they_mean(code, signalled, expected):
+def test_other_statuses_are_explained(code, signalled, expected):
     outcome = classify_exit("make", code, signalled=signalled)
 
     assert outcome.classification == expected[0]
     assert expected[1] in outcome.reason
 
 
-def test_a_timeout_is_what_hilt_itself_stopped():
+def test_only_a_command_that_hilt_stopped_timed_out():
     assert classify_exit("grep x f", 124, timed_out=True).classification == "timeout"
     assert classify_exit("timeout 1 sleep 5", 124).classification == "error"
 
@@ -187,7 +187,7 @@ def test_any_text_and_status_get_a_class(command, code, timed_out, signalled):
 
 
 @pytest.mark.parametrize("name", sorted(set(ANSWERS) - {"rg"}))
-def test_the_programs_really_answer_with_one(name, tmp_path):
+def test_the_programs_really_exit_with_1(name, tmp_path):
     (tmp_path / "a").write_text("a\n")
     (tmp_path / "b").write_text("b\n")
     line = {
@@ -205,7 +205,7 @@ def test_the_programs_really_answer_with_one(name, tmp_path):
     assert (code, classify_exit(line, code).classification) == (1, "expected_nonzero")
 
 
-def test_a_child_that_a_signal_ended_is_told_from_the_status_of_the_shell():
+def test_a_child_ended_by_a_signal_is_recognized_by_the_status_of_the_shell():
     code = subprocess.run(["bash", "-c", "bash -c 'kill -SEGV $$'; exit $?"], capture_output=True).returncode
 
     assert classify_exit("./program", code) == Outcome(

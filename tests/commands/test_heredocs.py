@@ -21,18 +21,18 @@ from hilt.commands.heredocs import Body, take_out
         ("é <<A; ü\nä\nA", "é <xx; ü\n \n "),
     ],
 )
-def test_blanks_and_plain_redirections_stand_in_place_of_heredocs(source, outside):
-    found = take_out(source)
+def test_heredocs_are_replaced_by_blanks_and_plain_redirections(source, outside):
+    result = take_out(source)
 
-    assert found is not None
-    assert found.text == outside
+    assert result is not None
+    assert result.text == outside
 
 
-def test_bodies_that_the_shell_expands_are_told():
-    found = take_out("cat <<A <<'B' <<C\n$(a)\nA\n$(b)\nB\nc\nC")
+def test_bodies_that_the_shell_expands_are_reported():
+    result = take_out("cat <<A <<'B' <<C\n$(a)\nA\n$(b)\nB\nc\nC")
 
-    assert found is not None
-    assert found.bodies == (Body("$(a)\n", 18, 23),)
+    assert result is not None
+    assert result.bodies == (Body("$(a)\n", 18, 23),)
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,16 @@ def test_bodies_that_the_shell_expands_are_told():
         "echo a\\\n#<<A\nA",
     ],
 )
-def test_where_the_end_is_not_certain_the_text_is_left(source):
+def test_a_heredoc_with_an_uncertain_end_is_left_alone(source):
     assert take_out(source) is None
 
 
 @given(st.text(alphabet="<<A'\"\\#$(){}[]`\n\t -;|=~x"))
 def test_any_text_keeps_its_length_and_its_lines(text):
-    found = take_out(text)
+    result = take_out(text)
 
-    if found is not None:
-        assert len(found.text) == len(text)
-        assert [place for place, sign in enumerate(found.text) if sign == "\n"] == [
+    if result is not None:
+        assert len(result.text) == len(text)
+        assert [place for place, sign in enumerate(result.text) if sign == "\n"] == [
             place for place, sign in enumerate(text) if sign == "\n"
         ]

@@ -28,7 +28,7 @@ def words(risk: Risk) -> list[tuple[str | None, ...]]:
 
 
 @pytest.mark.parametrize("level", ORDER)
-def test_a_command_line_has_its_level_and_says_why(level):
+def test_a_command_line_has_its_level_and_reason(level):
     wrong = []
     for line, _, reason in [row for row in LINES if row[1] == level]:
         risk = classify(line)
@@ -109,13 +109,13 @@ def test_every_simple_command_that_could_run_is_a_part(line, expected):
         ("ls > /dev/null 2>&1 < g", []),
     ],
 )
-def test_a_writing_redirection_is_a_part_of_its_own(line, expected):
-    found = [part for part in classify(line).parts if part.kind == "redirection"]
+def test_a_writing_redirection_is_a_separate_part(line, expected):
+    redirections = [part for part in classify(line).parts if part.kind == "redirection"]
 
-    assert [(part.text, part.words, part.level, part.writes) for part in found] == expected
+    assert [(part.text, part.words, part.level, part.writes) for part in redirections] == expected
 
 
-def test_a_command_tells_what_its_own_redirections_write():
+def test_a_command_lists_what_its_own_redirections_write():
     first, *_ = classify("echo x > f 2> g < h").parts
 
     assert first.writes == ("f", "g")
@@ -138,20 +138,20 @@ def test_the_offsets_of_a_part_are_those_of_its_text(line):
         assert line[part.start : part.end] == part.text
 
 
-def test_a_command_inside_a_text_stands_where_the_text_stands():
+def test_a_command_inside_a_string_has_the_offsets_of_the_string():
     risk = classify("ls; sh -c 'rm x'")
 
     assert risk.parts[-1] == CommandPart("rm x", ("rm", "x"), "dangerous", "rm deletes files", 4, 16)
 
 
-def test_the_whole_takes_its_worst_part():
+def test_the_level_is_that_of_the_worst_part():
     risk = classify("ls; make; rm x; foo")
 
     assert (risk.level, risk.reason, risk.part) == ("dangerous", "rm deletes files", "rm x")
     assert [part.level for part in risk.parts] == ["safe", "caution", "dangerous", "caution"]
 
 
-def test_what_cannot_be_parsed_is_dangerous_and_never_safe():
+def test_a_line_that_does_not_parse_is_dangerous():
     for line in ("echo 'a", "ls &&", "if", "a )", "ls <(", "echo ${", "case x in", "[[ a", "f() {"):
         assert classify(line).level == "dangerous", line
 
@@ -188,7 +188,7 @@ DANGERS = st.sampled_from(
 
 
 def quoted(draw: st.DrawFn, command: str) -> str:
-    """Write the first word in another way that bash reads alike."""
+    """Write the first word in another way that means the same to bash."""
     verb, blank, rest = command.partition(" ")
     way = draw(st.integers(0, 7))
     middle = len(verb) // 2
@@ -275,19 +275,19 @@ def test_no_disguise_lowers_a_dangerous_command(line):
     assert classify(line).level == "dangerous", line
 
 
-# two lines that cannot be read may be one that can: a quote that one opens, the other closes
+# two lines that do not parse may parse together: one opens a quote that the other closes
 RATED = [line for line in LINES if "cannot be rated" not in line[2]]
 
 
 @given(st.sampled_from(RATED), st.sampled_from(RATED), st.sampled_from(["; ", " && ", " || ", "\n", " & "]))
-def test_a_chain_is_as_risky_as_its_worst_member(one, other, joint):
-    first, second = one[0], other[0]
+def test_a_chain_is_as_risky_as_its_worst_member(first_line, second_line, joint):
+    first, second = first_line[0], second_line[0]
     if "#" in first or "<<" in first or "\\" in first[-1:] or not first.strip() or not second.strip():
         return
 
     level = classify(first + joint + second).level
 
-    assert ORDER.index(level) >= max(ORDER.index(one[1]), ORDER.index(other[1])), first + joint + second
+    assert ORDER.index(level) >= max(ORDER.index(first_line[1]), ORDER.index(second_line[1])), first + joint + second
 
 
 @given(st.text())
@@ -334,7 +334,7 @@ def test_any_mixture_of_shell_signs_gets_a_level(pieces):
     ],
     ids=lambda line: line[:8],
 )
-def test_long_and_deep_texts_get_an_answer(line):
+def test_long_and_deeply_nested_texts_get_a_level(line):
     assert classify(line).level in ("caution", "dangerous")
 
 
@@ -402,7 +402,7 @@ def marks(tmp_path_factory):
 @example(line="true $a\n\\rm x")
 @example(line="echo a # b\n\\rm x")
 @example(line="echo `echo \\`rm x\\``")
-def test_what_bash_really_deletes_was_called_dangerous(marks, line):
+def test_lines_with_which_bash_deletes_files_are_dangerous(marks, line):
     check_with_bash(marks, line)
 
 
@@ -471,7 +471,7 @@ LINES_WITH_HEREDOCS = st.lists(
 @example(line="a[1 <<A ]=1; :\nrm x\nA")
 @example(line=": \\ #'\n' <<A '\n'; :\nrm x\nA")
 @example(line=": $(:)#'\n' <<A '\n'; :\nrm x\nA")
-def test_no_heredoc_hides_what_bash_really_deletes(marks, line):
+def test_no_heredoc_hides_a_deletion(marks, line):
     check_with_bash(marks, line)
 
 
@@ -501,7 +501,7 @@ def check_with_bash(marks, line):
 
 @pytest.mark.parametrize("line", ["a|" * 30_000, ")" * 60_000, "a & ; | b )) " * 4_000, "< > << >> " * 6_000])
 def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
-    """Each of these keeps the parser busy for a minute and more when nothing ends it."""
+    """Each of these would keep the parser busy for more than a minute without a limit."""
     risk = classify(line)
 
     assert (risk.level, "syntax" in risk.reason) == ("dangerous", True)
@@ -517,7 +517,7 @@ def test_a_long_text_that_does_not_parse_is_dangerous_and_costs_little(line):
         "echo " + "\u00e4 " * 4_000,
     ],
 )
-def test_a_long_text_that_parses_is_rated_as_a_short_one(line):
+def test_a_long_text_that_parses_is_rated_like_a_short_one(line):
     assert classify(line).level == "safe"
 
 

@@ -1,4 +1,4 @@
-"""A call without a runtime: what an executor needs to see of its context."""
+"""A call without a runtime, with the parts of a context that an executor needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.programs import PATH
 
 
 def call(execute: Execute, *, fence: Fence | None = None, session: str = "s", **args: Any) -> Output:
-    """Run a tool as the pipeline does, with a fence of its own."""
+    """Run a tool as the pipeline does, with a new fence by default."""
     ctx = SimpleNamespace(session=session, fence=fence or Fence(), overflow=SimpleNamespace(limit=50_000))
     return execute(cast(Context, ctx), args)
 
@@ -24,8 +24,8 @@ def environment() -> dict[str, str]:
     return {"PATH": PATH, "HOME": os.environ.get("HOME", "/")}
 
 
-def gone(pid: int) -> bool:
-    """Whether a process is no more, or only its entry is left."""
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended; it may still be a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
@@ -33,6 +33,6 @@ def gone(pid: int) -> bool:
         return True
 
 
-def named(definitions: tuple[Definition, ...]) -> dict[str, Definition]:
+def by_name(definitions: tuple[Definition, ...]) -> dict[str, Definition]:
     """Return definitions by name."""
     return {definition.name: definition for definition in definitions}

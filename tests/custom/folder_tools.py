@@ -26,12 +26,12 @@ def markdown(fields: Mapping[str, Any], body: str = "Does something.") -> str:
 
 
 def grant_of(asked: Any) -> str:
-    """What "always" would keep."""
+    """The grant that "always" would keep."""
     return str(asked.rules[0] if asked.rules else asked.arguments["grant"])
 
 
 class Bench:
-    """A workspace, a folder of tools, and a person who answers, if `attended`, and keeps allowing what is in `kept`."""
+    """A workspace, a folder of tools, and a person who answers if `attended`; `kept` holds the person's grants."""
 
     def __init__(self, base: Path, source: Source = "personal") -> None:
         self.workspace = base / "workspace"
@@ -49,7 +49,7 @@ class Bench:
         self.session = "s1"
 
     def has(self, grant: str) -> bool:
-        """Whether the person keeps allowing something."""
+        """Whether the person keeps a grant."""
         return grant in self.kept
 
     def add(self, name: str, text: str = ECHO, /, *, files: Mapping[str, str] | None = None, **fields: Any) -> Path:
@@ -60,7 +60,7 @@ class Bench:
         return self.write(name, {"tool.md": markdown(known), script: text, **(files or {})})
 
     def write(self, name: str, files: Mapping[str, str | bytes]) -> Path:
-        """Write the folder of a tool as it is."""
+        """Write the files of a tool unchanged."""
         folder = self.tools / name
         for inner, text in files.items():
             path = folder / inner
@@ -71,14 +71,14 @@ class Bench:
     def read(self, name: str) -> Loaded:
         """Load the folder of a tool, as discovery does."""
         folder = self.tools / name
-        found = [path for path in folder.rglob("*") if path.is_file()]
+        paths = [path for path in folder.rglob("*") if path.is_file()]
         if self.source != "project":
-            found = [path for path in found if path.name in ("tool.md", "tool.json")]
-        files = {str(path.relative_to(folder)): path.read_bytes() for path in found}
+            paths = [path for path in paths if path.name in ("tool.md", "tool.json")]
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
         return folder_tools.read(Content(str(folder), files, self.source))
 
     def load(self, name: str) -> Definition:
-        """Load a tool that is whole."""
+        """Load a valid tool."""
         loaded = self.read(name)
         assert loaded.problems == ()
         (definition,) = loaded.definitions

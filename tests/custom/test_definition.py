@@ -29,14 +29,14 @@ def definition(**fields: Any) -> Definition:
 
 
 @pytest.mark.parametrize("form", ["python", "javascript", "server"])
-def test_the_schema_of_the_answer_is_that_of_the_tool(form):
+def test_the_output_schema_becomes_that_of_the_tool(form):
     tool = to_tool(definition(format=form), lambda ctx, args: Output())
 
     assert tool.output == ANSWER
     assert promised(tool.output) == ANSWER
 
 
-def test_a_script_declares_its_answer_and_may_print_something_else():
+def test_a_script_with_an_output_schema_may_print_something_else():
     tool = to_tool(definition(format="folder"), lambda ctx, args: Output())
 
     assert tool.output is not None
@@ -45,13 +45,13 @@ def test_a_script_declares_its_answer_and_may_print_something_else():
 
 
 @pytest.mark.parametrize("details", [{}, {"outputSchema": None}])
-def test_without_one_nothing_is_declared(details):
+def test_a_tool_without_an_output_schema_declares_none(details):
     assert to_tool(definition(details=details), lambda ctx, args: Output()).output is None
 
 
 @given(st.dictionaries(st.text(), st.binary(), min_size=1), st.dictionaries(st.text(), st.binary(), min_size=1))
-def test_other_files_have_another_fingerprint(one, other):
-    assert (fingerprint(one) == fingerprint(other)) == (one == other)
+def test_different_files_have_different_fingerprints(first, second):
+    assert (fingerprint(first) == fingerprint(second)) == (first == second)
 
 
 def test_a_tool_knows_its_definition():
@@ -67,7 +67,7 @@ def test_a_tool_knows_its_definition():
 
 
 @pytest.mark.parametrize(
-    "value, sandbox, says",
+    "value, sandbox, reason",
     [
         (None, None, ""),
         ({}, DeclaredSandbox(), ""),
@@ -80,12 +80,12 @@ def test_a_tool_knows_its_definition():
         ({"reed": []}, None, "sandbox.reed"),
     ],
 )
-def test_a_sandbox_is_understood_or_refused(value, sandbox, says):
-    found, problems = sandbox_from(value)
+def test_a_sandbox_is_parsed_or_rejected(value, sandbox, reason):
+    parsed, problems = sandbox_from(value)
 
-    assert found == sandbox
-    assert says in " ".join(problems)
-    assert bool(problems) == bool(says)
+    assert parsed == sandbox
+    assert reason in " ".join(problems)
+    assert bool(problems) == bool(reason)
 
 
 @pytest.mark.parametrize(
@@ -98,20 +98,20 @@ def test_a_sandbox_is_understood_or_refused(value, sandbox, says):
         ([1], (), True),
     ],
 )
-def test_examples_are_understood_or_refused(value, examples, wrong):
-    found, problems = examples_from(value)
+def test_examples_are_parsed_or_rejected(value, examples, wrong):
+    parsed, problems = examples_from(value)
 
-    assert (found, bool(problems)) == (examples, wrong)
+    assert (parsed, bool(problems)) == (examples, wrong)
 
 
 @pytest.mark.parametrize(
     "value, effects", [(None, None), ("read network", {"read", "network"}), (["write"], {"write"})]
 )
-def test_effects_are_words_or_a_list(value, effects):
+def test_effects_are_a_string_or_a_list(value, effects):
     assert effects_from(value) == (effects, [])
 
 
 @pytest.mark.parametrize("value", ["fly", [], "", [1], {}, [["read"]]])
-def test_effects_that_do_not_exist_are_refused(value):
+def test_unknown_effects_are_rejected(value):
     assert effects_from(value)[0] is None
     assert effects_from(value)[1]

@@ -79,8 +79,8 @@ class Desk:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -88,18 +88,18 @@ def desk(base, workers) -> Desk:
     return Desk(base, workers)
 
 
-def names(found: CustomTools) -> list[str]:
-    return sorted(found.definitions)
+def names(tools: CustomTools) -> list[str]:
+    return sorted(tools.definitions)
 
 
-def origins(found: CustomTools) -> dict[str, str]:
-    return {name: definition.origin for name, definition in found.definitions.items()}
+def origins(tools: CustomTools) -> dict[str, str]:
+    return {name: definition.origin for name, definition in tools.definitions.items()}
 
 
 # --- places and layers ----------------------------------------------------------------------------------------------
 
 
-def test_places_are_in_the_order_of_the_contract(desk):
+def test_places_are_in_the_documented_order(desk):
     listed = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
 
     assert listed == [
@@ -116,13 +116,13 @@ def test_places_are_in_the_order_of_the_contract(desk):
     assert [place.path for place in places("/w", environ, ["/y"])][:2] == ["/y", "/w/.hilt/tools"]
 
 
-def test_a_projects_folder_does_not_become_the_users_own_by_another_name(desk):
+def test_a_project_folder_named_as_the_configuration_directory_stays_untrusted(desk):
     desk.environ["HILT_CONFIG_DIR"] = desk.workspace.join(".hilt")
     desk.workspace.write(PROJECT + "a.md", markdown("a"))
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert (names(found), [one.path for one in found.untrusted]) == ([], [desk.workspace.join(PROJECT + "a.md")])
+    assert (names(tools), [file.path for file in tools.untrusted]) == ([], [desk.workspace.join(PROJECT + "a.md")])
 
 
 @pytest.mark.parametrize("broken", [False, True])
@@ -137,30 +137,30 @@ def test_higher_places_hide_lower_ones_unless_they_are_broken(desk, broken):
     ]
     desk.home.write(".jean2/tools/a/script.sh", "echo {}")
 
-    found = desk.found(desk.extra.path)
+    tools = desk.found(desk.extra.path)
 
-    assert origins(found) == {"a": everywhere[broken]}
-    assert [one.origin for one in found.hidden] == everywhere[broken + 1 :]
-    assert {problem.origin for problem in found.problems} == set(everywhere[:broken])
+    assert origins(tools) == {"a": everywhere[broken]}
+    assert [hidden.origin for hidden in tools.hidden] == everywhere[broken + 1 :]
+    assert {problem.origin for problem in tools.problems} == set(everywhere[:broken])
     for path in everywhere[broken:]:
         assert origins(desk.found(desk.extra.path)) == {"a": path}
         os.unlink(path)
     assert names(desk.found(desk.extra.path)) == []
 
 
-def test_of_two_tools_of_one_name_in_a_folder_the_first_by_file_name_stays(desk):
+def test_of_two_tools_with_one_name_in_a_folder_the_first_file_wins(desk):
     desk.config.write("tools/b.md", markdown("same"))
     first = desk.config.write("tools/a.md", markdown("same"))
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert origins(found) == {"same": first}
-    (problem,) = found.problems
+    assert origins(tools) == {"same": first}
+    (problem,) = tools.problems
     assert (problem.origin, problem.name) == (desk.config.join("tools/b.md"), "same")
     assert str(first) in problem.message
 
 
-def test_the_name_of_a_built_in_tool_is_refused_except_from_a_named_directory(desk):
+def test_the_name_of_a_built_in_tool_is_rejected_except_from_a_named_directory(desk):
     desk.config.write("tools/x.md", markdown("read_file"))
     desk.home.write(".jean2/tools/read-file/tool.md", folder_tool("read-file"))
     desk.home.write(".jean2/tools/read-file/script.sh", "")
@@ -172,23 +172,23 @@ def test_the_name_of_a_built_in_tool_is_refused_except_from_a_named_directory(de
     assert names(desk.found(desk.extra.path)) == ["custom__read_file", "read-file"]
 
 
-def test_a_broken_file_hides_no_other_and_is_told_when_it_is_called(desk):
+def test_a_broken_file_hides_no_other_and_its_call_reports_the_problem(desk):
     path = desk.config.write("tools/k8s-pods.md", "---\nname: k8s_pods\ndescription: Do.\nparameters: 3\n---\ntrue\n")
     desk.config.write("tools/fine.md", markdown("fine"))
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert names(found) == ["fine"]
-    assert found.find("nothing") is None
+    assert names(tools) == ["fine"]
+    assert tools.find("nothing") is None
     for name in ("k8s_pods", "k8s-pods"):
         with pytest.raises(ToolError) as caught:
-            found.find(name)
+            tools.find(name)
         assert (caught.value.code, caught.value.details["file"]) == ("tool_invalid", path)
         assert caught.value.details["line"] == 4
         assert f"{path}:4: " in caught.value.message
 
 
-def test_a_readme_and_other_files_are_passed_over_quietly(desk):
+def test_a_readme_and_other_files_are_skipped_silently(desk):
     for name in (
         "README.md",
         "notes.txt",
@@ -201,25 +201,25 @@ def test_a_readme_and_other_files_are_passed_over_quietly(desk):
         desk.config.write(f"tools/{name}", "# words\n")
     os.mkfifo(desk.config.join("tools/pipe"))
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert (names(found), found.problems) == ([], ())
+    assert (names(tools), tools.problems) == ([], ())
 
 
-def test_files_that_cannot_be_read_are_reports(desk):
+def test_unreadable_files_are_reported(desk):
     os.makedirs(desk.config.join("tools"))
     os.mkfifo(desk.config.join("tools/pipe.md"))
     os.symlink("/nowhere", desk.config.join("tools/lost.md"))
     desk.config.write("tools/large.md", b"x" * ((1 << 20) + 1))
     desk.config.write("tools/fine.md", markdown("fine"))
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert names(found) == ["fine"]
-    assert sorted(os.path.basename(problem.origin) for problem in found.problems) == ["large.md", "lost.md", "pipe.md"]
+    assert names(tools) == ["fine"]
+    assert sorted(os.path.basename(problem.origin) for problem in tools.problems) == ["large.md", "lost.md", "pipe.md"]
 
 
-def test_a_reader_that_fails_takes_no_other_file_with_it(desk):
+def test_a_failing_reader_does_not_affect_other_files(desk):
     def fail(content: Content) -> Loaded:
         raise RuntimeError("oh")
 
@@ -227,15 +227,15 @@ def test_a_reader_that_fails_takes_no_other_file_with_it(desk):
     desk.extra.write("b.md", markdown("b"))
     known: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
 
-    found = Discovery(
+    tools = Discovery(
         [ToolPlace(desk.extra.path, "personal")], known, trusted=lambda: lambda path, digest: False
     ).current()
 
-    assert names(found) == ["b"]
-    assert "RuntimeError: oh" in found.problems[0].message
+    assert names(tools) == ["b"]
+    assert "RuntimeError: oh" in tools.problems[0].message
 
 
-def test_a_name_that_no_protocol_allows_is_a_report(desk):
+def test_an_invalid_tool_name_is_reported(desk):
     desk.home.write(".jean2/tools/a/tool.json", json.dumps({"name": "no name", "script": "s", "runtime": "bash"}))
 
     assert names(desk.found()) == []
@@ -248,10 +248,10 @@ def test_all_formats_are_found_together(desk):
     desk.config.write("tools/f/script.sh", "echo {}")
     desk.config.write("tools/p.py", 'from hilt import tool\n@tool\ndef p():\n    """Do."""\n')
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert (names(found), found.problems) == (["f", "m", "p"], ())
-    assert {one.format for one in found.definitions.values()} == {"folder", "markdown", "python"}
+    assert (names(tools), tools.problems) == (["f", "m", "p"], ())
+    assert {definition.format for definition in tools.definitions.values()} == {"folder", "markdown", "python"}
 
 
 # --- trust ----------------------------------------------------------------------------------------------------------
@@ -264,12 +264,12 @@ def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
     )
     desk.workspace.write(PROJECT + "m.md", markdown("m"))
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert (names(found), found.problems, os.path.exists(ran)) == ([], (), False)
-    assert [one.path for one in found.untrusted] == [desk.workspace.join(PROJECT + "m.md"), path]
+    assert (names(tools), tools.problems, os.path.exists(ran)) == ([], (), False)
+    assert [file.path for file in tools.untrusted] == [desk.workspace.join(PROJECT + "m.md"), path]
     with pytest.raises(ToolError) as caught:
-        found.find("p")
+        tools.find("p")
     assert (caught.value.code, caught.value.details) == ("untrusted", {"file": path})
 
     desk.trust(PROJECT + "p.py")
@@ -277,27 +277,27 @@ def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
     assert (names(desk.found()), os.path.exists(ran)) == (["p"], True)
 
 
-def test_a_changed_file_is_not_trusted_any_more(desk):
+def test_a_changed_file_is_no_longer_trusted(desk):
     desk.project(PROJECT + "m.md", markdown("m"))
-    looking = desk.open()
-    assert names(looking.current()) == ["m"]
+    discovery = desk.open()
+    assert names(discovery.current()) == ["m"]
 
     desk.workspace.write(PROJECT + "m.md", markdown("m", body="evil"))
 
-    assert names(looking.current(look=True)) == []
+    assert names(discovery.current(look=True)) == []
     assert names(desk.found()) == []
 
 
-def test_trust_that_is_revoked_counts_at_the_next_look(desk):
+def test_revoked_trust_applies_at_the_next_scan(desk):
     path = desk.project(PROJECT + "m.md", markdown("m"))
-    looking = desk.open()
-    assert names(looking.current()) == ["m"]
+    discovery = desk.open()
+    assert names(discovery.current()) == ["m"]
 
     trust = Trust(desk.state)
     trust.revoke(path)
     trust.close()
 
-    assert names(looking.current(look=True)) == []
+    assert names(discovery.current(look=True)) == []
 
 
 def test_every_file_of_a_folder_must_be_trusted(desk):
@@ -315,7 +315,7 @@ def test_every_file_of_a_folder_must_be_trusted(desk):
     assert names(desk.found()) == []
 
 
-def test_a_file_that_is_trusted_as_something_else_is_no_trusted_tool(desk):
+def test_a_file_trusted_as_another_kind_is_not_a_trusted_tool(desk):
     path = desk.workspace.write(PROJECT + "m.md", markdown("m"))
     trust = Trust(desk.state)
     trust.trust("rules", path, desk.workspace.bytes(PROJECT + "m.md"))
@@ -324,7 +324,7 @@ def test_a_file_that_is_trusted_as_something_else_is_no_trusted_tool(desk):
     assert names(desk.found()) == []
 
 
-def test_all_is_trusted_where_the_environment_says_so(desk):
+def test_the_environment_can_trust_everything(desk):
     desk.environ["HILT_TRUST"] = "all"
     desk.workspace.write(PROJECT + "m.md", markdown("m"))
 
@@ -355,10 +355,10 @@ def test_links_of_a_project_are_not_followed(desk, link):
             os.rename(desk.extra.path + "2", desk.extra.join("tools"))
         os.symlink(desk.extra.path, target)
 
-    found = desk.found()
+    tools = desk.found()
 
-    assert names(found) == []
-    assert "symbolic link" in found.problems[0].message
+    assert names(tools) == []
+    assert "symbolic link" in tools.problems[0].message
 
 
 def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_read(desk):
@@ -387,20 +387,20 @@ def test_links_of_the_user_are_followed(desk):
         ("/w/.hilt/hooks/x", "hooks"),
     ],
 )
-def test_files_of_tools_are_a_kind_of_their_own(path, kind):
+def test_which_files_are_trusted_as_tools(path, kind):
     assert kind_of(path) == kind
 
 
 # --- changes --------------------------------------------------------------------------------------------------------
 
 
-def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(desk):
-    heard: list[list[str]] = []
-    looking = desk.open()
-    looking.listen(lambda found: heard.append(names(found)))
+def test_the_next_scan_sees_added_changed_broken_repaired_and_deleted_tools(desk):
+    reported: list[list[str]] = []
+    discovery = desk.open()
+    discovery.listen(lambda found: reported.append(names(found)))
 
     def look() -> dict[str, str]:
-        return {name: one.description for name, one in looking.current(look=True).definitions.items()}
+        return {name: definition.description for name, definition in discovery.current(look=True).definitions.items()}
 
     assert look() == {}
     desk.config.write("tools/a.md", markdown("a", "One."))
@@ -410,7 +410,7 @@ def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(des
     desk.config.write("tools/a.md", "---\nname: a\n")
     assert look() == {}
     with pytest.raises(ToolError, match="is broken"):
-        looking.current().find("a")
+        discovery.current().find("a")
     desk.config.write("tools/a.md", markdown("a", "Two."))
     assert look() == {"a": "Two."}
     os.rename(desk.config.join("tools/a.md"), desk.config.join("tools/b.md"))
@@ -418,35 +418,35 @@ def test_the_next_look_sees_what_was_added_changed_broken_mended_and_deleted(des
     os.unlink(desk.config.join("tools/b.md"))
     assert look() == {}
     assert look() == {}
-    assert heard == [["a"], ["a"], [], ["a"], ["a"], []]
+    assert reported == [["a"], ["a"], [], ["a"], ["a"], []]
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_change_that_leaves_size_and_time_alone_is_seen(desk, monkeypatch, settled):
+def test_a_change_with_the_same_size_and_time_is_seen(desk, monkeypatch, settled):
     monkeypatch.setattr(times, "TICK_NS", -(10**18) if settled else 10**18)
     path = desk.config.write("tools/a.md", markdown("a", "One."))
-    looking = desk.open()
+    discovery = desk.open()
     before = os.stat(path)
-    assert looking.current(look=True).definitions["a"].description == "One."
+    assert discovery.current(look=True).definitions["a"].description == "One."
 
     desk.config.write("tools/a.md", markdown("a", "Two."))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    assert looking.current(look=True).definitions["a"].description == "Two."
+    assert discovery.current(look=True).definitions["a"].description == "Two."
 
 
-def test_the_worker_of_a_file_ends_when_the_file_is_no_tool_any_more(desk):
+def test_the_worker_of_a_file_ends_when_the_file_is_no_longer_a_tool(desk):
     path = desk.config.write("tools/p.py", 'from hilt import tool\n@tool\ndef p():\n    """Do."""\n')
     other = desk.config.write("tools/q.py", 'from hilt import tool\n@tool\ndef q():\n    """Do."""\n')
-    looking = desk.open()
-    assert names(looking.current()) == ["p", "q"]
+    discovery = desk.open()
+    assert names(discovery.current()) == ["p", "q"]
     assert len(desk.workers.pids) == 2
 
     os.unlink(path)
-    looking.current(look=True)
+    discovery.current(look=True)
     assert len(desk.workers.pids) == 1
     os.unlink(other)
-    looking.current(look=True)
+    discovery.current(look=True)
 
     assert desk.workers.pids == []
 
@@ -457,25 +457,25 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
     facts = os.stat(path)
     same = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
     monkeypatch.setattr(Candidate, "_facts", lambda self, name: same)
-    looking = desk.open()
-    assert looking.current(look=True).definitions["a"].description == "One."
+    discovery = desk.open()
+    assert discovery.current(look=True).definitions["a"].description == "One."
 
     desk.config.write("tools/a.md", markdown("a", "Two."))
 
-    assert looking.current(look=True).definitions["a"].description == "Two."
+    assert discovery.current(look=True).definitions["a"].description == "Two."
 
 
-def test_between_two_looks_the_folders_rest(desk):
-    looking = desk.open()
-    looking._every = 1000.0
-    looking.current()
+def test_folders_are_not_scanned_again_before_the_interval_ends(desk):
+    discovery = desk.open()
+    discovery._every = 1000.0
+    discovery.current()
     desk.config.write("tools/a.md", markdown("a"))
 
-    assert names(looking.current()) == []
-    assert names(looking.current(look=True)) == ["a"]
+    assert names(discovery.current()) == []
+    assert names(discovery.current(look=True)) == ["a"]
 
 
-def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
+def test_a_slow_file_blocks_only_the_first_scan(desk):
     began, go_on = threading.Event(), threading.Event()
 
     def slow(content: Content) -> Loaded:
@@ -486,24 +486,24 @@ def test_a_slow_file_holds_up_only_the_one_who_looks_first(desk):
     desk.extra.write("a.md", "one")
     known: dict[Format, Reader] = {"markdown": slow}
     here = [ToolPlace(desk.extra.path, "personal")]
-    looking = Discovery(here, known, trusted=lambda: lambda path, digest: False, every=0.0)
+    discovery = Discovery(here, known, trusted=lambda: lambda path, digest: False, every=0.0)
     go_on.set()
-    assert names(looking.current()) == ["a"]
+    assert names(discovery.current()) == ["a"]
     go_on.clear()
     began.clear()
     desk.extra.write("b.md", "two")
-    thread = threading.Thread(target=looking.current)
+    thread = threading.Thread(target=discovery.current)
     thread.start()
     assert began.wait(60)
 
-    assert names(looking.current()) == ["a"]
+    assert names(discovery.current()) == ["a"]
 
     go_on.set()
     thread.join(60)
-    assert names(looking.current()) == ["a", "b"]
+    assert names(discovery.current()) == ["a", "b"]
 
 
-def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
+def test_a_file_that_failed_to_load_is_retried_after_a_while(desk, monkeypatch):
     monkeypatch.setattr(tool_cache, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(times, "TICK_NS", -1)
     installed: list[bool] = []
@@ -514,19 +514,19 @@ def test_a_file_that_failed_is_tried_again_after_a_while(desk, monkeypatch):
     desk.extra.write("a.md", "one")
     known: dict[Format, Reader] = {"markdown": needs}
     here = [ToolPlace(desk.extra.path, "personal")]
-    looking = Discovery(here, known, trusted=lambda: lambda path, digest: False)
-    assert len(looking.current().problems) == 1
+    discovery = Discovery(here, known, trusted=lambda: lambda path, digest: False)
+    assert len(discovery.current().problems) == 1
 
     installed.append(True)
 
-    assert names(looking.current(look=True)) == ["a"]
+    assert names(discovery.current(look=True)) == ["a"]
 
 
-# --- what was read before -------------------------------------------------------------------------------------------
+# --- the cache ------------------------------------------------------------------------------------------------------
 
 
 class Reading:
-    """A reader that counts."""
+    """A reader that records the files it reads."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -559,36 +559,36 @@ def settled(monkeypatch) -> None:
     monkeypatch.setattr(times, "TICK_NS", -(10**18))
 
 
-def looked(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
+def scan(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
     reading = Reading()
     known: dict[Format, Reader] = {"markdown": reading}
     here = [ToolPlace(desk.extra.path, "personal")]
-    found = Discovery(here, known, trusted=lambda: lambda path, digest: False, cache=cache).current()
-    return reading.read, found
+    tools = Discovery(here, known, trusted=lambda: lambda path, digest: False, cache=cache).current()
+    return reading.read, tools
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_did_not_change_is_not_read_again_by_the_next_process(desk):
+def test_unchanged_files_are_not_read_again_by_the_next_process(desk):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
     desk.extra.write("b.md", "two")
 
-    first, found = looked(desk, cache)
-    second, again = looked(desk, cache)
+    first, tools = scan(desk, cache)
+    second, again = scan(desk, cache)
     desk.extra.write("b.md", "three")
-    third, _ = looked(desk, cache)
+    third, _ = scan(desk, cache)
 
     assert (first, second, third) == (["a.md", "b.md"], [], ["b.md"])
-    assert again == found
+    assert again == tools
     assert os.stat(cache).st_mode & 0o077 == 0
 
 
-def test_a_file_that_was_just_written_is_not_believed_by_its_times(desk, monkeypatch):
+def test_a_file_that_was_just_written_is_not_cached_by_its_times(desk, monkeypatch):
     monkeypatch.setattr(times, "TICK_NS", 10**18)
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
 
-    assert (looked(desk, cache)[0], looked(desk, cache)[0]) == (["a.md"], ["a.md"])
+    assert (scan(desk, cache)[0], scan(desk, cache)[0]) == (["a.md"], ["a.md"])
 
 
 DAMAGES = [
@@ -604,30 +604,30 @@ DAMAGES = [
 
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_cache_costs_time_only(desk, damage):
+def test_a_damaged_cache_is_ignored(desk, damage):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
-    looked(desk, cache)
+    scan(desk, cache)
     with open(cache, "w", encoding="utf-8") as file:
         file.write(damage)
 
-    assert looked(desk, cache)[0] == ["a.md"]
-    assert looked(desk, cache)[0] == []
+    assert scan(desk, cache)[0] == ["a.md"]
+    assert scan(desk, cache)[0] == []
 
 
 @pytest.mark.usefixtures("settled")
-def test_what_another_version_made_of_a_file_is_not_believed(desk, monkeypatch):
+def test_the_cache_of_another_version_is_ignored(desk, monkeypatch):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
-    looked(desk, cache)
+    scan(desk, cache)
 
     monkeypatch.setattr(tool_cache, "VERSION", "another")
 
-    assert looked(desk, cache)[0] == ["a.md"]
+    assert scan(desk, cache)[0] == ["a.md"]
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_cache_does_not_stand_in_for_trust(desk):
+def test_a_cached_tool_still_needs_trust(desk):
     path = desk.project(PROJECT + "m.md", markdown("m"))
     assert names(desk.found()) == ["m"]
 
@@ -639,23 +639,23 @@ def test_a_cache_does_not_stand_in_for_trust(desk):
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_folder_that_becomes_the_users_own_is_read_again(desk):
+def test_a_folder_that_becomes_personal_is_read_again(desk):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
-    looked(desk, cache)
+    scan(desk, cache)
     known: dict[Format, Reader] = {"markdown": _read_name}
 
-    found = Discovery(
+    tools = Discovery(
         [ToolPlace(desk.extra.path, "directory")], known, trusted=lambda: lambda path, digest: False, cache=cache
     ).current()
 
-    assert found.definitions["a"].source == "directory"
+    assert tools.definitions["a"].source == "directory"
 
 
-def test_one_look_at_the_database_serves_all_files(desk):
+def test_one_query_of_the_trust_database_serves_all_files(desk):
     desk.project(PROJECT + "m.md", markdown("m"))
     trust = Trust(desk.state)
-    facts: Mapping[str, Any] = {one.path: one.hash for one in trust.list()}
+    facts: Mapping[str, Any] = {entry.path: entry.hash for entry in trust.list()}
     is_trusted = trusting(trust)
 
     ((path, digest),) = facts.items()

@@ -28,7 +28,7 @@ WHOLE: dict[str, Any] = {
     "outputSchema": OBJECT,
 }
 
-# as the document prints it, with the indentation that print has lost
+# as the document has it, with the indentation that printing lost
 WORD_COUNT = """\
 ---
 name: word-count
@@ -76,20 +76,20 @@ def bench(tmp_path):
     return Bench(tmp_path)
 
 
-def printing(text: str) -> str:
-    """A script that prints a text, whatever it is told."""
+def script_printing(text: str) -> str:
+    """A script that prints a text, whatever its input."""
     return f"cat > /dev/null; printf %s '{text}'"
 
 
 def problems(text: str | bytes, name: str = "tool.md", **files: str) -> list[tuple[int | None, str]]:
     data = text if isinstance(text, bytes) else text.encode()
-    held = {name: data, "script.sh": b"", **{path: body.encode() for path, body in files.items()}}
-    loaded = folder_tools.read(Content("/tools/my-tool", held, "project"))
+    contents = {name: data, "script.sh": b"", **{path: body.encode() for path, body in files.items()}}
+    loaded = folder_tools.read(Content("/tools/my-tool", contents, "project"))
     assert bool(loaded.definitions) != bool(loaded.problems)
     return [(problem.line, problem.message) for problem in loaded.problems]
 
 
-def defined(**fields: Any) -> Any:
+def definition_with(**fields: Any) -> Any:
     files = {"tool.md": markdown({**WHOLE, **fields}).encode(), "script.sh": b""}
     loaded = folder_tools.read(Content("/tools/my-tool", files, "project"))
     assert loaded.problems == ()
@@ -137,15 +137,20 @@ When to use it.
 """
     files = {"tool.md": text.encode(), "script.sh": b"", "check.sh": b""}
 
-    (found,) = folder_tools.read(Content("/tools/my-tool", files, "personal")).definitions
+    (definition,) = folder_tools.read(Content("/tools/my-tool", files, "personal")).definitions
 
-    assert (found.name, found.description) == ("my-tool", "What it does.\n\nWhen to use it.")
-    assert (found.origin, found.folder, found.line) == ("/tools/my-tool/tool.md", "/tools/my-tool", 2)
-    assert (found.source, found.format) == ("personal", "folder")
-    assert found.parameters == {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-    assert (found.approval, found.dangerous, found.read_only, found.result) == ("always", True, False, "json")
-    assert found.notes == ()
-    assert found.details == {
+    assert (definition.name, definition.description) == ("my-tool", "What it does.\n\nWhen to use it.")
+    assert (definition.origin, definition.folder, definition.line) == ("/tools/my-tool/tool.md", "/tools/my-tool", 2)
+    assert (definition.source, definition.format) == ("personal", "folder")
+    assert definition.parameters == {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    assert (definition.approval, definition.dangerous, definition.read_only, definition.result) == (
+        "always",
+        True,
+        False,
+        "json",
+    )
+    assert definition.notes == ()
+    assert definition.details == {
         "runtime": "bash",
         "script": "script.sh",
         "outputSchema": {"type": "object"},
@@ -155,35 +160,42 @@ When to use it.
         "securitySeconds": 2.5,
         "files": ["check.sh", "script.sh", "tool.md"],
     }
-    assert found.timeout == 1.5 + 2.5
+    assert definition.timeout == 1.5 + 2.5
 
 
-def test_what_is_left_out_has_the_defaults_of_the_document():
-    found = defined()
+def test_omitted_fields_have_the_documented_defaults():
+    definition = definition_with()
 
-    assert (found.approval, found.dangerous, found.timeout, found.sandbox) == ("never", False, 30.0, None)
-    details = found.details
+    assert (definition.approval, definition.dangerous, definition.timeout, definition.sandbox) == (
+        "never",
+        False,
+        30.0,
+        None,
+    )
+    details = definition.details
     assert (details["env"], details["securityScript"], details["securitySeconds"]) == ([], None, 10.0)
-    assert defined(hasSecurityCheck=True).details["securityScript"] == "security.ts"
+    assert definition_with(hasSecurityCheck=True).details["securityScript"] == "security.ts"
 
 
-def test_our_own_keys_are_read():
-    found = defined(
+def test_the_keys_of_hilt_are_read():
+    definition = definition_with(
         sandbox={"network": True, "write": ["out"]},
         effects=["read"],
         examples=[{"args": {"a": 1}, "expect": {"b": 2}}],
         warm=True,
     )
 
-    assert found.sandbox == DeclaredSandbox(True, ("out",), ())
-    assert (found.effects, found.read_only) == (frozenset(("read",)), True)
-    assert found.examples == (Example({"a": 1}, {"b": 2}, True),)
-    assert (found.result, found.warm, found.notes) == ("json", True, ())
-    assert (defined(result="text").result, defined().warm) == ("text", False)
+    assert definition.sandbox == DeclaredSandbox(True, ("out",), ())
+    assert (definition.effects, definition.read_only) == (frozenset(("read",)), True)
+    assert definition.examples == (Example({"a": 1}, {"b": 2}, True),)
+    assert (definition.result, definition.warm, definition.notes) == ("json", True, ())
+    assert (definition_with(result="text").result, definition_with().warm) == ("text", False)
 
 
 def test_a_tool_can_be_json_without_a_body(bench):
-    bench.write("my-tool", {"tool.json": json.dumps({**WHOLE, "description": "Says."}), "script.sh": printing("{}")})
+    bench.write(
+        "my-tool", {"tool.json": json.dumps({**WHOLE, "description": "Says."}), "script.sh": script_printing("{}")}
+    )
 
     assert bench.load("my-tool").description == "Says."
     assert bench.load("my-tool").origin.endswith("my-tool/tool.json")
@@ -212,12 +224,12 @@ def test_front_matter_is_read_as_editors_write_it(change):
     text = change(markdown(WHOLE))
     files = {"tool.md": text.encode(), "script.sh": b""}
 
-    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
+    (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
 
-    assert (found.name, found.description) == ("my-tool", "Does something.")
+    assert (definition.name, definition.description) == ("my-tool", "Does something.")
 
 
-def test_a_folder_without_a_definition_is_none_of_ours():
+def test_a_folder_without_a_definition_is_ignored():
     assert folder_tools.read(Content("/t", {"README.md": b"Hello", "tool.txt": b""}, "project")) == ((), ())
 
 
@@ -275,14 +287,14 @@ BAD = [
 
 
 @pytest.mark.parametrize("text, line, message", BAD, ids=[f"{line} {message}" for _, line, message in BAD])
-def test_what_is_wrong_is_told_with_its_line(text, line, message):
-    (found,) = problems(text)
+def test_every_problem_is_reported_with_its_line(text, line, message):
+    (problem,) = problems(text)
 
-    assert found[0] == line
-    assert message in found[1]
+    assert problem[0] == line
+    assert message in problem[1]
 
 
-def test_a_file_of_json_tells_its_lines_too():
+def test_problems_in_json_have_line_numbers_too():
     text = json.dumps({**WHOLE, "runtime": "perl", "timeout": 0}, indent=2)
 
     assert [line for line, _ in problems(text, "tool.json")] == [4, 11]
@@ -291,7 +303,7 @@ def test_a_file_of_json_tells_its_lines_too():
     assert "nested too deeply" in problems("[" * 100_000, "tool.json")[0][1]
 
 
-def test_everything_that_is_wrong_is_told_at_once_and_names_the_tool():
+def test_all_problems_are_reported_at_once_with_the_name_of_the_tool():
     files = {"tool.md": b"---\nname: my-tool\nruntime: perl\ntimeout: 0\n---\n"}
 
     loaded = folder_tools.read(Content("/t", files, "project"))
@@ -313,41 +325,41 @@ def test_everything_that_is_wrong_is_told_at_once_and_names_the_tool():
         ({"env": ["A-B"]}, "is never passed to a tool: it is not a valid variable name."),
     ],
 )
-def test_what_is_odd_is_a_note_and_no_problem(fields, note):
-    (found,) = defined(**fields).notes
+def test_suspicious_fields_are_noted_and_still_load(fields, note):
+    (reported,) = definition_with(**fields).notes
 
-    assert found.endswith(note)
+    assert reported.endswith(note)
 
 
 def test_a_tool_without_a_description_has_a_note():
     files = {"tool.md": markdown(WHOLE, body="").encode(), "script.sh": b""}
 
-    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
+    (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
 
-    assert "no description" in found.notes[0]
+    assert "no description" in definition.notes[0]
 
 
-def test_words_that_look_like_other_types_stay_text():
+def test_yaml_1_1_booleans_times_and_dates_stay_strings():
     text = markdown(WHOLE).replace("---\n", "---\nexamples: [{args: {a: yes, b: on, c: 12:30, d: 2024-01-01}}]\n", 1)
     files = {"tool.md": text.encode(), "script.sh": b""}
 
-    (found,) = folder_tools.read(Content("/t", files, "project")).definitions
+    (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
 
-    assert found.examples[0].args == {"a": "yes", "b": "on", "c": "12:30", "d": "2024-01-01"}
+    assert definition.examples[0].args == {"a": "yes", "b": "on", "c": "12:30", "d": "2024-01-01"}
 
 
-def test_the_script_of_a_personal_tool_is_looked_for_on_disk(bench):
+def test_the_script_of_a_personal_tool_must_exist_on_disk(bench):
     bench.write("my-tool", {"tool.md": markdown(WHOLE)})
 
     (problem,) = bench.read("my-tool").problems
 
-    assert problem.message == "script script.sh is not in the tool's folder."
+    assert "script.sh" in problem.message
 
 
 @given(
     st.binary(max_size=200) | st.text(max_size=200).map(lambda text: f"---\n{text}\n---\n".encode("utf-8", "replace"))
 )
-def test_whatever_a_file_holds_reading_it_raises_nothing(data):
+def test_no_file_makes_the_reader_raise(data):
     for name in ("tool.md", "tool.json"):
         loaded = folder_tools.read(Content("/t", {name: data, "script.sh": b""}, "project"))
         assert bool(loaded.definitions) != bool(loaded.problems)
@@ -356,25 +368,25 @@ def test_whatever_a_file_holds_reading_it_raises_nothing(data):
 # --- a call -------------------------------------------------------------------------------------------------------
 
 
-def test_a_script_is_told_the_arguments_the_workspace_and_the_session(bench):
+def test_a_script_receives_the_arguments_the_workspace_and_the_session(bench):
     schema = {"type": "object", "properties": {"path": {"type": "string"}, "deep": {"type": "integer", "default": 3}}}
     bench.add("my-tool", inputSchema=schema)
 
-    found = bench.data("my-tool", path="ä\n", more=[1.5, None, {"x": True}])
+    received = bench.data("my-tool", path="ä\n", more=[1.5, None, {"x": True}])
 
-    told = {"workspacePath": str(bench.workspace), "sessionId": "s1"}
-    assert found == {"path": "ä\n", "deep": 3, "more": [1.5, None, {"x": True}], **told}
+    context = {"workspacePath": str(bench.workspace), "sessionId": "s1"}
+    assert received == {"path": "ä\n", "deep": 3, "more": [1.5, None, {"x": True}], **context}
 
 
-def test_no_argument_takes_the_place_of_the_workspace_or_the_session(bench):
+def test_no_argument_overrides_the_workspace_or_the_session(bench):
     bench.add("my-tool")
 
-    found = bench.data("my-tool", workspacePath="/", sessionId="other")
+    received = bench.data("my-tool", workspacePath="/", sessionId="other")
 
-    assert found == {"workspacePath": str(bench.workspace), "sessionId": "s1"}
+    assert received == {"workspacePath": str(bench.workspace), "sessionId": "s1"}
 
 
-def test_arguments_are_checked_against_the_whole_of_the_schema(bench):
+def test_arguments_are_validated_against_the_whole_schema(bench):
     schema = {
         "type": "object",
         "properties": {"a": {"type": "string", "pattern": "^x+$"}, "b": {"const": 1}},
@@ -385,7 +397,7 @@ def test_arguments_are_checked_against_the_whole_of_the_schema(bench):
     execute = folder_tools.executor(bench.environ, bench)(bench.load("my-tool"))
 
     with pytest.raises(ToolError) as raised:
-        execute(None, {"a": "y", "c": 1})  # type: ignore[arg-type]  # nothing of the context is needed to refuse
+        execute(None, {"a": "y", "c": 1})  # type: ignore[arg-type]  # rejected before the context is used
 
     assert raised.value.code == "invalid_args"
     assert len(raised.value.details["violations"]) == 3  # type: ignore[arg-type]
@@ -411,7 +423,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("printed, data, text", ANSWERS, ids=[printed for printed, *_ in ANSWERS])
-def test_the_json_that_is_printed_is_the_result(bench, printed, data, text):
+def test_printed_json_is_the_result(bench, printed, data, text):
     bench.add("my-tool", "cat $0.json", outputSchema={}, files={"script.sh.json": printed})
 
     result = bench.call("my-tool")
@@ -432,7 +444,7 @@ NOISY = [
 
 
 @pytest.mark.parametrize("printed", NOISY)
-def test_of_noise_the_last_object_is_taken_with_a_warning(bench, printed):
+def test_the_last_object_of_noisy_output_is_the_result_with_a_warning(bench, printed):
     bench.add("my-tool", "cat $0.txt", files={"script.sh.txt": printed})
 
     result = bench.call("my-tool")
@@ -445,7 +457,7 @@ def test_of_noise_the_last_object_is_taken_with_a_warning(bench, printed):
 @pytest.mark.parametrize(
     "printed", ["loading", '{"a": NaN}', "1e999", '{"a": 1', "loading\n[1]", "[" * 100_000, "x" * 1000]
 )
-def test_what_is_no_json_is_quoted(bench, printed):
+def test_output_that_is_not_json_is_quoted(bench, printed):
     bench.add("my-tool", "cat $0.txt", files={"script.sh.txt": printed})
 
     code, message = bench.error("my-tool")
@@ -455,22 +467,22 @@ def test_what_is_no_json_is_quoted(bench, printed):
     assert message == f"my-tool printed invalid JSON: {quoted}."
 
 
-def test_nothing_printed_is_told(bench):
+def test_empty_output_is_an_error(bench):
     bench.add("my-tool", "cat > /dev/null")
 
     assert bench.error("my-tool") == ("tool_failed", "my-tool printed nothing instead of JSON.")
 
 
 @pytest.mark.parametrize(
-    "error, told", [('"File not found"', "File not found"), ('{"code": 5}', '{"code": 5}'), ("true", "true")]
+    "error, message", [('"File not found"', "File not found"), ('{"code": 5}', '{"code": 5}'), ("true", "true")]
 )
-def test_an_error_in_the_answer_is_a_failure(bench, error, told):
-    bench.add("my-tool", printing(f'{{"error": {error}, "a": 1}}'))
+def test_an_error_in_the_output_is_a_failure(bench, error, message):
+    bench.add("my-tool", script_printing(f'{{"error": {error}, "a": 1}}'))
 
     result = bench.call("my-tool")
 
     assert result.error is not None
-    assert (result.error.code, result.error.message) == ("tool_failed", f"my-tool returned an error: {told}.")
+    assert (result.error.code, result.error.message) == ("tool_failed", f"my-tool returned an error: {message}.")
     assert json.loads(str(result.error.details["stdout"]))["a"] == 1
 
 
@@ -484,7 +496,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("script, exit_code, message", FAILURES)
-def test_a_script_that_fails_tells_why_and_its_output_is_kept(bench, script, exit_code, message):
+def test_a_failed_script_reports_its_reason_and_output(bench, script, exit_code, message):
     bench.add("my-tool", script)
 
     error = bench.call("my-tool").error
@@ -493,7 +505,7 @@ def test_a_script_that_fails_tells_why_and_its_output_is_kept(bench, script, exi
     assert (error.code, error.message, error.details["exit_code"]) == ("tool_failed", message, exit_code)
 
 
-def test_what_a_failed_script_printed_is_in_the_details(bench):
+def test_the_output_of_a_failed_script_is_in_the_details(bench):
     bench.add("my-tool", FAILURES[0][0])
 
     error = bench.call("my-tool").error
@@ -503,9 +515,9 @@ def test_what_a_failed_script_printed_is_in_the_details(bench):
 
 
 @pytest.mark.parametrize("ending", ["", "; exit 1"])
-def test_views_are_taken_out_of_failures_too(bench, ending):
+def test_views_are_extracted_from_failures_too(bench, ending):
     answer = {"error": "gone", "a": 1, "_visualization": {"type": "none"}}
-    bench.add("my-tool", printing(json.dumps(answer)) + ending)
+    bench.add("my-tool", script_printing(json.dumps(answer)) + ending)
 
     error = bench.call("my-tool").error
 
@@ -513,15 +525,15 @@ def test_views_are_taken_out_of_failures_too(bench, ending):
     assert json.loads(str(error.details["stdout"])) == {"error": "gone", "a": 1}
 
 
-def test_stderr_of_a_script_that_succeeds_is_beside_the_result(bench):
-    bench.add("my-tool", printing("{}") + "; echo careful >&2")
+def test_stderr_of_a_successful_script_is_returned_beside_the_result(bench):
+    bench.add("my-tool", script_printing("{}") + "; echo careful >&2")
 
     assert bench.call("my-tool").meta["stderr"] == "careful\n"
 
 
-def test_a_result_that_does_not_fit_its_schema_is_given_with_a_warning(bench):
+def test_a_result_that_does_not_match_its_schema_has_a_warning(bench):
     schema = {"type": "object", "properties": {"words": {"type": "number"}}}
-    bench.add("my-tool", printing('{"words": "three"}'), outputSchema=schema)
+    bench.add("my-tool", script_printing('{"words": "three"}'), outputSchema=schema)
 
     result = bench.call("my-tool")
 
@@ -530,8 +542,8 @@ def test_a_result_that_does_not_fit_its_schema_is_given_with_a_warning(bench):
     assert "does not match outputSchema" in result.meta["warnings"][0]
 
 
-def test_what_a_result_lacks_is_not_called_an_argument(bench):
-    bench.add("my-tool", printing('{"a": 1}'), outputSchema={"required": ["b"], "maxProperties": 0})
+def test_a_missing_property_of_a_result_is_not_called_an_argument(bench):
+    bench.add("my-tool", script_printing('{"a": 1}'), outputSchema={"required": ["b"], "maxProperties": 0})
 
     (warning,) = bench.call("my-tool").meta["warnings"]
 
@@ -541,16 +553,16 @@ def test_what_a_result_lacks_is_not_called_an_argument(bench):
 
 
 def test_text_can_be_the_result(bench):
-    bench.add("my-tool", printing('{"a": 1} plainly'), result="text")
+    bench.add("my-tool", script_printing('{"a": 1} plainly'), result="text")
 
     assert bench.call("my-tool").text == '{"a": 1} plainly'
 
 
-def test_views_are_taken_out_at_any_depth_and_validated(bench):
+def test_views_are_extracted_at_any_depth_and_validated(bench):
     view = {"type": "markdown", "content": "# Hello", "extra": 1}
     answer = {"_visualization": view, "a": [{"_visualization": {"type": "none"}, "b": 2}]}
     strict = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
-    bench.add("my-tool", printing(json.dumps(answer)), outputSchema=strict)
+    bench.add("my-tool", script_printing(json.dumps(answer)), outputSchema=strict)
 
     result = bench.call("my-tool")
 
@@ -559,8 +571,8 @@ def test_views_are_taken_out_at_any_depth_and_validated(bench):
     assert "warnings" not in result.meta
 
 
-def test_a_view_that_is_wrong_leaves_the_result_alone(bench):
-    bench.add("my-tool", printing('{"_visualization": {"type": "hologram"}, "a": 1}'))
+def test_an_invalid_view_does_not_change_the_result(bench):
+    bench.add("my-tool", script_printing('{"_visualization": {"type": "hologram"}, "a": 1}'))
 
     result = bench.call("my-tool")
 
@@ -591,7 +603,7 @@ def test_a_flood_is_ended(bench):
     assert bench.error("my-tool")[0] == "resource_limit"
 
 
-def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(bench):
+def test_a_script_that_times_out_ends_with_its_children(bench):
     mark = Mark()
     bench.environ["MARK"] = mark.name
     bench.add("my-tool", f'echo begun; setsid bash -c "{STUBBORN}" & {STUBBORN}', timeout=300, env=["MARK"])
@@ -604,7 +616,7 @@ def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(bench):
     wait_until(lambda: not mark.alive())
 
 
-def test_a_call_that_is_cancelled_is_ended(bench):
+def test_a_cancelled_call_ends_its_script(bench):
     mark = Mark()
     bench.environ["MARK"] = mark.name
     bench.add("my-tool", f"touch begun; {STUBBORN}", env=["MARK"], timeout=3_600_000)
@@ -631,7 +643,7 @@ def test_a_script_that_does_not_read_its_input_runs(bench):
     assert bench.data("my-tool", text="x" * 1_000_000) == {}
 
 
-def test_large_input_and_output_arrive_whole(bench):
+def test_large_input_and_output_are_complete(bench):
     bench.add("my-tool", "cat")
     text = "ä" * 500_000
 
@@ -659,7 +671,7 @@ def test_calls_run_in_parallel_and_none_is_lost(bench):
     assert results == {number: number for number in range(40)}
 
 
-# --- what was loaded is what runs ---------------------------------------------------------------------------------
+# --- only what was loaded runs ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -689,14 +701,14 @@ def test_a_project_tool_that_has_changed_since_it_was_loaded_does_not_run(tmp_pa
 def test_a_tool_that_changes_while_it_is_checked_does_not_run(tmp_path):
     bench = Bench(tmp_path, "project")
     answer = {"allowed": True, "requiresApproval": False, "permissionType": "", "permissionKey": ""}
-    check = f"echo 'touch ran' > script.sh; {printing(json.dumps(answer))}"
+    check = f"echo 'touch ran' > script.sh; {script_printing(json.dumps(answer))}"
     bench.add("my-tool", "echo '{}'", files={"check.sh": check}, hasSecurityCheck=True, securityScript="check.sh")
 
     assert bench.error("my-tool")[0] == "tool_invalid"
     assert not (bench.workspace / "ran").exists()
 
 
-def test_a_file_that_is_touched_is_still_the_same(tmp_path):
+def test_a_touched_file_still_runs(tmp_path):
     bench = Bench(tmp_path, "project")
     folder = bench.add("my-tool", "echo '{}'")
     with bench.runtime(bench.load("my-tool")) as runtime:
@@ -716,14 +728,14 @@ def test_the_script_of_a_personal_tool_may_change(bench):
 # --- the sandbox key ----------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_wants_a_sandbox_does_not_run_without(bench):
+def test_a_tool_that_wants_a_sandbox_does_not_run_without_one(bench):
     bench.add("my-tool", "touch ran; echo '{}'", sandbox={"network": False})
 
     assert bench.error("my-tool")[0] == "sandbox_unavailable"
     assert not (bench.workspace / "ran").exists()
 
 
-def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
+def test_a_tool_that_wants_a_sandbox_is_confined_as_declared(bench):
     from contextlib import contextmanager
 
     from hilt.custom.definition import to_tool
@@ -731,11 +743,11 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
     from hilt.sandbox.process import Confined
 
     bench.add("my-tool", 'echo "{\\"inside\\": $INSIDE}"', sandbox={"write": ["out"]})
-    told: list[Any] = []
+    confined: list[Any] = []
 
     @contextmanager
     def confine(ctx: Any, sandbox: DeclaredSandbox, cwd: str, folder: str | None) -> Any:
-        told.append((sandbox, cwd))
+        confined.append((sandbox, cwd))
         yield Confined(prefix=("/usr/bin/env", "INSIDE=1"))
 
     definition = bench.load("my-tool")
@@ -744,4 +756,4 @@ def test_a_tool_that_wants_a_sandbox_is_confined_as_it_says(bench):
         result = runtime.call("my-tool")
 
     assert result.data == {"inside": 1}
-    assert told == [(DeclaredSandbox(False, ("out",), ()), str(bench.workspace))]
+    assert confined == [(DeclaredSandbox(False, ("out",), ()), str(bench.workspace))]

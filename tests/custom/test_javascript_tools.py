@@ -14,7 +14,7 @@ from hilt.errors import ToolError
 from tests.custom.calls import call, environment
 from tests.programs import program
 
-# the seed's own example, with an address that needs no network
+# the example of the format, with an address that needs no network
 TICKET = """
 import {tool, jsonSchema, type NanocoderToolExport} from 'nanocoder/tools';
 
@@ -41,8 +41,8 @@ PLAIN = TICKET.replace(", type NanocoderToolExport", "").replace(" satisfies Nan
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as module_text:
+        yield module_text
 
 
 class Module:
@@ -81,14 +81,14 @@ def module(base, workers, request) -> Module:
     return Module(base, workers, request.param)
 
 
-def made(execute: str, *, head: str = "", extra: str = "", more: str = "") -> str:
+def module_text(execute: str, *, head: str = "", extra: str = "", more: str = "") -> str:
     return (
         f"{head}\nlet count = 0;\nexport default {{ name: 't', "
         f"tool: {{ description: 'Do.', execute: {execute}{more} }}{extra} }};\n"
     )
 
 
-def test_the_seeds_module_loads_and_runs(module):
+def test_the_example_of_the_format_loads_and_runs(module):
     loaded = module.load(PLAIN)
 
     (definition,) = loaded.definitions
@@ -102,13 +102,13 @@ def test_the_seeds_module_loads_and_runs(module):
     assert module.call(definition, key="A-1").text == "ticket A-1"
 
 
-def test_the_seeds_module_runs_unchanged_as_typescript(module):
+def test_the_example_of_the_format_runs_unchanged_as_typescript(module):
     (definition,) = module.load(TICKET, "jira.ts").definitions
 
     assert module.call(definition, key="A-1").text == "ticket A-1"
 
 
-def test_without_a_runtime_the_report_says_what_to_install(base, workers):
+def test_without_a_runtime_the_problem_says_what_to_install(base, workers):
     module = Module(base, workers, "node")
     module.environ["PATH"] = os.path.join(base, "nothing")
 
@@ -120,14 +120,16 @@ def test_without_a_runtime_the_report_says_what_to_install(base, workers):
 @pytest.mark.parametrize(
     "more, approval", [("", "always"), (", needsApproval: true", "always"), (", needsApproval: false", "never")]
 )
-def test_a_module_asks_unless_it_says_that_it_need_not(module, more, approval):
-    (definition,) = module.load(made("() => 1", more=more)).definitions
+def test_a_module_asks_unless_it_needs_no_approval(module, more, approval):
+    (definition,) = module.load(module_text("() => 1", more=more)).definitions
 
     assert (definition.approval, definition.read_only) == (approval, False)
 
 
-def test_a_function_that_decides_on_approval_is_not_asked_so_a_person_is(base, workers):
-    (definition,) = Module(base, workers, "node").load(made("() => 1", more=", needsApproval: () => false")).definitions
+def test_a_needs_approval_function_is_not_called_and_always_asks(base, workers):
+    (definition,) = (
+        Module(base, workers, "node").load(module_text("() => 1", more=", needsApproval: () => false")).definitions
+    )
 
     assert definition.approval == "always"
 
@@ -145,12 +147,12 @@ def test_a_function_that_decides_on_approval_is_not_asked_so_a_person_is(base, w
         ("() => { console.log('noise'); process.stdout.write('no newline'); return 'x'; }", Output("x")),
     ],
 )
-def test_what_a_module_returns_arrives(module, execute, output):
-    assert module.run(made(execute), x=1) == output
+def test_return_values_become_results(module, execute, output):
+    assert module.run(module_text(execute), x=1) == output
 
 
 @pytest.mark.parametrize(
-    "execute, says",
+    "execute, reason",
     [
         ("() => { throw new TypeError('bad'); }", "t failed: TypeError: bad"),
         ("async () => { throw 'just text'; }", "t failed: just text"),
@@ -159,19 +161,19 @@ def test_what_a_module_returns_arrives(module, execute, output):
         ("() => 10n", "that JSON does not support"),
     ],
 )
-def test_a_failure_is_an_answer_and_the_next_call_works(module, execute, says):
-    text = made(f"(args) => args.fine ? 'fine' : ({execute})(args)")
+def test_a_failure_is_reported_and_the_next_call_works(module, execute, reason):
+    text = module_text(f"(args) => args.fine ? 'fine' : ({execute})(args)")
     (definition,) = module.load(text).definitions
 
     with pytest.raises(ToolError) as caught:
         module.call(definition)
 
-    assert (caught.value.code, says in caught.value.message) == ("tool_failed", True), caught.value.message
+    assert (caught.value.code, reason in caught.value.message) == ("tool_failed", True), caught.value.message
     assert module.call(definition, fine=True).text == "fine"
 
 
 @pytest.mark.parametrize(
-    "text, says",
+    "text, reason",
     [
         ("export default {", ""),
         ("throw new Error('at load');", "at load"),
@@ -181,11 +183,11 @@ def test_a_failure_is_an_answer_and_the_next_call_works(module, execute, says):
         ("export default {name: 't'};", "The default export must be an object with name and tool."),
         ("export default {name: 't', tool: {execute() {}}};", "The tool.description must be a non-empty string."),
         ("export default {name: 't', tool: {description: 'd'}};", "The tool.execute must be a function."),
-        (made("() => 1", more=", inputSchema: 'x'"), "The tool.inputSchema must be a JSON Schema"),
+        (module_text("() => 1", more=", inputSchema: 'x'"), "The tool.inputSchema must be a JSON Schema"),
         ("process.exit(3);", "status 3"),
     ],
 )
-def test_a_broken_module_is_a_report(module, text, says):
+def test_a_broken_module_is_reported(module, text, reason):
     with open(os.path.join(module.folder, "beside.js"), "w", encoding="utf-8") as file:
         file.write("export default 1;")
 
@@ -193,17 +195,17 @@ def test_a_broken_module_is_a_report(module, text, says):
 
     (problem,) = loaded.problems
     assert loaded.definitions == ()
-    assert says in problem.message, problem.message
+    assert reason in problem.message, problem.message
 
 
 @pytest.mark.parametrize("text", ["\n\nthrow new Error('x');\n", "\n\nnothing.of;\n", "\n\nconst = 1;\n"])
-def test_the_line_of_an_error_at_load_is_told(module, text):
+def test_a_load_error_is_reported_with_its_line(module, text):
     (problem,) = module.load(text).problems
 
     assert problem.line == 3
 
 
-def test_a_module_of_the_older_kind_works(module):
+def test_a_commonjs_module_works(module):
     text = "module.exports = { name: 't', tool: { description: 'Do.', execute: () => 'x' } };\n"
 
     (definition,) = module.load(text, "made.cjs").definitions
@@ -212,7 +214,7 @@ def test_a_module_of_the_older_kind_works(module):
 
 
 def test_the_validator_runs_first_and_formatters_are_noted(module):
-    text = made(
+    text = module_text(
         "() => ++count",
         extra=", validator: async ({key}) => key === 'ok' ? {valid: true} : {valid: false, error: `⚒ no ${key}`}, "
         "formatter: () => 'x'",
@@ -223,12 +225,13 @@ def test_the_validator_runs_first_and_formatters_are_noted(module):
         module.call(definition, key="bad")
 
     assert (caught.value.code, caught.value.message) == ("invalid_args", "⚒ no bad")
-    assert definition.notes == ("formatter is ignored: results are shown by their view",)
+    (note,) = definition.notes
+    assert note.startswith("formatter is ignored")
     assert module.call(definition, key="ok").data == 1
     assert module.call(definition, key="ok").data == 2
 
 
-def test_nothing_of_the_workspace_or_of_the_environment_is_loaded(module):
+def test_nothing_is_loaded_from_the_workspace_or_the_environment(module):
     planted = os.path.join(module.root, "planted.cjs")
     for name, text in {
         "planted.cjs": "process.exit(66)",
@@ -245,27 +248,27 @@ def test_nothing_of_the_workspace_or_of_the_environment_is_loaded(module):
     module.environ |= {"NODE_OPTIONS": f"--require {planted}", "BUN_OPTIONS": f"--preload {planted}", "KEPT": "1"}
 
     head = "import {tool} from 'nanocoder/tools'; tool({});"
-    output = module.run(made("() => [process.cwd(), process.env.PLANTED ?? null, process.env.KEPT]", head=head))
+    output = module.run(module_text("() => [process.cwd(), process.env.PLANTED ?? null, process.env.KEPT]", head=head))
 
     assert output.data == [module.root, None, "1"]
 
 
-def test_a_copy_that_was_tampered_with_is_made_anew(base, workers):
+def test_a_tampered_copy_is_replaced(base, workers):
     module = Module(base, workers, "node")
-    (definition,) = module.load(made("() => 'right'")).definitions
+    (definition,) = module.load(module_text("() => 'right'")).definitions
     workers.close()
     (copy,) = [os.path.join(at, n) for at, _, names in os.walk(module.state) for n in names if n == "tool.js"]
     with open(copy, "w", encoding="utf-8") as file:
-        file.write(made("() => 'wrong'"))
+        file.write(module_text("() => 'wrong'"))
 
     with Workers() as module.workers:
         assert module.call(definition).text == "right"
     assert os.stat(copy).st_mode & 0o077 == 0
 
 
-def test_an_endless_loop_hurts_nobody(base, workers):
+def test_an_endless_loop_times_out(base, workers):
     module = Module(base, workers, "node")
-    (definition,) = module.load(made("() => { for (;;) {} }")).definitions
+    (definition,) = module.load(module_text("() => { for (;;) {} }")).definitions
 
     with pytest.raises(ToolError) as caught:
         module.call(definition._replace(timeout=0.3))

@@ -16,37 +16,40 @@ from hilt.fence import Fence
 from tests.custom.folder_tools import Bench
 from tests.programs import PATH, program
 
-# every script prints what it was told, where it is, what it sees, and what it loads from where
+# every script prints its input, its folder, a variable that must not leak, and where it loads a module from
 PROBES = {
-    "bash": ("script.sh", 'read -r told; printf \'{"told": %s, "cwd": "%s", "leak": "%s"}\' "$told" "$PWD" "$LEAK"'),
+    "bash": (
+        "script.sh",
+        'read -r stdin; printf \'{"stdin": %s, "cwd": "%s", "leak": "%s"}\' "$stdin" "$PWD" "$LEAK"',
+    ),
     "python": (
         "script.py",
         "import json, os, sys\n"
         "import beside, secrets\n"
-        "print(json.dumps({'told': json.load(sys.stdin), 'cwd': os.getcwd(), 'leak': os.environ.get('LEAK', ''),"
+        "print(json.dumps({'stdin': json.load(sys.stdin), 'cwd': os.getcwd(), 'leak': os.environ.get('LEAK', ''),"
         " 'loaded': beside.NAME, 'path': sys.path}))\n",
     ),
     "node": (
         "script.js",
         "const fs = require('fs'); const beside = require('./beside.js');\n"
-        "console.log(JSON.stringify({told: JSON.parse(fs.readFileSync(0, 'utf-8')), cwd: process.cwd(),"
+        "console.log(JSON.stringify({stdin: JSON.parse(fs.readFileSync(0, 'utf-8')), cwd: process.cwd(),"
         " leak: process.env.LEAK ?? '', loaded: beside.NAME}));\n",
     ),
     "bun": (
         "script.ts",
         "import { NAME } from './beside';\n"
-        "const told: unknown = JSON.parse(await Bun.stdin.text());\n"
+        "const stdin: unknown = JSON.parse(await Bun.stdin.text());\n"
         "let lodash = ''; try { await import('lodash'); lodash = 'loaded'; } catch (error) { lodash = 'not found'; }\n"
         "const leak = process.env.LEAK ?? '';\n"
-        "console.log(JSON.stringify({told, cwd: process.cwd(), leak, loaded: NAME, lodash}));\n",
+        "console.log(JSON.stringify({stdin, cwd: process.cwd(), leak, loaded: NAME, lodash}));\n",
     ),
     "go": (
         "script.go",
         "package main\n"
         'import ("encoding/json"; "fmt"; "io"; "os")\n'
         "func main() {\n"
-        "  data, _ := io.ReadAll(os.Stdin); var told any; json.Unmarshal(data, &told); cwd, _ := os.Getwd()\n"
-        '  out, _ := json.Marshal(map[string]any{"told": told, "cwd": cwd, "leak": os.Getenv("LEAK"),'
+        "  data, _ := io.ReadAll(os.Stdin); var stdin any; json.Unmarshal(data, &stdin); cwd, _ := os.Getwd()\n"
+        '  out, _ := json.Marshal(map[string]any{"stdin": stdin, "cwd": cwd, "leak": os.Getenv("LEAK"),'
         ' "settings": os.Getenv("GO111MODULE") + os.Getenv("GOWORK"), "arguments": len(os.Args)})\n'
         "  fmt.Println(string(out))\n}\n",
     ),
@@ -55,29 +58,29 @@ PROBES = {
         "# /// script\n# requires-python = '>=3.9'\n# dependencies = []\n# ///\n"
         "import json, os, sys\n"
         "import beside, secrets\n"
-        "print(json.dumps({'told': json.load(sys.stdin), 'cwd': os.getcwd(), 'leak': os.environ.get('LEAK', ''),"
+        "print(json.dumps({'stdin': json.load(sys.stdin), 'cwd': os.getcwd(), 'leak': os.environ.get('LEAK', ''),"
         " 'loaded': beside.NAME}))\n",
     ),
     "binary": (
         "script",
-        '#!/bin/sh\nread -r told; printf \'{"told": %s, "cwd": "%s", "leak": "%s"}\' "$told" "$PWD" "$LEAK"\n',
+        '#!/bin/sh\nread -r stdin; printf \'{"stdin": %s, "cwd": "%s", "leak": "%s"}\' "$stdin" "$PWD" "$LEAK"\n',
     ),
     "ruby": (
         "script.rb",
-        "require 'json'\nputs JSON.generate({told: JSON.parse($stdin.read), cwd: Dir.pwd, leak: ENV['LEAK'].to_s})\n",
+        "require 'json'\nputs JSON.generate({stdin: JSON.parse($stdin.read), cwd: Dir.pwd, leak: ENV['LEAK'].to_s})\n",
     ),
     "deno": (
         "script.ts",
         "import { NAME } from './beside.ts';\n"
-        "const told = JSON.parse(await new Response(Deno.stdin.readable).text());\n"
+        "const stdin = JSON.parse(await new Response(Deno.stdin.readable).text());\n"
         "let lodash = ''; try { await import('lodash'); lodash = 'loaded'; } catch (error) { lodash = 'not found'; }\n"
         "const leak = Deno.env.get('LEAK') ?? '';\n"
-        "console.log(JSON.stringify({told, cwd: Deno.cwd(), leak, loaded: NAME, lodash}));\n",
+        "console.log(JSON.stringify({stdin, cwd: Deno.cwd(), leak, loaded: NAME, lodash}));\n",
     ),
     "powershell": (
         "script.ps1",
-        "$told = [Console]::In.ReadToEnd() | ConvertFrom-Json\n"
-        "@{told = $told; cwd = (Get-Location).Path; leak = [string]$env:LEAK} | ConvertTo-Json -Compress -Depth 9\n",
+        "$stdin = [Console]::In.ReadToEnd() | ConvertFrom-Json\n"
+        "@{stdin = $stdin; cwd = (Get-Location).Path; leak = [string]$env:LEAK} | ConvertTo-Json -Compress -Depth 9\n",
     ),
 }
 BESIDE = {
@@ -88,7 +91,7 @@ BESIDE = {
 EVIL_PYTHON = "import os; open('evil', 'w').close(); NAME = 'the workspace'\n"
 EVIL_SCRIPT = "require('fs').writeFileSync('evil', ''); exports.NAME = 'the workspace';\n"
 EVIL_PROGRAM = """#!/bin/sh\ntouch "${0%/.venv/*}/evil"\n"""
-# what a repository may hold that some runtime would read where it is started
+# files of a repository that some runtime would read from its current folder
 TRAPS = {
     ".env": "LEAK=env\n",
     ".env.local": "LEAK=env\n",
@@ -121,7 +124,7 @@ TRAPS = {
     "python3": "#!/bin/sh\ntouch evil\n",
     "bash": "#!/bin/sh\ntouch evil\n",
 }
-# what the user's own environment may hold that steers a runtime
+# variables of the user's environment that control a runtime
 STEERING = {
     "NODE_OPTIONS": "--require ./evil.js",
     "NODE_PATH": ".",
@@ -142,12 +145,12 @@ STEERING = {
 
 
 @pytest.fixture(scope="module")
-def homes(pytestconfig: pytest.Config) -> Path:
-    """A home directory that tests share, also those of the next run: what go compiles once is kept there."""
+def shared_home(pytestconfig: pytest.Config) -> Path:
+    """A home directory shared by all tests and runs, so that go compiles everything only once."""
     return pytestconfig.cache.mkdir("go")
 
 
-def traps(bench: Bench) -> None:
+def set_traps(bench: Bench) -> None:
     for name, text in TRAPS.items():
         path = bench.workspace / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,35 +162,35 @@ def traps(bench: Bench) -> None:
 
 @pytest.mark.parametrize("source", ["personal", "project"])
 @pytest.mark.parametrize("runtime", PROBES)
-def test_a_script_runs_in_the_workspace_and_nothing_there_gets_into_it(tmp_path, homes, runtime, source):
+def test_a_script_runs_in_the_workspace_and_loads_nothing_from_it(tmp_path, shared_home, runtime, source):
     program(launching.RUNTIMES[runtime].program or "sh")
     bench = Bench(tmp_path, source)
-    traps(bench)
+    set_traps(bench)
     if runtime == "go":
-        bench.environ["HOME"] = str(homes)
+        bench.environ["HOME"] = str(shared_home)
     script, text = PROBES[runtime]
     folder = bench.add("probe", text, files=BESIDE, runtime=runtime, script=script, timeout=300_000)
     (folder / script).chmod(0o755)
 
-    found = bench.data("probe", word="ä €")
+    output = bench.data("probe", word="ä €")
 
     workspace = str(bench.workspace)
-    assert found.pop("told") == {"word": "ä €", "workspacePath": workspace, "sessionId": "s1"}
-    assert (found.pop("cwd"), found.pop("leak")) == (workspace, "")
+    assert output.pop("stdin") == {"word": "ä €", "workspacePath": workspace, "sessionId": "s1"}
+    assert (output.pop("cwd"), output.pop("leak")) == (workspace, "")
     assert not (bench.workspace / "evil").exists()
-    assert workspace not in found.pop("path", [])
-    assert found.pop("loaded", "the tool") == "the tool"
-    assert found.pop("lodash", "not found") == "not found"
-    assert (found.pop("settings", ""), found.pop("arguments", 1)) == ("", 1)
-    assert found == {}
+    assert workspace not in output.pop("path", [])
+    assert output.pop("loaded", "the tool") == "the tool"
+    assert output.pop("lodash", "not found") == "not found"
+    assert (output.pop("settings", ""), output.pop("arguments", 1)) == ("", 1)
+    assert output == {}
     assert sorted(path.name for path in folder.iterdir()) == sorted(["tool.md", script, *BESIDE])
 
 
-def test_go_uses_the_modules_of_the_tool(tmp_path, homes):
+def test_go_uses_the_modules_of_the_tool(tmp_path, shared_home):
     program("go")
     bench = Bench(tmp_path, "project")
-    traps(bench)
-    bench.environ["HOME"] = str(homes)
+    set_traps(bench)
+    bench.environ["HOME"] = str(shared_home)
     script = (
         'package main\nimport ("fmt"; "example.org/tool/words")\n'
         'func main() { fmt.Printf("{\\"word\\": %q}", words.Word) }\n'
@@ -201,7 +204,7 @@ def test_go_uses_the_modules_of_the_tool(tmp_path, homes):
 def test_bun_uses_the_tsconfig_of_the_tool(tmp_path):
     program("bun")
     bench = Bench(tmp_path, "project")
-    traps(bench)
+    set_traps(bench)
     script = "import { NAME } from 'aliased'; console.log(JSON.stringify({ NAME }));"
     settings = {"tsconfig.json": '{"compilerOptions": {"baseUrl": ".", "paths": {"aliased": ["./beside.ts"]}}}'}
     bench.add("probe", script, files={**BESIDE, **settings}, runtime="bun", script="script.ts")
@@ -212,7 +215,7 @@ def test_bun_uses_the_tsconfig_of_the_tool(tmp_path):
 def test_deno_uses_the_imports_of_the_tool(tmp_path):
     program("deno")
     bench = Bench(tmp_path, "project")
-    traps(bench)
+    set_traps(bench)
     script = "import { NAME } from 'aliased'; console.log(JSON.stringify({ NAME }));"
     settings = {"deno.json": '{"imports": {"aliased": "./beside.ts"}}'}
     bench.add("probe", script, files={**BESIDE, **settings}, runtime="deno", script="script.ts")
@@ -223,7 +226,7 @@ def test_deno_uses_the_imports_of_the_tool(tmp_path):
 def test_uv_gives_a_script_the_packages_and_programs_that_it_declares(tmp_path):
     program("uv")
     bench = Bench(tmp_path, "project")
-    traps(bench)
+    set_traps(bench)
     wheel = tmp_path / "words-1-py3-none-any.whl"
     about = "words-1.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -246,7 +249,7 @@ def test_uv_gives_a_script_the_packages_and_programs_that_it_declares(tmp_path):
 def test_uv_runs_a_script_that_declares_nothing(tmp_path):
     program("uv")
     bench = Bench(tmp_path, "project")
-    traps(bench)
+    set_traps(bench)
     script = "import json, os, beside\nprint(json.dumps({'cwd': os.getcwd(), 'loaded': beside.NAME}))\n"
     bench.add("probe", script, files=BESIDE, runtime="uv", script="script.py")
 
@@ -254,7 +257,7 @@ def test_uv_runs_a_script_that_declares_nothing(tmp_path):
     assert not (bench.workspace / "evil").exists()
 
 
-def test_what_uv_cannot_provide_is_told(tmp_path):
+def test_a_package_that_uv_cannot_provide_is_an_error(tmp_path):
     program("uv")
     bench = Bench(tmp_path)
     script = f"# /// script\n# dependencies = ['words @ {(tmp_path / 'gone.whl').as_uri()}']\n# ///\nprint('{{}}')\n"
@@ -266,7 +269,7 @@ def test_what_uv_cannot_provide_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("runtime", [name for name, known in launching.RUNTIMES.items() if known.program])
-def test_a_runtime_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, runtime):
+def test_a_missing_runtime_is_named_with_how_to_install_it(tmp_path, runtime):
     bench = Bench(tmp_path)
     bench.environ["PATH"] = str(tmp_path / "nothing")
     bench.add("probe", "", runtime=runtime)
@@ -276,11 +279,10 @@ def test_a_runtime_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, run
 
     assert error is not None
     assert (error.code, error.details) == ("runtime_missing", {"program": known.program})
-    assert error.message == f"{known.program}, which runs script.sh, is not on the PATH."
-    assert error.suggestion == f"Install {known.program}: {known.install}."
+    assert known.install in error.suggestion
 
 
-def test_a_program_that_is_not_executable_is_told(tmp_path):
+def test_a_program_that_is_not_executable_is_an_error(tmp_path):
     bench = Bench(tmp_path)
     folder = bench.add("probe", "#!/bin/sh\necho {}\n", runtime="binary", script="script")
     (folder / "script").chmod(stat.S_IRUSR | stat.S_IWUSR)
@@ -290,14 +292,14 @@ def test_a_program_that_is_not_executable_is_told(tmp_path):
     assert (code, "is not executable" in message) == ("permission_denied", True)
 
 
-def test_a_script_that_has_gone_is_told(tmp_path):
+def test_a_missing_script_is_an_error(tmp_path):
     with pytest.raises(ToolError) as raised:
         launching.launch("bash", str(tmp_path / "gone.sh"), cwd=str(tmp_path), env={"PATH": PATH})
 
     assert raised.value.code == "tool_invalid"
 
 
-def test_nothing_is_started_for_a_call_that_was_given_up(tmp_path):
+def test_a_cancelled_call_starts_nothing(tmp_path):
     fence = Fence()
     fence.give_up(ToolError("cancelled", "Not wanted."))
     launch = launching.Launch((str(tmp_path / "nothing"),), str(tmp_path), {})
@@ -305,17 +307,17 @@ def test_nothing_is_started_for_a_call_that_was_given_up(tmp_path):
     with pytest.raises(ToolError) as raised:
         launching.run(launch, b"", seconds=1, fence=fence)
 
-    assert raised.value.code == "cancelled"  # and not that there is no such program
+    assert raised.value.code == "cancelled"  # not that the program is missing
 
 
 # --- the environment ----------------------------------------------------------------------------------------------
 
 
-def surroundings(base: Path, **more: str) -> dict[str, str]:
+def base_environment(base: Path, **more: str) -> dict[str, str]:
     return {"HOME": str(base / "home"), "HILT_CONFIG_DIR": str(base / "config"), "PATH": PATH, **more}
 
 
-def keep(base: Path, text: str | bytes, where: str = "config") -> None:
+def write_env_file(base: Path, text: str | bytes, where: str = "config") -> None:
     path = base / where / ".env"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -323,11 +325,11 @@ def keep(base: Path, text: str | bytes, where: str = "config") -> None:
 
 def test_a_tool_sees_the_fixed_variables_and_those_it_declares(tmp_path):
     fixed = {name: f"value of {name}" for name in launching.VARIABLES if name not in ("PATH", "HOME")}
-    environ = surroundings(tmp_path, **fixed, OPENAI_API_KEY="secret", WANTED="yes", HILT_MODE="x", LOGNAME="x")
+    environ = base_environment(tmp_path, **fixed, OPENAI_API_KEY="secret", WANTED="yes", HILT_MODE="x", LOGNAME="x")
 
-    found = launching.environment(["WANTED", "NOT_SET"], environ)
+    passed = launching.environment(["WANTED", "NOT_SET"], environ)
 
-    assert found == {**fixed, "HOME": environ["HOME"], "PATH": PATH, "WANTED": "yes"}
+    assert passed == {**fixed, "HOME": environ["HOME"], "PATH": PATH, "WANTED": "yes"}
 
 
 def test_a_running_tool_has_no_other_variable(tmp_path):
@@ -337,28 +339,28 @@ def test_a_running_tool_has_no_other_variable(tmp_path):
     folder = bench.add("probe", script, runtime="binary", script="script", env=["WANTED"])
     (folder / "script").chmod(0o755)
 
-    found = bench.data("probe")
+    output = bench.data("probe")
 
-    assert found.pop("LC_CTYPE", "C.UTF-8") == "C.UTF-8"  # python sets it for itself
-    assert found == {"HOME": bench.environ["HOME"], "PATH": PATH, "WANTED": "yes"}
+    assert output.pop("LC_CTYPE", "C.UTF-8") == "C.UTF-8"  # python sets it for itself
+    assert output == {"HOME": bench.environ["HOME"], "PATH": PATH, "WANTED": "yes"}
 
 
 def test_declared_variables_come_from_the_users_files_before_the_environment(tmp_path):
-    keep(tmp_path, "A=hilt\n")
-    keep(tmp_path, "A=jean2\nB=jean2\n", "home/.jean2")
-    environ = surroundings(tmp_path, A="process", B="process", C="process")
+    write_env_file(tmp_path, "A=hilt\n")
+    write_env_file(tmp_path, "A=jean2\nB=jean2\n", "home/.jean2")
+    environ = base_environment(tmp_path, A="process", B="process", C="process")
 
-    found = launching.environment(["A", "B", "C"], environ)
+    passed = launching.environment(["A", "B", "C"], environ)
 
-    assert {name: found[name] for name in "ABC"} == {"A": "hilt", "B": "jean2", "C": "process"}
+    assert {name: passed[name] for name in "ABC"} == {"A": "hilt", "B": "jean2", "C": "process"}
 
 
-def test_nothing_of_the_users_files_is_given_that_was_not_declared(tmp_path):
-    keep(tmp_path, "A=1\nPATH=/evil\nHOME=/evil\n")
+def test_undeclared_variables_of_the_users_files_are_not_passed(tmp_path):
+    write_env_file(tmp_path, "A=1\nPATH=/evil\nHOME=/evil\n")
 
-    found = launching.environment([], surroundings(tmp_path))
+    passed = launching.environment([], base_environment(tmp_path))
 
-    assert found == {"HOME": str(tmp_path / "home"), "PATH": PATH}
+    assert passed == {"HOME": str(tmp_path / "home"), "PATH": PATH}
 
 
 @pytest.mark.parametrize(
@@ -389,22 +391,22 @@ def test_nothing_of_the_users_files_is_given_that_was_not_declared(tmp_path):
         ("A=ä", "ä"),
     ],
 )
-def test_a_file_of_variables_is_read_as_people_write_them(tmp_path, line, value):
-    keep(tmp_path, line)
+def test_an_env_file_is_read_as_people_write_it(tmp_path, line, value):
+    write_env_file(tmp_path, line)
 
-    assert launching.environment(["A"], surroundings(tmp_path)).get("A") == value
+    assert launching.environment(["A"], base_environment(tmp_path)).get("A") == value
 
 
-def test_bytes_that_are_no_text_arrive_as_they_are(tmp_path):
-    keep(tmp_path, b"A=\xff\xfe\n")
+def test_values_that_are_not_utf_8_are_passed_unchanged(tmp_path):
+    write_env_file(tmp_path, b"A=\xff\xfe\n")
 
-    assert os.fsencode(launching.environment(["A"], surroundings(tmp_path))["A"]) == b"\xff\xfe"
+    assert os.fsencode(launching.environment(["A"], base_environment(tmp_path))["A"]) == b"\xff\xfe"
 
 
 @pytest.mark.parametrize("name", sorted(name for name in STEERING if name not in ("LEAK", "ENV")))
-def test_what_steers_a_runtime_is_never_given_even_when_declared(tmp_path, name):
+def test_variables_that_control_a_runtime_are_never_passed_even_when_declared(tmp_path, name):
     assert launching.refusal(name)
-    assert name not in launching.environment([name], surroundings(tmp_path, **STEERING))
+    assert name not in launching.environment([name], base_environment(tmp_path, **STEERING))
 
 
 @pytest.mark.parametrize("name", ["A", "MY_TOOL_CACHE_DIR", "ENV", "API_KEY", "_x"])
@@ -413,18 +415,18 @@ def test_other_names_can_be_declared(name):
 
 
 @pytest.mark.parametrize(
-    "path, kept", [(".:/usr/bin::bin:/bin", "/usr/bin:/bin"), ("", ""), (None, os.defpath), ("/a b", "/a b")]
+    "path, expected", [(".:/usr/bin::bin:/bin", "/usr/bin:/bin"), ("", ""), (None, os.defpath), ("/a b", "/a b")]
 )
-def test_folders_of_the_path_that_are_relative_are_left_out(tmp_path, path, kept):
-    environ: dict[str, Any] = surroundings(tmp_path)
+def test_relative_entries_of_path_are_dropped(tmp_path, path, expected):
+    environ: dict[str, Any] = base_environment(tmp_path)
     del environ["PATH"]
     if path is not None:
         environ["PATH"] = path
 
-    assert launching.environment([], environ)["PATH"] == kept
+    assert launching.environment([], environ)["PATH"] == expected
 
 
-def test_a_program_is_not_looked_for_in_the_folder_that_hilt_runs_in(tmp_path, monkeypatch):
+def test_programs_are_not_looked_up_in_the_current_folder(tmp_path, monkeypatch):
     (tmp_path / "node").write_text("#!/bin/sh\n")
     (tmp_path / "node").chmod(0o755)
     monkeypatch.chdir(tmp_path)
@@ -433,7 +435,7 @@ def test_a_program_is_not_looked_for_in_the_folder_that_hilt_runs_in(tmp_path, m
     assert launching.find_program("node", {"PATH": f".:{tmp_path}"}) == str(tmp_path / "node")
 
 
-def test_the_whole_table_of_runtimes_is_that_of_the_documents():
+def test_the_table_of_runtimes_matches_the_documentation():
     assert {name: known.program for name, known in launching.RUNTIMES.items()} == {
         "bun": "bun",
         "node": "node",

@@ -1,4 +1,4 @@
-"""Markdown tools from their files: what is declared is what is loaded, and what is wrong is told with its line."""
+"""Loading Markdown tools: every declared key is read, and every problem is reported with its line."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def refused(definition, args):
     return caught.value.message
 
 
-# --- what is declared ---------------------------------------------------------------------------------------------
+# --- declarations -------------------------------------------------------------------------------------------------
 
 
 def test_the_example_of_the_format_becomes_a_tool():
@@ -94,7 +94,7 @@ def test_the_example_of_the_format_becomes_a_tool():
     assert (definition.source, definition.format, definition.line, definition.notes) == ("project", "markdown", 2, ())
 
 
-def test_what_is_left_out_has_its_default():
+def test_omitted_keys_have_defaults():
     definition = load(SMALL)
 
     assert definition.parameters == {"type": "object", "properties": {}}
@@ -166,7 +166,7 @@ warm: true"""
     "approval, read_only",
     [("never", True), ("always", False), ("destructive", False)],
 )
-def test_only_a_tool_that_never_asks_reads_only_by_default(approval, read_only):
+def test_only_a_tool_that_never_asks_is_read_only_by_default(approval, read_only):
     assert load(declared(f"approval: {approval}")).read_only is read_only
     assert load(declared(f"approval: {approval}\nread_only: {str(not read_only).lower()}")).read_only is not read_only
 
@@ -228,8 +228,8 @@ def test_a_value_that_another_program_reads_as_code_is_noted():
         declared("parameters: {a: {type: string}}", body="ls {{ a }}\npython3 -c 'print({{ a }})' {{ a }}\n")
     )
 
-    (told,) = definition.notes
-    assert told.startswith("line 7: python3 -c runs text that is not constant; every call prompts; pass values as")
+    (note,) = definition.notes
+    assert note.startswith("line 7: python3 -c runs text that is not constant; every call prompts; pass values as")
 
 
 def test_a_value_that_the_file_itself_lists_is_not_noted():
@@ -238,17 +238,19 @@ def test_a_value_that_the_file_itself_lists_is_not_noted():
     assert definition.notes == ()
 
 
-@pytest.mark.parametrize("kind, is_told", [("string", True), ("integer", False), ("number", False), ("boolean", False)])
-def test_a_text_that_the_shell_calculates_with_is_noted_and_a_number_is_not(kind, is_told):
+@pytest.mark.parametrize(
+    "kind, is_noted", [("string", True), ("integer", False), ("number", False), ("boolean", False)]
+)
+def test_a_string_in_shell_arithmetic_is_noted_and_a_number_is_not(kind, is_noted):
     definition = load(declared(f"parameters: {{a: {{type: {kind}}}}}", body="n={{ a }}\necho $((n))\n"))
 
-    assert bool(definition.notes) is is_told
+    assert bool(definition.notes) is is_noted
 
 
-# --- what is wrong ------------------------------------------------------------------------------------------------
+# --- problems -----------------------------------------------------------------------------------------------------
 
 
-def test_a_readme_without_front_matter_is_ignored_quietly():
+def test_a_readme_without_front_matter_is_ignored_silently():
     for name in ("README.md", "readme.md"):
         loaded = read("# Tools\n", path=os.path.join("/tools", name))
         assert (loaded.definitions, loaded.problems) == ((), ())
@@ -318,22 +320,22 @@ def test_a_readme_without_front_matter_is_ignored_quietly():
         (declared("parameters: {a: {type: string}}", body="\necho '{{ a }}\n"), 7, "never closed"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text, line, reason):
-    found = problems(text)
+def test_every_problem_is_reported_with_its_line(text, line, reason):
+    reported = problems(text)
 
-    assert [number for number, _ in found] == [line]
-    assert reason in found[0][1]
+    assert [number for number, _ in reported] == [line]
+    assert reason in reported[0][1]
 
 
 @pytest.mark.parametrize("name", ["K8s", "k8s-pods", "_a", "1a", "a.b", "a b", "", "é", "a\\n", "custom__x-", "a" * 65])
 def test_a_name_is_snake_case(name):
-    (found,) = problems(f'---\nname: "{name}"\ndescription: A.\n---\necho hi\n')
+    (problem,) = problems(f'---\nname: "{name}"\ndescription: A.\n---\necho hi\n')
 
-    assert found[0] == 2
-    assert "lowercase letter" in found[1]
+    assert problem[0] == 2
+    assert "lowercase letter" in problem[1]
 
 
-def test_all_that_is_wrong_is_told_at_once_with_the_name_of_the_tool():
+def test_all_problems_are_reported_at_once_with_the_name_of_the_tool():
     loaded = read("---\nname: small\napproval: no\ntimeout_ms: 0\n---\necho {{ a }}\n", path="/tools/x.md")
 
     assert [(problem.line, problem.name, problem.origin) for problem in loaded.problems] == [
@@ -399,7 +401,7 @@ parameters:
 )
 
 
-def test_arguments_are_filled_and_what_is_not_declared_is_dropped():
+def test_defaults_are_filled_in_and_undeclared_arguments_dropped():
     parameters = load(TYPED).parameters
 
     args = {"text": "abc", "whole": 3.0, "number": 1, "list": "[1, 2]", "flag": None, "other": 1, "choice": "b"}
@@ -414,7 +416,7 @@ def test_arguments_are_filled_and_what_is_not_declared_is_dropped():
     assert markdown_tools.check_arguments(parameters, {"filled": None}) == {"filled": "x"}
 
 
-def test_a_missing_argument_is_told_in_the_words_of_the_format():
+def test_a_missing_argument_is_reported_with_the_message_of_the_format():
     definition = load(K8S_PODS)
 
     assert refused(definition, {}) == "⚒ Missing required parameter: namespace"
@@ -422,7 +424,7 @@ def test_a_missing_argument_is_told_in_the_words_of_the_format():
 
 
 @pytest.mark.parametrize(
-    "args, told",
+    "args, message",
     [
         ({"text": 5}, "text must be a string, not an integer (5)"),
         ({"text": "a"}, "text must have at least 2 characters, not 1"),
@@ -443,8 +445,8 @@ def test_a_missing_argument_is_told_in_the_words_of_the_format():
         ([], "The arguments must be an object, not an array"),
     ],
 )
-def test_each_constraint_has_its_message(args, told):
-    assert refused(load(TYPED), args) == f"⚒ {told}"
+def test_each_constraint_has_its_message(args, message):
+    assert refused(load(TYPED), args) == f"⚒ {message}"
 
 
 def test_all_violations_are_reported_at_once():
@@ -469,7 +471,7 @@ def test_all_violations_are_reported_at_once():
         (r"^(a)\1$", "aa", True),
     ],
 )
-def test_a_pattern_means_what_it_means_in_javascript(pattern, value, matches):
+def test_a_pattern_has_the_meaning_of_javascript(pattern, value, matches):
     definition = load(declared(f"parameters:\n  a: {{type: string, pattern: '{pattern}'}}"))
 
     if matches:
@@ -478,7 +480,7 @@ def test_a_pattern_means_what_it_means_in_javascript(pattern, value, matches):
         assert "must match" in refused(definition, {"a": value})
 
 
-def test_a_pattern_cannot_take_for_ever():
+def test_a_pattern_cannot_run_forever():
     definition = load(declared("parameters:\n  a: {type: string, pattern: '^(\\w+\\s?)*\\1$'}"))
 
     assert "takes too long" in refused(definition, {"a": "aaa " * 2000 + "!"})

@@ -9,7 +9,7 @@ import pytest
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
-from tests.custom.calls import gone
+from tests.custom.calls import has_ended
 
 TALKING = '''
 import os
@@ -56,11 +56,11 @@ def content(blocks: list[dict]) -> Output:
 
 
 class Client:
-    """A client that answers everything it is asked with its name."""
+    """A client that answers every request with the name of its method."""
 
     def __init__(self, *, able: bool = True) -> None:
         self.able = able
-        self.told: list[Any] = []
+        self.received: list[Any] = []
 
     can_ask = has_questions = False
 
@@ -86,10 +86,10 @@ class Client:
             raise ToolError("no_one_to_ask", f"There is no {capability}.")
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        self.told.append((done, total, message))
+        self.received.append((done, total, message))
 
     def log(self, level: str, data: Any) -> None:
-        self.told.append((level, data))
+        self.received.append((level, data))
 
 
 @pytest.fixture
@@ -116,18 +116,18 @@ def call(runtime, tool: str, client: Client | None = None, **args: Any) -> Resul
 def test_a_tool_talks_to_the_client_of_its_call(tools, runtime):
     client = Client()
 
-    found = call(runtime, "talk", client).data
+    replies = call(runtime, "talk", client).data
 
-    assert client.told == [(1, 2, "half"), ("info", {"a": 1})]
-    assert found["form"] == {"to": "elicitation/create"}
-    assert found["answer"] == {"to": "sampling/createMessage"}
-    assert found["more"] == {"roots": {"to": "roots/list"}}
+    assert client.received == [(1, 2, "half"), ("info", {"a": 1})]
+    assert replies["form"] == {"to": "elicitation/create"}
+    assert replies["answer"] == {"to": "sampling/createMessage"}
+    assert replies["more"] == {"roots": {"to": "roots/list"}}
 
 
-def test_without_a_client_nobody_answers(tools, runtime):
-    found = call(runtime, "talk").data
+def test_without_a_client_questions_have_no_answer(tools, runtime):
+    replies = call(runtime, "talk").data
 
-    assert (found["form"], found["answer"], found["more"]) == (None, None, {"roots": None})
+    assert (replies["form"], replies["answer"], replies["more"]) == (None, None, {"roots": None})
     assert call(runtime, "need").text == "there"
 
 
@@ -139,11 +139,11 @@ def test_a_client_that_refuses_ends_the_call_and_not_the_worker(tools, runtime):
 
     assert [result.error.code for result in (refused, needed) if result.error] == ["no_one_to_ask"] * 2
     assert "There is no sampling." in str(needed.error)
-    assert not gone(before)
+    assert not has_ended(before)
     assert call(runtime, "talk", Client()).data["pid"] == before
 
 
-def test_what_cannot_be_told_is_an_error_of_the_tool(tools, runtime):
+def test_a_message_that_cannot_be_sent_is_an_error_of_the_tool(tools, runtime):
     odd = call(runtime, "odd", Client())
 
     assert odd.error is not None
@@ -151,11 +151,11 @@ def test_what_cannot_be_told_is_an_error_of_the_tool(tools, runtime):
     assert call(runtime, "need", Client()).text == "there"
 
 
-def test_threads_of_a_tool_talk_in_turn(tools, runtime):
+def test_threads_of_a_tool_can_talk_to_the_client(tools, runtime):
     client = Client()
 
     assert call(runtime, "crowd", client).text == "done"
-    assert sorted(client.told) == [(number, None, "") for number in range(20)]
+    assert sorted(client.received) == [(number, None, "") for number in range(20)]
     assert call(runtime, "need", client).text == "there"
 
 
@@ -169,18 +169,18 @@ def test_threads_of_a_tool_talk_in_turn(tools, runtime):
         {"type": "resource_link", "uri": "a:b", "name": "b"},
     ],
 )
-def test_blocks_come_through(tools, runtime, block):
-    found = call(runtime, "content", blocks=[block])
+def test_content_blocks_are_passed_on(tools, runtime, block):
+    result = call(runtime, "content", blocks=[block])
 
-    assert (found.text, found.content) == ("text", (block,))
+    assert (result.text, result.content) == ("text", (block,))
 
 
 @pytest.mark.parametrize(
     "block", [{}, {"type": "video"}, {"type": "image", "data": "x"}, {"type": "text", "text": 1}, {"type": "resource"}]
 )
-def test_blocks_that_are_none_are_an_error_of_the_tool(tools, runtime, block):
-    found = call(runtime, "content", blocks=[block])
+def test_invalid_content_blocks_are_an_error_of_the_tool(tools, runtime, block):
+    result = call(runtime, "content", blocks=[block])
 
-    assert found.error is not None
-    assert found.error.code == "tool_failed"
-    assert "resource_link" in found.error.suggestion
+    assert result.error is not None
+    assert result.error.code == "tool_failed"
+    assert "resource_link" in result.error.suggestion

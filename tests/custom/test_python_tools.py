@@ -13,7 +13,7 @@ from hilt.custom.definition import Content, Definition, Loaded, definition_of, t
 from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.schema import TOUCH
-from tests.custom.calls import call, environment, named
+from tests.custom.calls import by_name, call, environment
 
 GREETING = '''
 from hilt import Output, ToolError, tool
@@ -42,8 +42,8 @@ def anything() -> dict:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as file_text:
+        yield file_text
 
 
 class File:
@@ -69,7 +69,7 @@ class File:
         return call(execute, **args)
 
     def run(self, text: str, tool: str = "t", **args: Any) -> Output:
-        return self.call(named(self.load(text).definitions)[tool], **args)
+        return self.call(by_name(self.load(text).definitions)[tool], **args)
 
 
 @pytest.fixture
@@ -77,11 +77,11 @@ def file(base, workers) -> File:
     return File(base, workers)
 
 
-def made(body: str, signature: str = "", decorator: str = '@tool(effects="read")') -> str:
+def file_text(body: str, signature: str = "", decorator: str = '@tool(effects="read")') -> str:
     return f'from hilt import Output, ToolError, tool\n{decorator}\ndef t({signature}):\n    """Do."""\n    {body}\n'
 
 
-def test_a_file_declares_its_functions_under_tool(file):
+def test_a_file_declares_functions_with_the_tool_decorator(file):
     loaded = file.load(GREETING)
 
     greet, anything = loaded.definitions
@@ -109,8 +109,8 @@ def test_a_file_declares_its_functions_under_tool(file):
         ("@tool(timeout=5)", None, "always", False),
     ],
 )
-def test_a_tool_asks_by_the_effects_that_it_names(file, decorator, effects, approval, read_only):
-    (definition,) = file.load(made("pass", decorator=decorator)).definitions
+def test_the_effects_of_a_tool_decide_whether_it_asks(file, decorator, effects, approval, read_only):
+    (definition,) = file.load(file_text("pass", decorator=decorator)).definitions
 
     assert definition.effects == effects
     assert (definition.approval, definition.read_only) == (approval, read_only)
@@ -118,14 +118,14 @@ def test_a_tool_asks_by_the_effects_that_it_names(file, decorator, effects, appr
 
 
 @pytest.mark.parametrize("output, declared", [('{"type": "object"}', {"type": "object"}), ("None", None), ("3", None)])
-def test_the_schema_of_the_answer_comes_with_the_tool(file, output, declared):
-    (found,) = file.load(made("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
+def test_the_output_schema_is_declared_with_the_tool(file, output, declared):
+    (definition,) = file.load(file_text("return {}", decorator=f'@tool(effects="read", output={output})')).definitions
 
-    assert to_tool(found, lambda ctx, args: Output()).output == declared
+    assert to_tool(definition, lambda ctx, args: Output()).output == declared
 
 
 def test_a_call_runs_in_the_workspace_in_a_process_that_stays(file):
-    tools = named(file.load(GREETING).definitions)
+    tools = by_name(file.load(GREETING).definitions)
 
     assert file.call(tools["greet"], name="Ann", times=2).text == "Hello, Ann! Hello, Ann! 1"
     assert file.call(tools["greet"], name="Bob").text == "Hello, Bob! 2"
@@ -134,7 +134,7 @@ def test_a_call_runs_in_the_workspace_in_a_process_that_stays(file):
     assert first["pid"] != os.getpid()
 
 
-def test_nothing_of_the_workspace_or_of_the_environment_is_imported(file):
+def test_nothing_is_imported_from_the_workspace_or_the_environment(file):
     for folder in (file.root, os.path.dirname(file.path)):
         with open(os.path.join(folder, "json.py"), "w", encoding="utf-8") as planted:
             planted.write("raise SystemExit('planted')\n")
@@ -145,7 +145,9 @@ def test_nothing_of_the_workspace_or_of_the_environment_is_imported(file):
     output = file.run("import json\n" + GREETING, "anything")
 
     assert not [path for path in output.data["path"] if path in ("", file.root, os.path.dirname(file.path))]
-    assert output.data["env"]["PYTHONPATH"] == file.root  # for what the tool starts, as the user has it
+    assert (
+        output.data["env"]["PYTHONPATH"] == file.root
+    )  # for programs that the tool starts, as in the user's environment
     assert "OPENAI_API_KEY" not in output.data["env"]
 
 
@@ -159,12 +161,12 @@ def test_nothing_of_the_workspace_or_of_the_environment_is_imported(file):
         ("return ctx.session + ctx.root.rpartition('/')[2]", Output("sworkspace")),
     ],
 )
-def test_what_a_tool_returns_arrives(file, body, output):
-    assert file.run(made(body, "ctx")) == output
+def test_return_values_become_results(file, body, output):
+    assert file.run(file_text(body, "ctx")) == output
 
 
 @pytest.mark.parametrize(
-    "body, code, says",
+    "body, code, reason",
     [
         ("raise ValueError('bad')", "tool_failed", "t failed (made.py, line 5): ValueError: bad"),
         ("raise KeyError", "tool_failed", "t failed (made.py, line 5): KeyError"),
@@ -178,28 +180,30 @@ def test_what_a_tool_returns_arrives(file, body, output):
         ("t = t.run; return t(None, {})", "tool_failed", "UnboundLocalError"),
     ],
 )
-def test_a_failure_is_an_answer_and_the_next_call_works(file, body, code, says):
-    text = made(body) + '\n@tool\ndef fine() -> str:\n    """Do."""\n    return "fine"\n'
-    tools = named(file.load(text).definitions)
+def test_a_failure_is_reported_and_the_next_call_works(file, body, code, reason):
+    text = file_text(body) + '\n@tool\ndef fine() -> str:\n    """Do."""\n    return "fine"\n'
+    tools = by_name(file.load(text).definitions)
 
     with pytest.raises(ToolError) as caught:
         file.call(tools["t"])
 
-    assert (caught.value.code, says in caught.value.message) == (code, True), caught.value.message
+    assert (caught.value.code, reason in caught.value.message) == (code, True), caught.value.message
     assert file.call(tools["fine"]).text == "fine"
 
 
-def test_the_details_of_an_error_arrive_as_far_as_json_holds_them(file):
+def test_error_details_that_fit_into_json_are_kept(file):
     with pytest.raises(ToolError) as caught:
         file.run(
-            made("raise ToolError('not_found', 'No.', suggestion='Look.', line=3, code='x')".replace(", code='x'", ""))
+            file_text(
+                "raise ToolError('not_found', 'No.', suggestion='Look.', line=3, code='x')".replace(", code='x'", "")
+            )
         )
 
     assert (caught.value.suggestion, caught.value.details) == ("Look.", {"line": 3})
 
 
-def test_an_endless_loop_hurts_nobody(file):
-    text = made("while True: pass", decorator="@tool(timeout=0.3)")
+def test_an_endless_loop_times_out(file):
+    text = file_text("while True: pass", decorator="@tool(timeout=0.3)")
 
     with pytest.raises(ToolError) as caught:
         file.run(text)
@@ -208,7 +212,7 @@ def test_an_endless_loop_hurts_nobody(file):
 
 
 @pytest.mark.parametrize(
-    "text, line, says",
+    "text, line, reason",
     [
         ("x = (\n", 1, "never closed"),
         ("\n\nimport nothing_of_this_name\n", 3, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
@@ -226,15 +230,15 @@ def test_an_endless_loop_hurts_nobody(file):
         ("# coding: nothing\n", None, "Unknown encoding"),
     ],
 )
-def test_a_broken_file_is_a_report_with_its_line(file, text, line, says):
+def test_a_broken_file_is_reported_with_its_line(file, text, line, reason):
     loaded = file.load(text)
 
     (problem,) = loaded.problems
     assert (loaded.definitions, problem.origin, problem.line) == ((), file.path, line)
-    assert says in problem.message, problem.message
+    assert reason in problem.message, problem.message
 
 
-def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
+def test_a_file_that_never_finishes_loading_is_reported(file, monkeypatch):
     monkeypatch.setattr("hilt.custom.module_tools.LOAD_SECONDS", 0.3)
 
     (problem,) = file.load("while True: pass\n").problems
@@ -245,14 +249,14 @@ def test_a_file_that_loads_for_ever_is_a_report(file, monkeypatch):
 @pytest.mark.parametrize(
     "data", [b"\xef\xbb\xbf" + GREETING.encode(), b"# coding: latin-1\nx = '\xe9'\n" + GREETING.encode()]
 )
-def test_python_decides_on_the_encoding(file, data):
+def test_the_encoding_declaration_of_python_is_honoured(file, data):
     assert len(file.load(data).definitions) == 2
 
 
 def test_a_file_that_changed_after_it_was_loaded_is_not_run(file):
-    (definition,) = file.load(made("return 'old'")).definitions
+    (definition,) = file.load(file_text("return 'old'")).definitions
     with open(file.path, "w", encoding="utf-8") as changed:
-        changed.write(made("return 'new'"))
+        changed.write(file_text("return 'new'"))
 
     with pytest.raises(ToolError, match="has just changed"):
         file.call(definition)
@@ -262,7 +266,7 @@ def test_a_file_that_changed_after_it_was_loaded_is_not_run(file):
         file.call(definition)
 
 
-def test_marked_arguments_are_touched_and_records_are_built(file):
+def test_marked_arguments_are_touched_and_named_tuples_are_built(file):
     text = """
 from typing import NamedTuple
 from hilt import tool
@@ -287,14 +291,14 @@ def t(path: ReadPath, at: Point) -> str:
 
 
 def test_a_renamed_tool_still_finds_its_function(file):
-    (definition,) = file.load(made("return 'x'")).definitions
+    (definition,) = file.load(file_text("return 'x'")).definitions
 
     assert file.call(definition._replace(name="custom__t")).text == "x"
 
 
-def test_a_call_after_the_first_is_cheap(file):
-    """The figure of the contract is 2 ms; ten times that is no slow machine but a new process at every call."""
-    (definition,) = file.load(made("return 'x'")).definitions
+def test_calls_after_the_first_reuse_the_process(file):
+    """The contract promises 2 ms; ten times that means a new process at every call, not a slow machine."""
+    (definition,) = file.load(file_text("return 'x'")).definitions
     run: Callable[[], Output] = lambda: file.call(definition)  # noqa: E731
     run()
 

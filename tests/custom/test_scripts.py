@@ -37,7 +37,7 @@ read_only: true
 
 kubectl get pods -n {{ namespace }} {{# selector }}-l "{{ selector }}"{{/ selector }}
 """
-# the form of the format's second example, with its places filled
+# the second example of the format, with its placeholders filled
 FORM = """\
 ---
 name: form
@@ -92,7 +92,7 @@ class Bench:
 
     def runtime(self, *definitions):
         make = scripts.executor(self.environ, self.confine)
-        # arguments come as they are sent: the tool checks them
+        # arguments arrive unchecked: the tool validates them
         tools = [
             to_tool(definition, make(definition))._replace(schema={"type": "object"}) for definition in definitions
         ]
@@ -123,9 +123,9 @@ class Bench:
         self.environ["PATH"] = f"{folder}{os.pathsep}{self.environ['PATH']}"
 
     def left(self):
-        """The files that calls have left in the state directory."""
-        found = [os.path.join(folder, name) for folder, _, names in os.walk(self.base / "state") for name in names]
-        return [path for path in found if path.endswith(".sh")]
+        """The scripts that calls have left in the state directory."""
+        paths = [os.path.join(folder, name) for folder, _, names in os.walk(self.base / "state") for name in names]
+        return [path for path in paths if path.endswith(".sh")]
 
 
 def tool(body, front=""):
@@ -158,7 +158,7 @@ def test_the_example_of_the_format_passes_the_plain_values(bench, args, printed)
     assert os.listdir(bench.workspace) == []
 
 
-def test_the_form_of_the_format_runs(bench):
+def test_the_second_example_of_the_format_runs(bench):
     assert bench.call(FORM).text == "one bar\n"
     assert bench.call(FORM, name="b", count=3, files=["x y", "z"]).text == "b bar -n 3 x y z\n"
     assert bench.call(FORM, name="zz").error.message == '⚒ name must be one of one, b, c, not "zz"'
@@ -172,7 +172,7 @@ def test_a_script_runs_in_the_workspace_with_empty_input_and_leaves_no_file(benc
     assert bench.left() == []
 
 
-def test_a_failure_has_the_words_of_the_format_and_keeps_the_output(bench):
+def test_a_failure_has_the_message_of_the_format_and_keeps_the_output(bench):
     error = bench.error("echo out; echo wrong >&2; exit 3")
 
     assert (error.code, error.message) == ("tool_failed", "Custom tool failed (exit 3): wrong")
@@ -180,18 +180,18 @@ def test_a_failure_has_the_words_of_the_format_and_keeps_the_output(bench):
     assert bench.left() == []
 
 
-def test_a_failure_without_a_word_on_stderr_shows_what_was_printed(bench):
+def test_a_failure_with_empty_stderr_shows_stdout(bench):
     assert bench.error("echo out; exit 1").message == "Custom tool failed (exit 1): out"
 
 
-def test_success_with_words_on_stderr_is_success(bench):
+def test_success_with_output_on_stderr_is_success(bench):
     result = bench.run("echo out; echo warned >&2")
 
     assert (result.text, result.meta["stderr"]) == ("out\n", "warned\n")
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
-def test_the_shell_names_the_line_of_the_tools_own_file(bench, shell):
+def test_shell_errors_have_the_line_number_of_the_tool_file(bench, shell):
     front = f"shell: {shell}\nparameters: {{x: {{type: string}}}}"
 
     error = bench.error("\necho {{ x }}\nno_such_program", front, x="a\nb\n\nc")
@@ -217,7 +217,7 @@ def test_the_shell_is_sh_when_there_is_no_bash(bench, tmp_path):
     assert (error.code, "/tools/tool.md:7" in error.message) == ("tool_invalid", True)
 
 
-def test_a_program_of_the_workspace_is_not_taken_for_the_shell(bench, monkeypatch):
+def test_a_program_of_the_workspace_is_not_used_as_the_shell(bench, monkeypatch):
     monkeypatch.chdir(bench.workspace)
     (bench.workspace / "bash").write_text("#!/bin/sh\necho HIT\n")
     (bench.workspace / "bash").chmod(0o755)
@@ -226,7 +226,7 @@ def test_a_program_of_the_workspace_is_not_taken_for_the_shell(bench, monkeypatc
     assert bench.text("echo fine") == "fine\n"
 
 
-def test_values_have_no_limit_of_128_kib(bench):
+def test_values_may_exceed_128_kib(bench):
     front = "parameters: {x: {type: string}, l: {type: array}}"
 
     assert bench.text("printf %s {{ x }} >f; wc -c <f", front, x="é\n" * 200_000).strip() == "600000"
@@ -244,7 +244,7 @@ def test_arguments_are_checked_before_anything_runs(bench):
 
 
 def alive(marker):
-    """Whether a process with this word among its arguments is there."""
+    """Whether a process with this word among its arguments is running."""
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -256,7 +256,7 @@ def alive(marker):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-def test_a_script_that_takes_too_long_ends_with_all_that_it_started(bench):
+def test_a_script_that_times_out_ends_with_its_children(bench):
     marker = f"31{os.getpid()}{time.monotonic_ns() % 10**9}"
 
     error = bench.error(f"echo begun; sleep {marker} & (trap '' TERM; sleep {marker}1) & wait", "timeout_ms: 300")
@@ -267,7 +267,7 @@ def test_a_script_that_takes_too_long_ends_with_all_that_it_started(bench):
     assert bench.left() == []
 
 
-def test_long_output_shows_its_two_ends_and_is_kept(bench):
+def test_long_output_shows_both_ends_and_is_kept(bench):
     result = bench.run("i=0; while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done")
 
     assert len(result.text) <= scripts.SHOWN_CHARACTERS
@@ -280,7 +280,7 @@ def test_long_output_shows_its_two_ends_and_is_kept(bench):
         assert file.read() == "".join(f"line {number}\n" for number in range(9000))
 
 
-def test_output_that_memory_does_not_keep_is_on_disk(bench):
+def test_output_beyond_the_memory_limit_is_on_disk(bench):
     result = bench.run("head -c 3000000 /dev/zero | tr '\\0' x; echo end")
 
     assert len(result.text) <= scripts.SHOWN_CHARACTERS
@@ -294,7 +294,7 @@ def test_output_of_exactly_the_limit_is_shown_whole(bench):
     assert "All of it is in" in bench.text("printf '%032001d' 0")
 
 
-def test_what_only_a_terminal_understands_is_taken_out(bench):
+def test_terminal_escapes_are_removed(bench):
     assert bench.text("printf '\\033[31mred\\033[0m\\n'") == "red\n"
 
 
@@ -313,7 +313,7 @@ def test_a_result_may_be_json(bench):
         ("tar cf /dev/null {{ x }}", "--use-compress-program=touch STARTED", "."),
     ],
 )
-def test_an_option_that_runs_something_is_asked_about(bench, body, risky, harmless):
+def test_an_option_that_runs_code_asks(bench, body, risky, harmless):
     front = "parameters: {x: {type: string}}"
 
     asked = bench.error(body, front, x=risky.replace("STARTED", f"{bench.workspace}/started"))
@@ -325,8 +325,8 @@ def test_an_option_that_runs_something_is_asked_about(bench, body, risky, harmle
 
 
 @pytest.mark.parametrize("sections", [2, 20])
-def test_a_call_asks_about_the_sections_that_it_has(bench, sections):
-    """With twenty names not every set of sections can be looked at when the tool is loaded."""
+def test_a_call_asks_only_about_its_own_sections(bench, sections):
+    """With twenty names, not every combination of sections can be checked when the tool is loaded."""
     names = [f"s{number}" for number in range(sections)]
     declared = "".join(f", {name}: {{type: boolean}}" for name in names)
     flags = " ".join(f"{{{{# {name} }}}}-{name}{{{{/ {name} }}}}" for name in names)
@@ -343,7 +343,7 @@ def test_a_call_asks_about_the_sections_that_it_has(bench, sections):
 # --- environment and folder ---------------------------------------------------------------------------------------
 
 
-def test_the_environment_is_the_users_without_the_keys_of_models(bench):
+def test_the_environment_is_the_users_without_model_api_keys(bench):
     bench.environ.update(MINE="kept", ANTHROPIC_API_KEY="secret", OPENAI_API_KEY="secret")
 
     text = bench.text("env", "env:\n  FOO: bar\n  HERE: ${MINE}/$MINE:${NOT_SET:-d e}:${NOT_SET}$")
@@ -386,7 +386,7 @@ def test_no_variable_makes_the_shell_or_a_program_run_code_of_the_workspace(benc
     assert not (bench.workspace / "started").exists()
 
 
-def test_traces_of_a_shell_run_nothing(bench):
+def test_shell_traces_run_nothing(bench):
     bench.environ.update(SHELLOPTS="xtrace", BASHOPTS="expand_aliases", PS4="$(touch started)")
 
     assert bench.text("echo fine") == "fine\n"
@@ -401,7 +401,7 @@ def test_programs_of_the_workspace_are_not_found_by_a_script(bench):
     assert "HIT" not in bench.text("uname")
 
 
-def test_declared_variables_that_load_nothing_of_the_workspace_are_given(bench):
+def test_declared_variables_that_load_nothing_of_the_workspace_are_passed(bench):
     declared = {"NODE_OPTIONS": "--max-old-space-size=64", "PYTHONPATH": "/opt/lib", "PYTHONUNBUFFERED": "1"}
     front = "env:\n" + "".join(f"  {name}: '{value}'\n" for name, value in declared.items())
 
@@ -410,13 +410,13 @@ def test_declared_variables_that_load_nothing_of_the_workspace_are_given(bench):
     assert {f"{name}={value}" for name, value in declared.items()} <= set(lines)
 
 
-def test_a_tool_that_names_a_key_of_a_model_has_it(bench):
+def test_a_tool_that_declares_a_model_api_key_gets_it(bench):
     bench.environ["OPENAI_API_KEY"] = "secret"
 
     assert bench.text("echo $OPENAI_API_KEY", "env: {OPENAI_API_KEY: $OPENAI_API_KEY}") == "secret\n"
 
 
-def test_env_only_gives_the_short_list_and_what_is_declared(bench):
+def test_env_only_passes_the_short_list_and_declared_variables(bench):
     bench.environ.update(MINE="kept", LANG="C")
 
     lines = bench.text("env", "env_only: true\nenv: {FOO: bar}").splitlines()
@@ -455,7 +455,7 @@ def test_a_tool_that_wants_a_sandbox_does_not_run_without_one(bench):
     assert os.listdir(bench.workspace) == []
 
 
-def test_a_tool_that_wants_a_sandbox_is_given_to_what_confines(bench):
+def test_a_tool_that_wants_a_sandbox_is_confined(bench):
     from contextlib import nullcontext
 
     seen = []
@@ -471,7 +471,7 @@ def test_a_tool_that_wants_a_sandbox_is_given_to_what_confines(bench):
     assert seen == [("s1", (True, ("out",), ()), os.path.realpath(bench.workspace))]
 
 
-def test_calls_run_side_by_side(bench):
+def test_calls_run_in_parallel(bench):
     definition = bench.load(tool("echo {{ x }}", "parameters: {x: {type: integer}}"))
     answers = {}
     with bench.runtime(definition) as runtime:
@@ -489,7 +489,7 @@ def test_calls_run_side_by_side(bench):
     assert bench.left() == []
 
 
-# --- what people see ----------------------------------------------------------------------------------------------
+# --- display ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -517,11 +517,11 @@ def test_a_call_is_shown_to_people_in_three_lines(args, output, shown):
         ("$$ $ ${ ${A-b} $1", "$$ $ ${ ${A-b} $1"),
     ],
 )
-def test_variables_of_the_front_matter(text, expanded):
+def test_variables_in_the_front_matter_are_expanded(text, expanded):
     assert scripts.expand(text, {"A": "1", "E": ""}) == expanded
 
 
-def test_what_a_definition_keeps_is_json(bench):
+def test_the_details_of_a_definition_are_json(bench):
     details = bench.load(K8S_PODS).details
 
     assert json.loads(json.dumps(details)) == details

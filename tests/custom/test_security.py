@@ -20,8 +20,8 @@ CHECKED = {"hasSecurityCheck": True, "securityScript": "security.sh"}
 ANSWER = {"permissionType": "file_write", "permissionKey": "/a", "message": "It wants to write /a."}
 
 
-def says(**answer: Any) -> str:
-    """A security script that answers so, whatever it is told."""
+def answering(**answer: Any) -> str:
+    """A security script that gives this answer, whatever its input."""
     return f"cat > /dev/null; printf %s {_quoted(json.dumps({**ANSWER, **answer}))}"
 
 
@@ -34,7 +34,7 @@ def bench(tmp_path):
     return Bench(tmp_path)
 
 
-def checked(bench: Bench, script: str, **fields: Any) -> Bench:
+def add_guarded(bench: Bench, script: str, **fields: Any) -> Bench:
     bench.add("guarded", RAN, files={"security.sh": script}, **{**CHECKED, **fields})
     return bench
 
@@ -57,8 +57,8 @@ OTHERS = [
 @pytest.mark.parametrize("kept", [[], OTHERS, [GRANT]], ids=["no grant", "other grants", "a grant"])
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("requires", [True, False])
-def test_a_call_runs_when_the_check_or_the_user_lets_it(bench, allowed, requires, kept, answer):
-    checked(bench, says(allowed=allowed, requiresApproval=requires))
+def test_a_call_runs_when_the_check_or_the_user_allows_it(bench, allowed, requires, kept, answer):
+    add_guarded(bench, answering(allowed=allowed, requiresApproval=requires))
     bench.kept.update(kept)
     bench.answer = answer
     asks = requires and GRANT not in kept
@@ -73,33 +73,42 @@ def test_a_call_runs_when_the_check_or_the_user_lets_it(bench, allowed, requires
 
 
 BROKEN = {
-    "exit 1": (says(allowed=True, requiresApproval=False) + "; exit 1", "failed (exit 1)"),
+    "exit 1": (answering(allowed=True, requiresApproval=False) + "; exit 1", "failed (exit 1)"),
     "its error": ("echo 'boom: no such module' >&2; exit 3", "boom: no such module"),
-    "killed": (says(allowed=True, requiresApproval=False) + "; kill -9 $$", "failed (exit 137)"),
+    "killed": (answering(allowed=True, requiresApproval=False) + "; kill -9 $$", "failed (exit 137)"),
     "no output": ("cat > /dev/null", "invalid JSON"),
     "no JSON": ("echo allowed", "invalid JSON: 'allowed\\n'"),
-    "noise before": ("echo checking; " + says(allowed=True, requiresApproval=False), "invalid JSON"),
-    "noise after": (says(allowed=True, requiresApproval=False) + "; echo done", "invalid JSON"),
+    "noise before": ("echo checking; " + answering(allowed=True, requiresApproval=False), "invalid JSON"),
+    "noise after": (answering(allowed=True, requiresApproval=False) + "; echo done", "invalid JSON"),
     "two keys": ('echo \'{"allowed": false, "allowed": true, "requiresApproval": false}\'', "invalid JSON"),
     "a list": ("echo '[true]'", "did not print a JSON object"),
-    "allowed is text": (says(allowed="true", requiresApproval=False), "allowed must be true or false"),
-    "allowed is 1": (says(allowed=1, requiresApproval=False), "allowed must be true or false"),
-    "allowed is missing": (says(requiresApproval=False), "allowed must be true or false"),
-    "requiresApproval is null": (says(allowed=True, requiresApproval=None), "requiresApproval must be true or false"),
-    "requiresApproval is missing": (says(allowed=True), "requiresApproval must be true or false"),
-    "no type": (says(allowed=True, requiresApproval=False, permissionType=None), "permissionType must be a string"),
-    "key is a number": (says(allowed=True, requiresApproval=False, permissionKey=1), "permissionKey must be a string"),
-    "message is a list": (says(allowed=True, requiresApproval=False, message=[]), "message must be a string"),
-    "an error": (says(allowed=True, requiresApproval=False, error="no database"), "no database"),
+    "allowed is text": (answering(allowed="true", requiresApproval=False), "allowed must be true or false"),
+    "allowed is 1": (answering(allowed=1, requiresApproval=False), "allowed must be true or false"),
+    "allowed is missing": (answering(requiresApproval=False), "allowed must be true or false"),
+    "requiresApproval is null": (
+        answering(allowed=True, requiresApproval=None),
+        "requiresApproval must be true or false",
+    ),
+    "requiresApproval is missing": (answering(allowed=True), "requiresApproval must be true or false"),
+    "no type": (
+        answering(allowed=True, requiresApproval=False, permissionType=None),
+        "permissionType must be a string",
+    ),
+    "key is a number": (
+        answering(allowed=True, requiresApproval=False, permissionKey=1),
+        "permissionKey must be a string",
+    ),
+    "message is a list": (answering(allowed=True, requiresApproval=False, message=[]), "message must be a string"),
+    "an error": (answering(allowed=True, requiresApproval=False, error="no database"), "no database"),
     "a flood": ("cat > /dev/null; yes | head -c 20000000", "printed too much"),
 }
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["no grant", "a grant"])
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_check_that_fails_lets_nothing_run_and_asks_nobody(bench, broken, kept):
+def test_a_failing_check_blocks_the_call_and_asks_nobody(bench, broken, kept):
     script, reason = BROKEN[broken]
-    checked(bench, script)
+    add_guarded(bench, script)
     bench.answer = "once"
     bench.kept.update([GRANT] if kept else [])
 
@@ -111,9 +120,9 @@ def test_a_check_that_fails_lets_nothing_run_and_asks_nobody(bench, broken, kept
     assert (has_run(bench), bench.asked) == (False, [])
 
 
-def test_a_check_that_takes_too_long_is_ended_and_lets_nothing_run(bench):
+def test_a_check_that_times_out_blocks_the_call(bench):
     mark = Mark()
-    checked(bench, f"sleep 300 & : {mark.name}; exec sleep 300 # ", securityTimeout=200, env=["MARK"])
+    add_guarded(bench, f"sleep 300 & : {mark.name}; exec sleep 300 # ", securityTimeout=200, env=["MARK"])
     bench.environ["MARK"] = mark.name
 
     code, message = bench.error("guarded")
@@ -123,13 +132,13 @@ def test_a_check_that_takes_too_long_is_ended_and_lets_nothing_run(bench):
     wait_until(lambda: not mark.alive())
 
 
-def test_a_check_that_is_missing_lets_nothing_run(bench):
+def test_a_missing_check_blocks_the_call(bench):
     bench.add("guarded", RAN, **CHECKED)
 
     code, message = bench.error("guarded")
 
     assert (code, has_run(bench)) == ("tool_failed", False)
-    assert message == "guarded was not run, because its security check is missing: security.sh."
+    assert "security.sh" in message
     assert "security.sh is missing" in bench.load("guarded").notes[0]
 
 
@@ -138,10 +147,12 @@ def test_the_check_is_security_ts_in_the_same_runtime_unless_named(bench):
     script += ', "permissionType": "t", "permissionKey": "k", "message": "said by bash"}\''
     bench.add("guarded", RAN, files={"security.ts": script}, hasSecurityCheck=True)
 
-    assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: said by bash")
+    code, message = bench.error("guarded")
+
+    assert (code, message.endswith(": said by bash")) == ("denied", True)
 
 
-def test_a_check_does_not_run_unless_the_tool_says_so(bench):
+def test_a_check_does_not_run_unless_declared(bench):
     bench.add("guarded", RAN, files={"security.sh": "touch checked"}, securityScript="security.sh")
 
     assert bench.call("guarded").ok
@@ -150,19 +161,19 @@ def test_a_check_does_not_run_unless_the_tool_says_so(bench):
     assert "securityScript does not run" in bench.load("guarded").notes[0]
 
 
-# --- what is told and shown ---------------------------------------------------------------------------------------
+# --- input of the check and prompts -------------------------------------------------------------------------------
 
 
-def test_a_check_is_told_what_the_tool_is_told_and_more_in_the_folder_of_the_tool(bench):
-    script = f"cat > told; pwd >> told; {says(allowed=True, requiresApproval=False)}"
-    checked(bench, script)
+def test_a_check_receives_the_input_of_the_tool_and_more_in_the_tool_folder(bench):
+    script = f"cat > received; pwd >> received; {answering(allowed=True, requiresApproval=False)}"
+    add_guarded(bench, script)
 
     bench.call("guarded", path="a.txt")
 
-    told, folder = (bench.tools / "guarded/told").read_text().splitlines()
+    received, folder = (bench.tools / "guarded/received").read_text().splitlines()
     workspace = str(bench.workspace)
-    overflow = json.loads(told)["allowedPaths"]
-    assert json.loads(told) == {
+    overflow = json.loads(received)["allowedPaths"]
+    assert json.loads(received) == {
         "path": "a.txt",
         "args": {"path": "a.txt"},
         "workspacePath": workspace,
@@ -173,30 +184,30 @@ def test_a_check_is_told_what_the_tool_is_told_and_more_in_the_folder_of_the_too
     assert folder == str(bench.tools / "guarded")
 
 
-def test_a_check_is_told_the_folders_that_the_user_opened_outside_the_workspace_alone(bench):
+def test_a_check_receives_only_opened_folders_outside_the_workspace(bench):
     outside, inside = bench.workspace.parent / "outside", bench.workspace / "inside"
     for folder in (outside, inside):
         folder.mkdir()
     opened = (outside, inside, bench.workspace, bench.workspace.parent)
     bench.environ["HILT_WORKSPACE_ROOTS"] = os.pathsep.join(map(str, opened))
-    checked(bench, f"cat > told; {says(allowed=True, requiresApproval=False)}")
+    add_guarded(bench, f"cat > received; {answering(allowed=True, requiresApproval=False)}")
 
     bench.call("guarded", path="a.txt")
 
-    told = json.loads((bench.tools / "guarded/told").read_text())["allowedPaths"]
-    assert [path for path in told if not path.startswith(bench.environ["HILT_STATE_DIR"])] == [str(outside)]
+    received = json.loads((bench.tools / "guarded/received").read_text())["allowedPaths"]
+    assert [path for path in received if not path.startswith(bench.environ["HILT_STATE_DIR"])] == [str(outside)]
 
 
-def test_no_argument_takes_the_place_of_what_a_check_is_told():
+def test_no_argument_overrides_the_input_of_a_check():
     false = {"workspacePath": "/", "sessionId": "x", "allowedPaths": ["/"], "args": {}}
 
-    told = security.question(false, workspace="/w", session="s", allowed_paths=["/w"])
+    received = security.question(false, workspace="/w", session="s", allowed_paths=["/w"])
 
-    assert told == {"workspacePath": "/w", "sessionId": "s", "allowedPaths": ["/w"], "args": false}
+    assert received == {"workspacePath": "/w", "sessionId": "s", "allowedPaths": ["/w"], "args": false}
 
 
 def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
-    checked(bench, says(allowed=False, requiresApproval=True), dangerous=True)
+    add_guarded(bench, answering(allowed=False, requiresApproval=True), dangerous=True)
 
     bench.call("guarded", path="a.txt")
 
@@ -206,7 +217,7 @@ def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
     assert asked.rules == (GRANT,)
 
 
-def test_a_tool_that_calls_itself_dangerous_is_marked_whoever_asks(bench):
+def test_a_tool_declared_dangerous_is_marked_in_every_prompt(bench):
     bench.add("plain", RAN, requireApproval=True, dangerous=True)
 
     bench.call("plain")
@@ -216,7 +227,7 @@ def test_a_tool_that_calls_itself_dangerous_is_marked_whoever_asks(bench):
 
 @pytest.mark.parametrize("requires", [True, False])
 def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
-    checked(bench, says(allowed=True, requiresApproval=requires))
+    add_guarded(bench, answering(allowed=True, requiresApproval=requires))
     bench.environ["HILT_MODE"] = "scheduler"
 
     if not requires:
@@ -224,13 +235,13 @@ def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
         return
     code, message = bench.error("guarded")
     assert (code, bench.asked, has_run(bench)) == ("denied", [], False)
-    assert message == "In scheduler mode nobody can be asked: It wants to write /a. (file_write /a)."
+    assert message.endswith("It wants to write /a. (file_write /a).")
 
 
 @pytest.mark.parametrize("requires", [True, False])
 @pytest.mark.parametrize("allowed", [True, False])
 def test_in_yolo_mode_a_check_blocks_and_asks_nobody(bench, allowed, requires):
-    checked(bench, says(allowed=allowed, requiresApproval=requires), requireApproval=True)
+    add_guarded(bench, answering(allowed=allowed, requiresApproval=requires), requireApproval=True)
     bench.environ["HILT_MODE"] = "yolo"
 
     result = bench.call("guarded")
@@ -239,8 +250,8 @@ def test_in_yolo_mode_a_check_blocks_and_asks_nobody(bench, allowed, requires):
     assert result.ok or result.error.code == "denied"
 
 
-def test_in_yolo_mode_a_rule_that_asks_still_does_and_tells_what_the_check_says(bench):
-    checked(bench, says(allowed=True, requiresApproval=True))
+def test_in_yolo_mode_a_rule_that_asks_still_shows_the_message_of_the_check(bench):
+    add_guarded(bench, answering(allowed=True, requiresApproval=True))
     rule(bench, "ask: [guarded]\n")
     bench.environ["HILT_MODE"] = "yolo"
 
@@ -250,28 +261,30 @@ def test_in_yolo_mode_a_rule_that_asks_still_does_and_tells_what_the_check_says(
     assert "permissions.yaml" in asked.reason
 
 
-def test_a_check_that_blocks_without_a_message_says_so(bench):
-    checked(bench, says(allowed=False, requiresApproval=False, message=None))
+def test_a_check_that_blocks_without_a_message_gets_a_default_one(bench):
+    add_guarded(bench, answering(allowed=False, requiresApproval=False, message=None))
 
-    assert bench.error("guarded") == ("denied", "The security check of guarded blocked this call: no reason given")
+    code, message = bench.error("guarded")
+
+    assert (code, message.endswith(": no reason given")) == ("denied", True)
 
 
 def test_a_denial_carries_the_persons_reason(bench):
-    checked(bench, says(allowed=False, requiresApproval=True))
+    add_guarded(bench, answering(allowed=False, requiresApproval=True))
 
     code, message = bench.error("guarded")
 
     assert (code, "not today" in message) == ("USER_REJECTION", True)
 
 
-def test_a_call_that_needs_approval_waits_in_the_list_when_nobody_attends(bench):
-    checked(bench, says(allowed=False, requiresApproval=True))
+def test_a_call_that_needs_approval_stays_pending_when_nobody_attends(bench):
+    add_guarded(bench, answering(allowed=False, requiresApproval=True))
     bench.attended = False
 
     assert (bench.error("guarded")[0], has_run(bench)) == ("approval_required", False)
 
 
-# --- together with others who ask -------------------------------------------------------------------------------------
+# --- together with other questions ----------------------------------------------------------------------------------
 
 
 def rule(bench: Bench, text: str) -> None:
@@ -280,8 +293,8 @@ def rule(bench: Bench, text: str) -> None:
 
 @pytest.mark.parametrize("asks", ["its definition", "a rule"])
 @pytest.mark.parametrize("answer", ["once", "deny"])
-def test_one_answer_is_for_the_check_and_for_whoever_else_asks(bench, asks, answer):
-    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=asks == "its definition")
+def test_one_answer_settles_the_check_and_everyone_else_who_asks(bench, asks, answer):
+    add_guarded(bench, answering(allowed=True, requiresApproval=True), requireApproval=asks == "its definition")
     if asks == "a rule":
         rule(bench, "ask: [guarded]\n")
     bench.answer = answer
@@ -294,8 +307,8 @@ def test_one_answer_is_for_the_check_and_for_whoever_else_asks(bench, asks, answ
     assert asked.rules[0] == GRANT
 
 
-def test_one_answer_keeps_allowing_both(bench):
-    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
+def test_always_keeps_a_grant_for_both(bench):
+    add_guarded(bench, answering(allowed=True, requiresApproval=True), requireApproval=True)
     bench.answer = "always"
 
     assert bench.call("guarded").ok
@@ -304,8 +317,8 @@ def test_one_answer_keeps_allowing_both(bench):
     assert len(bench.asked) == 1
 
 
-def test_an_approval_is_used_by_one_call_and_only_for_what_was_shown(bench):
-    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
+def test_an_approval_covers_one_call_exactly_as_shown(bench):
+    add_guarded(bench, answering(allowed=True, requiresApproval=True), requireApproval=True)
     bench.attended = False
     with bench.runtime(bench.load("guarded")) as runtime:
         approval = runtime.call("guarded").error.details["approval"]
@@ -313,18 +326,18 @@ def test_an_approval_is_used_by_one_call_and_only_for_what_was_shown(bench):
         approvals.answer(approval, approved=True, by="test")
 
         (bench.tools / "guarded/security.sh").write_text(
-            says(allowed=True, requiresApproval=True, permissionKey="/etc")
+            answering(allowed=True, requiresApproval=True, permissionKey="/etc")
         )
         other = runtime.request(Call("guarded", {}, approval=approval))
         assert (other.error.code, has_run(bench)) == ("denied", False)
 
-        (bench.tools / "guarded/security.sh").write_text(says(allowed=True, requiresApproval=True))
+        (bench.tools / "guarded/security.sh").write_text(answering(allowed=True, requiresApproval=True))
         assert runtime.request(Call("guarded", {}, approval=approval)).ok
         assert runtime.request(Call("guarded", {}, approval=approval)).error.code == "denied"
 
 
 def test_the_check_of_a_call_that_a_rule_denies_does_not_run(bench):
-    checked(bench, f"touch checked; {says(allowed=True, requiresApproval=False)}")
+    add_guarded(bench, f"touch checked; {answering(allowed=True, requiresApproval=False)}")
     rule(bench, "deny: [guarded]\n")
 
     assert bench.error("guarded")[0] == "denied"
@@ -333,7 +346,7 @@ def test_the_check_of_a_call_that_a_rule_denies_does_not_run(bench):
 
 @pytest.mark.parametrize("decision, code", [("deny", "hook_blocked"), ("skip", None)])
 def test_the_check_of_a_call_that_a_hook_answers_does_not_run(bench, decision, code):
-    checked(bench, f"touch checked; {says(allowed=True, requiresApproval=False)}")
+    add_guarded(bench, f"touch checked; {answering(allowed=True, requiresApproval=False)}")
     answer = _quoted(json.dumps({"decision": decision, "result": "Not today.", "reason": "Not today."}))
     hook = {"event": "pre_tool_execution", "command": f"cat > /dev/null; printf %s {answer}"}
     (bench.config / "hooks.yaml").write_text(json.dumps({"hooks": [hook]}))
@@ -344,8 +357,8 @@ def test_the_check_of_a_call_that_a_hook_answers_does_not_run(bench, decision, c
     assert (has_run(bench), (bench.tools / "guarded/checked").exists()) == (False, False)
 
 
-def test_a_check_is_asked_between_hooks_too(bench):
-    checked(bench, says(allowed=True, requiresApproval=True), requireApproval=True)
+def test_a_check_runs_between_hooks_too(bench):
+    add_guarded(bench, answering(allowed=True, requiresApproval=True), requireApproval=True)
     hook = {"event": "pre_tool_execution", "command": "cat > /dev/null"}
     (bench.config / "hooks.yaml").write_text(json.dumps({"hooks": [hook]}))
     bench.answer = "once"
@@ -354,8 +367,8 @@ def test_a_check_is_asked_between_hooks_too(bench):
     assert (len(bench.asked), has_run(bench)) == (1, True)
 
 
-def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
-    checked(bench, says(allowed=True, requiresApproval=False))
+def test_a_tool_with_a_check_does_not_run_unchecked(bench):
+    add_guarded(bench, answering(allowed=True, requiresApproval=False))
     tool = to_tool(bench.load("guarded"), folder_tools.executor(bench.environ, bench)(bench.load("guarded")))
 
     with bench.runtime() as runtime, pytest.raises(ToolError) as raised:
@@ -364,8 +377,8 @@ def test_a_tool_with_a_check_does_not_run_where_nobody_asked_it(bench):
     assert (raised.value.code, has_run(bench)) == ("denied", False)
 
 
-def test_what_the_check_says_is_on_record(bench):
-    checked(bench, says(allowed=False, requiresApproval=False))
+def test_the_message_of_the_check_is_on_record(bench):
+    add_guarded(bench, answering(allowed=False, requiresApproval=False))
 
     with bench.runtime(bench.load("guarded")) as runtime:
         runtime.call("guarded")
@@ -377,10 +390,10 @@ def test_what_the_check_says_is_on_record(bench):
     )
 
 
-def test_a_call_that_is_given_up_during_its_check_does_not_run(bench):
+def test_a_call_cancelled_during_its_check_does_not_run(bench):
     mark = Mark()
-    script = f"touch checking; sleep 300; {says(allowed=True, requiresApproval=False)}"
-    checked(bench, script, env=["MARK"], securityTimeout=3_600_000)
+    script = f"touch checking; sleep 300; {answering(allowed=True, requiresApproval=False)}"
+    add_guarded(bench, script, env=["MARK"], securityTimeout=3_600_000)
     bench.environ["MARK"] = mark.name
     ended = threading.Event()
 
@@ -394,8 +407,8 @@ def test_a_call_that_is_given_up_during_its_check_does_not_run(bench):
     assert not has_run(bench)
 
 
-def test_a_call_that_is_given_up_while_the_person_is_asked_does_not_run(bench):
-    checked(bench, says(allowed=False, requiresApproval=True))
+def test_a_call_cancelled_during_its_prompt_does_not_run(bench):
+    add_guarded(bench, answering(allowed=False, requiresApproval=True))
     bench.answer = "once"
     began: list[Any] = []
     answered = threading.Event()
@@ -413,9 +426,9 @@ def test_a_call_that_is_given_up_while_the_person_is_asked_does_not_run(bench):
 
 
 @pytest.mark.parametrize("field", [0, 1, 2])
-def test_grants_of_different_permissions_are_different_texts(field):
+def test_different_permissions_have_different_grants(field):
     tricky = ["a", 'a","b', "a b", "", "a\n", "ä"]
-    found = {Permission(*["x" if place != field else value for place in range(3)]).grant for value in tricky}
+    grants = {Permission(*["x" if place != field else value for place in range(3)]).grant for value in tricky}
 
-    assert len(found) == len(tricky)
-    assert all(grant.startswith(security.GRANT) for grant in found)
+    assert len(grants) == len(tricky)
+    assert all(grant.startswith(security.GRANT) for grant in grants)

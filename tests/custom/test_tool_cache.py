@@ -37,7 +37,7 @@ DEFINITIONS = st.builds(
 
 
 @given(DEFINITIONS)
-def test_a_definition_comes_back_from_the_cache_as_it_was(definition):
+def test_a_definition_is_unchanged_by_the_cache(definition):
     row = json.loads(json.dumps(tool_cache._row(definition)))
 
     assert tool_cache._definition(row) == definition

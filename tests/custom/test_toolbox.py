@@ -1,4 +1,4 @@
-"""Custom tools through the whole runtime: found, checked, decided on, run, and seen anew when their files change."""
+"""Custom tools through the whole runtime: found, validated, decided on, run, and reloaded when their files change."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def project(workspace) -> Folder:
 
 
 def settle() -> None:
-    """Let the next call look at the folders again."""
+    """Make the next call scan the folders again."""
     time.sleep(0.3)
 
 
@@ -88,7 +88,7 @@ def test_every_format_runs_like_a_built_in_tool(personal, runtime):
     assert [row.entry.tool for row in runtime.trail.rows()] == ["hello", "echo-back", "shout"]
 
 
-def test_arguments_are_checked_in_the_words_of_the_format(personal, runtime):
+def test_invalid_arguments_are_reported_with_the_message_of_the_format(personal, runtime):
     personal.write("hello.md", HELLO)
     personal.write("echo/tool.md", ECHO)
     personal.write("echo/run.py", ECHO_SCRIPT)
@@ -98,7 +98,7 @@ def test_arguments_are_checked_in_the_words_of_the_format(personal, runtime):
 
 
 @pytest.mark.parametrize("format_", ["markdown", "folder", "python", "javascript"])
-def test_an_answer_in_json_that_is_too_long_is_kept_on_disk(personal, runtime, format_):
+def test_a_long_json_result_is_kept_on_disk(personal, runtime, format_):
     write_long(personal, format_)
 
     short, long = runtime.call("long", count=3), runtime.call("long", count=60_000)
@@ -111,7 +111,7 @@ def test_an_answer_in_json_that_is_too_long_is_kept_on_disk(personal, runtime, f
 
 
 def write_long(folder: Folder, format_: str) -> None:
-    """Write a tool that answers with an object as long as it is told."""
+    """Write a tool that returns an object of the requested length."""
     parameter = "{type: integer, required: true}"
     code = "import json, sys; n = int(sys.argv[1]); print(json.dumps({'text': 'y' * n}))"
     if format_ == "markdown":
@@ -129,12 +129,12 @@ def write_long(folder: Folder, format_: str) -> None:
     else:
         program("node")
         schema = "{type: 'object', properties: {count: {type: 'integer'}}}"
-        told = f"description: 'Long.', inputSchema: {schema}, needsApproval: false"
+        options = f"description: 'Long.', inputSchema: {schema}, needsApproval: false"
         body = "execute: ({count}) => ({text: 'y'.repeat(count)})"
-        folder.write("long.mjs", f"export default {{name: 'long', tool: {{{told}, {body}}}}};\n")
+        folder.write("long.mjs", f"export default {{name: 'long', tool: {{{options}, {body}}}}};\n")
 
 
-def test_they_are_listed_with_their_source(personal, runtime):
+def test_custom_tools_are_listed_with_their_source(personal, runtime):
     personal.write("hello.md", HELLO)
 
     listed = {tool["name"]: tool["source"] for tool in runtime.call("list_tools").data["tools"]}
@@ -143,7 +143,7 @@ def test_they_are_listed_with_their_source(personal, runtime):
     assert listed["read_file"] == "built-in"
 
 
-def test_a_tool_is_added_changed_broken_mended_and_deleted_while_a_session_runs(personal, runtime):
+def test_a_tool_is_added_changed_broken_repaired_and_deleted_during_a_session(personal, runtime):
     assert runtime.call("hello", who="a").error.code == "unknown_tool"
     path = personal.write("hello.md", HELLO)
     settle()
@@ -163,7 +163,7 @@ def test_a_tool_is_added_changed_broken_mended_and_deleted_while_a_session_runs(
     assert runtime.call("hello", who="a").error.code == "unknown_tool"
 
 
-def test_a_project_s_tool_is_neither_listed_nor_run_before_it_is_trusted(project, runtime):
+def test_an_untrusted_project_tool_is_neither_listed_nor_run(project, runtime):
     project.write("hello.md", HELLO.replace("echo", "touch made; echo"))
 
     assert runtime.call("hello", who="a").error.code == "untrusted"
@@ -177,7 +177,7 @@ def test_a_project_s_tool_is_neither_listed_nor_run_before_it_is_trusted(project
     assert runtime.call("hello", who="a").text == "hello a\n"
 
 
-def test_a_tool_that_is_not_found_may_be_in_a_file_that_is_not_trusted_whatever_that_is_called(project, runtime):
+def test_an_unknown_tool_is_reported_with_the_untrusted_files_it_may_be_in(project, runtime):
     path = project.write("other.py", "from hilt import tool\n")
 
     near, far = runtime.call("hello", who="a").error, runtime.call("zzqqxx").error
@@ -188,7 +188,7 @@ def test_a_tool_that_is_not_found_may_be_in_a_file_that_is_not_trusted_whatever_
     assert far.suggestion.endswith("hilt tools trust")
 
 
-def test_the_built_in_tool_of_a_name_stays(personal, runtime, workspace):
+def test_a_custom_tool_does_not_replace_a_built_in_one(personal, runtime, workspace):
     personal.write("read_file.md", HELLO.replace("name: hello", "name: read_file"))
     workspace.write("a.txt", "own")
 
@@ -216,7 +216,7 @@ def test_the_approval_of_a_tool_and_the_mode_decide(base, personal, approval, mo
         assert runtime.call("hello", who="a").ok is runs
 
 
-def test_folders_of_tools_can_be_named(base):
+def test_tool_folders_can_be_configured(base):
     folder = Folder(os.path.join(base, "more"))
     folder.write("hello.md", HELLO)
     with temporary_runtime(base, flags={"custom.dirs": [folder.path]}) as (runtime, _):
@@ -237,7 +237,7 @@ CODE = HELLO.replace('echo "hello {{ who }}"', 'sh -c "echo hello {{ who }}"')
 
 
 @pytest.mark.parametrize("mode", ["normal", "auto-accept", "plan", "scheduler", "yolo"])
-def test_a_value_that_a_script_would_run_as_code_does_not_run_unasked_except_in_one_mode(base, personal, mode):
+def test_a_value_that_a_script_would_run_as_code_asks_in_every_mode_but_yolo(base, personal, mode):
     personal.write("hello.md", CODE)
     with temporary_runtime(base, flags={"mode": mode}) as (runtime, workspace):
         asked: Any = runtime.call("hello", who="a; touch made")
@@ -247,11 +247,12 @@ def test_a_value_that_a_script_would_run_as_code_does_not_run_unasked_except_in_
             assert asked.ok
             return
         assert asked.error.code == ("denied" if mode == "scheduler" else "approval_required")
-        assert "may run a value as code: sh -c runs text that is not constant (line 10)" in asked.error.message
+        assert "sh -c" in asked.error.message
+        assert "(line 10)" in asked.error.message
         assert not os.path.exists(workspace.join("made"))
 
 
-def test_a_value_that_a_script_would_run_as_code_runs_once_a_person_approves_it(base, personal):
+def test_a_value_that_a_script_would_run_as_code_runs_after_approval(base, personal):
     personal.write("hello.md", CODE)
     seen = []
 
@@ -276,7 +277,7 @@ def test_a_rule_that_allows_a_tool_does_not_allow_its_values_to_be_code(base, pe
     assert asked.error.code == "approval_required"
 
 
-def test_a_folder_whose_script_comes_later_is_mended_by_it(personal, runtime):
+def test_a_folder_tool_works_once_its_missing_script_is_added(personal, runtime):
     personal.write("echo/tool.md", ECHO)
     assert "run.py is not in the tool's folder" in runtime.call("echo-back", text="a").error.message
 
@@ -287,7 +288,7 @@ def test_a_folder_whose_script_comes_later_is_mended_by_it(personal, runtime):
 
 
 @pytest.mark.parametrize("profile", ["minimal", "nano"])
-def test_a_small_profile_has_the_custom_tools_that_are_named(personal, base, profile):
+def test_a_small_profile_has_only_the_listed_custom_tools(personal, base, profile):
     personal.write("hello.md", HELLO)
     personal.write("other.md", HELLO.replace("name: hello", "name: other"))
     Folder(os.path.join(base, "config")).write("config.toml", f'[profile]\nname = "{profile}"\ntools = ["hello"]\n')
@@ -300,7 +301,7 @@ def test_a_small_profile_has_the_custom_tools_that_are_named(personal, base, pro
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_project_names_tools_of_its_profile_when_it_is_trusted(personal, base, workspace, trusted):
+def test_only_a_trusted_project_adds_tools_to_its_profile(personal, base, workspace, trusted):
     personal.write("hello.md", HELLO)
     workspace.write(".hilt/config.toml", '[profile]\nname = "nano"\ntools = ["hello"]\n')
     environ = {**environment(base), **({"HILT_TRUST": "all"} if trusted else {})}

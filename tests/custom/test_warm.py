@@ -15,7 +15,7 @@ import pytest
 
 from hilt.call import Call, Result
 from hilt.testing import Folder, temporary_runtime
-from tests.custom.calls import gone
+from tests.custom.calls import has_ended
 from tests.marks import wait_until
 
 TOOL = {
@@ -53,7 +53,7 @@ for line in sys.stdin:
         print(json.dumps({"calls": "of the call before"}))
     if do == "part":
         print('{"calls": "of the call before",', end="")
-    sys.stdout.flush()  # what is more than one answer comes with it, not during the next call
+    sys.stdout.flush()  # everything after the answer arrives with it, not during the next call
     if do == "chatter":
         print("done", flush=True)
     if do == "last":
@@ -76,7 +76,7 @@ def add(tools: Folder, script: str = SCRIPT, **fields: Any) -> str:
 
 
 def settle(path: str) -> None:
-    """Wait until the file is no longer one that may have changed just now."""
+    """Wait until the file counts as settled."""
     wait_until(lambda: time.time_ns() - os.stat(path).st_ctime_ns > 60_000_000)
 
 
@@ -85,7 +85,7 @@ def data(result: Result) -> Any:
     return result.data
 
 
-def test_one_process_answers_one_call_after_the_other(tools, runtime):
+def test_one_process_answers_consecutive_calls(tools, runtime):
     add(tools)
 
     first, second = (data(runtime.call("warm_one", text=text)) for text in ("a\nb", "é\u2028"))
@@ -96,7 +96,7 @@ def test_one_process_answers_one_call_after_the_other(tools, runtime):
     assert second["sessionId"] == runtime.session
 
 
-def test_sessions_share_it(tools, runtime):
+def test_sessions_share_a_process(tools, runtime):
     add(tools)
 
     pids = {data(runtime.request(Call("warm_one", {}, session=name)))["pid"] for name in ("a", "b")}
@@ -104,18 +104,18 @@ def test_sessions_share_it(tools, runtime):
     assert len(pids) == 1
 
 
-def test_what_takes_too_long_is_ended_and_the_next_call_has_a_new_process(tools, runtime):
+def test_a_call_that_times_out_ends_its_process_and_the_next_has_a_new_one(tools, runtime):
     add(tools, timeout=2000)
     pid = data(runtime.call("warm_one"))["pid"]
 
     late = runtime.call("warm_one", do="sleep")
 
-    assert (late.error.code, gone(pid)) == ("timeout", True)
+    assert (late.error.code, has_ended(pid)) == ("timeout", True)
     assert "one line of JSON" in late.error.suggestion
     assert data(runtime.call("warm_one"))["calls"] == 1
 
 
-def test_a_crash_is_told_with_its_last_words_and_the_next_call_has_a_new_process(tools, runtime):
+def test_a_crash_is_reported_with_its_last_output_and_the_next_call_has_a_new_process(tools, runtime):
     add(tools)
     assert data(runtime.call("warm_one"))["calls"] == 1
 
@@ -129,12 +129,12 @@ def test_a_crash_is_told_with_its_last_words_and_the_next_call_has_a_new_process
 def test_a_script_that_ends_after_its_answer_is_started_again(tools, runtime):
     add(tools)
     pid = data(runtime.call("warm_one", do="last"))["pid"]
-    wait_until(lambda: gone(pid))
+    wait_until(lambda: has_ended(pid))
 
     assert data(runtime.call("warm_one"))["calls"] == 1
 
 
-def test_an_error_that_it_answers_is_one_and_it_stays(tools, runtime):
+def test_an_error_response_fails_the_call_and_keeps_the_process(tools, runtime):
     add(tools)
     assert data(runtime.call("warm_one"))["calls"] == 1
 
@@ -145,7 +145,7 @@ def test_an_error_that_it_answers_is_one_and_it_stays(tools, runtime):
 
 
 @pytest.mark.parametrize("do", ["noise", "nan"])
-def test_what_it_prints_before_its_answer_is_noise_and_told(tools, runtime, do):
+def test_output_before_the_response_is_a_warning(tools, runtime, do):
     add(tools)
 
     result = runtime.call("warm_one", do=do)
@@ -155,14 +155,14 @@ def test_what_it_prints_before_its_answer_is_noise_and_told(tools, runtime, do):
     assert "warnings" not in runtime.call("warm_one").meta
 
 
-def test_lines_after_its_answer_that_are_no_answers_do_not_disturb_the_next(tools, runtime):
+def test_noise_after_a_response_does_not_disturb_the_next_call(tools, runtime):
     add(tools)
 
     assert [data(runtime.call("warm_one", do="chatter"))["calls"] for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("do", ["twice", "part"])
-def test_a_second_answer_is_not_taken_for_that_of_the_next_call(tools, runtime, do):
+def test_a_second_response_is_not_used_for_the_next_call(tools, runtime, do):
     add(tools)
     pid = data(runtime.call("warm_one", do=do))["pid"]
 
@@ -171,7 +171,7 @@ def test_a_second_answer_is_not_taken_for_that_of_the_next_call(tools, runtime, 
     assert (following["text"], following["calls"], following["pid"] != pid) == ("mine", 1, True)
 
 
-def test_a_view_is_taken_out_of_its_answer(tools, runtime):
+def test_a_view_is_extracted_from_the_response(tools, runtime):
     add(tools)
 
     result = runtime.call("warm_one", _visualization={"type": "markdown", "content": "x"})
@@ -180,12 +180,12 @@ def test_a_view_is_taken_out_of_its_answer(tools, runtime):
     assert "_visualization" not in data(result)
 
 
-def test_calls_at_the_same_time_have_their_own_answers(tools, runtime):
+def test_concurrent_calls_get_their_own_responses(tools, runtime):
     add(tools)
-    found: dict[int, Any] = {}
+    replies: dict[int, Any] = {}
 
     def call(number: int) -> None:
-        found[number] = data(runtime.call("warm_one", number=number))["number"]
+        replies[number] = data(runtime.call("warm_one", number=number))["number"]
 
     threads = [threading.Thread(target=call, args=(number,)) for number in range(40)]
     for thread in threads:
@@ -193,10 +193,10 @@ def test_calls_at_the_same_time_have_their_own_answers(tools, runtime):
     for thread in threads:
         thread.join(60)
 
-    assert found == {number: number for number in range(40)}
+    assert replies == {number: number for number in range(40)}
 
 
-def test_a_changed_script_is_started_anew(tools, runtime):
+def test_a_changed_script_has_a_new_process(tools, runtime):
     path = add(tools)
     before = data(runtime.call("warm_one"))["pid"]
 
@@ -204,31 +204,31 @@ def test_a_changed_script_is_started_anew(tools, runtime):
     settle(path)
     after = data(runtime.call("warm_one"))
 
-    assert (after.get("new"), after["calls"], gone(before)) == (True, 1, True)
+    assert (after.get("new"), after["calls"], has_ended(before)) == (True, 1, True)
 
 
 def test_a_removed_tool_has_no_process(tools, runtime):
     path = add(tools)
     pid = data(runtime.call("warm_one"))["pid"]
-    assert not gone(pid)
+    assert not has_ended(pid)
 
     os.unlink(path)
     os.unlink(os.path.join(os.path.dirname(path), "tool.json"))
     wait_until(lambda: runtime.call("warm_one").error.code == "unknown_tool")
 
-    wait_until(lambda: gone(pid))
+    wait_until(lambda: has_ended(pid))
 
 
-def test_it_ends_with_the_runtime(base, tools):
+def test_a_process_ends_with_the_runtime(base, tools):
     add(tools)
     with temporary_runtime(base) as (runtime, _):
         pid = data(runtime.call("warm_one"))["pid"]
-        assert not gone(pid)
+        assert not has_ended(pid)
 
-    assert gone(pid)
+    assert has_ended(pid)
 
 
-def test_it_does_not_outlive_a_runtime_that_is_killed(base, tools, runtime, environ):
+def test_a_process_does_not_outlive_a_killed_runtime(base, tools, runtime, environ):
     add(tools)
     code = (
         "from hilt.runtime import Runtime\n"
@@ -241,14 +241,14 @@ def test_it_does_not_outlive_a_runtime_that_is_killed(base, tools, runtime, envi
     ) as hilt:
         assert hilt.stdout is not None
         pid = int(hilt.stdout.readline())
-        assert not gone(pid)
+        assert not has_ended(pid)
         os.kill(hilt.pid, signal.SIGKILL)
         hilt.wait()
 
-        wait_until(lambda: gone(pid))
+        wait_until(lambda: has_ended(pid))
 
 
-def test_one_with_a_sandbox_is_confined_and_each_session_has_its_own(tools, runtime, workspace):
+def test_a_sandboxed_process_is_confined_and_each_session_has_its_own(tools, runtime, workspace):
     add(tools, sandbox={"network": False})
 
     first = data(runtime.call("warm_one", do="write"))
@@ -260,7 +260,7 @@ def test_one_with_a_sandbox_is_confined_and_each_session_has_its_own(tools, runt
     assert not os.path.exists(workspace.join("made"))
 
 
-def test_a_sandbox_is_stricter_in_plan_mode_also_for_what_runs_already(tools, runtime, workspace):
+def test_plan_mode_also_tightens_the_sandbox_of_a_running_process(tools, runtime, workspace):
     add(tools, sandbox={"write": ["."]}, effects=["read"])
     assert "refused" not in data(runtime.call("warm_one", do="write"))
     os.unlink(workspace.join("made"))
@@ -270,7 +270,7 @@ def test_a_sandbox_is_stricter_in_plan_mode_also_for_what_runs_already(tools, ru
     assert data(runtime.call("warm_one", do="write"))["refused"] == "Read-only file system"
 
 
-def test_a_script_that_reads_to_the_end_of_its_input_is_ended_and_told_what_is_expected(tools, runtime):
+def test_a_script_that_waits_for_end_of_input_times_out_with_advice(tools, runtime):
     add(tools, "import json, sys\nprint(json.dumps(json.load(sys.stdin)))\n", timeout=500)
 
     late = runtime.call("warm_one")
@@ -278,7 +278,7 @@ def test_a_script_that_reads_to_the_end_of_its_input_is_ended_and_told_what_is_e
     assert (late.error.code, "answer every line" in late.error.suggestion) == ("timeout", True)
 
 
-def test_text_as_its_result_is_a_problem(tools, runtime):
+def test_a_text_result_is_not_supported(tools, runtime):
     add(tools, result="text")
 
     assert "result cannot be text" in runtime.call("warm_one").error.message

@@ -29,7 +29,7 @@ Greets.
 
 
 class Place:
-    """A workspace and its user, with a toolbox that is listened to."""
+    """A workspace and its user, with a toolbox that has a listener."""
 
     def __init__(self, base: Path) -> None:
         self.root = base / "workspace"
@@ -50,86 +50,86 @@ class Place:
             sandbox="declared",
             confine_module=confine,
         )
-        self.told = threading.Semaphore(0)
+        self.reports = threading.Semaphore(0)
 
     def has(self, grant: str) -> bool:
-        """Whether the person keeps allowing something."""
+        """Whether the person keeps a grant."""
         return False
 
-    def hear(self) -> None:
-        """Wait until a change is told, and take all that was told of it."""
-        assert self.told.acquire(timeout=60)
+    def wait_for_report(self) -> None:
+        """Wait until a change is reported."""
+        assert self.reports.acquire(timeout=60)
 
     def quiet(self) -> bool:
-        """Whether nothing more is told."""
-        return not self.told.acquire(blocking=False)
+        """Whether no other report is pending."""
+        return not self.reports.acquire(blocking=False)
 
     def names(self) -> list[str]:
-        """The tools there are."""
+        """The names of the current tools."""
         return sorted(self.toolbox.found().definitions)
 
 
 @pytest.fixture(params=["native", "polling"])
 def place(tmp_path, request, monkeypatch) -> Iterator[Place]:
     if request.param == "polling":
-        monkeypatch.setitem(sys.modules, "watchfiles", None)  # as where it cannot be used
-    made = Place(tmp_path)
-    yield made
-    made.toolbox.close()
+        monkeypatch.setitem(sys.modules, "watchfiles", None)  # as if it were not installed
+    created = Place(tmp_path)
+    yield created
+    created.toolbox.close()
 
 
 def listen(place: Place) -> Callable[[], None]:
-    return place.toolbox.listen(place.told.release)
+    return place.toolbox.listen(place.reports.release)
 
 
-def test_a_tool_that_comes_changes_breaks_is_mended_and_goes_is_told_each_time(place):
+def test_every_change_of_a_tool_is_reported(place):
     place.personal.mkdir(parents=True)
     listen(place)
     path = place.personal / "hello.md"
 
     path.write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello"]
 
     path.write_text(TOOL.replace("Say hello.", "Say good day."))
-    place.hear()
+    place.wait_for_report()
     assert place.toolbox.found().definitions["hello"].description == "Say good day."
 
     path.write_text(TOOL.replace("approval: never", "approval: perhaps"))
-    place.hear()
+    place.wait_for_report()
     assert (place.names(), list(place.toolbox.found().broken)) == ([], ["hello"])
 
     path.write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello"]
 
     path.unlink()
-    place.hear()
+    place.wait_for_report()
     assert place.names() == []
 
 
-def test_folders_that_come_later_are_watched_too(place):
+def test_new_folders_are_watched_too(place):
     listen(place)
 
     (place.personal / "greet").mkdir(parents=True)
     (place.personal / "greet/run.sh").write_text("echo {}")
     (place.personal / "greet/tool.md").write_text(FOLDER)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["greet"]
 
     (place.personal / "greet/tool.md").write_text(FOLDER.replace("Greets.", "Greets well."))
-    place.hear()
+    place.wait_for_report()
     shutil.rmtree(place.personal.parent)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == []
 
     place.personal.mkdir(parents=True)
     (place.personal / "hello.md").write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello"]
 
 
-def test_a_tool_of_the_project_is_told_once_it_is_trusted_and_when_it_changes_after(place):
+def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
     place.personal.mkdir(parents=True)
     listen(place)
     place.project.mkdir(parents=True)
@@ -137,21 +137,21 @@ def test_a_tool_of_the_project_is_told_once_it_is_trusted_and_when_it_changes_af
     path.write_text(TOOL)
     wait_until(lambda: place.toolbox.found().untrusted)
     (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
-    place.hear()
+    place.wait_for_report()
     assert (place.names(), place.quiet()) == (["other"], True)
 
     trust = Trust(place.state)
     trust.trust("tool", str(path), path.read_bytes())
     trust.close()
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["hello", "other"]
 
     path.write_text(TOOL + "# changed\n")
-    place.hear()
+    place.wait_for_report()
     assert place.names() == ["other"]
 
 
-def test_a_busy_workspace_keeps_nothing_from_being_told(place):
+def test_a_busy_workspace_does_not_delay_reports_forever(place):
     place.project.mkdir(parents=True)
     path = place.project / "hello.md"
     path.write_text(TOOL)
@@ -168,7 +168,7 @@ def test_a_busy_workspace_keeps_nothing_from_being_told(place):
         trust = Trust(place.state)
         trust.trust("tool", str(path), path.read_bytes())
         trust.close()
-        place.hear()
+        place.wait_for_report()
     finally:
         ended.set()
         busy.join()
@@ -176,7 +176,7 @@ def test_a_busy_workspace_keeps_nothing_from_being_told(place):
     assert place.names() == ["hello"]
 
 
-def test_what_changes_no_tool_is_not_told(place):
+def test_changes_of_other_files_are_not_reported(place):
     place.personal.mkdir(parents=True)
     (place.personal / "hello.md").write_text(TOOL)
     listen(place)
@@ -186,27 +186,27 @@ def test_what_changes_no_tool_is_not_told(place):
     os.utime(place.personal / "hello.md")
     (place.root / "file.txt").write_text("other work")
     (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
-    place.hear()
+    place.wait_for_report()
 
     assert (place.names(), place.quiet()) == (["hello", "other"], True)
 
 
-def test_many_changes_at_once_are_told_few_times(place):
+def test_many_changes_at_once_are_reported_few_times(place):
     place.personal.mkdir(parents=True)
     listen(place)
 
     for number in range(200):
         (place.personal / f"t{number}.md").write_text(TOOL.replace("name: hello", f"name: t{number}"))
     wait_until(lambda: len(place.names()) == 200)
-    place.hear()
+    place.wait_for_report()
 
-    told = 1
+    reports = 1
     while not place.quiet():
-        told += 1
-    assert told < 20
+        reports += 1
+    assert reports < 20
 
 
-def test_who_stops_listening_hears_no_more_and_others_do(place):
+def test_a_removed_listener_is_not_called_and_others_are(place):
     place.personal.mkdir(parents=True)
     heard: list[str] = []
     stop = place.toolbox.listen(lambda: heard.append("gone"))
@@ -215,12 +215,12 @@ def test_who_stops_listening_hears_no_more_and_others_do(place):
     stop()
     stop()
     (place.personal / "hello.md").write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
 
     assert heard == []
 
 
-def test_the_thread_ends_with_the_last_listener_and_begins_again_with_the_next(place):
+def test_the_thread_ends_with_the_last_listener_and_restarts_with_the_next(place):
     place.personal.mkdir(parents=True)
     before = threading.active_count()
     stop = listen(place)
@@ -230,13 +230,13 @@ def test_the_thread_ends_with_the_last_listener_and_begins_again_with_the_next(p
 
     listen(place)
     (place.personal / "hello.md").write_text(TOOL)
-    place.hear()
+    place.wait_for_report()
     place.toolbox.close()
 
     wait_until(lambda: threading.active_count() == before)
 
 
-def test_a_listener_that_fails_keeps_nobody_from_hearing(place):
+def test_a_failing_listener_does_not_affect_others(place):
     place.personal.mkdir(parents=True)
 
     def fail() -> None:
@@ -247,36 +247,36 @@ def test_a_listener_that_fails_keeps_nobody_from_hearing(place):
 
     for name in ("one", "two"):
         (place.personal / f"{name}.md").write_text(TOOL.replace("name: hello", f"name: {name}"))
-        place.hear()
+        place.wait_for_report()
 
     assert place.names() == ["one", "two"]
 
 
-def test_a_listener_may_stop_while_it_is_told(place):
+def test_a_listener_may_remove_itself_while_called(place):
     place.personal.mkdir(parents=True)
     stops: list[Callable[[], None]] = []
 
     def once() -> None:
         stops[0]()
-        place.told.release()
+        place.reports.release()
 
     stops.append(place.toolbox.listen(once))
     (place.personal / "hello.md").write_text(TOOL)
 
-    place.hear()
+    place.wait_for_report()
 
 
-def test_what_a_call_has_seen_first_is_told_all_the_same(place):
+def test_a_change_that_a_call_saw_first_is_still_reported(place):
     place.personal.mkdir(parents=True)
     listen(place)
     (place.personal / "hello.md").write_text(TOOL)
 
     wait_until(lambda: place.names() == ["hello"])
 
-    place.hear()
+    place.wait_for_report()
 
 
-def test_only_the_folders_of_tools_and_two_above_are_watched(tmp_path):
+def test_only_tool_folders_and_two_parents_are_watched(tmp_path):
     place = Place(tmp_path)
     (place.project / "deep/deeper").mkdir(parents=True)
     (place.project / "node_modules/x").mkdir(parents=True)
@@ -285,14 +285,16 @@ def test_only_the_folders_of_tools_and_two_above_are_watched(tmp_path):
     discovery = place.toolbox._discovery
     assert discovery is not None
 
-    found = {os.path.relpath(path, tmp_path) for path in watched(discovery.places) if path.startswith(str(tmp_path))}
+    watched_folders = {
+        os.path.relpath(path, tmp_path) for path in watched(discovery.places) if path.startswith(str(tmp_path))
+    }
 
     inside = {"", "/.hilt", "/.hilt/tools", "/.hilt/tools/deep", "/.hilt/tools/deep/deeper"}
-    assert {f"workspace{path}" for path in inside} <= found
-    assert not any("src" in path or "node_modules" in path for path in found)
+    assert {f"workspace{path}" for path in inside} <= watched_folders
+    assert not any("src" in path or "node_modules" in path for path in watched_folders)
 
 
-def test_a_watch_needs_no_listener_to_be_closed(tmp_path):
+def test_a_watch_without_listeners_can_be_closed(tmp_path):
     place = Place(tmp_path)
     place.toolbox.found()
     discovery = place.toolbox._discovery

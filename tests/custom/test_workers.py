@@ -12,7 +12,7 @@ import pytest
 from hilt.custom.workers import NOISE_BYTES, Recipe, Workers
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from tests.custom.calls import environment, gone
+from tests.custom.calls import environment, has_ended
 from tests.marks import wait_until
 
 HANG_SECONDS = 60.0
@@ -59,8 +59,8 @@ for line in sys.stdin:
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as made:
-        yield made
+    with Workers() as opened:
+        yield opened
 
 
 def recipe(key: str = "k", *, place: str = "p", program: str = ECHO, greeting: dict[str, Any] | None = None) -> Recipe:
@@ -81,48 +81,48 @@ def test_a_worker_is_kept_for_the_next_call(workers):
     assert (first["pid"], first["count"], second["pid"], second["count"]) == (first["pid"], 1, first["pid"], 2)
 
 
-def test_what_a_worker_prints_beside_its_replies_is_noise(workers):
+def test_output_beside_replies_is_ignored(workers):
     assert ask(workers, "noise")["op"] == "noise"
     assert ask(workers, "echo")["count"] == 2
 
 
 @pytest.mark.parametrize("text", ["", "é\u2028\n", "\x00", "a" * 3_000_000])
-def test_requests_and_replies_of_any_length_pass(workers, text):
+def test_requests_and_replies_may_have_any_length(workers, text):
     assert ask(workers, text=text)["text"] == text
 
 
-@pytest.mark.parametrize("op, says, code", [("exit", "status 3", 3), ("signal", "signal 11", 139)])
-def test_a_crash_is_told_and_the_next_call_has_a_new_worker(workers, op, says, code):
+@pytest.mark.parametrize("op, reason, code", [("exit", "status 3", 3), ("signal", "signal 11", 139)])
+def test_a_crash_is_reported_and_the_next_call_has_a_new_worker(workers, op, reason, code):
     before = ask(workers)["pid"]
 
     with pytest.raises(ToolError) as caught:
         ask(workers, op)
 
     assert (caught.value.code, caught.value.details) == ("tool_failed", {"exit_code": code})
-    assert says in caught.value.message
+    assert reason in caught.value.message
     after = ask(workers)
     assert (after["count"], after["pid"] != before) == (1, True)
 
 
-def test_the_last_words_of_a_worker_are_told_and_not_all_of_them(workers):
+def test_a_crash_reports_only_the_last_output_of_a_worker(workers):
     with pytest.raises(ToolError, match="last words") as caught:
         ask(workers, "exit")
 
     assert len(caught.value.message) < NOISE_BYTES + 200
 
 
-def test_an_endless_loop_ends_with_its_time(workers):
+def test_an_endless_loop_times_out(workers):
     pid = ask(workers)["pid"]
 
     with pytest.raises(ToolError) as caught:
         ask(workers, "hang", seconds=0.2)
 
     assert caught.value.code == "timeout"
-    assert gone(pid)
+    assert has_ended(pid)
     assert ask(workers)["count"] == 1
 
 
-def test_a_call_that_is_given_up_ends_its_worker(workers):
+def test_a_cancelled_call_ends_its_worker(workers):
     pid = ask(workers)["pid"]
     fence = Fence()
     threading.Timer(0.1, fence.give_up, [ToolError("cancelled", "Nobody waits.")]).start()
@@ -130,10 +130,10 @@ def test_a_call_that_is_given_up_ends_its_worker(workers):
     with pytest.raises(ToolError, match="Nobody waits"):
         ask(workers, "hang", fence=fence)
 
-    assert gone(pid)
+    assert has_ended(pid)
 
 
-def test_giving_up_a_call_that_is_over_does_not_touch_its_worker(workers):
+def test_cancelling_a_finished_call_does_not_affect_its_worker(workers):
     fence = Fence()
     pid = ask(workers, fence=fence)["pid"]
 
@@ -142,18 +142,18 @@ def test_giving_up_a_call_that_is_over_does_not_touch_its_worker(workers):
     assert ask(workers)["pid"] == pid
 
 
-def test_a_worker_that_died_while_it_waited_is_replaced(workers):
+def test_an_idle_worker_that_died_is_replaced(workers):
     pid = ask(workers)["pid"]
     os.kill(pid, 9)
     deadline = time.monotonic() + HANG_SECONDS
-    while not gone(pid) and time.monotonic() < deadline:
+    while not has_ended(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.05)
 
     assert ask(workers)["count"] == 1
 
 
-def test_calls_at_the_same_time_have_workers_of_their_own_up_to_a_limit(tmp_path):
+def test_concurrent_calls_have_their_own_workers_up_to_a_limit(tmp_path):
     door = str(tmp_path / "door")
     replies: list[dict[str, Any]] = []
     with Workers(per_tool=2) as workers:
@@ -174,7 +174,7 @@ def test_calls_at_the_same_time_have_workers_of_their_own_up_to_a_limit(tmp_path
     assert len({reply["pid"] for reply in replies}) == 2
 
 
-def test_waiting_for_a_turn_ends_when_the_call_is_given_up(tmp_path):
+def test_waiting_for_a_worker_ends_when_the_call_is_cancelled(tmp_path):
     door, fence = str(tmp_path / "door"), Fence()
     with Workers(per_tool=1) as workers:
         thread = threading.Thread(target=lambda: ask(workers, "wait", path=door), daemon=True)
@@ -190,31 +190,31 @@ def test_waiting_for_a_turn_ends_when_the_call_is_given_up(tmp_path):
         thread.join(HANG_SECONDS)
 
 
-def test_a_file_that_changed_has_new_workers_and_the_old_ones_end(workers):
+def test_a_changed_file_has_new_workers_and_the_old_ones_end(workers):
     old = ask(workers, key="one")["pid"]
     other = ask(workers, key="other", place="q")["pid"]
 
     new = ask(workers, key="two")["pid"]
 
     assert new != old
-    assert gone(old)
-    assert not gone(other)
+    assert has_ended(old)
+    assert not has_ended(other)
 
 
-def test_a_file_that_is_gone_has_no_workers(workers):
+def test_a_deleted_file_has_no_workers(workers):
     pid = ask(workers)["pid"]
     other = ask(workers, key="other", place="q")["pid"]
 
     workers.forget("file p")
 
-    assert (gone(pid), workers.pids) == (True, [other])
+    assert (has_ended(pid), workers.pids) == (True, [other])
 
 
-def test_only_so_many_idle_workers_are_kept_and_not_for_ever():
+def test_idle_workers_are_limited_in_number_and_time():
     with Workers(in_all=2) as workers:
         pids = [ask(workers, key=str(number), place=str(number))["pid"] for number in range(4)]
         assert workers.pids == pids[2:]
-        assert [gone(pid) for pid in pids] == [True, True, False, False]
+        assert [has_ended(pid) for pid in pids] == [True, True, False, False]
     with Workers(idle=0.0) as workers:
         assert ask(workers)["pid"] != ask(workers)["pid"]
 
@@ -223,7 +223,7 @@ def test_an_idle_worker_ends_by_itself():
     with Workers(idle=0.05) as workers:
         pid = ask(workers)["pid"]
 
-        wait_until(lambda: gone(pid))
+        wait_until(lambda: has_ended(pid))
 
         assert workers.pids == []
 
@@ -234,19 +234,19 @@ def test_noise_right_after_a_reply_does_not_hide_the_next_one(workers):
     assert ask(workers)["count"] == 3
 
 
-def test_closing_ends_all_workers_and_what_they_started():
+def test_closing_ends_all_workers_and_their_children():
     workers = Workers()
     pids = [ask(workers, "leave", key=str(number), place=str(number))["pid"] for number in range(2)]
     children = [
         int(name)
         for name in os.listdir("/proc")
-        if name.isdigit() and not gone(int(name)) and _parent(int(name)) in pids
+        if name.isdigit() and not has_ended(int(name)) and _parent(int(name)) in pids
     ]
     assert len(children) == 2
 
     workers.close()
 
-    assert all(map(gone, [*pids, *children]))
+    assert all(map(has_ended, [*pids, *children]))
     with pytest.raises(ToolError, match="closing"):
         ask(workers)
 
@@ -259,7 +259,7 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def test_the_greeting_is_answered_first_and_its_worker_is_kept(workers):
+def test_the_greeting_is_sent_first_and_its_worker_is_kept(workers):
     greeted = recipe(greeting={"op": "hello"})
 
     reply = workers.greeted(greeted)
@@ -268,7 +268,7 @@ def test_the_greeting_is_answered_first_and_its_worker_is_kept(workers):
     assert workers.ask(greeted, {"op": "echo"}, seconds=HANG_SECONDS)["count"] == 2
 
 
-def test_a_reply_without_end_is_refused(workers, monkeypatch):
+def test_an_endless_reply_is_rejected(workers, monkeypatch):
     monkeypatch.setattr("hilt.custom.workers.REPLY_BYTES", 1 << 20)
 
     with pytest.raises(ToolError, match="more than 1 MiB") as caught:
@@ -277,7 +277,7 @@ def test_a_reply_without_end_is_refused(workers, monkeypatch):
     assert caught.value.code == "resource_limit"
 
 
-def test_a_program_that_is_not_there_is_told(workers):
+def test_a_missing_program_is_an_error(workers):
     missing = recipe()._replace(argv=("/nowhere/program",))
 
     with pytest.raises(ToolError) as caught:

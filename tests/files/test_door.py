@@ -67,8 +67,8 @@ entries = st.dictionaries(
 
 
 @contextmanager
-def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield a workspace that holds these entries, as far as they fit together, and a folder outside it."""
+def random_tree(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield a workspace with these entries, as far as they do not conflict, and a folder outside it."""
     with tempfile.TemporaryDirectory() as base:
         base = os.path.realpath(base)
         root, outside = os.path.join(base, "workspace"), os.path.join(base, "outside")
@@ -80,7 +80,7 @@ def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
         for path, what in tree.items():
             full = os.path.join(root, path)
             if not f"{os.path.realpath(os.path.dirname(full))}/".startswith(f"{root}/"):
-                continue  # a link would have it grow somewhere else
+                continue  # a link would create it elsewhere
             try:
                 os.makedirs(os.path.dirname(full), exist_ok=True)
                 if what == "folder":
@@ -98,14 +98,14 @@ def grown(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("target", ["OUTSIDE", "../outside", "b"])
 @pytest.mark.parametrize("what", ["file", "folder", "-> x"])
-def test_a_random_tree_grows_in_the_workspace_alone(target, what):
-    with grown({"b": "-> OUTSIDE", "a": f"-> {target}", "a/new": what, "a/new/c": what}) as (root, outside):
+def test_a_random_tree_stays_inside_the_workspace(target, what):
+    with random_tree({"b": "-> OUTSIDE", "a": f"-> {target}", "a/new": what, "a/new/c": what}) as (root, outside):
         assert sorted(os.listdir(root)) == ["a", "b"]
         assert sorted(os.listdir(outside)) == sorted([*NAMES, "folder"])
 
 
-def walked(root: str, path: str) -> str | None:
-    """Follow a path with the plainest means; return the file it leads to, None where the rules refuse it."""
+def resolve_naively(root: str, path: str) -> str | None:
+    """Follow a path step by step; return the file it leads to, or None if the rules refuse it."""
     pending = path.split("/")[::-1]
     at: list[str] = []
     links = 0
@@ -140,8 +140,8 @@ def walked(root: str, path: str) -> str | None:
         at.append(part)
         if os.path.isfile(full) and any(rest not in ("", ".") for rest in pending):
             return None
-    found = os.path.join(root, *at)
-    return None if path.endswith(("/", "/.")) and os.path.isfile(found) else found
+    resolved = os.path.join(root, *at)
+    return None if path.endswith(("/", "/.")) and os.path.isfile(resolved) else resolved
 
 
 def leaves_by_text(path: str) -> bool:
@@ -154,15 +154,15 @@ def leaves_by_text(path: str) -> bool:
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
-def test_the_door_opens_exactly_what_a_path_leads_to_inside_the_rules(tree, wanted):
-    """For every path that does not leave by its text: the door opens the file that a step-by-step walk finds, which
-    is the one the kernel finds; where that walk meets a sensitive name, nothing, or the outside, it opens nothing."""
-    with grown(tree) as (root, _):
+def test_the_door_opens_exactly_the_file_that_a_path_leads_to_under_the_rules(tree, wanted):
+    """For every path whose text stays inside: the door opens the file that a step-by-step walk finds, which is the one
+    the kernel finds. If that walk meets a sensitive name, a missing file or the outside, the door opens nothing."""
+    with random_tree(tree) as (root, _):
         door = door_to(root)
         for path in wanted:
             if leaves_by_text(path) or path.startswith("/"):
                 continue
-            end = walked(root, path)
+            end = resolve_naively(root, path)
             if end is None or not os.path.isfile(end):
                 assert isinstance(opened(door, path), str), path
             else:
@@ -172,8 +172,8 @@ def test_the_door_opens_exactly_what_a_path_leads_to_inside_the_rules(tree, want
 
 
 @given(entries, st.lists(st.one_of(paths, targets), min_size=1, max_size=12))
-def test_whatever_the_path_nothing_outside_or_sensitive_is_opened_and_no_handle_is_left(tree, wanted):
-    with grown(tree) as (root, outside):
+def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, wanted):
+    with random_tree(tree) as (root, outside):
         door = door_to(root)
         allowed = {}
         for folder, folders, names in os.walk(root):
@@ -185,16 +185,16 @@ def test_whatever_the_path_nothing_outside_or_sensitive_is_opened_and_no_handle_
         before = len(os.listdir("/dev/fd"))
         for path in wanted:
             full = path.replace("ROOT", root).replace("OUTSIDE", outside)
-            found = opened(door, full)
-            assert isinstance(found, str) or found in allowed, full
+            identity = opened(door, full)
+            assert isinstance(identity, str) or identity in allowed, full
             for write in (False, True):
                 refused(door, full, write=write)
         assert len(os.listdir("/dev/fd")) == before
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
-def test_a_place_to_write_is_never_reached_through_a_link(tree, wanted):
-    with grown(tree) as (root, _):
+def test_a_file_to_write_is_never_reached_through_a_link(tree, wanted):
+    with random_tree(tree) as (root, _):
         door = door_to(root)
         for path in wanted:
             try:
@@ -259,9 +259,9 @@ def tree(tmp_path):
     ],
 )
 def test_a_path_opens_inside_the_workspace_and_nowhere_else(tree, path, code):
-    found = opened(door_to(str(tree)), path.format(root=tree))
+    outcome = opened(door_to(str(tree)), path.format(root=tree))
 
-    assert found == code if code else not isinstance(found, str)
+    assert outcome == code if code else not isinstance(outcome, str)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_links_are_followed_for_reading_when_they_stay_inside_and_never_for_writ
 
 
 @pytest.mark.parametrize("target", ["../outside", "{root}/../outside"])
-def test_a_link_to_a_folder_outside_is_refused_also_before_what_does_not_exist_yet(tree, target):
+def test_a_link_to_an_outside_folder_is_refused_even_for_a_missing_file(tree, target):
     (tree / "way").symlink_to(target.format(root=tree))
 
     for path in ("way/secret", "way/new.txt", "way/new/folder/x.txt"):
@@ -323,7 +323,7 @@ def special(request, tree):
         yield str(path)
 
 
-def test_what_is_no_regular_file_is_refused_without_waiting(tree, special):
+def test_a_special_file_is_refused_without_blocking(tree, special):
     door = door_to(str(tree))
 
     assert opened(door, "special") in ("not_a_file", "path_outside_workspace")
@@ -339,7 +339,7 @@ def test_an_absolute_path_may_be_spelt_through_the_link_that_names_the_workspace
         assert runtime.call("write_file", path=f"{alias}/sub/new.txt", content="new").meta["path"] == "sub/new.txt"
 
 
-def test_the_whole_machine_may_be_the_workspace(tree, base):
+def test_the_file_system_root_may_be_the_workspace(tree, base):
     with Runtime("/", environ=environment(base)) as runtime:
         for path in (f"{tree}/a.txt", str(tree / "a.txt").lstrip("/"), f"..{tree}/a.txt"):
             assert runtime.call("read_file", path=path, line_numbers=False).text == "a"
@@ -347,7 +347,7 @@ def test_the_whole_machine_may_be_the_workspace(tree, base):
         assert code_of(runtime.call("read_file", path=os.path.join(base, "state", "trail.db"))) == "sensitive_path"
 
 
-def test_the_narrowest_root_is_the_one_that_counts(tree):
+def test_the_narrowest_root_applies(tree):
     outer = Root(str(tree), label=None, writable=True)
     inner = Root(str(tree / "sub"), label="sub", writable=False)
 
@@ -356,7 +356,7 @@ def test_the_narrowest_root_is_the_one_that_counts(tree):
     assert (root.label, parts) == ("sub", ["b.txt"])
 
 
-def test_the_folders_of_hilt_itself_are_not_for_tools_even_inside_the_workspace(tmp_path):
+def test_the_folders_of_hilt_are_closed_to_tools_even_inside_the_workspace(tmp_path):
     environ = {"HOME": str(tmp_path), "PATH": os.defpath}
     with Runtime(str(tmp_path), environ=environ) as runtime:
         assert runtime.call("write_file", path="a.txt", content="x" * 10).ok
@@ -381,7 +381,7 @@ def test_the_folders_of_hilt_itself_are_not_for_tools_even_inside_the_workspace(
         assert not [name for name in listed if "hilt/" in name and name.startswith(".local/state/hilt/")]
 
 
-def test_what_a_session_has_left_over_is_readable_when_the_state_is_inside_the_workspace(tmp_path):
+def test_overflow_files_are_readable_when_the_state_is_inside_the_workspace(tmp_path):
     environ = {"HOME": str(tmp_path), "PATH": os.defpath}
     (tmp_path / "long.txt").write_text("line\n" * 5000)
     with Runtime(str(tmp_path), environ=environ) as runtime:

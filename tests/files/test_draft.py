@@ -21,8 +21,8 @@ def patch(sections: list[str]) -> str:
     return "*** Begin Patch\n" + "".join(sections) + "*** End Patch\n"
 
 
-def one(base: str, tool: str, /, session: str | None = None, **args):
-    """Run one call in a runtime of its own; return "ok" or the code of the error."""
+def call_once(base: str, tool: str, /, session: str | None = None, **args):
+    """Run one call in a new runtime; return "ok" or the code of the error."""
     with temporary_runtime(base, session=session) as (runtime, _):
         result = runtime.call(tool, **args)
     return "ok" if result.error is None else result.error.code
@@ -34,7 +34,7 @@ def file(base):
     path = Path(base, "workspace", "a.txt")
     path.parent.mkdir()
     path.write_text("one\n")
-    assert one(base, "read_file", path="a.txt") == "ok"
+    assert call_once(base, "read_file", path="a.txt") == "ok"
     return path
 
 
@@ -50,10 +50,10 @@ CHANGES: list[tuple[str, dict[str, object]]] = [
 def test_a_file_that_changed_after_it_was_read_is_stale_until_it_is_read_again(base, file, tool, args):
     file.write_text("two\n")
 
-    assert one(base, tool, **args) == "stale_file"
+    assert call_once(base, tool, **args) == "stale_file"
     assert file.read_text() == "two\n"
-    assert one(base, "read_file", path="a.txt") == "ok"
-    assert one(base, tool, **args) == "ok"
+    assert call_once(base, "read_file", path="a.txt") == "ok"
+    assert call_once(base, tool, **args) == "ok"
 
 
 @pytest.mark.parametrize("tool, args", CHANGES, ids=[tool for tool, _ in CHANGES])
@@ -63,7 +63,7 @@ def test_equal_contents_with_another_time_or_another_inode_are_not_stale(base, f
     copy.write_bytes(file.read_bytes())
     os.replace(copy, file)
 
-    assert one(base, tool, **args) == "ok"
+    assert call_once(base, tool, **args) == "ok"
 
 
 def test_a_change_with_the_same_size_and_time_is_stale(base, file):
@@ -71,43 +71,43 @@ def test_a_change_with_the_same_size_and_time_is_stale(base, file):
     file.write_text("two\n")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    assert one(base, "write_file", path="a.txt", content="x") == "stale_file"
+    assert call_once(base, "write_file", path="a.txt", content="x") == "stale_file"
 
 
-def test_another_sessions_change_is_stale_for_us_and_ours_for_it(base, file):
-    assert one(base, "read_file", session="other", path="a.txt") == "ok"
-    assert one(base, "write_file", session="other", path="a.txt", content="theirs\n") == "ok"
+def test_a_change_by_one_session_is_stale_for_the_other(base, file):
+    assert call_once(base, "read_file", session="other", path="a.txt") == "ok"
+    assert call_once(base, "write_file", session="other", path="a.txt", content="theirs\n") == "ok"
 
-    assert one(base, "write_file", path="a.txt", content="mine\n") == "stale_file"
-    assert one(base, "read_file", path="a.txt") == "ok"
-    assert one(base, "write_file", path="a.txt", content="mine\n") == "ok"
-    assert one(base, "write_file", session="other", path="a.txt", content="theirs\n") == "stale_file"
+    assert call_once(base, "write_file", path="a.txt", content="mine\n") == "stale_file"
+    assert call_once(base, "read_file", path="a.txt") == "ok"
+    assert call_once(base, "write_file", path="a.txt", content="mine\n") == "ok"
+    assert call_once(base, "write_file", session="other", path="a.txt", content="theirs\n") == "stale_file"
 
 
-def test_a_deleted_file_is_stale_until_its_absence_was_seen(base, file):
+def test_a_deleted_file_is_stale_until_a_read_finds_it_missing(base, file):
     file.unlink()
 
-    assert one(base, "write_file", path="a.txt", content="x") == "stale_file"
-    assert one(base, "read_file", path="a.txt") == "file_not_found"
-    assert one(base, "write_file", path="a.txt", content="x") == "ok"
+    assert call_once(base, "write_file", path="a.txt", content="x") == "stale_file"
+    assert call_once(base, "read_file", path="a.txt") == "file_not_found"
+    assert call_once(base, "write_file", path="a.txt", content="x") == "ok"
 
 
 def test_a_file_that_appears_where_we_deleted_one_is_stale(base, file):
-    assert one(base, "apply_patch", patch=patch(["*** Delete File: a.txt\n"])) == "ok"
+    assert call_once(base, "apply_patch", patch=patch(["*** Delete File: a.txt\n"])) == "ok"
     file.write_text("somebody else's\n")
 
-    assert one(base, "write_file", path="a.txt", content="x") == "stale_file"
+    assert call_once(base, "write_file", path="a.txt", content="x") == "stale_file"
     assert file.read_text() == "somebody else's\n"
 
 
 def test_our_own_changes_and_restores_are_never_stale(base, file):
     for text in ("two\n", "three\n"):
-        assert one(base, "write_file", path="a.txt", content=text) == "ok"
+        assert call_once(base, "write_file", path="a.txt", content=text) == "ok"
     with temporary_runtime(base) as (runtime, _):
         ids = [entry["id"] for entry in runtime.call("undo", action="list").data["snapshots"]]
-    assert one(base, "undo", action="restore", id=ids[-1]) == "ok"
+    assert call_once(base, "undo", action="restore", id=ids[-1]) == "ok"
     assert file.read_text() == "one\n"
-    assert one(base, "write_file", path="a.txt", content="four\n") == "ok"
+    assert call_once(base, "write_file", path="a.txt", content="four\n") == "ok"
 
 
 def test_a_file_that_was_never_read_may_be_overwritten(base):
@@ -115,17 +115,17 @@ def test_a_file_that_was_never_read_may_be_overwritten(base):
     path.parent.mkdir()
     path.write_text("unseen\n")
 
-    assert one(base, "write_file", path="b.txt", content="x") == "ok"
+    assert call_once(base, "write_file", path="b.txt", content="x") == "ok"
 
 
 def test_a_refused_or_failed_read_counts_as_nothing_seen(base, file):
-    assert one(base, "read_file", session="other", path="a.txt", start_line=99) == "past_end"
+    assert call_once(base, "read_file", session="other", path="a.txt", start_line=99) == "past_end"
     file.write_text("two\n")
 
-    assert one(base, "write_file", session="other", path="a.txt", content="x") == "ok"
+    assert call_once(base, "write_file", session="other", path="a.txt", content="x") == "ok"
 
 
-def test_a_session_that_was_idle_for_a_day_has_seen_nothing(base, file):
+def test_a_session_idle_for_a_day_has_seen_nothing(base, file):
     import sqlite3
 
     with sqlite3.connect(os.path.join(base, "state", "trail.db")) as db:
@@ -133,14 +133,14 @@ def test_a_session_that_was_idle_for_a_day_has_seen_nothing(base, file):
     db.close()
     file.write_text("two\n")
 
-    assert one(base, "write_file", path="a.txt", content="x") == "ok"
+    assert call_once(base, "write_file", path="a.txt", content="x") == "ok"
 
 
 def test_every_spelling_of_a_path_is_the_same_file_to_the_guard(base, file):
     file.write_text("two\n")
     for path in ("./a.txt", "x/../a.txt", str(file), f"{file.parent}/./a.txt", ".//a.txt"):
         os.makedirs(file.parent / "x", exist_ok=True)
-        assert one(base, "write_file", path=path, content="x") == "stale_file", path
+        assert call_once(base, "write_file", path=path, content="x") == "stale_file", path
 
 
 # --- one atomic write -------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def test_extended_attributes_are_kept_where_the_file_system_has_them(runtime, wo
     assert workspace.read("a.txt") == "new\n"
 
 
-def test_the_owner_of_a_file_is_kept_where_we_may(runtime, workspace):
+def test_the_owner_of_a_file_is_kept_where_permitted(runtime, workspace):
     path = workspace.write("a.txt", "old\n")
     owner = (1234, 5678) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     os.chown(path, *owner)
@@ -205,7 +205,7 @@ def test_a_read_only_file_is_refused(base, file, tool, args):
     assert file.read_text() == "one\n"
 
 
-def test_a_folder_that_cannot_be_written_is_refused_and_the_others_are_put_back(base, file):
+def test_a_read_only_folder_is_refused_and_the_others_are_restored(base, file):
     locked = file.parent / "locked"
     locked.mkdir()
     (locked / "b.txt").write_text("one\n")
@@ -254,7 +254,7 @@ assert call({base!r}, ("write_file", {{"path": "a.txt", "content": "secret" * 10
 
 
 @pytest.mark.parametrize("files", [2, 300])
-def test_a_batch_that_runs_out_of_space_is_refused_and_puts_everything_back(base, files):
+def test_a_batch_that_runs_out_of_space_restores_everything(base, files):
     with temporary_runtime(base) as (_, workspace):
         for number in range(files):
             workspace.write(f"{number}.txt", "old\n")
@@ -283,7 +283,7 @@ def test_a_batch_that_runs_out_of_space_is_refused_and_puts_everything_back(base
 
 @pytest.mark.parametrize("size", [10, 3_000_000])
 @pytest.mark.parametrize("moment", ["before", "open"])
-def test_what_somebody_writes_into_the_old_file_later_does_not_reach_the_snapshot(runtime, workspace, size, moment):
+def test_later_writes_to_the_old_file_do_not_reach_the_snapshot(runtime, workspace, size, moment):
     """A program that has the old file open goes on writing into it after the change."""
     path = workspace.write("a.txt", "o" * size)
     with open(path, "r+b", buffering=0) as writer:
@@ -322,7 +322,7 @@ def test_a_batch_of_many_files_needs_few_handles(base):
     assert workspace.read("1499.txt") == "new\n"
 
 
-# --- undo: every sequence can be walked back ------------------------------------------------------------------------
+# --- undo -----------------------------------------------------------------------------------------------------------
 
 PATHS = ["a.txt", "b.txt", "d/a.txt", "d/e/b.txt", "n\new/c.txt"]
 texts = st.sampled_from(["one\n", "two\n", "one\ntwo\n", ""])
@@ -367,29 +367,29 @@ steps = st.one_of(
 )
 
 
-def picture(root: str) -> dict[str, tuple[int, bytes | None]]:
-    found: dict[str, tuple[int, bytes | None]] = {}
+def tree_contents(root: str) -> dict[str, tuple[int, bytes | None]]:
+    contents: dict[str, tuple[int, bytes | None]] = {}
     for folder, folders, files in os.walk(root):
         for name in folders:
-            found[os.path.join(folder, name)] = (0, None)
+            contents[os.path.join(folder, name)] = (0, None)
         for name in files:
             full = os.path.join(folder, name)
-            found[full] = (stat.S_IMODE(os.stat(full).st_mode), Path(full).read_bytes())
-    return found
+            contents[full] = (stat.S_IMODE(os.stat(full).st_mode), Path(full).read_bytes())
+    return contents
 
 
 @given(st.lists(steps, min_size=1, max_size=12))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-def test_every_sequence_of_changes_can_be_walked_back_step_by_step(sequence):
-    """After any changes, restoring their ids newest first shows, before each, exactly the tree of that time:
-    contents, modes of files, and folders, empty ones too."""
+def test_every_sequence_of_changes_can_be_undone_step_by_step(sequence):
+    """Restoring the ids of any changes, newest first, brings back exactly the tree from before each change:
+    contents, modes of files, and folders, including empty ones."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as base, temporary_runtime(base) as (runtime, workspace):
         done: list[tuple[str, dict[str, tuple[int, bytes | None]]]] = []
         for tool, args in sequence:
-            before = picture(workspace.path)
+            before = tree_contents(workspace.path)
             if tool == "chmod":
-                # a person's change of mode is not hilt's to take back: only done before there is any history
+                # undo does not restore a mode that a person changed, so modes change only before there is any history
                 if not done and os.path.exists(workspace.join(args["path"])):
                     os.chmod(workspace.join(args["path"]), args["mode"])
                 continue
@@ -400,15 +400,15 @@ def test_every_sequence_of_changes_can_be_walked_back_step_by_step(sequence):
             result = runtime.call(tool, **args)
             assert result.error is None or result.error.code != "internal", result.error
             if not result.ok:
-                assert picture(workspace.path) == before
+                assert tree_contents(workspace.path) == before
             listed = runtime.call("undo", action="list").data["snapshots"]
             ids = list(dict.fromkeys(entry["id"] for entry in listed))
             assert len(ids) in (len(done), len(done) + 1)
             if len(ids) > len(done):
                 done.append((ids[0], before))
             else:
-                assert picture(workspace.path) == before
+                assert tree_contents(workspace.path) == before
         for id, before in reversed(done):
             result = runtime.call("undo", action="restore", id=id)
             assert result.ok, result.error
-            assert picture(workspace.path) == before
+            assert tree_contents(workspace.path) == before

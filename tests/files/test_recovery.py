@@ -15,24 +15,24 @@ import pytest
 from hilt.testing import Folder, temporary_runtime
 from tests.state.ordinary import calls
 
-STRESS = os.environ.get("HILT_STRESS")  # kills at every step, however many files and starts there are
-# a process that is killed loses nothing that the kernel has: where the files are does not matter, only how quick it is
+STRESS = os.environ.get("HILT_STRESS")  # kills at every step, whatever the number of files and starts
+# a killed process loses nothing that the kernel already has, so the files may be in memory, which is faster
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @pytest.fixture
-def beginning() -> Iterator[str]:
-    """A folder with a workspace at `point`, for the driver to try a call on again and again."""
+def crash_base() -> Iterator[str]:
+    """A folder with a workspace at `point`, on which the driver repeats a call."""
     base = tempfile.mkdtemp(prefix="hilt-crash-", dir=MEMORY)
     yield base
     shutil.rmtree(base)
 
 
-def killed(base: str, tool: str, *, way: str = "once", every: int = 1, **args: object):
-    return driven(base, {"way": way, "tool": tool, "args": args, "every": every})
+def kill_at_each_step(base: str, tool: str, *, way: str = "once", every: int = 1, **args: object):
+    return drive(base, {"way": way, "tool": tool, "args": args, "every": every})
 
 
-def driven(base: str, request: dict[str, object]):
+def drive(base: str, request: dict[str, object]):
     command = [sys.executable, "-m", "tests.state.crashing", base, json.dumps(request)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
@@ -49,10 +49,10 @@ def many_files(base: str, count: int) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("count, every", [(10, 1), (50, 1 if STRESS else 13)])
-def test_edited_files_are_all_old_or_all_new_after_a_kill_at_any_step(beginning, count, every):
-    edits = many_files(beginning, count)
+def test_edited_files_are_all_old_or_all_new_after_a_kill_at_any_step(crash_base, count, every):
+    edits = many_files(crash_base, count)
 
-    report = killed(beginning, "multi_edit", edits=edits, every=every)
+    report = kill_at_each_step(crash_base, "multi_edit", edits=edits, every=every)
 
     assert report["faults"] == []
     assert report["steps"] > 4 * count
@@ -90,19 +90,19 @@ def tree_for_patch(base: str) -> None:
         assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
 
 
-def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_any_step(beginning):
-    tree_for_patch(beginning)
+def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_any_step(crash_base):
+    tree_for_patch(crash_base)
 
-    report = killed(beginning, "apply_patch", patch=PATCH)
+    report = kill_at_each_step(crash_base, "apply_patch", patch=PATCH)
 
     assert report["faults"] == []
     assert report["steps"] > 40
 
 
-def test_a_kill_during_recovery_is_mended_by_the_next_start(beginning):
-    tree_for_patch(beginning)
+def test_a_kill_during_recovery_is_repaired_at_the_next_start(crash_base):
+    tree_for_patch(crash_base)
 
-    report = killed(beginning, "apply_patch", patch=PATCH, way="twice", every=1 if STRESS else 9)
+    report = kill_at_each_step(crash_base, "apply_patch", patch=PATCH, way="twice", every=1 if STRESS else 9)
 
     assert report["faults"] == []
     assert report["steps"] > 40
@@ -116,63 +116,63 @@ def two_large_files(base: str) -> list[dict[str, str]]:
     return [{"path": f"{name}.txt", "old_text": f"{name} begins", "new_text": "changed"} for name in "ab"]
 
 
-def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(beginning):
-    edits = two_large_files(beginning)
+def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(crash_base):
+    edits = two_large_files(crash_base)
 
-    report = killed(beginning, "multi_edit", edits=edits)
+    report = kill_at_each_step(crash_base, "multi_edit", edits=edits)
 
     assert report["faults"] == []
     assert report["steps"] > 20
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
-def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_as_they_were(beginning, lasting):
-    edits = two_large_files(beginning)
+def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_unchanged(crash_base, lasting):
+    edits = two_large_files(crash_base)
 
-    report = driven(beginning, {"way": "full", "tool": "multi_edit", "args": {"edits": edits}, "lasting": lasting})
+    report = drive(crash_base, {"way": "full", "tool": "multi_edit", "args": {"edits": edits}, "lasting": lasting})
 
     assert report["faults"] == []
 
 
-def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at_any_step(beginning):
-    with temporary_runtime(os.path.join(beginning, "point")) as (runtime, folder):
+def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at_any_step(crash_base):
+    with temporary_runtime(os.path.join(crash_base, "point")) as (runtime, folder):
         folder.write("kept.txt", "kept\n")
         patch = PATCH.partition("*** Delete File")[0] + "*** Update File: kept.txt\n@@\n-kept\n+new\n*** End Patch\n"
         made = runtime.call("apply_patch", patch=patch).meta["undo"]
 
-    report = killed(beginning, "undo", action="restore", id=made)
+    report = kill_at_each_step(crash_base, "undo", action="restore", id=made)
 
     assert report["faults"] == []
     assert report["steps"] > 20
 
 
-def test_an_eviction_that_is_cut_off_leaves_no_snapshot_without_its_contents(beginning):
-    with temporary_runtime(os.path.join(beginning, "point")) as (_, folder):
+def test_an_interrupted_eviction_leaves_no_snapshot_without_its_contents(crash_base):
+    with temporary_runtime(os.path.join(crash_base, "point")) as (_, folder):
         line = "0123456789" * 100 + "\n"
         folder.write("../config/config.toml", "undo.calls = 2\n")
         folder.write("a.txt", line * 1100)
-    with temporary_runtime(os.path.join(beginning, "point")) as (runtime, folder):
+    with temporary_runtime(os.path.join(crash_base, "point")) as (runtime, folder):
         for number in range(2):
             assert runtime.call("write_file", path="a.txt", content=f"{number}{line}" * 1100).ok
 
-    report = killed(beginning, "write_file", path="a.txt", content="the last\n")
+    report = kill_at_each_step(crash_base, "write_file", path="a.txt", content="the last\n")
 
     assert report["faults"] == []
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
-def test_a_disk_that_is_full_at_any_step_fails_the_call_and_leaves_everything_as_it_was(beginning, lasting):
-    """Whatever fails in the middle: an error means that nothing changed, an answer that everything did."""
-    tree_for_patch(beginning)
+def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(crash_base, lasting):
+    """Whatever fails in between: an error means that nothing changed, success that everything did."""
+    tree_for_patch(crash_base)
 
-    report = driven(beginning, {"way": "full", "tool": "apply_patch", "args": {"patch": PATCH}, "lasting": lasting})
+    report = drive(crash_base, {"way": "full", "tool": "apply_patch", "args": {"patch": PATCH}, "lasting": lasting})
 
     assert report["faults"] == []
     assert report["steps"] > 40
 
 
 def start_until_two_are_new(base: str, action: str) -> subprocess.Popen[str]:
-    """Start a process that edits three files and, when two of them are new, dies or says so and waits."""
+    """Start a process that edits three files and, when two of them are new, dies or reports it and waits."""
     program = (
         "import json, sys\n"
         "from tests.state.crashing import EVERY, Steps, call, die, tree\n"
@@ -197,12 +197,12 @@ def three_files(base: str) -> None:
     with temporary_runtime(base) as (runtime, folder):
         for edit in EDITS:
             folder.write(edit["path"], "old\n")
-        assert runtime.call("write_file", path="d.txt", content="first\n").ok  # the databases are there
+        assert runtime.call("write_file", path="d.txt", content="first\n").ok  # creates the databases
 
 
 @pytest.fixture
 def cut_off(base: str) -> str:
-    """A state with a change of three files, cut off when two of them were new."""
+    """A state with a change of three files, interrupted when two of them were new."""
     three_files(base)
     with start_until_two_are_new(base, "die") as process:
         process.communicate()
@@ -216,7 +216,7 @@ def temporaries(base: str) -> list[str]:
     return [name for name in os.listdir(os.path.join(base, "workspace")) if name.startswith(".hilt-")]
 
 
-def test_the_first_call_after_a_kill_tells_what_was_taken_back(cut_off):
+def test_the_first_call_after_a_kill_reports_what_was_rolled_back(cut_off):
     with temporary_runtime(cut_off) as (runtime, folder):
         result = runtime.call("read_file", path="a.txt", line_numbers=False)
 
@@ -228,7 +228,7 @@ def test_the_first_call_after_a_kill_tells_what_was_taken_back(cut_off):
         assert "recovered" not in runtime.call("list_dir").meta
 
 
-def test_recovery_leaves_alone_what_somebody_else_wrote_and_keeps_the_snapshot(cut_off):
+def test_recovery_keeps_changes_of_others_and_the_snapshot(cut_off):
     with temporary_runtime(cut_off) as (runtime, folder):
         folder.write("b.txt", "theirs\n")
 
@@ -241,7 +241,7 @@ def test_recovery_leaves_alone_what_somebody_else_wrote_and_keeps_the_snapshot(c
 
 
 @pytest.mark.parametrize("swap", ["a folder", "a link", "nothing"])
-def test_recovery_leaves_alone_a_target_that_is_no_file_any_more(cut_off, swap):
+def test_recovery_skips_a_target_that_is_no_longer_a_file(cut_off, swap):
     with temporary_runtime(cut_off) as (runtime, folder):
         secret = folder.write("../outside.txt", "new\n")
         os.unlink(folder.join("a.txt"))
@@ -257,7 +257,7 @@ def test_recovery_leaves_alone_a_target_that_is_no_file_any_more(cut_off, swap):
         assert folder.read("../outside.txt") == "new\n"
 
 
-def test_a_change_that_cannot_be_taken_back_yet_is_tried_again(cut_off):
+def test_a_change_that_cannot_be_rolled_back_yet_is_retried(cut_off):
     folder = Folder(os.path.join(cut_off, "workspace"))
     os.chmod(folder.path, 0o500)
 
@@ -283,7 +283,7 @@ def test_damaged_old_contents_leave_the_new_ones_and_do_not_stop_the_workspace(c
         assert runtime.call("write_file", path="a.txt", content="x").ok
 
 
-def test_a_row_whose_marker_a_power_loss_took_is_mended_before_its_files_change(cut_off):
+def test_a_row_that_lost_its_marker_is_recovered_before_its_files_change(cut_off):
     shutil.rmtree(os.path.join(cut_off, "state", "journal"))
     with temporary_runtime(cut_off) as (runtime, folder):
         assert runtime.call("edit_file", path="c.txt", old_text="old", new_text="mine").ok
@@ -292,7 +292,7 @@ def test_a_row_whose_marker_a_power_loss_took_is_mended_before_its_files_change(
         assert temporaries(cut_off) == []
 
 
-def test_a_change_under_way_in_another_process_is_not_taken_back(base):
+def test_a_change_in_progress_in_another_process_is_not_rolled_back(base):
     three_files(base)
     with start_until_two_are_new(base, "wait") as process:
         assert process.stdout

@@ -1,4 +1,4 @@
-"""Calls as rules see them, and the names that tools have."""
+"""Calls as rules see them, and the names of tools."""
 
 from __future__ import annotations
 

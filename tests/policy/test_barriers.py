@@ -25,15 +25,15 @@ paths = st.builds(lambda base, parts: posixpath.join(base, *parts), bases, st.li
 
 def ruleset(**lists: list[str]) -> RuleSet:
     text = "\n".join(f"{verdict}: {sources!r}" for verdict, sources in lists.items())
-    found = rules.parse(text, "permissions.yaml", NAMES, trusted=True, home=HOME)
-    assert not found.problems, found.problems
-    return found
+    parsed = rules.parse(text, "permissions.yaml", NAMES, trusted=True, home=HOME)
+    assert not parsed.problems, parsed.problems
+    return parsed
 
 
 def bars_of(**lists: list[str]) -> Bars:
-    found = make_bars([ruleset(**lists)], ROOT, (ROOT,), {})
-    assert found is not None
-    return found
+    bars = make_bars([ruleset(**lists)], ROOT, (ROOT,), {})
+    assert bars is not None
+    return bars
 
 
 def reached(effect: str, path: str) -> Subject:
@@ -45,13 +45,13 @@ def reached(effect: str, path: str) -> Subject:
 @given(globs=st.lists(sources, min_size=1, max_size=4), path=paths, effect=st.sampled_from(["read", "write"]))
 @example(["secret/**"], f"{ROOT}/secret", "read")
 @example(["**"], ROOT, "write")
-def test_a_watch_says_of_a_path_what_the_decision_says(globs, path, effect):
+def test_a_watch_agrees_with_the_decision_on_a_path(globs, path, effect):
     name = {"read": "Read", "write": "Write"}[effect]
-    found = ruleset(deny=[f"{name}(path:{glob})" for glob in globs])
-    bars = make_bars([found], ROOT, (ROOT,), {})
+    rule_set = ruleset(deny=[f"{name}(path:{glob})" for glob in globs])
+    bars = make_bars([rule_set], ROOT, (ROOT,), {})
     assert bars is not None
 
-    ruling = rules.decide([found], reached(effect, path))
+    ruling = rules.decide([rule_set], reached(effect, path))
 
     assert (bars.deny[effect == "write"].covering(path) is not None) == (ruling is not None)
     assert bars.deny[effect == "read"].covering(path) is None
@@ -60,7 +60,7 @@ def test_a_watch_says_of_a_path_what_the_decision_says(globs, path, effect):
 @given(globs=st.lists(sources, min_size=1, max_size=4), start=paths, rest=st.lists(names, min_size=1, max_size=4))
 @example(["secret/*"], f"{ROOT}/secret", ["x"])
 @example(["a/**/*"], f"{ROOT}/a", ["b", "c"])
-def test_everything_below_what_is_enclosed_is_covered_and_nothing_below_what_is_out_of_reach(globs, start, rest):
+def test_all_paths_below_an_enclosed_folder_are_covered_and_none_below_an_unreachable_one(globs, start, rest):
     watch = bars_of(deny=[f"Read(path:{glob})" for glob in globs]).deny[0]
     below = posixpath.join(start, *rest)
 
@@ -73,12 +73,12 @@ def test_everything_below_what_is_enclosed_is_covered_and_nothing_below_what_is_
         assert (watch.covering(below) is not None, watch.encloses(start), watch.reach(start)) == (True, True, "yes")
 
 
-@given(globs=st.lists(sources, min_size=1, max_size=3), asked=st.lists(paths, min_size=1, max_size=20))
-def test_answers_do_not_depend_on_what_was_asked_before(globs, asked):
+@given(globs=st.lists(sources, min_size=1, max_size=3), paths_asked=st.lists(paths, min_size=1, max_size=20))
+def test_answers_do_not_depend_on_earlier_questions(globs, paths_asked):
     texts = [f"Write(path:{glob})" for glob in globs]
     watch = bars_of(deny=texts).deny[1]
 
-    for path in asked:
+    for path in paths_asked:
         assert watch.covering(path) == bars_of(deny=texts).deny[1].covering(path)
 
 
@@ -99,13 +99,13 @@ def test_answers_do_not_depend_on_what_was_asked_before(globs, asked):
         ("secrets/**/key", "secrets/a", False),
     ],
 )
-def test_a_folder_is_enclosed_by_a_rule_on_it_or_on_all_that_is_in_it(glob, path, expected):
+def test_a_folder_is_enclosed_by_a_rule_on_it_or_on_all_its_contents(glob, path, expected):
     watch = bars_of(deny=[f"Write(path:{glob})"]).sandbox[1]
 
     assert watch.encloses(posixpath.normpath(posixpath.join(ROOT, path))) == expected
 
 
-def test_commands_are_denied_what_is_asked_about_unless_that_is_the_whole_workspace():
+def test_paths_that_ask_are_denied_to_commands_except_the_whole_workspace():
     bars = bars_of(ask=["Read(path:private/**)", "Write(path:**)", "Write(path:src/**)"], deny=["Read(path:x)"])
 
     assert [rule.text for rule in bars.sandbox[0].rules] == ["Read(path:x)", "Read(path:private/**)"]
@@ -113,7 +113,7 @@ def test_commands_are_denied_what_is_asked_about_unless_that_is_the_whole_worksp
     assert [rule.text for rule in bars_of(deny=["Write(path:**)"]).sandbox[1].rules] == ["Write(path:**)"]
 
 
-def test_a_command_that_was_asked_about_a_path_reaches_it():
+def test_a_command_reaches_the_paths_that_it_asked_about():
     bars = bars_of(ask=["Write(path:src/**)", "Write(path:docs/**)"])
     subject = call("run_shell", Touched("write", f"{ROOT}/src/a", "src/a"))
 
@@ -125,8 +125,8 @@ def test_a_command_that_was_asked_about_a_path_reaches_it():
 
 def test_a_rule_that_names_a_link_applies_to_where_it_leads():
     links = {f"{ROOT}/current": f"{ROOT}/releases/5", "/etc/alias": "/srv/other"}
-    found = ruleset(deny=["Read(path:current/**)", "Read(path:/etc/alias/*.key)"])
-    bars = make_bars([found], ROOT, (ROOT,), links)
+    rule_set = ruleset(deny=["Read(path:current/**)", "Read(path:/etc/alias/*.key)"])
+    bars = make_bars([rule_set], ROOT, (ROOT,), links)
     assert bars is not None
     watch = bars.deny[0]
 
@@ -137,7 +137,7 @@ def test_a_rule_that_names_a_link_applies_to_where_it_leads():
     assert {"/etc/alias", "/srv/other"} <= watch.starts()
 
 
-def test_paths_that_rules_spell_out():
+def test_a_watch_names_the_paths_that_rules_spell_out():
     watch = bars_of(
         deny=["Write(path:locked/**)", "Write(path:a/b/*)", "Write(path:name)", "Write(path:x/*.y)", "Write(path:**/z)"]
     ).deny[1]
@@ -146,10 +146,10 @@ def test_paths_that_rules_spell_out():
 
 
 def test_without_rules_on_paths_there_is_nothing_to_apply():
-    found = ruleset(deny=["Bash:rm.*", "Read", "WebFetch(domain:x.org)"], allow=["Read(path:src/**)"])
+    rule_set = ruleset(deny=["Bash:rm.*", "Read", "WebFetch(domain:x.org)"], allow=["Read(path:src/**)"])
 
-    assert make_bars([found], ROOT, (ROOT,), {}) is None
-    assert barriers.make_barrier(None, [found], call("read_file", Touched("read", ROOT, ".")), ROOT) is None
+    assert make_bars([rule_set], ROOT, (ROOT,), {}) is None
+    assert barriers.make_barrier(None, [rule_set], call("read_file", Touched("read", ROOT, ".")), ROOT) is None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_without_rules_on_paths_there_is_nothing_to_apply():
         ("src/a", False, "secret/b", "denied"),
     ],
 )
-def test_what_asks_is_open_only_where_the_call_was_decided_on(path, tree, walked, code):
+def test_paths_that_ask_open_only_for_calls_whose_decision_covered_them(path, tree, walked, code):
     bars = bars_of(ask=["Read(path:private/**)"], deny=["Read(path:secret/**)"])
     target = posixpath.normpath(posixpath.join(ROOT, path))
     barrier = Barrier(bars, call("search_files", Touched("read", target, path, tree)), ROOT, ())

@@ -13,7 +13,7 @@ votes = st.lists(st.builds(Vote, st.sampled_from(STRICTER), words, words, st.non
 
 @given(votes)
 def test_the_strictest_vote_wins_and_the_first_of_equals_gives_the_reason(cast):
-    """deny beats ask beats allow, however many there are and in whatever order; silence asks."""
+    """deny beats ask beats allow, in any number and order; no votes mean ask."""
     decision = decide(iter(cast))
 
     if not cast:
@@ -30,7 +30,7 @@ def test_more_votes_never_loosen_a_decision(cast, more):
         assert STRICTER.index(after) >= STRICTER.index(before)
 
 
-def test_a_denial_answers_with_its_own_error():
+def test_a_denial_carries_its_own_error():
     error = ToolError("sensitive_path", "no")
 
     decision = decide([Vote("allow", "a", ""), Vote("deny", "b", "no", error), Vote("deny", "c", "never")])
@@ -39,15 +39,15 @@ def test_a_denial_answers_with_its_own_error():
 
 
 @given(st.sampled_from(STRICTER), st.sampled_from(STRICTER), st.booleans())
-def test_the_vote_of_the_tool_itself_joins_the_decision_and_never_loosens_it(first, second, kept):
-    decision, own = Vote(first, "rules", "a rule."), Vote(second, OWN, "It wants to.", keeps=("grant",) * kept)
+def test_the_vote_of_the_tool_never_loosens_the_decision(first, second, expected):
+    decision, own = Vote(first, "rules", "a rule."), Vote(second, OWN, "It wants to.", keeps=("grant",) * expected)
 
     joined = join(decision, own)
 
     assert joined.verdict == max(first, second, key=STRICTER.index)
     if (first, second) == ("ask", "ask"):
         assert (joined.reason, joined.keeps) == ("It wants to; a rule.", own.keeps)
-        assert joined.voter == ("rules" if kept else OWN)
+        assert joined.voter == ("rules" if expected else OWN)
     elif STRICTER.index(second) > STRICTER.index(first):
         assert joined is own
     else:

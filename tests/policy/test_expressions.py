@@ -12,7 +12,7 @@ from hilt.policy.expressions import BadExpression, compile_expression, quote
 
 
 @pytest.mark.parametrize(
-    "source, text, fits, found",
+    "source, text, does_fit, is_found",
     [
         ("ls.*", "ls -la", True, True),
         ("ls.*", "als", False, True),
@@ -27,16 +27,16 @@ from hilt.policy.expressions import BadExpression, compile_expression, quote
         ("a.b", "a\ud800b", False, True),
     ],
 )
-def test_an_allow_takes_all_of_a_text_and_a_deny_some_of_it(source, text, fits, found):
+def test_an_allow_matches_the_whole_text_and_a_deny_any_part(source, text, does_fit, is_found):
     expression = compile_expression(source)
 
-    assert (expression.fits(text), expression.found_in(text)) == (fits, found)
+    assert (expression.fits(text), expression.found_in(text)) == (does_fit, is_found)
 
 
 @pytest.mark.parametrize(
     "source", ["", "(", ")", "a)|(b", "[", "*", "(?=a)", "(?!a)b", r"(a)\1", "a{1000}{1000}{9}", "(?x)a #", "a" * 2001]
 )
-def test_what_cannot_be_used_is_refused(source):
+def test_an_invalid_or_unsupported_expression_is_rejected(source):
     with pytest.raises(BadExpression):
         compile_expression(source)
 
@@ -53,15 +53,15 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 
 
 @given(texts, texts)
-def test_a_quoted_text_is_that_text(one, other):
-    expression = compile_expression(quote(one))
+def test_a_quoted_text_matches_only_itself(text, other_text):
+    expression = compile_expression(quote(text))
 
-    assert expression.fits(one)
-    assert expression.fits(other) == (one == other)
+    assert expression.fits(text)
+    assert expression.fits(other_text) == (text == other_text)
 
 
 @given(st.text("ab|*+?.()", min_size=1, max_size=8), st.text("ab\n", max_size=8))
-def test_plain_expressions_mean_what_they_mean_in_python(source, text):
+def test_plain_expressions_match_as_in_python(source, text):
     try:
         known = re.compile(source)
         expression = compile_expression(source)

@@ -30,32 +30,32 @@ from hilt.policy.hosts import BadHost
         ("bücher.de", "https://xn--bcher-kva.de/", True, True),
     ],
 )
-def test_a_domain_means_its_host(domain, url, covered, named):
+def test_which_hosts_a_domain_matches(domain, url, covered, named):
     place = urls.locate(url)
-    found = hosts.parse(domain)
+    parsed = hosts.parse(domain)
 
     assert place is not None
-    assert (found.covers(place), found.names(place)) == (covered, named)
+    assert (parsed.covers(place), parsed.names(place)) == (covered, named)
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "https://docs.rs", "docs.rs/x", "a@docs.rs", "*.*.rs", "do*cs.rs", "*docs.rs", "*.127.0.0.1", "a b", "a:b"],
 )
-def test_what_is_no_host_is_refused(text):
+def test_an_invalid_host_is_rejected(text):
     with pytest.raises(BadHost):
         hosts.parse(text)
 
 
 @pytest.mark.parametrize("url", ["https://docs.rs", "http://localhost:81", "http://[::1]:443", "http://[::1]/"])
-def test_the_shown_domain_covers_the_place(url):
+def test_the_domain_of_a_url_covers_it(url):
     place = urls.locate(url)
     assert place is not None
 
     assert hosts.parse(str(hosts.shown(place))).covers(place)
 
 
-def test_a_place_without_the_web_has_no_domain():
+def test_only_web_urls_have_a_domain():
     place = urls.locate("ssh://docs.rs")
 
     assert place is not None

@@ -49,7 +49,7 @@ INSTALL = built_in("install_tool", "control")
 TODO = built_in("todo_write", "control", plan=True)
 
 
-# the table of defaults: without a rule file, and with one that says nothing of the call
+# the table of defaults: without a rule file, and with one that does not mention the call
 @pytest.mark.parametrize(
     "traits, circumstances, without, with_rules",
     [
@@ -94,7 +94,7 @@ def test_the_defaults_of_built_in_tools(traits, circumstances, without, with_rul
     ],
 )
 @pytest.mark.parametrize("circumstances", [NO_RULES, RULES, Circumstances(risk="dangerous")])
-def test_custom_tools_by_their_approval(approval, read_only, expected, circumstances):
+def test_the_approval_of_custom_tools_in_every_mode(approval, read_only, expected, circumstances):
     traits = custom(approval, read_only=read_only)
 
     assert tuple(verdict(mode, traits, circumstances) for mode in MODES) == expected
@@ -146,17 +146,17 @@ def test_built_in_tools_in_every_mode(traits, circumstances, expected):
 
 
 @pytest.mark.parametrize("effect, mode, rules", list(product(EFFECTS, MODES, [False, True])))
-def test_a_mode_only_differs_from_normal_as_it_says(effect, mode, rules):
-    """yolo and auto-accept only loosen what asks, plan and scheduler only tighten."""
+def test_a_mode_only_loosens_or_only_tightens(effect, mode, rules):
+    """yolo and auto-accept only allow calls that would ask; plan and scheduler only tighten."""
     circumstances = Circumstances(rules=rules, risk="caution")
     traits = built_in("a_tool", effect)
     order = ["allow", "ask", "deny"]
-    plain, found = (order.index(verdict(name, traits, circumstances)) for name in ("normal", mode))
+    plain, changed = (order.index(verdict(name, traits, circumstances)) for name in ("normal", mode))
 
     if mode in ("plan", "scheduler"):
-        assert found >= plain
+        assert changed >= plain
     else:
-        assert found <= plain
+        assert changed <= plain
 
 
 @pytest.mark.parametrize("traits, action", [(DESKTOP, "click"), (DESKTOP, "type"), (WRITE, ""), (HOOK, "register")])
@@ -171,19 +171,19 @@ def test_no_rule_lifts_what_a_mode_refuses(traits, action):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("ruled", ["allow", "ask", "deny", None])
 @pytest.mark.parametrize("risk", ["safe", "dangerous"])
-def test_rules_and_mode_are_joined(mode, ruled, risk):
+def test_rules_and_mode_are_combined(mode, ruled, risk):
     default = mode_vote(mode, SHELL, SHELL.effects, Circumstances(rules=True, risk=risk))
     vote = None if ruled is None else Vote(ruled, "rules", "a rule")
 
-    found = settle(mode, vote, default)
+    settled = settle(mode, vote, default)
 
     if ruled is None:
-        assert found == default
+        assert settled == default
     elif ruled == "ask":
         # a rule that asks does so in yolo mode too
-        assert found.verdict == ("deny" if mode == "scheduler" or default.verdict == "deny" else "ask")
+        assert settled.verdict == ("deny" if mode == "scheduler" or default.verdict == "deny" else "ask")
     else:
-        assert found.verdict == ruled
+        assert settled.verdict == ruled
 
 
 def test_the_profiles_have_these_built_in_tools():
@@ -200,7 +200,7 @@ def test_the_profiles_have_these_built_in_tools():
 
 
 @pytest.mark.parametrize("profile", ["minimal", "nano"])
-def test_a_custom_tool_is_in_a_profile_when_the_project_names_it(profile):
+def test_a_custom_tool_is_in_a_profile_when_the_project_lists_it(profile):
     traits = custom("never")
 
     assert hidden("normal", profile, traits) is not None
@@ -211,15 +211,16 @@ def test_a_custom_tool_is_in_a_profile_when_the_project_names_it(profile):
 def test_a_disabled_tool_is_hidden_in_every_mode_and_profile():
     for mode, profile, traits in product(MODES, PROFILES, (READ, custom("never", read_only=True))):
         reason = hidden(mode, profile, traits, disabled=("read_file", "kubectl_pods"), named_tools=(traits.name,))
-        assert reason == f"{traits.name} is disabled by the setting disabledTools"
+        assert reason is not None
+        assert "disabledTools" in reason
 
 
 @pytest.mark.parametrize("action", ["screenshot", "ax_tree", None])
-def test_looking_at_the_desktop_is_there_in_plan_mode(action):
+def test_read_only_desktop_actions_are_available_in_plan_mode(action):
     assert hidden("plan", "full", DESKTOP, action=action) is None
 
 
-def test_a_mode_is_known_by_its_alias():
+def test_a_mode_has_an_alias():
     assert modes.named("headless") == "scheduler"
     assert [modes.named(mode) for mode in MODES] == list(MODES)
     with pytest.raises(ToolError) as caught:

@@ -72,7 +72,7 @@ def verdict(path: str, *, write: bool, rules: PathRules = RULES) -> str:
         ("\u202e.ssh", "sensitive_path", "sensitive_path"),
     ],
 )
-def test_names_are_judged_as_the_list_says(path, reading, writing):
+def test_which_names_are_sensitive_or_protected(path, reading, writing):
     assert (verdict(path, write=False), verdict(path, write=True)) == (reading, writing)
     assert (verdict(path, write=False), verdict(path, write=True)) == (
         reading,
@@ -95,7 +95,7 @@ def test_names_are_judged_as_the_list_says(path, reading, writing):
         ("new\nline", ["new\nline"], ["new"]),
     ],
 )
-def test_patterns_with_a_slash_are_for_the_path_and_others_for_each_name(pattern, matching, other):
+def test_patterns_with_a_slash_match_the_path_and_others_each_name(pattern, matching, other):
     rules = PathRules([pattern], [], [])
 
     assert {path: verdict(path, write=False, rules=rules) for path in matching} == dict.fromkeys(
@@ -116,8 +116,8 @@ def test_a_sensitive_name_anywhere_in_a_path_refuses_it(parts, name, position):
 
 
 @given(st.sampled_from([".git", ".aws", ".env.local"]), st.data())
-def test_no_spelling_that_some_file_system_takes_for_the_same_gets_past(name, data):
-    """Case, compatibility forms and characters that are not shown: whatever mixture of them, the name is refused."""
+def test_every_equivalent_spelling_of_a_sensitive_name_is_refused(name, data):
+    """Case, compatibility forms and invisible characters: the name is refused in any mixture of them."""
     forms = {
         character: [
             character,
@@ -137,7 +137,7 @@ def test_no_spelling_that_some_file_system_takes_for_the_same_gets_past(name, da
 
 
 @given(names)
-def test_judging_never_fails_and_does_not_depend_on_what_was_asked_before(name):
+def test_checking_a_name_never_fails_and_does_not_depend_on_earlier_checks(name):
     fresh = PathRules(SENSITIVE, READABLE, PROTECTED)
 
     assert verdict(name, write=True) == verdict(name, write=True, rules=fresh)
@@ -156,18 +156,18 @@ def test_an_exception_for_one_place_opens_no_other_place():
     st.sampled_from(["secret.txt", ".env", "key", "token.x", "été", "x.pem", "a/b", "plain"]),
     st.lists(st.booleans(), min_size=12, max_size=12),
 )
-def test_a_name_that_is_called_harmless_is_never_sensitive(patterns, spelling, capitals):
-    """Whatever the patterns and the case of the letters: the quick answer never opens what the full one closes."""
-    name = "".join(one.upper() if up else one for one, up in zip(spelling, capitals, strict=False))
+def test_the_quick_check_never_passes_a_sensitive_name(patterns, spelling, capitals):
+    """Whatever the patterns and the case: the quick check passes no name that the full check refuses."""
+    name = "".join(letter.upper() if up else letter for letter, up in zip(spelling, capitals, strict=False))
     rules = PathRules(patterns, (), ())
     quick = rules.is_harmless(name)
-    rules.suspect = None  # now every name is looked at in full
+    rules.suspect = None  # now every name gets the full check
 
     assert not (quick and rules.is_sensitive(name))
 
 
 @pytest.mark.parametrize("name", ["secret.txt", "SECRET.txt", "Secret"])
-def test_a_listing_leaves_out_sensitive_names_in_either_case(base, name):
+def test_a_listing_omits_sensitive_names_in_either_case(base, name):
     flags = {"workspace.sensitive": ["secret*"]}
     with temporary_runtime(base, flags=flags) as (runtime, workspace):
         workspace.write(name, "x")

@@ -1,4 +1,4 @@
-"""How a rule is read."""
+"""How a rule is parsed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parse(text: str) -> rule_forms.Form:
         ("mcp__a__b(path:x)", Below),
     ],
 )
-def test_every_form_is_read(text, kind):
+def test_every_form_is_parsed(text, kind):
     assert type(parse(text)) is kind
 
 
@@ -50,7 +50,7 @@ def test_every_form_is_read(text, kind):
         ("other::x:ls", frozenset(("other::x",)), "ls"),
     ],
 )
-def test_the_name_ends_where_the_longest_known_one_does(text, names, expression):
+def test_the_longest_known_name_is_the_tool_name(text, names, expression):
     if expression is None:
         with pytest.raises(BadForm):
             parse(text)
@@ -65,12 +65,12 @@ def test_the_longest_of_several_known_names_wins():
     twins = {name: frozenset((name,)) for name in ("a", "a::b", "a::b:c")}
     names = Names(twins, lambda name: frozenset(("read",)))
 
-    found = {
+    parsed_names = {
         text: sorted(rule_forms.parse(text, names).scope.names or ())
         for text in ("a::b", "a::b:x", "a::b:c", "a::b:c:x", "a:x")
     }
 
-    assert found == {
+    assert parsed_names == {
         "a::b": ["a::b"],
         "a::b:x": ["a::b"],
         "a::b:c": ["a::b:c"],
@@ -83,7 +83,7 @@ def test_the_longest_of_several_known_names_wins():
     "name, effect",
     [("Read", "read"), ("Grep", "read"), ("Write", "write"), ("Edit", "write"), ("tool::apply_patch", "write")],
 )
-def test_a_path_means_the_effect_of_the_named_tool(name, effect):
+def test_a_path_rule_has_the_effect_of_its_tool(name, effect):
     form = parse(f"{name}(path:src)")
 
     assert isinstance(form, Below)
@@ -94,7 +94,7 @@ def test_a_path_means_the_effect_of_the_named_tool(name, effect):
     "text, meant",
     [("bash", "Bash"), ("read", "Read"), ("RunShell:x", "run_shell"), ("Writee", "Write"), ("Grepp", "Grep")],
 )
-def test_a_name_that_is_almost_one_is_broken_and_governs_that_one(text, meant):
+def test_a_misspelt_name_is_broken_and_governs_the_intended_tool(text, meant):
     with pytest.raises(BadForm) as caught:
         parse(text)
 

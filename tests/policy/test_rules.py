@@ -60,7 +60,7 @@ def verdict(subject: Subject, *sets: RuleSet) -> str | None:
 def having(subject: Subject, **lists: list[str]) -> str | None:
     """Return what the rules of these lists decide; none of them may be broken."""
     sets = [listed(name, texts, name, NAMES, home=HOME) for name, texts in lists.items()]  # type: ignore[arg-type]
-    assert [problem for found in sets for problem in found.problems] == []
+    assert [problem for rule_set in sets for problem in rule_set.problems] == []
     return verdict(subject, *sets)
 
 
@@ -85,10 +85,10 @@ def having(subject: Subject, **lists: list[str]) -> str | None:
     ids=lambda value: value.command or value.tool if isinstance(value, Subject) else str(value),
 )
 def test_the_printed_file_does_what_its_comments_say(subject, expected):
-    found = parse(PRINTED)
+    parsed = parse(PRINTED)
 
-    assert (found.problems, found.notes) == ((), ())
-    assert verdict(subject, found) == expected
+    assert (parsed.problems, parsed.notes) == ((), ())
+    assert verdict(subject, parsed) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,14 +101,14 @@ def test_the_printed_file_does_what_its_comments_say(subject, expected):
     ],
     ids=["beside", "without the wrapper", "inside", "on one line"],
 )
-def test_the_wrapper_may_stand_around_beside_or_nowhere(text):
-    found = parse(text)
+def test_the_permissions_key_may_be_around_beside_or_absent(text):
+    parsed = parse(text)
 
-    assert found.problems == ()
-    assert [verdict(shell(command), found) for command in ("ls", "rm -rf x", "make")] == ["allow", "deny", None]
+    assert parsed.problems == ()
+    assert [verdict(shell(command), parsed) for command in ("ls", "rm -rf x", "make")] == ["allow", "deny", None]
 
 
-def test_a_ruling_names_its_rule_and_where_it_stands():
+def test_a_ruling_names_its_rule_and_its_line():
     ruling = decide([parse(PRINTED)], shell("ls; rm -rf x"))
 
     assert ruling is not None
@@ -119,17 +119,17 @@ def test_a_ruling_names_its_rule_and_where_it_stands():
         "permissions.yaml",
         14,
     )
-    assert ruling.reason == "Bash:rm -rf.* (permissions.yaml, line 14) denies this call."
+    assert ruling.reason.startswith("Bash:rm -rf.* (permissions.yaml, line 14)")
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_no_network_denies_what_uses_it_and_nothing_else(trusted):
-    found = parse("network: false\nallow: ['*']", trusted=trusted)
+def test_no_network_denies_only_calls_that_use_the_network(trusted):
+    parsed = parse("network: false\nallow: ['*']", trusted=trusted)
 
     for subject in (call("web_search"), call("web_fetch", Touched("network", "https://a.example/"))):
-        assert verdict(subject, found) == "deny"
-    assert verdict(call("run_shell", Touched("network", "*")), found) == "deny"
-    assert verdict(reading("a"), found) != "deny"
+        assert verdict(subject, parsed) == "deny"
+    assert verdict(call("run_shell", Touched("network", "*")), parsed) == "deny"
+    assert verdict(reading("a"), parsed) != "deny"
     assert verdict(call("web_search"), parse("network: true\nallow: [WebSearch]")) == "allow"
 
 
@@ -139,13 +139,13 @@ def test_a_file_may_be_empty(text):
 
 
 def test_allow_all_allows_everything_and_deny_still_wins():
-    found = parse("allow_all: true\ndeny: ['Bash:sudo.*']\nask: [Write]")
+    parsed = parse("allow_all: true\ndeny: ['Bash:sudo.*']\nask: [Write]")
 
-    assert verdict(shell("rm -rf /"), found) == "allow"
-    assert verdict(call("register_hook"), found) == "allow"
-    assert verdict(shell("ls $HOME > x"), found) == "allow"
-    assert verdict(shell("sudo ls"), found) == "deny"
-    assert verdict(writing("a"), found) == "ask"
+    assert verdict(shell("rm -rf /"), parsed) == "allow"
+    assert verdict(call("register_hook"), parsed) == "allow"
+    assert verdict(shell("ls $HOME > x"), parsed) == "allow"
+    assert verdict(shell("sudo ls"), parsed) == "deny"
+    assert verdict(writing("a"), parsed) == "ask"
 
 
 # which lists match a call, and what follows: deny > ask > allow > default
@@ -166,7 +166,7 @@ def test_allow_all_allows_everything_and_deny_still_wins():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_deny_beats_ask_beats_allow_beats_nothing(lists, subject, text):
+def test_deny_beats_ask_beats_allow_beats_the_default(lists, subject, text):
     names = [name for name, is_there in zip(("deny", "ask", "allow"), lists, strict=True) if is_there]
 
     assert having(subject, **{name: [text] for name in reversed(names)}) == (names[0] if names else None)
@@ -225,14 +225,14 @@ GOVERNED = {
 
 @pytest.mark.parametrize("trusted", [True, False])
 @pytest.mark.parametrize("text, governed", BROKEN, ids=str)
-def test_what_is_broken_asks_about_everything_it_could_have_governed(text, governed, trusted):
+def test_a_broken_rule_asks_about_everything_it_could_have_governed(text, governed, trusted):
     others = listed("allow", ["*"], "others", NAMES)
 
-    found = parse(text, trusted=trusted)
+    parsed = parse(text, trusted=trusted)
 
-    assert found.problems
+    assert parsed.problems
     for name, subject in GOVERNED.items():
-        ruling = decide([others, found], subject)
+        ruling = decide([others, parsed], subject)
         assert ruling is not None
         if governed in (None, name):
             assert (ruling.verdict, ruling.file) == ("ask", "permissions.yaml")
@@ -242,35 +242,35 @@ def test_what_is_broken_asks_about_everything_it_could_have_governed(text, gover
 
 
 def test_a_file_that_cannot_be_read_asks_about_everything():
-    found = rules.broken("permissions.yaml", "permissions.yaml: Permission denied.")
+    broken = rules.broken("permissions.yaml", "permissions.yaml: Permission denied.")
 
-    assert [verdict(subject, found) for subject in GOVERNED.values()] == ["ask"] * len(GOVERNED)
-
-
-def test_what_is_not_broken_in_a_broken_file_still_holds():
-    found = parse("deny: ['Bash:rm.*', 'Write(path:[)']\nallow: [Read]\nextra: 1")
-
-    assert [problem.line for problem in found.problems] == [1, 3]
-    assert verdict(shell("rm x"), found) == "deny"
-    assert verdict(reading("a"), found) == "ask"
+    assert [verdict(subject, broken) for subject in GOVERNED.values()] == ["ask"] * len(GOVERNED)
 
 
-def test_a_tool_that_is_not_here_is_noted_and_breaks_nothing():
-    found = parse("deny: [mcp__github__push]\nallow: ['kubectl_pods:prod.*']")
+def test_the_valid_rules_of_a_broken_file_still_hold():
+    parsed = parse("deny: ['Bash:rm.*', 'Write(path:[)']\nallow: [Read]\nextra: 1")
 
-    assert found.problems == ()
-    assert [note.partition(": ")[2] for note in found.notes] == [
+    assert [problem.line for problem in parsed.problems] == [1, 3]
+    assert verdict(shell("rm x"), parsed) == "deny"
+    assert verdict(reading("a"), parsed) == "ask"
+
+
+def test_an_unknown_tool_is_noted_and_breaks_nothing():
+    parsed = parse("deny: [mcp__github__push]\nallow: ['kubectl_pods:prod.*']")
+
+    assert parsed.problems == ()
+    assert [note.partition(": ")[2] for note in parsed.notes] == [
         "'mcp__github__push' matches no existing tool.",
         "'kubectl_pods:prod.*' matches no existing tool.",
     ]
-    assert verdict(reading("a"), found) is None
+    assert verdict(reading("a"), parsed) is None
 
 
 def test_too_many_rules_are_one_problem():
-    found = parse("allow:\n" + "- Read\n" * (rules.MAX_RULES + 5))
+    parsed = parse("allow:\n" + "- Read\n" * (rules.MAX_RULES + 5))
 
-    assert len(found.problems) == 1
-    assert verdict(reading("a"), found) == "ask"
+    assert len(parsed.problems) == 1
+    assert verdict(reading("a"), parsed) == "ask"
 
 
 @pytest.mark.parametrize("verdict_", ["allow", "ask", "deny"])
@@ -302,15 +302,15 @@ def test_examples_are_checked_when_the_file_is_read(rule, match, not_match, verd
 
 
 def test_a_rule_whose_example_fails_asks_about_what_it_governs():
-    found = parse("allow: [Read, {rule: 'Bash:ls', match: [ls -la]}]")
+    parsed = parse("allow: [Read, {rule: 'Bash:ls', match: [ls -la]}]")
 
-    assert verdict(shell("ls"), found) == "ask"
-    assert verdict(reading("a"), found) == "allow"
+    assert verdict(shell("ls"), parsed) == "ask"
+    assert verdict(reading("a"), parsed) == "allow"
 
 
 @pytest.mark.parametrize("name", ["Bash", "run_shell", "shell_exec", "tool::shell_exec"])
 @pytest.mark.parametrize("rest", ["", ":ls.*", "(ls:*)", "(/ls.*/)"])
-def test_every_name_of_a_tool_is_the_same_rule(name, rest):
+def test_rules_on_any_name_of_a_tool_are_equivalent(name, rest):
     for mine in ("allow", "deny"):
         assert having(shell("ls -la"), **{mine: [name + rest]}) == mine
         assert having(reading("a"), **{mine: [name + rest]}) is None
@@ -346,7 +346,7 @@ def test_every_name_of_a_tool_is_the_same_rule(name, rest):
         ("Bash:sh.*", "sh -c make"),
         ("Bash:find.*", "find . -exec make {} ;"),
         ("Bash:echo.*", "echo x | xargs make"),
-        # what only shows at run time
+        # known only at run time
         ("Bash:.*", "ls $HOME"),
         ("Bash:.*", "$x"),
         ("Bash:.*", "./*.sh"),
@@ -372,7 +372,7 @@ def test_every_name_of_a_tool_is_the_same_rule(name, rest):
         ("Bash:sh", "sh < evil"),
         ("Bash(sh:*)", "sh <<E\nmake\nE"),
         ("Bash:sh", "{ sh; } < evil"),
-        # another program whose name begins alike
+        # another program with the same prefix
         ("Bash:ls.*", "'ls x/../evil'"),
         ("Bash:ls .*", "'ls x/../../evil' y"),
         ("Bash:ls.*", "lsx/evil"),
@@ -389,7 +389,7 @@ def test_every_name_of_a_tool_is_the_same_rule(name, rest):
         ("WebFetch(domain:*)", "curl https://docs.rs"),
     ],
 )
-def test_an_allow_of_commands_is_not_got_around(allow, command):
+def test_an_allow_of_commands_cannot_be_bypassed(allow, command):
     assert having(shell(command), allow=[allow]) is None
 
 
@@ -431,14 +431,14 @@ def test_an_allow_of_commands_is_not_got_around(allow, command):
         (["*"], "ls $HOME > x; rm y | sh"),
     ],
 )
-def test_an_allow_of_commands_covers_what_it_says(allow, command):
+def test_an_allow_of_commands_covers_matching_commands(allow, command):
     assert having(shell(command), allow=allow) == "allow"
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        # a program that its own language, its options or a variable make run code
+        # a program that runs code because of its own language, its options or a variable
         "sed '1e ls' f",
         "sed s/a/b/e f",
         "sed -n '1w made' f",
@@ -502,19 +502,19 @@ def test_an_allow_of_commands_covers_what_it_says(allow, command):
     ],
 )
 @pytest.mark.parametrize("form", ["Bash({}:*)", "Bash:{}.*", "Bash(/{}.*/)"])
-def test_an_allow_of_a_program_is_none_of_what_it_starts(command, form):
+def test_an_allow_of_a_program_does_not_cover_what_it_starts(command, form):
     program = command.split()[0]
 
     assert having(shell(command), allow=[form.format(program)]) is None
 
 
 @pytest.mark.parametrize("command", ["sed '1e rm x' f", "awk 'BEGIN{system(x)}'", "PERL5OPT=-Mx perl a"])
-def test_a_deny_of_a_program_asks_about_code_that_is_not_seen(command):
+def test_a_deny_of_a_program_asks_about_hidden_code(command):
     assert having(shell(command), deny=["Bash(rm:*)"]) in ("ask", "deny")
 
 
 @pytest.mark.parametrize("command", ["echo 'rm x' | sh", "echo x | python3", "ls && rm x"])
-def test_two_allows_do_not_make_a_dangerous_command_of_harmless_ones(command):
+def test_two_allows_do_not_allow_a_dangerous_combination(command):
     assert having(shell(command), allow=["Bash:(ls|echo).*", "Bash:(sh|python3|rm x)"]) is None
 
 
@@ -575,7 +575,7 @@ def test_a_deny_that_could_match_at_run_time_asks(command):
         "source <(cat x)",
     ],
 )
-def test_a_deny_of_a_prefix_asks_about_what_a_shell_is_fed(command):
+def test_a_deny_of_a_prefix_asks_about_the_input_of_a_shell(command):
     assert having(shell(command), deny=["Bash(git push:*)"], allow=["*"]) == "ask"
     assert having(shell(command), allow=["*"]) == "allow"
 
@@ -604,7 +604,7 @@ def test_a_deny_of_a_prefix_leaves_other_commands_alone(command):
         (call("write_file", outside("write", "/other/src/a.py")), None),
         (call("search_replace", path("write", "src", tree=True)), "allow"),
         (call("search_replace", path("write", ".", tree=True)), None),
-        (call("undo"), None),  # what it writes is not known
+        (call("undo"), None),  # it is unknown what it writes
         (call("write_file", path("write", "src/a"), Touched("network", "https://docs.rs")), None),
     ],
 )
@@ -651,7 +651,7 @@ def test_a_folder_asks_only_when_a_denied_path_may_lie_below(relative, tree, exp
     assert having(reading(relative, tree=tree), deny=["Read(path:conf/a/**)"], allow=["*"]) == expected
 
 
-def test_absolute_and_home_paths():
+def test_rules_may_name_absolute_and_home_paths():
     lists = {"deny": ["Read(path:/etc/**)", "Read(path:~/.config/*)"], "allow": [f"Read(path:{ROOT}/src/*)"]}
 
     assert having(call("read_file", outside("read", "/etc/passwd")), **lists) == "deny"
@@ -669,26 +669,26 @@ def test_absolute_and_home_paths():
         ("src/x", ["Write(path:src/**)"], None),
     ],
 )
-def test_a_redirection_is_allowed_by_its_path_alone(target, allow, expected):
+def test_a_redirection_is_allowed_only_by_its_path(target, allow, expected):
     subject = shell(f"ls > {target}", path("write", target, named=target))
 
     assert having(subject, allow=allow) == expected
 
 
-def test_every_redirection_must_be_known_by_its_path():
+def test_every_redirection_needs_a_known_path():
     subject = shell("ls > src/x 2> src/y", path("write", "src/x", named="src/x"))
 
     assert having(subject, allow=["Bash:ls.*", "Write(path:src/**)"]) is None
 
 
-def test_an_effect_without_a_target_is_allowed_by_name_only():
+def test_an_effect_without_a_target_is_allowed_only_by_name():
     subject = writing("src/a")._replace(effects=frozenset(("write", "network")))
 
     assert having(subject, allow=["Write(path:src/**)", "WebFetch(domain:*)"]) is None
     assert having(subject, allow=["Write"]) == "allow"
 
 
-def test_a_redirection_that_leads_elsewhere_is_judged_where_it_leads():
+def test_a_redirection_through_a_link_is_judged_by_its_target():
     subject = shell("ls > src/link", outside("write", "/etc/x")._replace(named="src/link"))
 
     assert having(subject, allow=["Bash:ls.*", "Write(path:src/**)"]) is None
@@ -730,7 +730,7 @@ def test_a_command_with_network_needs_more_than_a_rule_on_commands():
         ("https://ｄocs.rs/", None, "ask"),
     ],
 )
-def test_a_domain_is_the_host_that_is_really_reached(url, allowed, denied):
+def test_a_domain_rule_matches_the_host_that_is_really_reached(url, allowed, denied):
     assert having(fetching(url), allow=["WebFetch(domain:docs.rs)"]) == allowed
     assert having(fetching(url), deny=["tool::web_fetch(domain:docs.rs)"], allow=["*"]) == denied
 
@@ -743,7 +743,7 @@ def test_an_allow_by_domain_covers_every_address_of_the_call():
     assert having(call("web_search"), allow=["WebFetch(domain:*)"]) is None
 
 
-def test_an_action_is_known_by_every_spelling():
+def test_an_action_matches_in_every_spelling():
     subject = acting("keys", "key_combo")
 
     assert having(subject, allow=["ComputerUse(action:keys)"]) == "allow"
@@ -755,7 +755,7 @@ def test_an_action_is_known_by_every_spelling():
     )
 
 
-# rules and calls that meet in many ways
+# rules and calls that overlap in many ways
 TEXTS = [
     "*",
     "Read",
@@ -804,72 +804,72 @@ def sets(pairs) -> list[RuleSet]:
     return [listed(verdict_, [text], "a file", NAMES) for verdict_, text in pairs]
 
 
-def strictness(subject: Subject, found: list[RuleSet]) -> int:
-    return STRICTNESS[verdict(subject, *found)]
+def strictness(subject: Subject, rule_sets: list[RuleSet]) -> int:
+    return STRICTNESS[verdict(subject, *rule_sets)]
 
 
 @given(lists, st.sampled_from(TEXTS), subjects)
 def test_another_deny_never_allows_more(pairs, text, subject):
-    found = sets(pairs)
+    rule_sets = sets(pairs)
 
-    assert strictness(subject, [*found, listed("deny", [text], "more", NAMES)]) >= strictness(subject, found)
+    assert strictness(subject, [*rule_sets, listed("deny", [text], "more", NAMES)]) >= strictness(subject, rule_sets)
 
 
 @given(lists, st.lists(st.sampled_from([*TEXTS, *BAD_TEXTS])), verdicts, st.booleans(), subjects)
-def test_a_project_that_is_not_trusted_never_allows_more(pairs, texts, verdict_, allow_all, subject):
-    found = sets(pairs)
+def test_an_untrusted_project_never_allows_more(pairs, texts, verdict_, allow_all, subject):
+    rule_sets = sets(pairs)
     project = listed(verdict_, texts, "project", NAMES, trusted=False)
     whole = parse(f"allow_all: {str(allow_all).lower()}", trusted=False)
 
-    assert strictness(subject, [project, whole, *found]) >= strictness(subject, found)
+    assert strictness(subject, [project, whole, *rule_sets]) >= strictness(subject, rule_sets)
 
 
 @given(lists, st.sampled_from(BAD_TEXTS), verdicts, subjects)
 def test_a_broken_rule_never_allows_more(pairs, text, verdict_, subject):
-    found = sets(pairs)
+    rule_sets = sets(pairs)
     bad = listed(verdict_, [text], "bad", NAMES)
 
     assert bad.rules == ()
-    assert strictness(subject, [bad, *found]) >= strictness(subject, found)
+    assert strictness(subject, [bad, *rule_sets]) >= strictness(subject, rule_sets)
 
 
 @given(lists, subjects, st.randoms())
 def test_the_order_of_rules_does_not_matter(pairs, subject, random):
-    found = sets(pairs)
-    shuffled = random.sample(found, len(found))
+    rule_sets = sets(pairs)
+    shuffled = random.sample(rule_sets, len(rule_sets))
 
-    assert verdict(subject, *found) == verdict(subject, *shuffled)
+    assert verdict(subject, *rule_sets) == verdict(subject, *shuffled)
 
 
 @given(lists, lists, subjects)
-def test_the_strictest_of_two_files_wins_unless_both_are_needed(one, other, subject):
-    both = verdict(subject, *sets(one), *sets(other))
-    alone = [verdict(subject, *sets(pairs)) for pairs in (one, other)]
+def test_a_deny_or_ask_of_either_file_wins(first, second, subject):
+    both = verdict(subject, *sets(first), *sets(second))
+    alone = [verdict(subject, *sets(pairs)) for pairs in (first, second)]
 
-    for found in ("deny", "ask"):
-        if found in alone:
-            assert both == found
+    for stricter in ("deny", "ask"):
+        if stricter in alone:
+            assert both == stricter
             return
     assert both in ("allow", None)
     assert both == "allow" or "allow" not in alone
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.command or subject.tool)
-def test_what_is_kept_of_an_approval_covers_that_call_and_no_other(subject):
-    kept = listed("allow", narrowest(subject), "grants", NAMES)
+def test_the_grant_of_an_approval_covers_that_call_and_no_other(subject):
+    grant = listed("allow", narrowest(subject), "grants", NAMES)
 
-    assert kept.problems == ()
-    if kept.rules:
-        assert verdict(subject, kept) == "allow"
-    if not kept.rules or kept.rules[0].text == subject.tool or any(touched.tree for touched in subject.touches):
+    assert grant.problems == ()
+    if grant.rules:
+        assert verdict(subject, grant) == "allow"
+    if not grant.rules or grant.rules[0].text == subject.tool or any(touched.tree for touched in subject.touches):
         return
-    others = [other for other in SUBJECTS if other != subject and verdict(other, kept) == "allow"]
-    # several commands that were approved together are not approved one by one; a part of what was written is
+    others = [other for other in SUBJECTS if other != subject and verdict(other, grant) == "allow"]
+    # commands that were approved together are not approved one by one, but a part of the written paths is
     assert [other for other in others if not set(other.touches) <= set(subject.touches)] == []
 
 
 @pytest.mark.parametrize(
-    "subject, kept",
+    "subject, expected",
     [
         (shell("cargo build --release"), ("run_shell(/cargo build --release/)",)),
         (shell("ls a.b"), (r"run_shell(/ls a\.b/)",)),
@@ -898,10 +898,10 @@ def test_what_is_kept_of_an_approval_covers_that_call_and_no_other(subject):
         (call("undo"), ("undo",)),
     ],
 )
-def test_the_narrowest_rule(subject, kept):
-    assert narrowest(subject) == kept
-    if kept:
-        assert having(subject, allow=list(kept)) == "allow"
+def test_an_approval_grants_the_narrowest_rules(subject, expected):
+    assert narrowest(subject) == expected
+    if expected:
+        assert having(subject, allow=list(expected)) == "allow"
 
 
 TOKENS = [
@@ -945,7 +945,7 @@ lines = st.lists(st.sampled_from(TOKENS), min_size=1, max_size=8).map("".join)
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with programs that write down that they ran."""
+    """A folder with programs that record that they ran."""
     for place in (tmp_path / "bin", tmp_path / "here", tmp_path / "here" / "ls x", tmp_path / "here" / "lsx"):
         place.mkdir()
     for program in ("bin/ls", "bin/env", "bin/evil", "here/evil", "here/lsx/evil"):
@@ -956,7 +956,7 @@ def folder(tmp_path):
 
 
 @given(line=st.just("ls") | lines.map(lambda text: "ls" + text) | lines)
-def test_what_an_allow_of_commands_lets_through_runs_nothing_else(folder, line):
+def test_commands_that_a_rule_allows_run_nothing_else(folder, line):
     if having(shell(line), allow=["Bash:ls.*"]) != "allow":
         return
     here, ran = folder / "here", folder / "ran"
@@ -977,14 +977,14 @@ def test_what_an_allow_of_commands_lets_through_runs_nothing_else(folder, line):
 
 
 @given(lines, lines)
-def test_a_kept_command_is_that_command(one, other):
-    assume(one.strip() and one != other)
-    kept = narrowest(shell(one))
+def test_a_granted_command_covers_only_itself(command, other_command):
+    assume(command.strip() and command != other_command)
+    grants = narrowest(shell(command))
 
-    if kept:
-        assert having(shell(one), allow=list(kept)) == "allow"
-        if [part.words for part in shell(one).parts] != [part.words for part in shell(other).parts]:
-            assert having(shell(other), allow=list(kept)) is None
+    if grants:
+        assert having(shell(command), allow=list(grants)) == "allow"
+        if [part.words for part in shell(command).parts] != [part.words for part in shell(other_command).parts]:
+            assert having(shell(other_command), allow=list(grants)) is None
 
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=8)
@@ -992,8 +992,8 @@ paths = st.lists(names.filter(lambda name: name not in (".", "..")), min_size=1,
 
 
 @given(paths, paths)
-def test_a_kept_path_is_that_path(one, other):
-    kept = narrowest(writing(one))
+def test_a_granted_path_covers_only_itself(path_a, path_b):
+    grants = narrowest(writing(path_a))
 
-    assert having(writing(one), allow=list(kept)) == "allow"
-    assert having(writing(other), allow=list(kept)) == ("allow" if one == other else None)
+    assert having(writing(path_a), allow=list(grants)) == "allow"
+    assert having(writing(path_b), allow=list(grants)) == ("allow" if path_a == path_b else None)

@@ -75,7 +75,7 @@ def test_the_whole_workspace_keeps_its_guards(personal, runtime, workspace, path
     assert all(line.startswith("refused") for line in lines[1:-1])
 
 
-def test_what_is_guarded_inside_of_a_named_folder_stays_so(personal, runtime, workspace):
+def test_guarded_files_inside_a_named_folder_stay_guarded(personal, runtime, workspace):
     workspace.write("vendor/lib/.git/config", "[core]\n")
     workspace.write("vendor/lib/.git/HEAD", "ref: refs/heads/main\n")
     workspace.write("vendor/.env", "SECRET=1")
@@ -133,7 +133,7 @@ def test_in_plan_mode_nothing_is_written(personal, base):
         assert not os.path.exists(workspace.join("out"))
 
 
-def test_a_tool_reads_what_it_names_and_nothing_else_of_the_home(personal, base):
+def test_a_tool_reads_only_what_it_names_of_the_home(personal, base):
     home = Folder(os.path.join(base, "home"))
     home.write(".kube/config", "cluster\n")
     home.write(".aws/credentials", "key\n")
@@ -184,7 +184,7 @@ def test_a_folder_tool_sees_its_own_folder_in_a_hidden_place(personal, runtime):
     assert runtime.call("probe").data == {"data": "beside"}
 
 
-# --- tools that have no such key, by the user's default -----------------------------------------------------------
+# --- tools without the key: the user's default applies ------------------------------------------------------------
 
 
 def probes(form: str, script: str) -> dict[str, str]:
@@ -223,7 +223,7 @@ CAN = {
 
 @pytest.fixture
 def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
-    """Return what a tool of a format can do under a default."""
+    """Return what a tool of a format can do under a default sandbox."""
     monkeypatch.setenv("PATH", PATH)
 
     def run(form: str, default: str) -> list[str]:
@@ -241,8 +241,8 @@ def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
             with temporary_runtime(base, flags={"custom.sandbox": default}) as (runtime, _):
                 done = runtime.call("probe")
         assert done.error is None, done.error
-        told = done.text if done.data is None else done.data["result"]
-        can = told.split()
+        printed = done.text if done.data is None else done.data["result"]
+        can = printed.split()
         assert [os.path.exists(f"{base}/workspace/a"), os.path.exists(f"{elsewhere}/a")] == [
             "workspace" in can,
             "elsewhere" in can,
@@ -254,11 +254,11 @@ def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
 
 @pytest.mark.parametrize("default", CAN)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_tool_without_the_key_is_confined_as_the_user_says(probe, form, default):
+def test_a_tool_without_the_key_is_confined_by_the_users_default(probe, form, default):
     assert probe(form, default) == CAN[default]
 
 
-def test_a_tool_that_has_the_key_keeps_what_it_says(base, personal):
+def test_a_tool_with_the_key_ignores_the_users_default(base, personal):
     markdown(personal, "{write: [out]}", "try a; try out/b")
 
     with temporary_runtime(base, flags={"custom.sandbox": "read-only"}) as (runtime, _):
@@ -276,7 +276,7 @@ def test_a_module_is_confined_while_it_is_loaded(base, personal):
         assert workspace.tree() == {}
 
 
-def test_what_tools_show_of_their_rights_is_what_they_have(base, personal):
+def test_tools_list_the_rights_that_they_have(base, personal):
     personal.write("probe.md", probes("markdown", "true")["probe.md"])
 
     with temporary_runtime(base, flags={"custom.sandbox": "workspace-write"}) as (runtime, _):

@@ -1,4 +1,4 @@
-"""Real jobs only. Every process carries a mark, so that leftover processes can be found."""
+"""Real jobs only. Every process has a mark, so that leftover processes can be found."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_status_and_exit_code_tell_how_a_job_ended(bench, script, status, exit_c
     assert bench.run(script).state[1:3] == (status, exit_code)
 
 
-def test_a_running_job_answers_at_once_when_it_is_not_waited_for(bench):
+def test_a_read_without_waiting_returns_at_once(bench):
     job = bench.start("echo begun; sleep 300")
     bench.wait_for(job, 6)
 
@@ -109,7 +109,7 @@ def test_a_running_job_answers_at_once_when_it_is_not_waited_for(bench):
     assert answer.text == "begun\n"
 
 
-def test_a_wait_ends_with_its_time_and_the_job_goes_on(bench):
+def test_a_wait_times_out_and_the_job_continues(bench):
     job = bench.start("sleep 300")
 
     answer = bench.jobs.output("s", job.id, fence=Fence(), seconds=0.05)
@@ -119,7 +119,7 @@ def test_a_wait_ends_with_its_time_and_the_job_goes_on(bench):
 
 
 @pytest.mark.parametrize("when", ["before", "while waiting"])
-def test_a_wait_ends_at_once_when_the_call_is_given_up(bench, when):
+def test_a_wait_ends_at_once_when_the_call_is_cancelled(bench, when):
     job = bench.start("sleep 300")
     fence = Fence()
     timer = threading.Timer(0 if when == "before" else 0.1, fence.give_up, [ToolError("cancelled", "no more")])
@@ -150,7 +150,7 @@ def test_a_stopped_job_leaves_nothing(bench, script):
     assert bench.jobs.stop("s", job.id) == state
 
 
-def test_a_job_that_ended_by_itself_is_not_called_stopped(bench):
+def test_a_job_that_ended_by_itself_is_not_reported_as_stopped(bench):
     job = bench.start("exit 3")
     bench.read(job)
 
@@ -165,7 +165,7 @@ def test_a_job_can_clean_up_when_it_is_stopped(bench):
     assert bench.read(job).text.endswith("bye\n")
 
 
-def test_a_job_ends_when_its_own_time_is_over(bench):
+def test_a_job_ends_at_its_own_timeout(bench):
     answer = bench.run("echo begun; sleep 300", timeout=0.3)
 
     assert answer.state[1:3] == ("timeout", 124)
@@ -173,21 +173,21 @@ def test_a_job_ends_when_its_own_time_is_over(bench):
     assert answer.text == "begun\n"
 
 
-def test_what_a_job_leaves_running_ends_with_it(bench):
+def test_leftover_processes_end_with_their_job(bench):
     answer = bench.run("nohup sleep 300 & (setsid sleep 300 &); echo begun")
 
     assert answer.state.status == "completed"
     assert bench.mark.alive() == []
 
 
-def test_a_job_that_closes_its_output_goes_on(bench):
+def test_a_job_that_closes_its_output_continues(bench):
     answer = bench.run("echo begun; exec >&- 2>&-; sleep 0.2; exit 7")
 
     assert answer.state.exit_code == 7
     assert answer.text == "begun\n"
 
 
-def test_a_job_whose_guard_is_killed_has_failed_and_the_others_go_on(bench):
+def test_a_job_whose_guard_is_killed_fails_and_the_others_continue(bench):
     other = bench.start("sleep 300")
 
     answer = bench.run(f"echo begun; kill -KILL $PPID; {STUBBORN}")
@@ -205,7 +205,7 @@ def test_both_streams_come_in_the_order_of_arrival(bench):
     assert bench.run("for i in 1 2; do echo out$i; echo err$i >&2; done").text == "out1\nerr1\nout2\nerr2\n"
 
 
-def test_a_job_that_nobody_reads_does_not_wait(bench):
+def test_a_job_does_not_block_when_nobody_reads_its_output(bench):
     job = bench.start("head -c 5000000 /dev/zero | tr '\\0' x")
     wait_until(lambda: not bench.jobs.busy)
 
@@ -213,7 +213,7 @@ def test_a_job_that_nobody_reads_does_not_wait(bench):
     assert bench.state(job).output_bytes == 5_000_000
 
 
-def test_the_file_holds_every_byte_and_is_for_its_owner(bench):
+def test_the_file_holds_every_byte_and_is_private(bench):
     answer = bench.run(r"printf 'a\xff\xe2\x82\xacb\x1b[31mred\x1b[0m\r\n\0'")
 
     file = Path(answer.state.job.output_file)
@@ -237,7 +237,7 @@ def test_the_file_holds_every_byte_and_is_for_its_owner(bench):
         (b"a\x80", b"b"),
     ],
 )
-def test_new_output_joins_to_what_was_there_before_wherever_it_is_cut(bench, first, second):
+def test_consecutive_reads_join_to_the_whole_output_wherever_they_are_cut(bench, first, second):
     os.mkfifo(bench.base / "first")
     os.mkfifo(bench.base / "second")
     job = bench.start("cat first; cat second")
@@ -253,7 +253,7 @@ def test_new_output_joins_to_what_was_there_before_wherever_it_is_cut(bench, fir
     assert (parts[1], parts[3]) == ("", "")
 
 
-def test_long_output_is_shown_at_both_ends_and_says_where_the_rest_is(bench):
+def test_long_output_shows_both_ends_and_says_where_the_rest_is(bench):
     job = bench.start("seq 1 100000")
     answer = bench.read(job)
 
@@ -301,7 +301,7 @@ def test_a_flood_ends_the_job_and_all_up_to_the_limit_is_kept(tmp_path):
         assert Path(answer.state.job.output_file).read_bytes() == b"y\n" * 50_000 + b"y"
 
 
-def test_exactly_as_much_output_as_there_may_be_is_no_flood(tmp_path):
+def test_output_of_exactly_the_limit_is_not_a_flood(tmp_path):
     for bench in benches(tmp_path, output_bytes=100_000):
         assert bench.run("yes | head -c 100000").state.status == "completed"
 
@@ -318,7 +318,7 @@ print(state.status, state.exit_code, state.output_bytes, state.reason)
 """
 
 
-def test_a_job_ends_when_the_disk_takes_no_more_of_its_output(bench):
+def test_a_job_ends_when_the_disk_is_full(bench):
     answer = run_script(FULL, bench)
 
     assert answer.communicate()[0] == b"limit 137 1000 its output could not be saved: File too large\n"
@@ -344,7 +344,7 @@ def test_deleted_output_is_reported(bench):
     assert "deleted" in answer.text
 
 
-def test_the_output_of_a_running_job_is_there_even_when_its_file_was_removed(bench):
+def test_the_output_of_a_running_job_is_readable_after_its_file_is_removed(bench):
     job = bench.start("echo text; sleep 300")
     bench.wait_for(job, 5)
     os.unlink(job.output_file)
@@ -352,7 +352,7 @@ def test_the_output_of_a_running_job_is_there_even_when_its_file_was_removed(ben
     assert bench.read(job, block=False).text == "text\n"
 
 
-# --- whose jobs, and how many
+# --- owners and limits
 
 
 def test_jobs_belong_to_their_session(bench):
@@ -386,7 +386,7 @@ def test_jobs_end_with_their_session_and_are_forgotten(bench):
     assert bench.jobs.end_session("one") == 0
 
 
-def test_the_jobs_of_a_session_that_is_not_in_use_end(bench):
+def test_jobs_of_an_idle_session_end(bench):
     idle, used = bench.start("sleep 300", session="idle"), bench.start("sleep 300", session="used")
     wait_until(lambda: bench.state(idle).seconds > 0.2)
     bench.jobs.touch("used")
@@ -398,7 +398,7 @@ def test_the_jobs_of_a_session_that_is_not_in_use_end(bench):
     assert bench.jobs.running == 1
 
 
-def test_a_wait_for_a_job_whose_session_ends_is_answered(bench):
+def test_a_wait_returns_when_the_session_of_the_job_ends(bench):
     job = bench.start("sleep 300")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(bench.read, job)
@@ -408,7 +408,7 @@ def test_a_wait_for_a_job_whose_session_ends_is_answered(bench):
         assert waiting.result(HANG_SECONDS).state[1:3] == ("stopped", 143)
 
 
-def test_sixty_four_jobs_at_once_hold(bench):
+def test_sixty_four_jobs_run_at_once(bench):
     started = [bench.start(f"echo {number}; sleep 300") for number in range(64)]
     for job in started:
         bench.wait_for(job, 2)
@@ -437,7 +437,7 @@ def test_more_jobs_than_may_run_are_refused_until_one_ends(tmp_path):
         bench.start("sleep 300")
 
 
-def test_of_those_that_ended_the_newest_are_remembered(tmp_path):
+def test_the_newest_of_the_ended_jobs_are_remembered(tmp_path):
     for bench in benches(tmp_path, kept=2):
         running = bench.start("sleep 300")
         ended = [bench.start("true") for _ in range(4)]
@@ -483,7 +483,7 @@ def names_of_threads() -> list[str]:
 # --- starting and closing
 
 
-def test_what_cannot_be_started_leaves_nothing(bench):
+def test_a_job_that_cannot_be_started_leaves_nothing(bench):
     held = ExitStack()
     closed: list[bool] = []
     held.callback(closed.append, True)
@@ -527,7 +527,7 @@ def test_the_resources_of_a_job_are_released_when_all_its_processes_have_ended(b
     assert alive == [[]]
 
 
-def test_a_fault_in_what_a_job_holds_does_not_hurt_the_others(bench):
+def test_an_error_while_releasing_one_job_does_not_affect_the_others(bench):
     held = ExitStack()
     held.callback(lambda: 1 // 0)
     other = bench.start("sleep 300")
@@ -554,7 +554,7 @@ def test_closing_ends_all_jobs_and_no_more_are_started(bench):
     bench.jobs.close()
 
 
-def test_a_job_that_is_being_started_while_all_are_closed_does_not_stay(bench: Bench) -> None:
+def test_a_job_started_during_closing_does_not_stay(bench: Bench) -> None:
     begun, closing = threading.Event(), threading.Event()
 
     def begin(stdin: int, stdout: int, stderr: int) -> Child:
@@ -640,14 +640,14 @@ def test_control_keys_reach_a_job_on_a_terminal(bench):
     assert bench.read(job).state[1:3] == ("failed", 128 + signal.SIGINT)
 
 
-def test_the_last_words_on_a_terminal_are_not_lost(bench):
+def test_the_last_output_on_a_terminal_is_not_lost(bench):
     answer = bench.run("seq 1 20000; printf last", tty=True)
 
     assert answer.state.status == "completed"
     assert answer.text.rpartition("\n[")[0].endswith("20000\nlast")
 
 
-def test_a_job_that_lets_go_of_its_terminal_goes_on(bench):
+def test_a_job_that_closes_its_terminal_continues(bench):
     answer = bench.run("exec <&- >&- 2>&-; sleep 0.1; echo back > /dev/tty; exit 4", tty=True)
 
     assert answer.state.exit_code == 4

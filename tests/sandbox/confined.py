@@ -60,7 +60,7 @@ class Worker:
 
     def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
-        self.known = b""  # what the first program of this user found out about the sandbox
+        self.known = b""  # the availability record that the first program of this user wrote
         self.folder = Path(tempfile.mkdtemp(prefix="hilt-worker-"))
         self.folder.chmod(0o755)
         _copy_package(self.folder / "hilt")
@@ -116,13 +116,13 @@ class Worker:
 
 
 class Box:
-    """A workspace with a home, a state directory and a place outside, and programs that run confined to it."""
+    """A workspace with a home, a state directory and an outside folder, and programs that run confined to it."""
 
     def __init__(self, worker: Worker, kind: str = "", folder: str | None = None) -> None:
-        """Create it in a folder, by default the temporary one, which programs see as a private folder."""
+        """Create it in a folder, by default in the temporary one, which is private to confined programs."""
         self.worker = worker
-        self.kind = kind  # of sandbox, to override detection
-        self.notes: list[str] = []  # on what the last script left for git to run
+        self.kind = kind  # the kind of sandbox, to override detection
+        self.notes: list[str] = []  # notes on what the last script left for git to run
         self.base = Path(tempfile.mkdtemp(prefix="hilt-box-", dir=folder))
         self.base.chmod(0o755)
         self.workspace, self.home, self.state = (self.base / name for name in ("ws", "home", "state"))
@@ -348,10 +348,10 @@ class Server:
         """Run several programs at once."""
         results: list[Any] = [None] * len(requests)
 
-        def one(index: int) -> None:
+        def run_one(index: int) -> None:
             results[index] = self.run(**requests[index])
 
-        threads = [threading.Thread(target=one, args=(index,)) for index in range(len(requests))]
+        threads = [threading.Thread(target=run_one, args=(index,)) for index in range(len(requests))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -433,7 +433,7 @@ class Server:
             sandbox._available = Availability("landlock", "for the test")
         with ExitStack() as stack:
             if "features" in request["profile"]:
-                # as if bubblewrap were an older one
+                # as if bubblewrap were an older version
                 sandbox._available = sandbox.availability()._replace(features=tuple(request["profile"]["features"]))
             with _without(request["without"]):
                 tty = bool(request["profile"].get("tty"))

@@ -30,8 +30,8 @@ def ordinary_worker() -> Iterator[Worker]:
 def worker(request: pytest.FixtureRequest) -> Worker:
     """A process that confines programs, once for each kind of user that this test run can use."""
     name = "ordinary_worker" if request.param == "ordinary user" else "own_worker"
-    found: Worker = request.getfixturevalue(name)
-    return found
+    selected: Worker = request.getfixturevalue(name)
+    return selected
 
 
 @pytest.fixture

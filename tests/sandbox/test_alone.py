@@ -1,4 +1,4 @@
-"""One program at a time writes to a folder, where mounts by handle are not supported."""
+"""Only one program at a time may write to a folder if mounts by handle are not supported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def locks(tmp_path, monkeypatch) -> str:
 
 
 @pytest.mark.parametrize("other", ["/p", "/p/sub", "/p/sub/deep", "/"])
-def test_no_other_program_writes_in_the_folder_in_what_it_holds_or_around_it(locks, other):
+def test_a_locked_folder_its_parents_and_its_children_are_busy_for_others(locks, other):
     with alone(locks, ("/p/sub",)), pytest.raises(ToolError) as raised, alone(locks, (other,)):
         pass
 
@@ -25,11 +25,11 @@ def test_no_other_program_writes_in_the_folder_in_what_it_holds_or_around_it(loc
         pass
 
 
-def test_folders_beside_each_other_are_independent(locks):
+def test_sibling_folders_are_independent(locks):
     with alone(locks, ("/p/a",)), alone(locks, ("/p/b", "/q")):
         pass
 
 
-def test_roots_may_lie_in_each_other(locks):
+def test_roots_may_be_nested(locks):
     with alone(locks, ("/p", "/p/sub")):
         pass

@@ -30,14 +30,14 @@ def program(folder: Path, text: str = "#!/bin/sh\nexit 1\n") -> Path:
 
 @pytest.fixture
 def only(monkeypatch, tmp_path):
-    """A system whose only programs are those that the test puts into one folder."""
+    """A system whose only programs are those that the test puts into this folder."""
     monkeypatch.setattr(availability, "_SYSTEM_PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "bin"
 
 
 @needs_bubblewrap
-def test_bubblewrap_is_found_and_remembered(tmp_path):
+def test_bubblewrap_is_found_and_the_result_is_cached(tmp_path):
     first = Sandbox(str(tmp_path)).availability()
     assert (first.kind, first.missing, first.remedy) == ("bubblewrap", (), "")
 
@@ -68,12 +68,12 @@ esac
 def test_a_program_that_does_not_work_is_reported_with_its_error(only, tmp_path):
     program(only, BROKEN)
 
-    found = availability.find(str(tmp_path))
+    availability_found = availability.find(str(tmp_path))
 
-    assert found.kind in ("landlock", "none")
-    assert "bwrap 9 does not work: no room" in found.facts
-    assert found.missing
-    assert found.remedy
+    assert availability_found.kind in ("landlock", "none")
+    assert "bwrap 9 does not work: no room" in availability_found.facts
+    assert availability_found.missing
+    assert availability_found.remedy
 
 
 def test_a_program_that_is_too_old_is_reported(only, tmp_path):
@@ -82,14 +82,14 @@ def test_a_program_that_is_too_old_is_reported(only, tmp_path):
     assert "too old" in availability.probe(str(tmp_path)).facts
 
 
-def test_without_a_program_the_remedy_installs_it(only, tmp_path):
-    found = availability.probe(str(tmp_path))
+def test_without_bubblewrap_the_remedy_says_how_to_install_it(only, tmp_path):
+    availability_found = availability.probe(str(tmp_path))
 
-    assert "not installed" in found.facts
-    assert "install bubblewrap" in found.remedy
+    assert "not installed" in availability_found.facts
+    assert "install bubblewrap" in availability_found.remedy
 
 
-def test_another_program_is_tried_again(only, tmp_path):
+def test_a_replaced_program_is_checked_again(only, tmp_path):
     assert "not installed" in availability.find(str(tmp_path)).facts
 
     program(only, "#!/bin/sh\necho bubblewrap 0.1\n")
@@ -98,7 +98,7 @@ def test_another_program_is_tried_again(only, tmp_path):
 
 
 @pytest.mark.parametrize("who", ["file", "folder"])
-def test_a_program_that_others_can_write_is_not_taken(only, who):
+def test_a_program_that_others_can_write_is_not_used(only, who):
     file = program(only)
     assert availability.find_bubblewrap() == str(file)
 
@@ -127,7 +127,7 @@ def profile(tmp_path: Path, **changes: Any) -> Profile:
     )._replace(**changes)
 
 
-def test_without_any_sandbox_a_command_is_refused_unless_it_is_full(tmp_path):
+def test_without_a_sandbox_only_the_full_profile_runs(tmp_path):
     sandbox = Sandbox(str(tmp_path / "state"))
     sandbox._available = Availability("none", "Nothing works.", ("files",), "Do something.")
 
@@ -140,7 +140,7 @@ def test_without_any_sandbox_a_command_is_refused_unless_it_is_full(tmp_path):
 
 
 @needs_bubblewrap
-def test_a_bubblewrap_of_the_workspace_is_not_used(only, tmp_path):
+def test_a_bubblewrap_in_the_workspace_is_not_used(only, tmp_path):
     sandbox = Sandbox(str(tmp_path / "state"))
     sandbox._available = Availability("bubblewrap", "", program=str(program(only)))
 
@@ -150,7 +150,7 @@ def test_a_bubblewrap_of_the_workspace_is_not_used(only, tmp_path):
     assert raised.value.code == "sandbox_unavailable"
 
 
-def test_a_state_directory_that_cannot_be_written_only_costs_time(tmp_path, only):
+def test_a_read_only_state_directory_only_disables_the_cache(tmp_path, only):
     state = tmp_path / "file"
     state.write_text("")
 

@@ -1,6 +1,6 @@
-"""What a program under bubblewrap can do, tried by programs that want more, as root and as an ordinary user.
+"""What a program under bubblewrap can do, tried by hostile programs as root and as an ordinary user.
 
-Every line of the profile is also left out once, to see that it is this line that refuses.
+Each step of the profile is also omitted once, to prove that it is this step that prevents the attack.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fill(box: Box, files: dict[str, str]) -> None:
 # --- what works
 
 
-def test_the_workspace_is_written_and_the_system_is_read(box):
+def test_the_workspace_is_writable_and_the_system_is_readable(box):
     box.write("ws/a.txt", "one\n")
 
     done = box.run(
@@ -60,7 +60,7 @@ def test_the_workspace_is_written_and_the_system_is_read(box):
     assert (box.workspace / "c/d/b.txt").read_text() == "two\n"
 
 
-def test_git_works_and_cannot_be_made_to_run_something(box):
+def test_git_works_and_cannot_be_made_to_run_other_code(box):
     done = box.run(
         "git init -q . 2>/dev/null; echo no: $?; git -c init.defaultBranch=main init -q sub && cd sub && "
         "echo a > a && git add a && git -c user.name=n -c user.email=e commit -qm m && git log --format=%s"
@@ -70,7 +70,7 @@ def test_git_works_and_cannot_be_made_to_run_something(box):
     assert not (box.workspace / ".git").exists()
 
 
-def test_commits_are_made_in_a_protected_repository(box):
+def test_git_commits_in_a_protected_repository(box):
     fill(box, {**REPOSITORY})
 
     done = box.run(
@@ -82,7 +82,7 @@ def test_commits_are_made_in_a_protected_repository(box):
     assert done.output.splitlines()[-1] == "refused"
 
 
-def test_the_exit_code_is_the_program_s_own(box):
+def test_the_exit_code_of_the_program_is_returned(box):
     assert box.run("exit 7").code == 7
     assert box.run("kill -SEGV $$").code == 139
 
@@ -102,13 +102,13 @@ def test_temporary_files_stay_for_the_next_command_of_the_session(box, name):
     assert not os.path.exists("/var/tmp/b")
 
 
-def test_a_missing_name_that_everyone_would_see_is_put_out_of_action_afterwards(box):
+def test_new_agent_configuration_is_disabled_afterwards(box):
     assert box.run("ls; echo evil > agents.config.json").output == ""
     [left] = [path.name for path in box.workspace.iterdir()]
     assert left.startswith("agents.config.json.disabled-")
 
 
-def test_a_home_without_a_cache_folder_has_one_while_a_program_runs(box):
+def test_a_missing_cache_folder_exists_while_a_program_runs(box):
     (box.home / ".cache").rmdir()
 
     assert box.run("mkdir -p ~/.cache/x && echo made").output == "made\n"
@@ -137,23 +137,23 @@ def test_a_folder_that_cannot_be_entered_is_not_a_fault_of_the_sandbox(box):
     assert raised.value.code == "permission_denied"
 
 
-def test_closing_waits_until_nothing_of_a_program_is_left_in_the_workspace(own_worker):
+def test_closing_waits_until_mount_points_are_removed_from_the_workspace(own_worker):
     box = Box(own_worker)
     sandbox = Sandbox(str(box.state))
-    held, told = threading.Event(), threading.Event()
+    held, released = threading.Event(), threading.Event()
 
     def run() -> None:
         profile = make_profile(box.profile())
         with sandbox.confine(profile, str(box.workspace)):
             held.set()
-            told.wait(HANG_SECONDS)
+            released.wait(HANG_SECONDS)
             time.sleep(0.2)
 
     thread = threading.Thread(target=run)
     thread.start()
     held.wait(HANG_SECONDS)
     assert (box.workspace / ".git").is_dir()
-    told.set()
+    released.set()
     sandbox.close()
 
     assert os.listdir(box.workspace) == []
@@ -161,7 +161,7 @@ def test_closing_waits_until_nothing_of_a_program_is_left_in_the_workspace(own_w
     box.close()
 
 
-def test_a_cache_folder_of_another_command_is_not_taken_away_under_a_program(box):
+def test_a_cache_folder_stays_while_another_command_uses_it(box):
     (box.home / ".cache").rmdir()
     first = box.start("echo on; sleep 3600")
     second = box.start("echo on; while sleep 0.02; do test -e go && { mkdir ~/.cache/x && touch made; exit; }; done")
@@ -188,12 +188,12 @@ def test_the_first_command_after_a_crash_runs(box):
     assert not (box.workspace / ".git").exists()
 
 
-def test_shared_memory_is_the_program_s_own(box):
+def test_shared_memory_is_private(box):
     assert box.run("echo a > /dev/shm/hilt-test-x && cat /dev/shm/hilt-test-x").output == "a\n"
     assert not os.path.exists("/dev/shm/hilt-test-x")
 
 
-def test_the_session_folder_is_read_at_its_path_and_at_the_agreed_one(box):
+def test_the_session_folder_is_readable_at_its_own_path_and_at_the_fixed_one(box):
     box.write("state/sessions/s1/spill.out", "spilled\n")
     box.write("state/sessions/s2/spill.out")
 
@@ -212,7 +212,7 @@ def test_a_session_may_have_any_name(box, session):
     assert ("/tmp/jean2" in done.output) == (session == "a b\nc")
 
 
-def test_full_confines_nothing(box):
+def test_the_full_profile_confines_nothing(box):
     assert box.run(f"echo x > {box.home}/x && cat {box.home}/x", name="full").output == "x\n"
 
 
@@ -225,9 +225,8 @@ OUTSIDE = {
     "in the system": "for place in /etc /usr '' /var; do echo evil > $place/hilt-test-evil; done",
     "through a link": "ln -s ~/notes link; echo evil > link",
     "through a hard link": "ln ~/notes hard && echo evil > hard",
-    "through the processes of others": "echo evil > /proc/1/root/etc/hilt-test-evil; "
-    "echo evil > /proc/$PPID/cwd/../home/x",
-    "the system's switches": "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do "
+    "through other processes": "echo evil > /proc/1/root/etc/hilt-test-evil; echo evil > /proc/$PPID/cwd/../home/x",
+    "kernel settings": "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do "
     "[ -w $f ] && exit 9; done; exit 0",
 }
 
@@ -251,14 +250,14 @@ GUARDED = {
     "hooks removed": "rm -rf .git/hooks; mkdir -p .git/hooks; " + HOOK,
     "the repository moved away": "mv .git old; mkdir -p .git/hooks; " + HOOK,
     "a link in its place": "mkdir -p evil; rm -rf .git; ln -sfn evil .git",
-    "exchanged": 'mkdir -p evil/hooks; echo evil > evil/hooks/x; python3 -c "import ctypes, os; ctypes.CDLL(None).'
+    "swapped": 'mkdir -p evil/hooks; echo evil > evil/hooks/x; python3 -c "import ctypes, os; ctypes.CDLL(None).'
     "renameat2(-100, b'evil', -100, b'.git', 2)\"",
     "configuration": "git config core.fsmonitor evil; echo evil >> .git/config",
     "configuration replaced": "echo evil > .git/new; mv -f .git/new .git/config; cp .git/new .git/config",
     "configuration by a hard link": "ln .git/config link && echo evil >> link",
     "configuration by a link": "ln -s .git/config link; echo evil >> link",
     "configuration by a descriptor": "exec 5< .git/config; echo evil > /proc/self/fd/5",
-    "configuration cut": "truncate -s0 .git/config; chmod 777 .git/config",
+    "configuration truncated": "truncate -s0 .git/config; chmod 777 .git/config",
     "hooks of a module": "echo evil > .git/modules/lib/inner/hooks/x; mv .git/modules .git/m",
     "configuration of a module": "echo evil > .git/modules/lib/inner/config",
     "a worktree": "echo evil > .git/worktrees/w/commondir; echo evil > .git/worktrees/w/gitdir",
@@ -274,14 +273,14 @@ GUARDED = {
     "missing folders": "mkdir .claude .codex .cursor; echo evil > .claude/x; rmdir .claude; rm -rf .claude",
     "missing files": "echo evil > .mcp.json; echo evil > x; mv -fT x .mcp.json; rm -f x",
     "a missing folder linked": "ln -sT /tmp .claude; ln -sfn /tmp .claude; rm -rf .claude",
-    "in a namespace of its own": "unshare -Urm bash -c 'umount .hilt; mount -o remount,rw,bind .hilt; "
+    "in a new namespace": "unshare -Urm bash -c 'umount .hilt; mount -o remount,rw,bind .hilt; "
     "mount --bind /tmp .git/hooks; echo evil >> .hilt/settings.toml'",
     "as root": "mount -o remount,rw,bind .hilt; umount .hilt; echo evil > .hilt/x",
 }
 
 
 @pytest.mark.parametrize("script", GUARDED.values(), ids=GUARDED)
-def test_what_makes_programs_run_is_not_written(box, script):
+def test_files_that_make_programs_run_are_not_writable(box, script):
     fill(box, REPOSITORY)
     before = {path: text for path, text in box.tree().items() if _is_guarded(path)}
 
@@ -291,7 +290,7 @@ def test_what_makes_programs_run_is_not_written(box, script):
 
 
 def _is_guarded(path: str) -> bool:
-    # what is elsewhere is a copy
+    # anything elsewhere is a copy
     return not path.rpartition("/ws/")[2].startswith(("evil", "v/")) and any(
         name in path for name in ("hooks", "config", "commondir", ".hilt", ".claude", ".mcp", "worktrees", "inner/.git")
     )
@@ -307,7 +306,7 @@ def test_a_missing_repository_cannot_be_created(box, script):
     assert not os.path.lexists(box.workspace / ".git")
 
 
-def test_a_repository_is_not_sent_elsewhere_for_its_hooks(box):
+def test_a_repository_cannot_be_redirected_to_other_hooks(box):
     fill(box, REPOSITORY)
 
     box.run("mkdir evil; echo ../evil > .git/commondir")
@@ -315,7 +314,7 @@ def test_a_repository_is_not_sent_elsewhere_for_its_hooks(box):
     assert not os.path.lexists(box.workspace / ".git/commondir")
 
 
-def test_a_workspace_that_becomes_a_repository_itself_has_no_settings_that_run_something(box):
+def test_a_workspace_turned_into_a_bare_repository_gets_no_configuration(box):
     box.run("mkdir objects refs; echo ref: refs/heads/x > HEAD; echo '[core] fsmonitor = evil' > config")
 
     assert not os.path.lexists(box.workspace / "config")
@@ -334,7 +333,7 @@ def test_a_workspace_that_becomes_a_repository_itself_has_no_settings_that_run_s
         "mkdir -p .config/hilt; echo evil > .config/hilt/config.toml",
     ],
 )
-def test_start_files_are_not_written_when_the_home_is_the_workspace(box, script):
+def test_start_files_are_not_writable_when_the_home_is_the_workspace(box, script):
     box.write("home/.bashrc", "alias x=y\n")
     box.mkdir("home/.config")
     before = box.tree(box.home)
@@ -406,7 +405,7 @@ def test_a_sensitive_file_created_by_one_command_cannot_be_read_by_the_next(box)
 
 
 @pytest.mark.parametrize("target", ["../home/real", "config/real"])
-def test_what_a_sensitive_link_leads_to_is_not_read(box, target):
+def test_the_target_of_a_sensitive_link_is_not_readable(box, target):
     box.write(os.path.normpath(f"ws/{target}"))
     (box.workspace / ".env").symlink_to(target)
     box.own()
@@ -415,7 +414,7 @@ def test_what_a_sensitive_link_leads_to_is_not_read(box, target):
 
 
 @pytest.mark.parametrize("target", ["..", ".", "/", "/usr/bin", "missing", ".env"])
-def test_a_sensitive_link_to_half_the_system_does_no_harm(box, target):
+def test_a_sensitive_link_to_a_large_or_missing_target_does_no_harm(box, target):
     (box.workspace / ".env").symlink_to(target)
     box.own()
 
@@ -465,13 +464,13 @@ def test_credentials_are_not_read_when_the_home_is_the_workspace(box):
     assert SECRET not in done.output
 
 
-def test_the_state_of_hilt_is_not_seen(box):
+def test_the_state_directory_is_hidden(box):
     box.write("state/state.db")
 
     assert SECRET not in box.run(f"cat {box.state}/state.db; grep -r . {box.state}").output
 
 
-def test_a_state_directory_in_the_workspace_is_not_seen(box):
+def test_a_state_directory_in_the_workspace_is_hidden(box):
     box.write("ws/inner/state/state.db")
     closed = [str(box.workspace / "inner/state")]
 
@@ -495,7 +494,7 @@ def test_the_rest_of_the_home_can_be_hidden_but_not_its_programs(box):
     assert not (box.home / "x").exists()
 
 
-def test_read_only_leaves_the_workspace_as_it_is(box):
+def test_read_only_leaves_the_workspace_unchanged(box):
     fill(box, REPOSITORY)
     before = box.tree()
 
@@ -507,7 +506,7 @@ def test_read_only_leaves_the_workspace_as_it_is(box):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root could read it")
-def test_root_does_not_read_the_passwords_of_the_system(box):
+def test_root_cannot_read_the_system_passwords(box):
     assert box.run("cat /etc/shadow /etc/shadow- /etc/ssh/*_key 2>/dev/null").output == ""
 
 
@@ -515,7 +514,7 @@ NESTED = ["sub/.claude/settings.json", "sub/deep/.vscode/tasks.json", "sub/.mcp.
 
 
 @pytest.mark.parametrize("path", NESTED)
-def test_configuration_further_in_is_not_written(box, path):
+def test_nested_configuration_is_not_writable(box, path):
     file = box.write(f"ws/{path}", "mine")
     folder = os.path.dirname(path)
 
@@ -524,7 +523,7 @@ def test_configuration_further_in_is_not_written(box, path):
     assert file.read_text() == "mine"
 
 
-def test_a_folder_around_configuration_can_be_renamed_and_takes_it_along(box):
+def test_a_folder_that_holds_configuration_can_be_renamed(box):
     box.write("ws/sub/.vscode/tasks.json", "mine")
 
     done = box.run("mv sub other && echo evil > other/.vscode/tasks.json; ls other/.vscode")
@@ -533,7 +532,7 @@ def test_a_folder_around_configuration_can_be_renamed_and_takes_it_along(box):
     assert (box.workspace / "other/.vscode/tasks.json").read_text() == "mine"
 
 
-def test_new_configuration_further_in_is_named(box):
+def test_new_nested_configuration_is_reported(box):
     box.write("ws/old/.vscode/x", "")
 
     box.run("mkdir -p new/.claude; echo '{}' > new/.claude/settings.json; touch old/plain")
@@ -543,7 +542,7 @@ def test_new_configuration_further_in_is_named(box):
     assert "old" not in note
 
 
-def test_what_a_rule_denies_to_read_is_not_read_under_any_name(box):
+def test_a_file_that_rules_deny_is_not_readable_under_any_name(box):
     box.write("ws/secrets/deep/k")
     denied = {"denies_read": [str(box.workspace / "secrets")]}
 
@@ -554,7 +553,7 @@ def test_what_a_rule_denies_to_read_is_not_read_under_any_name(box):
     assert (box.workspace / "secrets/deep/k").read_text() == SECRET
 
 
-def test_what_a_rule_denies_to_write_is_not_written_under_any_name(box):
+def test_a_file_that_rules_protect_is_not_writable_under_any_name(box):
     box.write("ws/locked/f", "mine")
     denied = {
         "denies_write": [str(box.workspace / "locked"), str(box.workspace / "new")],
@@ -572,7 +571,7 @@ def test_what_a_rule_denies_to_write_is_not_written_under_any_name(box):
     assert os.listdir(box.workspace) == ["locked"]
 
 
-def test_what_a_rule_denies_outside_the_workspace_is_not_read(box):
+def test_a_denied_file_outside_the_workspace_is_not_readable(box):
     box.write("home/private/k")
 
     done = box.run("cat ~/private/k; ls ~", denied_outside=[[str(box.home / "private"), True]])
@@ -580,16 +579,16 @@ def test_what_a_rule_denies_outside_the_workspace_is_not_read(box):
     assert SECRET not in done.output
 
 
-def test_a_sensitive_pattern_with_a_slash_holds_for_its_folder_under_another_name(box):
+def test_a_sensitive_pattern_with_a_slash_still_matches_after_its_folder_is_renamed(box):
     box.write("ws/keys/a.pem")
     sensitive = {"sensitive": ["keys/*.pem"]}
 
     done = [box.run(script, **sensitive) for script in ("mv keys k; cat k/a.pem", "cat k/a.pem keys/a.pem")]
 
-    assert not any(SECRET in one.output for one in done)
+    assert not any(SECRET in result.output for result in done)
 
 
-def test_the_running_installation_is_not_written(box):
+def test_the_running_installation_is_not_writable(box):
     box.write("ws/.venv/lib/site-packages/x.py", "mine")
     kept = [str(box.workspace / name) for name in (".venv", "sitecustomize.py")]
 
@@ -608,7 +607,7 @@ def test_the_running_installation_is_not_written(box):
 # --- processes
 
 
-def test_processes_outside_are_not_seen_and_not_reached(box):
+def test_outside_processes_are_neither_visible_nor_reachable(box):
     outside = f"{os.getpid()} {os.getppid()}"
 
     done = box.run(f"ls -d /proc/[0-9]* | wc -l; for p in {outside}; do kill -0 $p && echo reached; done")
@@ -638,7 +637,7 @@ def test_there_are_no_capabilities(box):
     assert {int(value, 16) for _, value in lines} == {0}
 
 
-def test_a_set_user_id_program_gives_nothing(box):
+def test_a_setuid_program_gains_nothing(box):
     assert box.run("grep NoNewPrivs /proc/self/status").output.split() == ["NoNewPrivs:", "1"]
 
 
@@ -657,13 +656,13 @@ def test_a_workspace_may_have_any_name(box, name):
     assert sorted(os.listdir(root)) == [".env", "a"]
 
 
-def test_a_workspace_is_entered_through_a_link(box):
+def test_a_workspace_can_be_entered_through_a_link(box):
     (box.base / "link").symlink_to(box.workspace)
 
     assert box.run("pwd -P", cwd=box.base / "link").output == f"{box.workspace}\n"
 
 
-def test_roots_may_lie_in_each_other(box):
+def test_roots_may_be_nested(box):
     inner = box.mkdir("ws/inner")
     box.write("ws/inner/.env")
 
@@ -675,7 +674,7 @@ def test_roots_may_lie_in_each_other(box):
     assert sorted(os.listdir(inner)) == [".env", "x"]
 
 
-def test_a_second_root_is_written_and_guarded_as_well(box):
+def test_a_second_root_is_writable_and_guarded(box):
     other = box.mkdir("other")
 
     box.run(f"echo x > {other}/x; mkdir {other}/.git/hooks {other}/.hilt/a", roots=[str(box.workspace), str(other)])
@@ -683,7 +682,7 @@ def test_a_second_root_is_written_and_guarded_as_well(box):
     assert os.listdir(other) == ["x"]
 
 
-def test_the_whole_system_as_the_workspace_is_guarded_too(box):
+def test_a_workspace_at_the_file_system_root_is_guarded(box):
     box.write("ws/.env")
     profile = {"roots": ["/"], "name": "read-only"}
 
@@ -704,7 +703,7 @@ def test_a_protected_link_is_refused_because_it_could_be_replaced(box, name):
         box.run("true")
 
 
-def test_links_that_a_program_made_further_in_lock_nobody_out(box):
+def test_nested_links_made_by_a_program_do_not_break_later_commands(box):
     box.write("ws/real/.git/config", "[core]\n")
     box.run("mkdir a b; ln -s ../real/.git a/.git; git init -q b; rm -rf b/.git/hooks; ln -s ../../real b/.git/hooks")
     box.run("mkdir c d; ln -s .git c/.git; git init -q d; rm -rf d/.git/hooks; ln -s hooks d/.git/hooks")
@@ -718,7 +717,7 @@ def test_links_that_a_program_made_further_in_lock_nobody_out(box):
     assert (box.workspace / "real/.git/config").read_text() == "[core]\n"
 
 
-def test_a_folder_that_was_moved_out_of_reach_is_not_read(box):
+def test_a_folder_moved_below_an_overlong_path_is_not_readable(box):
     box.write("ws/sub/.env")
     chain = "n=$(printf %0200d 0); for i in $(seq 40); do mkdir $n && cd $n; done 2>/dev/null"
     box.run(f"top=$PWD; {chain}; mv $top/sub . && echo moved")
@@ -735,7 +734,7 @@ CLOSED = "sub sub/deep vendor/tool/.git .git/modules/lib .git/modules .git/workt
 
 @pytest.mark.parametrize("folders", [CLOSED, ".git/modules", ".git/modules/lib .git/worktrees"])
 @pytest.mark.parametrize("mode", ["000", "111", "222", "333", "444", "555", "666"])
-def test_what_a_program_makes_unreadable_it_cannot_read_or_write_the_next_time(box, mode, folders):
+def test_guards_hold_after_a_program_makes_folders_inaccessible(box, mode, folders):
     fill(box, {**REPOSITORY, "ws/sub/.env": SECRET, "ws/sub/deep/.env": SECRET})
     before = {path: text for path, text in box.tree().items() if _is_guarded(path)}
 
@@ -747,12 +746,12 @@ def test_what_a_program_makes_unreadable_it_cannot_read_or_write_the_next_time(b
 
     for folder in sorted(folders.split(), key=len):
         (box.workspace / folder).chmod(0o755)
-    box.run("true")  # removes what could not be removed from an inaccessible folder
+    box.run("true")  # removes the files that could not be removed from an inaccessible folder
     assert SECRET not in done.output
     assert {path: text for path, text in box.tree().items() if _is_guarded(path)} == before
 
 
-def test_a_folder_that_cannot_be_looked_into_is_not_opened_by_its_owner(box):
+def test_an_inaccessible_folder_stays_closed_to_its_owner(box):
     box.write("ws/shut/.env")
     (box.workspace / "shut").chmod(0)
 
@@ -766,14 +765,14 @@ def test_links_in_a_private_folder_cannot_redirect_mounts(box):
     assert (
         "moved" not in box.run(f"mv {box.base} /tmp/y && echo moved; rm -rf {box.base}; ln -s /etc {box.base}").output
     )
-    # what is left of a session with another workspace
+    # the leftovers of a session with another workspace
     (box.state / "private/s1/tmp" / box.base.name).rename(box.state / "private/s1/tmp/old")
     (box.state / "private/s1/tmp" / box.base.name).symlink_to("/newroot/etc")
 
     assert box.run("pwd; echo fine").output == f"{box.workspace}\nfine\n"
 
 
-def test_an_older_bubblewrap_confines_as_much(box):
+def test_an_older_bubblewrap_confines_equally(box):
     box.write("ws/.env")
 
     done = box.run("cat .env; echo x > /dev/shm/x; unshare -U true || unshare -Ur true && echo through", features=[])
@@ -794,14 +793,14 @@ def test_a_program_without_a_terminal_cannot_get_one(box):
     assert box.run("echo x > /dev/tty").code != 0
 
 
-def test_a_home_that_does_not_exist_does_no_harm(box):
+def test_a_missing_home_does_no_harm(box):
     for read in ("all", "workspace"):
         assert box.run("echo fine", home=str(box.base / "missing"), read=read).output == "fine\n"
         assert box.run("echo fine", home="/", read=read, name="read-only").output == "fine\n"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="makes a folder of another user")
-def test_a_workspace_of_someone_else_is_as_closed_as_it_was(box):
+def test_a_workspace_of_another_user_keeps_its_permissions(box):
     if box.worker.uid == 0:
         pytest.skip("nothing is closed to root")
     box.write("ws/a", "theirs")
@@ -813,7 +812,7 @@ def test_a_workspace_of_someone_else_is_as_closed_as_it_was(box):
     assert os.listdir(box.workspace) == ["a"]
 
 
-def test_a_workspace_that_its_owner_cannot_write_is_refused_because_the_owner_could_change_that(box):
+def test_a_workspace_that_its_owner_made_read_only_is_refused(box):
     if box.worker.uid == 0:
         pytest.skip("nothing is closed to root")
     box.workspace.chmod(0o555)
@@ -823,7 +822,7 @@ def test_a_workspace_that_its_owner_cannot_write_is_refused_because_the_owner_co
     box.workspace.chmod(0o755)
 
 
-def test_the_temporary_folder_of_the_system_may_be_the_workspace(box):
+def test_the_system_temporary_folder_may_be_the_workspace(box):
     before = set(os.listdir("/var/tmp"))
 
     done = box.run("mkdir .claude/x; echo fine", cwd="/var/tmp", roots=["/var/tmp"], name="read-only")
@@ -856,7 +855,7 @@ LINES = {
     "--disable-userns": "unshare -U true && echo through",
     "--new-session": "[ $(cut -d' ' -f6 /proc/self/stat) = 0 ] && echo through",
 }
-# without them later steps have nothing to cover, and nothing is started
+# without these, later steps have nothing to cover and nothing is started
 FIRST_LINES = ["home", "workspace"]
 LINES_FOR_ROOT = {
     "system credentials": "[ -s /etc/shadow ] && echo through",
@@ -868,7 +867,7 @@ LINES_FOR_THE_HOME = {"start files": "echo evil > .zshrc/x && echo through"}
 
 
 @pytest.mark.parametrize("line", [*LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME])
-def test_each_line_of_the_profile_is_the_one_that_counts(box, line):
+def test_each_step_of_the_profile_is_necessary(box, line):
     if line in LINES_FOR_ROOT and box.worker.uid != 0:
         pytest.skip("about root")
     if line in LINES_FOR_OTHERS and box.worker.uid == 0:
@@ -883,7 +882,7 @@ def test_each_line_of_the_profile_is_the_one_that_counts(box, line):
     if line in LINES_FOR_THE_HOME:
         options.update(roots=[str(box.home)], cwd=box.home)
     if line == "private tmp":
-        options.update(folder=None)  # which has a second place in there
+        options.update(folder=None)  # which is mounted a second time in there
 
     whole, lacking = box.run(script, **options), box.run(script, without=line, **options)
 
@@ -915,7 +914,7 @@ def test_the_mount_point_of_a_missing_file_is_covered_when_mounting_by_name(box)
 
 
 @pytest.mark.parametrize("git", [".git", ".git/worktrees/w"])
-def test_settings_of_a_worktree_are_not_made_and_git_goes_on(box, git):
+def test_worktree_configuration_cannot_be_created_and_git_still_works(box, git):
     fill(
         box, {**REPOSITORY, "ws/.git/config": "[core]\nrepositoryformatversion=1\n[extensions]\nworktreeConfig=true\n"}
     )
@@ -928,7 +927,7 @@ def test_settings_of_a_worktree_are_not_made_and_git_goes_on(box, git):
 
 
 @pytest.mark.parametrize("path", [".git", "vendor", "vendor/tool", "vendor/tool/.git", "lib", "lib/inner"])
-def test_a_repository_is_not_renamed_with_all_that_is_in_it(box, path):
+def test_a_repository_cannot_be_renamed(box, path):
     fill(box, REPOSITORY)
 
     done = box.run(f"mv {path} away; mkdir away; mv -T --exchange {path} away")
@@ -938,7 +937,7 @@ def test_a_repository_is_not_renamed_with_all_that_is_in_it(box, path):
 
 
 @pytest.mark.parametrize("line", FIRST_LINES)
-def test_a_plan_that_does_not_fit_what_is_there_starts_nothing(box, line):
+def test_a_plan_that_does_not_match_the_file_system_starts_nothing(box, line):
     fill(box, {"home/notes": "", "home/.ssh/id": "", "ws/plain": ""})
     script = "cat ~/notes plain && echo started"
 
@@ -959,7 +958,7 @@ def test_a_plan_that_does_not_fit_what_is_there_starts_nothing(box, line):
         ("net", "--unshare-net"),
     ],
 )
-def test_each_namespace_is_the_program_s_own(box, name, word):
+def test_each_namespace_is_private(box, name, word):
     outside = os.readlink(f"/proc/self/ns/{name}")
     script = f"readlink /proc/self/ns/{name}"
 
@@ -968,18 +967,18 @@ def test_each_namespace_is_the_program_s_own(box, name, word):
         assert box.run(script, without=word).output.strip() == outside
 
 
-def test_every_line_of_a_profile_is_tried_above(box):
+def test_every_step_of_a_profile_has_a_test(box):
     fill(box, {**REPOSITORY, "home/.ssh/id": "", "ws/.env": "", "home/notes": "", "ws/closed/x": ""})
     closed = [str(box.state), str(box.workspace / "closed"), str(box.home / ".config/hilt")]
 
     steps = box.worker.ask(do="plan", **box.request("true", closed=closed))
 
     tried = {*LINES, *FIRST_LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME}
-    # the first needs no test: without it there is no system to run anything
+    # the first needs no test: without it no program could run
     assert {purpose for purpose, *_ in steps} - tried - {"system", "programs"} == set()
 
 
-def test_a_workspace_around_everything_leaves_what_is_private_private(own_worker):
+def test_private_folders_stay_private_when_the_workspace_is_the_root(own_worker):
     with closing(Box(own_worker)) as box:
         profile = make_profile(box.profile(roots=["/"]))
         make_private(profile)
@@ -1013,7 +1012,7 @@ def test_git_works_in_a_home_without_its_configuration(box):
     assert not (box.home / ".gitconfig").exists()
 
 
-def test_git_reads_its_other_configuration_in_a_home_without_the_first(box):
+def test_git_reads_the_xdg_configuration_in_a_home_without_gitconfig(box):
     box.write("home/.config/git/config", "[user]\nname = other\n")
 
     assert box.run("git config user.name", cwd=box.home, roots=[str(box.home)]).output == "other\n"

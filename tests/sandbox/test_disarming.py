@@ -1,6 +1,6 @@
-"""What a command leaves for the user's next git command is disabled, proved by running that git command.
+"""Whatever a command plants for the user's next git command is disabled, proved by running that git command.
 
-Each attack is first made without a sandbox, in a folder of its own, to show that its payload is alive.
+Each attack first runs without a sandbox, in a separate folder, to show that its payload works.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STORE = "git init -q --bare store; git --git-dir=store config core.bare false; "
 
 
 class Attack(NamedTuple):
-    """What a command does, and what the user does then."""
+    """What a command does, and what the user does afterwards."""
 
     script: str
     git: str
@@ -43,7 +43,7 @@ class Attack(NamedTuple):
 
 ATTACKS = {
     "fsmonitor": Attack("git init -q sub; monitor >> sub/.git/config", "status", "sub"),
-    "seen from the outer repository": Attack(
+    "status of the outer repository": Attack(
         "git init -q sub; git -C sub commit -q --allow-empty -m x; git add sub; monitor >> sub/.git/config", "status"
     ),
     "a cloned repository": Attack("git clone -q . sub; monitor >> sub/.git/config", "status", "sub"),
@@ -69,13 +69,13 @@ ATTACKS = {
         "add .",
         "sub",
     ),
-    "an outer diff": Attack(
+    "an external diff program": Attack(
         "git init -q sub; cd sub; echo a > a; git add a; echo b > a; printf '[diff]\nexternal=%s\n' $evil"
         " >> .git/config",
         "diff",
         "sub",
     ),
-    "a conversion": Attack(
+    "a textconv program": Attack(
         "git init -q sub; cd sub; echo a > a; git add a; echo b > a; echo '* diff=x' > .gitattributes;"
         " printf '[diff \"x\"]\ntextconv=%s\n' $evil >> .git/config",
         "diff",
@@ -90,31 +90,31 @@ ATTACKS = {
         "commit -q --allow-empty -m x",
         "sub",
     ),
-    "an upload program": Attack(
+    "an uploadpack program": Attack(
         "git init -q sub; printf '[remote \"o\"]\nurl=%s\nuploadpack=%s\n' $PWD $evil >> sub/.git/config",
         "fetch o",
         "sub",
     ),
-    "the update of a module": Attack(
+    "the update command of a submodule": Attack(
         "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
         " git commit -qm x;"
         ' git submodule --quiet deinit -f lib; git submodule --quiet init; git config submodule.lib.update "!$evil"',
         "-c protocol.file.allow=always submodule update",
         "sub",
     ),
-    "settings of a worktree": Attack(
+    "configuration of a worktree": Attack(
         "git init -q sub; git -C sub config extensions.worktreeConfig true; monitor > sub/.git/config.worktree",
         "status",
         "sub",
     ),
     "one line": Attack('git init -q sub; echo "[core] fsmonitor=$evil" >> sub/.git/config', "status", "sub"),
-    "a line that goes on": Attack(
+    "a continued line": Attack(
         "git init -q sub;"
         " printf '[user]\nname = a \\\\\n\\\n b\n[core]\nfsmonitor = \\\\\n%s\n' $evil >> sub/.git/config",
         "status",
         "sub",
     ),
-    "other line ends": Attack("git init -q sub; monitor | sed 's/$/\\r/' >> sub/.git/config", "status", "sub"),
+    "CRLF line ends": Attack("git init -q sub; monitor | sed 's/$/\\r/' >> sub/.git/config", "status", "sub"),
     "a byte order mark": Attack(
         "git init -q sub; cp sub/.git/config c; { printf '\\357\\273\\277'; monitor; cat c; } > sub/.git/config",
         "status",
@@ -123,7 +123,7 @@ ATTACKS = {
     "a link for the configuration": Attack(
         "git init -q sub; cp sub/.git/config c; monitor >> c; ln -sf $PWD/c sub/.git/config", "status", "sub"
     ),
-    "another place for all": Attack(
+    "another common folder": Attack(
         "cp -r .git other; monitor >> other/config; echo ../other > .git/commondir || true", "status"
     ),
     "a file .git": Attack(
@@ -163,11 +163,11 @@ ATTACKS = {
         "st",
         "sub",
     ),
-    "the workspace as a repository of its own": Attack(
+    "a new bare repository": Attack(
         "mkdir new; cd new; git init -q --bare .; printf '[alias]\nst=!%s\n' $evil >> config", "st", "new"
     ),
-    "moved, not made": Attack("mkdir sub; mv fixture/dotgit sub/.git", "status", "sub"),
-    "hooks moved, not made": Attack(
+    "a repository that was moved": Attack("mkdir sub; mv fixture/dotgit sub/.git", "status", "sub"),
+    "hooks that were moved": Attack(
         "git init -q sub; rm -r sub/.git/hooks; mv fixture/hooks sub/.git", "commit -q --allow-empty -m x", "sub"
     ),
     "below a sensitive name": Attack(
@@ -191,7 +191,7 @@ ATTACKS = {
         " : > interactive; echo ../../evil > strategy",
         "rebase --continue",
     ),
-    "the strategy of a pick": Attack(
+    "the strategy of a cherry-pick": Attack(
         "git checkout -q -b side HEAD~; git commit -q --allow-empty -m x; id=$(git rev-parse HEAD);"
         " git checkout -q -; mkdir git-merge-..; mkdir .git/sequencer; cd .git/sequencer; git rev-parse HEAD > head;"
         " echo pick $id | tee todo > done; cat done >> todo; rm done;"
@@ -259,18 +259,18 @@ def any_box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 
 def script_of(attack: Attack) -> str:
-    # moved away as if it were part of a project; complete, it would be a repository at once
+    # moved as if it were part of a project; a complete folder would be a repository at once
     return BEGIN + "if [ -d fixture/dotgit ]; then cp .git/HEAD fixture/dotgit; fi; " + attack.script
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_what_a_command_leaves_does_not_run_with_the_next_git(any_box, attack):
+def test_nothing_that_a_command_plants_runs_with_the_next_git(any_box, attack):
     box = any_box
-    if not box.kind:  # once is enough
+    if not box.kind:  # one kind of box is enough
         free = prepare(box, "free")
         run_freely(box, free, script_of(attack))
         git(box, free / attack.folder, *attack.git.split())
-        assert is_marked(box), "the payload is dead"
+        assert is_marked(box), "the payload does not work"
         os.unlink(box.base / "marker")
     prepare(box, "ws")
 
@@ -284,7 +284,7 @@ def test_what_a_command_leaves_does_not_run_with_the_next_git(any_box, attack):
 
 HARMLESS = {
     "init": ("git init -q sub", "sub"),
-    "init in another place": ("git init -q --separate-git-dir=store sub", "sub"),
+    "init with a separate folder": ("git init -q --separate-git-dir=store sub", "sub"),
     "clone": ("git clone -q . sub", "sub"),
     "clone of a branch": ("git clone -q --depth 1 file://$PWD sub", "sub"),
     "bare": ("git clone -q --bare . sub", "sub"),
@@ -322,7 +322,7 @@ def test_plain_use_of_git_is_left_alone(any_box, script, folder):
     assert git(box, box.workspace / folder, "log", "-1" if folder != "sub" else "--all").returncode == 0
 
 
-def test_settings_of_the_user_stay_as_they_are(any_box):
+def test_settings_of_the_user_are_unchanged(any_box):
     box = any_box
     prepare(box, "ws")
     run_freely(
@@ -344,7 +344,7 @@ def test_settings_of_the_user_stay_as_they_are(any_box):
     assert box.tree(box.workspace) == before
 
 
-def test_what_is_taken_out_is_kept_and_the_rest_stays(box):
+def test_removed_settings_are_kept_aside_and_the_rest_stays(box):
     prepare(box, "ws")
 
     box.run(BEGIN + "git clone -q . sub; monitor >> sub/.git/config; git -C sub config user.name me")
@@ -359,7 +359,7 @@ def test_what_is_taken_out_is_kept_and_the_rest_stays(box):
     assert git(box, box.workspace / "sub", "remote").stdout == b"origin\n"
 
 
-def test_a_setting_added_to_the_users_own_is_taken_out_alone(worker):
+def test_only_the_added_setting_is_removed_from_the_users_own(worker):
     box = Box(worker, kind="landlock")
     prepare(box, "ws")
     run_freely(box, box.workspace, "git config alias.st status")
@@ -372,7 +372,7 @@ def test_a_setting_added_to_the_users_own_is_taken_out_alone(worker):
     assert "fsmonitor" not in config
 
 
-def test_hooks_of_the_user_do_not_come_from_another_folder(any_box):
+def test_a_relative_hooks_path_cannot_be_redirected_to_another_folder(any_box):
     box = any_box
     prepare(box, "ws")
     run_freely(box, box.workspace, "git config core.hooksPath .githooks")
@@ -384,7 +384,7 @@ def test_hooks_of_the_user_do_not_come_from_another_folder(any_box):
     assert not is_marked(box)
 
 
-def test_what_git_itself_refuses_needs_nothing(box):
+def test_attacks_that_git_itself_refuses_are_left_alone(box):
     prepare(box, "ws")
     box.run(
         BEGIN + "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
@@ -400,10 +400,10 @@ def test_what_git_itself_refuses_needs_nothing(box):
     assert not is_marked(box)
 
 
-def test_what_ran_when_hilt_was_killed_is_checked_at_the_next_start(any_box):
+def test_an_interrupted_command_is_checked_at_the_next_start(any_box):
     box = any_box
     prepare(box, "ws")
-    attack = ATTACKS["another place for all"].script
+    attack = ATTACKS["another common folder"].script
     box.start(BEGIN + attack + "; git init -q sub; monitor >> sub/.git/config; echo ready; sleep 300")
 
     os.kill(box.worker.pid, signal.SIGKILL)
@@ -415,7 +415,7 @@ def test_what_ran_when_hilt_was_killed_is_checked_at_the_next_start(any_box):
     assert not is_marked(box)
 
 
-def test_what_the_user_makes_long_after_a_crash_is_not_touched(box):
+def test_files_that_the_user_makes_long_after_a_crash_are_untouched(box):
     prepare(box, "ws")
     box.start("echo ready; sleep 300")
     os.kill(box.worker.pid, signal.SIGKILL)
@@ -453,7 +453,7 @@ def prepare_module(box: Box) -> None:
     run_freely(box, box.workspace, script)
 
 
-def test_git_goes_on_inside_and_outside_while_a_job_runs(box):
+def test_git_works_inside_and_outside_while_a_job_runs(box):
     prepare_module(box)
     box.write("ws/everyday", EVERYDAY)
     job = box.start("echo on; exec sleep 300")
@@ -469,7 +469,7 @@ def test_git_goes_on_inside_and_outside_while_a_job_runs(box):
 
 
 @pytest.mark.parametrize("folder", [".", "lib"])
-def test_a_known_repository_is_not_led_elsewhere_while_a_job_tries_to(box, folder):
+def test_a_job_cannot_redirect_a_known_repository(box, folder):
     """This job is not checked while it runs: only its sandbox prevents the change."""
     prepare_module(box)
     job = box.start(
@@ -487,7 +487,7 @@ def test_a_known_repository_is_not_led_elsewhere_while_a_job_tries_to(box, folde
     assert not is_marked(box)
 
 
-def test_git_outside_does_not_mind_commands_that_start_and_end(box):
+def test_git_outside_works_while_commands_start_and_end(box):
     prepare_module(box)
     failed = []
     over = threading.Event()
@@ -518,8 +518,8 @@ AGAIN = {
     "behind new locks": "git init -q sub; cp sub/.git/config c; monitor >> c;"
     " while :; do touch sub/.git/config.lock; cp c sub/.git/config; rm sub/.git/config.lock; done",
     "a hook": "git init -q sub; while :; do cp -n evil sub/.git/hooks/post-commit; done",
-    "ever new names": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
-    "ever new repositories": "git init -q sub; cp sub/.git/config c; monitor >> c;"
+    "new names forever": "git init -q sub; for i in {1..100000}; do git -C sub config alias.a$i '!x' 2> no; done",
+    "new repositories forever": "git init -q sub; cp sub/.git/config c; monitor >> c;"
     " while :; do rm -rf sub; git init -q sub; cp c sub/.git/config; sleep 0.02; done",
 }
 
@@ -552,7 +552,7 @@ ONCE = {
     " sleep 0.3",
     "husky and large files": "git clone -q . sub; cd sub; git config core.hooksPath .husky/_; sleep 0.5;"
     " git config filter.lfs.clean 'git-lfs clean'; sleep 0.5",
-    "settings in a row": "git init -q sub; cd sub; for key in clean smudge process x y z; do"
+    "several settings in a row": "git init -q sub; cd sub; for key in clean smudge process x y z; do"
     " git config filter.lfs.$key git-lfs; done; sleep 0.5",
     "two clones": "for at in a b; do git clone -q -c core.hooksPath=.husky/_ . $at; sleep 0.3; done",
     "a hook": "git init -q sub; cp evil sub/.git/hooks/post-commit; sleep 0.5; cp evil sub/.git/hooks/pre-push;"
@@ -561,7 +561,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("script", ONCE.values(), ids=ONCE)
-def test_a_job_that_leaves_something_once_goes_on(box, script):
+def test_a_job_that_plants_something_once_continues(box, script):
     prepare(box, "ws")
 
     ended = box.run_job(BEGIN + script)
@@ -570,7 +570,7 @@ def test_a_job_that_leaves_something_once_goes_on(box, script):
     assert ended.notes
 
 
-def test_a_rebase_that_was_under_way_gets_no_steps_while_a_job_runs(any_box):
+def test_a_job_cannot_add_steps_to_a_rebase_in_progress(any_box):
     box = any_box
     prepare(box, "ws")
     stopped = "git rebase -q -f -x false -x true HEAD~ > /dev/null 2>&1"
@@ -635,7 +635,7 @@ def test_names_swapped_for_links_do_not_lead_outside(worker, depth):
     box.close()
 
 
-def test_many_repositories_hide_none(box):
+def test_many_repositories_do_not_hide_a_planted_one(box):
     prepare(box, "ws")
     box.run(
         BEGIN

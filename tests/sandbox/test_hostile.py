@@ -1,6 +1,6 @@
-"""Commands that do not want to end, through every door that starts programs: each answers in time and leaves nothing.
+"""Commands that resist being ended, as calls and as jobs: each returns in time and leaves nothing.
 
-Each is run twice; `HILT_STRESS=200` says how often instead, and holds the answers to the time that is promised.
+Each runs twice; `HILT_STRESS=200` sets another number of runs and checks the promised time.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ HOSTILE = {
     "an empty environment": Hostile(
         'x=\'exec -a $0 sleep 300\'; env -i bash -c "$x" $MARK & exec env -i bash -c "$x" $MARK', ("timeout",)
     ),
-    "new processes when it is told to end": Hostile(
+    "new processes on SIGTERM": Hostile(
         "trap 'setsid sleep 300 & (setsid sleep 300 &)' TERM EXIT; sleep 300 & wait; sleep 300", ("timeout", "exit")
     ),
-    "forks and exits for ever": Hostile(f"exec python3 -I -S -c {quote(FORKS_AND_EXITS)}", ("timeout", "exit")),
+    "forks and exits forever": Hostile(f"exec python3 -I -S -c {quote(FORKS_AND_EXITS)}", ("timeout", "exit")),
     "two gigabytes": Hostile("yes | head -c 2G", ("limit",), NO_DEADLINE),
     "two gigabytes without a newline": Hostile("head -c 2G /dev/zero", ("limit",), NO_DEADLINE),
     "two gigabytes from a grandchild": Hostile("(setsid yes &); sleep 300", ("limit",), NO_DEADLINE),
@@ -131,7 +131,7 @@ GROUNDS: list[Ground] = [free, sandboxed]
 @pytest.mark.parametrize("ground", GROUNDS, ids=lambda ground: ground.__name__)
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_command_answers_in_time_and_leaves_nothing(
+def test_a_hostile_command_returns_in_time_and_leaves_nothing(
     tmp_path: Path, ground: Ground, door: str, name: str
 ) -> None:
     def attack(script: str, mark: Mark, limits: Limits) -> str:
@@ -140,27 +140,27 @@ def test_a_hostile_command_answers_in_time_and_leaves_nothing(
             assert mark.alive() == []
         return ended
 
-    hold(attack, HOSTILE[name], tmp_path / "workspace")
+    run_and_check(attack, HOSTILE[name], tmp_path / "workspace")
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_fork_bomb_answers_in_time_and_leaves_nothing(tmp_path: Path, door: str) -> None:
+def test_a_fork_bomb_returns_in_time_and_leaves_nothing(tmp_path: Path, door: str) -> None:
     def attack(script: str, mark: Mark, limits: Limits) -> str:
         with free(tmp_path) as place:
             return DOORS[door](script, place, mark.env, limits._replace(processes=count_of_processes(NOBODY) + ROOM))
 
-    hold(attack, FORK_BOMB, tmp_path / "workspace")
+    run_and_check(attack, FORK_BOMB, tmp_path / "workspace")
 
 
 # root has no limit on processes, and cannot become another user in the sandbox
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
-def test_a_sandboxed_fork_bomb_of_an_ordinary_user_answers_in_time_and_leaves_nothing(bomber: Box) -> None:
+def test_a_sandboxed_fork_bomb_of_an_ordinary_user_returns_in_time_and_leaves_nothing(bomber: Box) -> None:
     def attack(door: str, script: str, mark: Mark, limits: Limits) -> str:
         return bomber.attack(door, script, mark.env, limits._replace(processes=count_of_processes(BOMBER) + ROOM))
 
     # one after the other: each would count against the limit of the other
     for door in DOORS:
-        hold(partial(attack, door), FORK_BOMB, bomber.workspace)
+        run_and_check(partial(attack, door), FORK_BOMB, bomber.workspace)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def bomber() -> Iterator[Box]:
         yield box
 
 
-def hold(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, workspace: Path) -> None:
+def run_and_check(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, workspace: Path) -> None:
     """Run a hostile command, several times if requested, and check what it leaves."""
     for _ in range(RUNS):
         mark = Mark()

@@ -1,4 +1,4 @@
-"""Repositories that appear or change are reported as it happens, and checked without a walk."""
+"""Repositories that appear or change are reported at once and checked without a walk."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ PLANTS = {
 
 
 @pytest.mark.parametrize("script", PLANTS.values(), ids=PLANTS)
-def test_what_a_program_plants_is_disabled_without_a_walk(tmp_path, held, script):
+def test_planted_files_are_disabled_without_a_walk(tmp_path, held, script):
     for step in script.split("; "):
         subprocess.run(["sh", "-c", step], cwd=tmp_path / "ws", check=True)
         held.look_at_changes()
@@ -188,7 +188,7 @@ def test_what_a_program_plants_is_disabled_without_a_walk(tmp_path, held, script
     assert list((tmp_path / "ws").rglob("*.disabled-*"))
 
 
-def test_what_is_planted_in_one_go_is_disabled_without_a_walk(tmp_path, held):
+def test_files_planted_by_one_command_are_disabled_without_a_walk(tmp_path, held):
     subprocess.run(["sh", "-c", PLANTS["a hook"]], cwd=tmp_path / "ws", check=True)
 
     held.look_at_changes()

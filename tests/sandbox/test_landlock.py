@@ -22,13 +22,13 @@ def box(worker: Worker) -> Iterator[Box]:
     box.close()
 
 
-def test_the_workspace_is_written_and_the_system_is_read(box):
+def test_the_workspace_is_writable_and_the_system_is_readable(box):
     done = box.run("echo one > a; mkdir b; mv a b/c; cat b/c; head -c0 /etc/passwd && echo read; ls /usr > /dev/null")
 
     assert done == (0, "one\nread\n")
 
 
-def test_temporary_files_and_caches_have_a_place(box):
+def test_temporary_files_and_caches_are_writable(box):
     assert box.run("f=$(mktemp) && echo x > $f && cat $f && echo y > $XDG_CACHE_HOME/y").output == "x\n"
     assert list((box.home / ".cache").iterdir()) == []
 
@@ -59,7 +59,7 @@ def test_nothing_outside_the_workspace_is_written(box, script):
     assert not any(os.path.exists(f"{place}/hilt-test-evil") for place in ("/tmp", "/var/tmp", "/etc", "/dev/shm"))
 
 
-def test_credentials_and_the_state_are_not_read(box):
+def test_credentials_and_the_state_are_not_readable(box):
     paths = [".ssh/id", ".netrc", ".config/gh/hosts.yml", ".config/hilt/x", ".bash_history", ".mozilla/x"]
     for path in (*paths, "notes", ".config/app/x"):
         box.write(f"home/{path}", f"{SECRET} {path}\n")
@@ -85,7 +85,7 @@ def test_the_home_can_be_hidden(box):
     assert "ran\n" in done.output
 
 
-def test_read_only_leaves_the_workspace_as_it_is_and_hides_what_is_sensitive(box):
+def test_read_only_leaves_the_workspace_unchanged_and_hides_sensitive_files(box):
     box.write("ws/sub/.env")
     box.write("ws/sub/plain", "seen\n")
     before = box.tree()
@@ -117,14 +117,14 @@ def test_no_capability_is_left(box):
     assert set(box.run("grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status | cut -f2").output.split()) == {"0" * 16}
 
 
-def test_what_other_processes_hold_is_not_read(box):
-    # a root with its capabilities could read both, whatever Landlock says
+def test_memory_and_files_of_other_processes_are_not_readable(box):
+    # root with its capabilities could read both in spite of Landlock
     assert box.run(f"cat /proc/{box.worker.pid}/environ").code != 0
     assert box.run(f"cat /proc/{box.worker.pid}/maps").code != 0
     assert box.run("cat /proc/self/environ > /dev/null").code == 0
 
 
-def test_a_program_has_its_own_terminal_and_not_those_of_the_user(box):
+def test_a_program_can_use_its_own_terminal_and_no_other(box):
     ours, theirs = os.openpty()
     name = os.ttyname(theirs)
     os.chown(name, box.worker.uid, -1)
@@ -140,7 +140,7 @@ def test_a_program_has_its_own_terminal_and_not_those_of_the_user(box):
     os.close(theirs)
 
 
-def test_a_workspace_around_the_state_is_refused_unless_it_is_only_read(box):
+def test_a_workspace_that_contains_the_state_is_refused_unless_read_only(box):
     with pytest.raises(Refused, match="Landlock") as refused:
         box.run("true", roots=[str(box.base)])
     assert refused.value.code == "sandbox_unavailable"
@@ -151,12 +151,12 @@ def test_a_workspace_around_the_state_is_refused_unless_it_is_only_read(box):
     assert done.output.endswith("ran\n")
 
 
-def test_a_loopback_of_its_own_is_refused(box):
+def test_a_private_loopback_is_refused(box):
     with pytest.raises(Refused, match="bubblewrap"):
         box.run("true", network="loopback")
 
 
-def test_older_versions_miss_more():
+def test_older_versions_have_more_gaps():
     counts = [len(landlock.missing(version)) for version in range(1, 8)]
 
     assert counts == sorted(counts, reverse=True)
@@ -166,7 +166,7 @@ def test_older_versions_miss_more():
 
 @pytest.mark.parametrize("version", range(1, ruleset.abi() + 1))
 def test_rulesets_of_every_version_can_be_created(box, version):
-    # a newer kernel takes the rulesets of older ones
+    # a newer kernel accepts the rulesets of older ones
     box.write("home/.ssh/id")
 
     assert box.worker.ask(do="landlock", version=version, **box.request("true")) >= 0

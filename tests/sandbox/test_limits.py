@@ -103,11 +103,11 @@ MEMORY_HOGS = {
 
 
 @pytest.mark.parametrize("name", MEMORY_HOGS)
-def test_processes_that_together_take_too_much_memory_are_ended(runtime, mark, name):
+def test_processes_that_together_use_too_much_memory_are_ended(runtime, mark, name):
     result = run(runtime, "echo begun; " + MEMORY_HOGS[name].format(mark=mark.name))
 
     assert result.error.code == "resource_limit"
-    assert "of memory together; the limit is 200 MB (shell.memory_mb)" in result.error.message
+    assert "200 MB (shell.memory_mb)" in result.error.message
     # the kernel stops a group exactly at its limit
     assert result.error.details["used"] >= 200 * MB == result.error.details["limit"]
     assert result.error.details["output"].startswith("begun\n")
@@ -115,7 +115,7 @@ def test_processes_that_together_take_too_much_memory_are_ended(runtime, mark, n
 
 
 @pytest.mark.parametrize("name", ["several processes", "a chain of forks"])
-def test_a_job_that_takes_too_much_memory_is_ended(runtime, mark, name):
+def test_a_job_that_uses_too_much_memory_is_ended(runtime, mark, name):
     command = "echo begun; " + MEMORY_HOGS[name].format(mark=mark.name)
     job = run(runtime, command, run_in_background=True).data["task_id"]
 
@@ -145,7 +145,7 @@ def test_ten_commands_have_ten_limits(runtime, mark):
     assert mark.alive() == []
 
 
-def test_the_limit_is_never_more_than_the_machine_has(base):
+def test_the_limit_never_exceeds_the_memory_of_the_machine(base):
     from hilt.processes.children import machine_memory
 
     with temporary_runtime(base, flags={"shell.memory_mb": 1_000_000_000}) as (runtime, _):
@@ -191,7 +191,7 @@ def test_a_command_that_fills_its_private_folders_is_ended(runtime, mark, name):
     assert mark.alive() == []
 
 
-def test_a_job_that_fills_the_private_folders_is_ended_and_older_ones_go_on(runtime, mark):
+def test_a_job_that_fills_the_private_folders_is_ended_and_older_jobs_continue(runtime, mark):
     older = run(runtime, f"echo begun; sleep 1000 # {mark.name}", run_in_background=True).data["task_id"]
     newer = run(runtime, f"cat /dev/zero > /tmp/much # {mark.name}", run_in_background=True).data["task_id"]
 
@@ -205,7 +205,7 @@ def test_a_job_that_fills_the_private_folders_is_ended_and_older_ones_go_on(runt
     assert mark.alive() == []
 
 
-def test_an_older_job_that_goes_on_filling_is_ended_after_the_newer_command(runtime):
+def test_an_older_job_that_keeps_writing_is_ended_after_the_newer_command(runtime):
     job = run(runtime, "until [ -e go ]; do sleep 0.01; done; cat /dev/zero > /tmp/much", run_in_background=True)
     blamed = run(runtime, "touch go; sleep 1000")
     ended = runtime.call("job_output", task_id=job.data["task_id"], timeout=120_000).data
@@ -229,7 +229,7 @@ def test_over_the_limit_a_command_may_delete_but_not_add(runtime):
     assert "fits" in again.text
 
 
-def test_far_beyond_the_limit_nothing_starts(runtime, workspace):
+def test_no_command_starts_far_over_the_limit(runtime, workspace):
     run(runtime, "true")
     with open(os.path.join(private(runtime), "tmp/much"), "wb") as file:
         file.write(bytes(280 * MB))
@@ -243,7 +243,7 @@ def test_far_beyond_the_limit_nothing_starts(runtime, workspace):
     assert run(runtime, "touch made").ok
 
 
-def test_what_takes_no_space_does_not_count(runtime):
+def test_sparse_files_and_links_do_not_count(runtime):
     sparse = "truncate -s 1G /tmp/sparse; head -c 6000000 /dev/zero > /tmp/a"
     links = "for i in 1 2 3 4 5 6 7 8; do ln /tmp/a /tmp/link$i; done; ln -s / /tmp/root"
 
@@ -273,7 +273,7 @@ def test_a_large_tree_is_measured_in_slices(tmp_path):
 # --- removing private folders -------------------------------------------------------------------------------------
 
 
-def test_the_private_folder_of_a_session_ends_with_it(runtime):
+def test_the_private_folder_is_removed_with_its_session(runtime):
     run(runtime, "mkdir -p /tmp/a/b; touch /tmp/a/b/c")
     assert os.path.isdir(private(runtime))
 
@@ -283,7 +283,7 @@ def test_the_private_folder_of_a_session_ends_with_it(runtime):
     assert run(runtime, "ls /tmp/a").text.startswith("[exit: 2]")
 
 
-def test_private_folders_that_were_unused_for_long_are_removed(runtime):
+def test_private_folders_unused_for_long_are_removed(runtime):
     old, new = "2" * 16, "3" * 16
     for session in (old, new):
         os.makedirs(os.path.join(runtime.state, "sandbox", runtime.id, session, "tmp"))
@@ -307,7 +307,7 @@ def test_a_private_folder_in_use_is_not_removed(runtime):
     assert not os.path.exists(private(runtime))
 
 
-def test_removing_a_private_folder_follows_no_links_and_minds_no_modes_and_no_depth(tmp_path):
+def test_removing_a_private_folder_follows_no_links_and_handles_any_mode_and_depth(tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("kept")
@@ -372,7 +372,7 @@ def test_a_program_enters_its_group_and_the_group_is_removed():
     assert [name for name in os.listdir(parent) if name == os.path.basename(group._path)] == []
 
 
-def test_groups_that_a_killed_process_left_are_removed_and_others_are_not():
+def test_only_groups_left_by_killed_processes_are_removed():
     parent = version_2()
     left = os.path.join(parent, "hilt-" + "0" * 16)
     os.mkdir(left)
@@ -387,7 +387,7 @@ def test_groups_that_a_killed_process_left_are_removed_and_others_are_not():
     assert not os.path.exists(group._path)
 
 
-def test_the_kernel_keeps_a_group_to_its_memory(runtime, mark):
+def test_the_kernel_enforces_the_memory_limit_of_a_group(runtime, mark):
     if cgroups.find_parent() is None:
         pytest.skip("no control group that counts memory can be written here")
     result = run(runtime, MEMORY_HOGS["several processes"].format(mark=mark.name))
@@ -397,7 +397,7 @@ def test_the_kernel_keeps_a_group_to_its_memory(runtime, mark):
     assert [name for name in os.listdir(cgroups.find_parent() or "") if name.startswith("hilt-")] == []
 
 
-def test_a_group_that_cannot_be_created_is_an_error_that_the_caller_handles(tmp_path):
+def test_a_group_that_cannot_be_created_leaves_nothing(tmp_path):
     with pytest.raises(FileNotFoundError):
         cgroups.Group(str(tmp_path), {"memory.max": "1"})
 

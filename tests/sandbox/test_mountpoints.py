@@ -30,7 +30,7 @@ def records(tmp_path: Path) -> list[str]:
     return [path.name for path in (tmp_path / "records").iterdir() if path.stat().st_size]
 
 
-def test_a_missing_folder_is_there_while_it_is_held_and_no_longer(points, tmp_path):
+def test_a_missing_folder_exists_only_while_it_is_held(points, tmp_path):
     path = tmp_path / "a"
 
     with points.hold([str(path)]):
@@ -43,7 +43,7 @@ def test_a_missing_folder_is_there_while_it_is_held_and_no_longer(points, tmp_pa
     assert records(tmp_path) == []
 
 
-def test_a_folder_that_was_there_stays(points, tmp_path):
+def test_an_existing_folder_stays(points, tmp_path):
     (tmp_path / "a").mkdir()
 
     with points.hold([str(tmp_path / "a")]):
@@ -52,7 +52,7 @@ def test_a_folder_that_was_there_stays(points, tmp_path):
     assert (tmp_path / "a").is_dir()
 
 
-def test_a_folder_that_someone_has_used_is_kept(points, tmp_path):
+def test_a_folder_that_is_not_empty_is_kept(points, tmp_path):
     with points.hold([str(tmp_path / "a")]):
         (tmp_path / "a/HEAD").write_text("theirs")
 
@@ -61,7 +61,7 @@ def test_a_folder_that_someone_has_used_is_kept(points, tmp_path):
 
 
 @pytest.mark.parametrize("make", ["mkdir", "write"])
-def test_what_someone_puts_in_its_place_is_kept(points, tmp_path, make):
+def test_a_replacement_of_the_mount_point_is_kept(points, tmp_path, make):
     path = tmp_path / "a"
     with points.hold([str(path)]):
         path.rename(tmp_path / "away")
@@ -139,7 +139,7 @@ def test_two_processes_share_a_file_and_the_last_removes_it(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["", "../theirs\n"])
-def test_a_file_that_a_crash_has_left_goes_away_unless_it_was_changed(tmp_path, change):
+def test_a_file_left_by_a_crash_is_removed_unless_it_was_changed(tmp_path, change):
     path = tmp_path / "commondir"
     script = (
         "import os; from hilt.sandbox.mountpoints import MountPoints\n"
@@ -188,7 +188,7 @@ def test_a_folder_stays_while_another_process_covers_it(tmp_path, same_state):
         assert not os.path.exists(path)
 
 
-def test_what_a_crash_has_left_is_removed_at_the_next_use(tmp_path):
+def test_mount_points_left_by_a_crash_are_removed_at_the_next_use(tmp_path):
     path = tmp_path / "a"
     script = (
         "import os, sys; from hilt.sandbox.mountpoints import MountPoints\n"
@@ -235,7 +235,7 @@ def test_a_crash_between_the_record_and_the_folder_does_no_harm(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "+", "+12", "+0{a}", "+x{a}\0", "-0{a}\0", "+0{a}\0-0{a}\0", "\0\0+\0/\0", "\xff\0"]
 )
-def test_a_record_that_names_no_folder_does_no_harm(tmp_path, text):
+def test_an_invalid_record_does_no_harm(tmp_path, text):
     (tmp_path / "records").mkdir()
     (tmp_path / "a").mkdir()
     (tmp_path / "records/x").write_bytes(text.format(a=tmp_path / "a").encode("latin-1"))
@@ -247,7 +247,7 @@ def test_a_record_that_names_no_folder_does_no_harm(tmp_path, text):
 
 
 @pytest.mark.parametrize("content", ["file", "nothing"])
-def test_after_a_crash_the_user_s_own_is_kept(tmp_path, content):
+def test_folders_of_the_user_are_kept_after_a_crash(tmp_path, content):
     (tmp_path / "records").mkdir()
     (tmp_path / "a").mkdir()
     if content == "file":
@@ -285,7 +285,7 @@ def test_when_one_of_several_cannot_be_created_none_is_left(points, tmp_path):
     assert records(tmp_path) == []
 
 
-def test_a_folder_that_is_left_to_another_process_is_removed_among_others(tmp_path):
+def test_a_folder_shared_by_two_processes_is_removed_by_the_last(tmp_path):
     first, second = (MountPoints(str(tmp_path / "records")) for _ in range(2))
     paths = [str(tmp_path / name) for name in "abc"]
     holding = first.hold(paths)
@@ -302,7 +302,7 @@ def test_a_folder_that_is_left_to_another_process_is_removed_among_others(tmp_pa
     assert records(tmp_path) == []
 
 
-def test_a_state_directory_that_was_cleared_is_created_again(points, tmp_path):
+def test_a_deleted_state_directory_is_created_again(points, tmp_path):
     with points.hold([str(tmp_path / "a")]):
         shutil.rmtree(tmp_path / "records")
     with points.hold([str(tmp_path / "a")]):
@@ -312,7 +312,7 @@ def test_a_state_directory_that_was_cleared_is_created_again(points, tmp_path):
     assert records(tmp_path) == []
 
 
-def test_the_record_of_a_living_process_stays_and_that_of_a_closed_one_goes(points, tmp_path):
+def test_the_record_of_a_running_process_stays_until_it_is_closed(points, tmp_path):
     with points.hold([str(tmp_path / "a")]):
         MountPoints(str(tmp_path / "records")).recover()
         assert (tmp_path / "a").is_dir()
@@ -345,7 +345,7 @@ def test_the_record_of_a_dead_process_stays_while_another_uses_its_folder(points
     assert records(tmp_path) == []
 
 
-def test_the_child_of_a_fork_has_a_record_of_its_own(points, tmp_path):
+def test_a_forked_child_has_its_own_record(points, tmp_path):
     with points.hold([str(tmp_path / "a")]):
         child = os.fork()
         if not child:
@@ -361,7 +361,7 @@ def test_the_child_of_a_fork_has_a_record_of_its_own(points, tmp_path):
         assert (tmp_path / "a").is_dir()
 
 
-def test_a_record_does_not_grow_without_end(points, tmp_path):
+def test_a_record_does_not_grow_forever(points, tmp_path):
     other = MountPoints(str(tmp_path / "others"))
     left = points.hold([str(tmp_path / "left")])
     left.__enter__()
@@ -377,7 +377,7 @@ def test_a_record_does_not_grow_without_end(points, tmp_path):
         assert not (tmp_path / "left").exists()
 
 
-def test_a_record_that_finds_no_room_is_not_spoilt(tmp_path):
+def test_a_full_disk_does_not_corrupt_a_record(tmp_path):
     path = tmp_path / "a"
     script = f"""
 import os, resource, signal
@@ -417,7 +417,7 @@ def test_a_folder_where_nothing_can_be_created_is_an_error(points, tmp_path):
     assert records(tmp_path) == []
 
 
-def test_many_threads_and_processes_never_find_it_missing(tmp_path):
+def test_a_held_folder_never_disappears_under_threads_and_processes(tmp_path):
     path = str(tmp_path / "a")
     absent = []
 
@@ -453,7 +453,7 @@ def test_a_command_leaves_nothing_in_the_workspace(box):
 
 
 @needs_bubblewrap
-def test_a_command_that_ends_takes_no_cover_from_one_that_goes_on(box):
+def test_a_running_command_keeps_its_mount_points_when_others_end(box):
     job = box.start("echo on; while sleep 0.05; do mkdir .claude/x .git/hooks && break; done 2>/dev/null")
 
     box.worker.ask(do="run_many", requests=[box.request("true") for _ in range(8)])
@@ -464,7 +464,7 @@ def test_a_command_that_ends_takes_no_cover_from_one_that_goes_on(box):
 
 
 @needs_bubblewrap
-def test_when_everything_is_killed_nothing_runs_on_and_the_next_command_clears_up(box):
+def test_after_everything_is_killed_nothing_runs_and_the_next_command_cleans_up(box):
     mark = f"hilt-test-{os.getpid()}-{box.base.name}"
     box.start(f"exec -a {mark} sleep 3600 & echo on; wait")
     assert (box.workspace / ".git").is_dir()

@@ -79,7 +79,7 @@ def server(family: int, kind: int, address: Any) -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize("network,heard", [("none", False), ("loopback", False), ("full", True)])
 @pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
-def test_services_of_the_host_are_reachable_with_the_full_network_only(box, network, heard, kind):
+def test_services_of_the_host_are_reachable_only_with_the_full_network(box, network, heard, kind):
     with server(socket.AF_INET, getattr(socket, kind), ("127.0.0.1", 0)) as address:
         done = box.run(hear("AF_INET", kind, address), network=network)
 
@@ -142,7 +142,7 @@ def test_a_loopback_leads_nowhere_else(box):
     assert box.run("ip link add dummy0 type dummy", network="loopback").code != 0
 
 
-def test_a_program_of_the_session_listens_in_the_workspace(box):
+def test_a_program_can_listen_on_a_socket_in_the_workspace(box):
     path = str(box.workspace / "own.sock")
     job = box.start(python(SERVE.format(family="AF_UNIX", address=path)), network="loopback")
 
@@ -189,7 +189,7 @@ def count_open(box: Box) -> int:
 
 
 def open_paths(box: Box) -> list[str]:
-    """What the descriptors of the worker lead to; a thread may close some at the same time."""
+    """The targets of the worker's descriptors; a thread may close some at the same time."""
     folder = f"/proc/{box.worker.pid}/fd"
     paths = []
     for fd in os.listdir(folder):
@@ -200,7 +200,7 @@ def open_paths(box: Box) -> list[str]:
 
 @pytest.mark.parametrize("family", ["AF_VSOCK", "AF_ALG", "AF_PACKET"])
 @pytest.mark.parametrize("network", ["none", "loopback", "full"])
-def test_sockets_that_no_namespace_divides_are_refused(box, family, network):
+def test_sockets_that_ignore_namespaces_are_refused(box, family, network):
     done = box.run(python(f"import socket; socket.socket(socket.{family}, socket.SOCK_DGRAM)"), network=network)
 
     assert done.code != 0

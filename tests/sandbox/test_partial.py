@@ -22,7 +22,7 @@ from tests.sandbox.confined import SECRET
 
 pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
 
-# files that are denied to it, and a final word
+# tries files that are denied, then prints a final word
 HOSTILE = "cat ~/.ssh/id; cat ../state/state.db; echo evil > ~/evil; echo evil > ../evil; echo here > here; cat here"
 
 
@@ -32,14 +32,14 @@ class System:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.workspace, self.home = base / "workspace", base / "home"
-        self.answer = "once"  # empty when no user is there
+        self.answer = "once"  # empty when nobody attends
         self.asked: list[Asked] = []
         for folder in (self.workspace / "sub", self.home / ".ssh", base / "state"):
             folder.mkdir(parents=True)
         (base / "state").chmod(0o700)
         (self.home / ".ssh/id").write_text(SECRET)
-        found = Availability("landlock", "bubblewrap is not installed.", landlock.missing(ruleset.abi()))
-        availability._remember(str(base / "state" / availability._RECORD), availability._key(), found)
+        only_landlock = Availability("landlock", "bubblewrap is not installed.", landlock.missing(ruleset.abi()))
+        availability._remember(str(base / "state" / availability._RECORD), availability._key(), only_landlock)
 
     @contextmanager
     def runtime(self, **flags: Any) -> Iterator[Runtime]:
@@ -75,10 +75,10 @@ def test_the_user_is_informed_once_and_commands_run_confined(system, answer):
     system.answer = answer
     with system.runtime() as runtime:
         for _ in range(2):
-            told = output(runtime.call("run_shell", command=HOSTILE))
-            assert SECRET not in told
-            assert "SQLite" not in told
-            assert "here\n" in told
+            printed = output(runtime.call("run_shell", command=HOSTILE))
+            assert SECRET not in printed
+            assert "SQLite" not in printed
+            assert "here\n" in printed
         output(runtime.call("run_shell", command="echo another"))
         output(runtime.call("shell_exec", argv=["ls"]))
 
@@ -95,7 +95,7 @@ def test_another_session_informs_the_user_again(system):
     assert [asked.session for asked in system.asked] == ["one", "two"]
 
 
-def test_an_answer_that_comes_later_counts_for_the_session(system):
+def test_a_late_answer_counts_for_the_session(system):
     system.answer = ""
     with system.runtime() as runtime:
         id = runtime.call("run_shell", command="true").error.details["approval"]
@@ -106,7 +106,7 @@ def test_an_answer_that_comes_later_counts_for_the_session(system):
         output(runtime.call("run_shell", command="echo another"))
 
 
-def test_what_is_denied_does_not_run_and_is_asked_again(system):
+def test_a_denied_command_does_not_run_and_the_next_one_asks_again(system):
     system.answer = "deny"
     with system.runtime() as runtime:
         for _ in range(2):
@@ -137,7 +137,7 @@ def test_a_prompt_for_another_reason_names_the_gaps_too(system, rules, args):
     assert first.reason.startswith(second.reason)
 
 
-def test_one_call_after_the_other_keeps_to_what_was_answered(system):
+def test_separate_processes_remember_the_answer(system):
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "hilt", "call", "run_shell", f"command={HOSTILE}", "--raw", *words],
@@ -152,9 +152,9 @@ def test_one_call_after_the_other_keeps_to_what_was_answered(system):
     system.check_names_gaps(refused["error"])
 
     for words in (("--approve", "once"), ()):
-        told = json.loads(call(*words).stdout)["result"]
-        assert "here\n" in told
-        assert SECRET not in told
+        printed = json.loads(call(*words).stdout)["result"]
+        assert "here\n" in printed
+        assert SECRET not in printed
     assert json.loads(call("--session", "other").stdout)["error_code"] == "approval_required"
 
 
@@ -164,25 +164,25 @@ def test_jobs_terminals_and_folders_work_confined(system):
         assert "own\n" in output(runtime.call("run_shell", command="test -t 0 && echo own > /dev/tty", tty=True))
         for tty in (False, True):
             job = runtime.call("run_shell", command=HOSTILE, run_in_background=True, tty=tty).data["task_id"]
-            told = runtime.call("job_output", task_id=job).data["output"]
-            assert SECRET not in told
-            assert told.endswith("here\n")
+            printed = runtime.call("job_output", task_id=job).data["output"]
+            assert SECRET not in printed
+            assert printed.endswith("here\n")
 
     assert len(system.asked) == 1
     system.check_is_unharmed()
 
 
-def test_plan_mode_reads_and_writes_nothing(system):
+def test_plan_mode_can_read_but_not_write(system):
     (system.workspace / ".env").write_text(SECRET)
     with system.runtime(mode="plan") as runtime:
-        told = output(runtime.call("run_shell", command="ls; echo x > made; cat .env; echo x > sub/made"))
+        printed = output(runtime.call("run_shell", command="ls; echo x > made; cat .env; echo x > sub/made"))
 
-    assert "sub\n" in told
-    assert SECRET not in told
+    assert "sub\n" in printed
+    assert SECRET not in printed
     assert sorted(path.name for path in system.workspace.rglob("*")) == [".env", "sub"]
 
 
-def test_a_network_of_the_session_needs_more(system):
+def test_a_session_network_needs_bubblewrap(system):
     with system.runtime() as runtime:
         assert runtime.call("run_shell", command="true", network="loopback").error.code == "sandbox_unavailable"
 
@@ -196,7 +196,7 @@ def write_rules(system: System, rules: dict[str, list[str]]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["normal", "yolo"])
-def test_rules_on_paths_that_cannot_be_enforced_are_named_and_asked_about(system, mode):
+def test_path_rules_that_cannot_be_enforced_are_named_in_the_prompt(system, mode):
     with system.runtime() as runtime:
         output(runtime.call("run_shell", command="true"))
     write_rules(system, RULES)
@@ -207,33 +207,33 @@ def test_rules_on_paths_that_cannot_be_enforced_are_named_and_asked_about(system
         assert runtime.request(Call("run_shell", {"command": "true"}, session="other")).error.code == "denied"
 
     first, second = system.asked
-    assert "is not enforced for commands" not in first.reason
+    assert "permissions.yaml" not in first.reason
     system.check_names_gaps(second.reason)
     for rule in RULES["deny"][:2]:
-        assert f"the rule {rule} (permissions.yaml, line 1) is not enforced" in second.reason
+        assert f"{rule} (permissions.yaml, line 1)" in second.reason
     assert RULES["deny"][2] not in second.reason
 
 
-def test_rules_on_paths_outside_and_on_whole_folders_are_enforced(system):
+def test_path_rules_on_outside_paths_and_whole_folders_are_enforced(system):
     (system.home / "private/deep").mkdir(parents=True)
     (system.home / "private/deep/key").write_text(SECRET)
     (system.home / "open").write_text("open")
     write_rules(system, {**RULES, "deny": [*RULES["deny"], "Write(path:**)"]})
     with system.runtime() as runtime:
-        told = output(runtime.call("run_shell", command="cat ~/private/deep/key; cat ~/open; touch made"))
+        printed = output(runtime.call("run_shell", command="cat ~/private/deep/key; cat ~/open; touch made"))
 
-    assert SECRET not in told
-    assert "open" in told
+    assert SECRET not in printed
+    assert "open" in printed
     assert not (system.workspace / "made").exists()
 
 
-def test_rules_on_reading_hold_where_nothing_can_be_written(system):
+def test_read_rules_are_enforced_in_plan_mode(system):
     (system.workspace / "secrets").mkdir()
     (system.workspace / "secrets/key").write_text(SECRET)
     (system.workspace / "open").write_text("open")
     write_rules(system, RULES)
     with system.runtime(mode="plan") as runtime:
-        told = output(runtime.call("run_shell", command="cat secrets/key; cat open"))
+        printed = output(runtime.call("run_shell", command="cat secrets/key; cat open"))
 
-    assert SECRET not in told
-    assert "open" in told
+    assert SECRET not in printed
+    assert "open" in printed

@@ -1,4 +1,4 @@
-"""Real processes only. Every call is marked in its environment, so that leftover processes can be found."""
+"""Real processes only. Every call has a mark in its environment, so that leftover processes can be found."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-# --- what a program is given, and what comes back
+# --- input and result of a program
 
 
 def test_the_exit_code_and_both_streams_come_back(mark):
@@ -109,11 +109,11 @@ def test_merged_streams_keep_the_order_of_arrival(mark):
     assert finished.stderr == Captured()
 
 
-def test_a_program_killed_by_a_signal_answers_128_and_its_number(mark):
+def test_a_program_killed_by_a_signal_returns_128_plus_its_number(mark):
     assert mark.bash("kill -SEGV $$")[:2] == (139, "signal")
 
 
-def test_the_environment_is_exactly_the_one_given(mark):
+def test_the_environment_is_passed_exactly(mark):
     mark.env["ODD"] = "a b\n=\udcff"
 
     printed = mark.run("env", "-0").stdout.head
@@ -133,7 +133,7 @@ print(os.getpid() == os.getsid(0) == os.getpgrp(), sorted(os.listdir("/proc/self
     assert {int(line.split()[1], 16) & ~(3 << 31) for line in signals.splitlines()} == {0}
 
 
-def test_a_directory_given_by_descriptor_is_entered_wherever_it_has_moved(mark, tmp_path):
+def test_a_working_directory_given_by_descriptor_may_have_moved(mark, tmp_path):
     (tmp_path / "before").mkdir()
     directory = os.open(tmp_path / "before", os.O_RDONLY)
     (tmp_path / "before").rename(tmp_path / "after")
@@ -186,7 +186,7 @@ def test_an_invalid_variable_name_is_rejected(mark, name):
     assert (raised.value.code, raised.value.message) == ("invalid_args", f"Invalid variable name: {name!r}.")
 
 
-def test_a_program_is_not_looked_up_in_relative_entries_of_the_path(mark, tmp_path):
+def test_relative_entries_of_path_are_not_searched(mark, tmp_path):
     (tmp_path / "planted").write_text("#!/bin/sh\n")
     (tmp_path / "planted").chmod(0o755)
     mark.env["PATH"] = f":.:{mark.env['PATH']}"
@@ -197,7 +197,7 @@ def test_a_program_is_not_looked_up_in_relative_entries_of_the_path(mark, tmp_pa
     assert raised.value.code == "runtime_missing"
 
 
-def test_a_limit_on_the_size_of_files_holds(mark, tmp_path):
+def test_a_file_size_limit_is_enforced(mark, tmp_path):
     finished = mark.run("head", "-c", "100000", "/dev/zero", limits=Limits(file_size=5000))
     assert finished.stdout.total == 100000
 
@@ -207,7 +207,7 @@ def test_a_limit_on_the_size_of_files_holds(mark, tmp_path):
     assert (tmp_path / "file").stat().st_size == 5000
 
 
-def test_a_limit_on_memory_holds(mark):
+def test_a_memory_limit_is_enforced(mark):
     finished = mark.python("bytearray(1 << 30)", limits=Limits(address_space=256 << 20))
 
     assert finished.exit_code == 1
@@ -248,7 +248,7 @@ def test_output_of_a_process_substitution_is_not_lost(mark):
     assert finished.stdout.head == b"late\n"
 
 
-def test_output_beyond_memory_is_kept_at_both_ends_and_exactly_in_a_private_file(mark, tmp_path):
+def test_long_output_keeps_both_ends_in_memory_and_all_of_it_in_a_private_file(mark, tmp_path):
     data = os.urandom(3 << 20)
 
     stdout = mark.run("cat", stdin=data, spill=tmp_path, limits=Limits(keep_bytes=1001)).stdout
@@ -260,7 +260,7 @@ def test_output_beyond_memory_is_kept_at_both_ends_and_exactly_in_a_private_file
     assert stat.S_IMODE(os.stat(stdout.spill).st_mode) == 0o600
 
 
-def test_the_place_for_a_spill_is_asked_for_only_when_it_is_needed(mark, tmp_path):
+def test_a_spill_file_is_created_only_when_needed(mark, tmp_path):
     asked = []
 
     def place() -> str:
@@ -282,7 +282,7 @@ def test_a_spill_that_cannot_be_written_is_an_error_and_ends_the_program(mark, t
     assert mark.alive() == []
 
 
-def test_a_flood_is_stopped_at_the_limit_and_all_up_to_it_is_kept(mark, tmp_path):
+def test_a_flood_is_stopped_at_the_limit_and_kept_up_to_it(mark, tmp_path):
     finished = mark.run("yes", spill=tmp_path, limits=Limits(max_bytes=5_000_001, keep_bytes=1000))
 
     assert finished[:2] == (137, "limit")
@@ -290,7 +290,7 @@ def test_a_flood_is_stopped_at_the_limit_and_all_up_to_it_is_kept(mark, tmp_path
     assert Path(str(finished.stdout.spill)).read_bytes() == b"y\n" * 2_500_000 + b"y"
 
 
-def test_a_flood_of_200_megabytes_takes_little_memory(mark):
+def test_a_flood_of_200_megabytes_uses_little_memory(mark):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     finished = mark.bash("head -c 200M /dev/zero", limits=Limits(max_bytes=1 << 30))
@@ -299,7 +299,7 @@ def test_a_flood_of_200_megabytes_takes_little_memory(mark):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10
 
 
-def test_both_streams_share_the_room(mark):
+def test_both_streams_share_the_output_limit(mark):
     finished = mark.bash("yes & yes >&2", limits=Limits(max_bytes=1 << 20))
 
     assert finished.reason == "limit"
@@ -385,7 +385,7 @@ def test_nothing_outlives_a_program_that_exits_by_itself(mark, leave):
     assert finished.stdout.head == b"begun\n"
 
 
-def test_a_chain_that_forks_and_exits_for_ever_is_caught(mark):
+def test_an_endless_chain_of_forks_is_ended(mark):
     assert mark.python(FORKS_AND_EXITS, limits=SHORT).reason == "exit"
 
 
@@ -419,7 +419,7 @@ def read_owner(pid: int) -> int | None:
         return None
 
 
-def test_a_program_that_stops_what_guards_it_does_not_hang_the_call(mark):
+def test_a_program_that_stops_its_guards_does_not_hang_the_call(mark):
     assert mark.bash("kill -STOP $PPID; sleep 0.05; echo on")[:3] == (0, "exit", Captured(b"on\n", b"", 3))
 
 
@@ -437,7 +437,7 @@ def test_a_program_that_kills_its_warden_dies_and_the_call_reports_it(mark):
     assert mark.bash("echo on").stdout.head == b"on\n"
 
 
-def test_a_program_dies_even_when_all_that_guards_it_is_killed(mark):
+def test_a_program_dies_even_when_all_its_guards_are_killed(mark):
     mark.bash("true")
     [keeper_pid] = keepers_of(os.getpid())
 
@@ -468,7 +468,7 @@ def test_cancellation_ends_the_program(mark, tmp_path):
     assert finished.stdout.head == b"begun\n"
 
 
-def test_a_call_that_was_cancelled_before_it_began_runs_no_further(mark):
+def test_a_call_cancelled_before_it_starts_ends_at_once(mark):
     cancelled = threading.Event()
     cancelled.set()
 
@@ -519,7 +519,7 @@ def test_a_keeper_that_was_killed_is_replaced_and_running_calls_finish(mark, tmp
         assert waiting.result().stdout.head == b"opened\n"
 
 
-def test_a_keeper_that_was_stopped_is_replaced_by_the_call_that_finds_out(mark, monkeypatch):
+def test_a_stopped_keeper_is_replaced_by_the_next_call_that_needs_it(mark, monkeypatch):
     ours = process._Keeper()
     monkeypatch.setattr(process, "_KEEPER", ours)
     with monkeypatch.context() as hasty:
@@ -528,13 +528,13 @@ def test_a_keeper_that_was_stopped_is_replaced_by_the_call_that_finds_out(mark, 
     stopped = ours._pid
     os.kill(stopped, signal.SIGSTOP)
 
-    # the first uses the warden that was ready, the second waits for one in vain
+    # the first uses the warden that was ready; the second waits for a new one in vain
     assert [mark.bash(f"echo {word}").stdout.head for word in ("one", "two")] == [b"one\n", b"two\n"]
     assert stopped not in keepers_of(os.getpid())
     ours._bury()
 
 
-def test_a_warden_that_was_killed_while_it_waited_is_replaced(mark):
+def test_a_waiting_warden_that_was_killed_is_replaced(mark):
     mark.bash("true")
     [keeper_pid] = keepers_of(os.getpid())
     wait_until(lambda: children_of(keeper_pid) and children_of(children_of(keeper_pid)[0]))
@@ -582,7 +582,7 @@ def test_namespaces_are_entered_before_the_program_runs(mark):
         holder.kill()
 
 
-def test_what_cannot_be_entered_stops_the_start(mark):
+def test_an_invalid_namespace_or_ruleset_prevents_the_start(mark):
     no_namespace = os.open("/dev/null", os.O_RDONLY)
 
     with pytest.raises(ToolError) as raised:
@@ -595,8 +595,8 @@ def test_what_cannot_be_entered_stops_the_start(mark):
     os.close(no_namespace)
 
 
-def _said(terminal: int) -> Iterator[bytes]:
-    """Yield what was written to a terminal whose other side is closed: it may come in several parts."""
+def _read_terminal(terminal: int) -> Iterator[bytes]:
+    """Yield the output on a terminal whose other side is closed; it may come in several parts."""
     with suppress(OSError):  # end of file on a terminal
         while part := os.read(terminal, 4096):
             yield part
@@ -616,11 +616,11 @@ def test_a_program_on_a_terminal_controls_it(mark, tmp_path):
         os.close(theirs)
         os.write(ours, b"hello\n")
         child.wait(20)
-        shown = b"".join(_said(ours))
+        printed = b"".join(_read_terminal(ours))
     os.close(ours)
 
-    assert b"got hello" in shown
-    assert b"1\r\n" in shown
+    assert b"got hello" in printed
+    assert b"1\r\n" in printed
 
 
 HILT = """
@@ -722,7 +722,7 @@ def test_without_sub_reapers_groups_and_parents_are_followed(mark, monkeypatch):
     fresh._close()
 
 
-def test_ps_tells_what_proc_tells():
+def test_ps_and_proc_list_the_same_processes():
     own = (os.getpid(), os.getppid(), os.getpgrp())
 
     assert own in [row[:3] for row in keeper._processes()]
@@ -745,8 +745,8 @@ print(open("/proc/thread-self/children").read())
     assert answer.stdout == "[]\n\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what confines is told apart on Linux only")
-def test_at_the_timeout_what_confines_is_spared_and_what_it_confines_is_asked_to_end(mark):
+@pytest.mark.skipif(sys.platform != "linux", reason="wrappers are recognized on Linux only")
+def test_a_timeout_signals_the_confined_program_and_not_its_wrapper(mark):
     outer = "trap 'echo outer was told' TERM; \"$@\"; echo outer saw $?"
     confined = process.Confined(prefix=("bash", "-c", outer, "outer"))
 

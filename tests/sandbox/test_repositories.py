@@ -24,7 +24,7 @@ def names(folder: Path) -> set[str]:
 
 
 @needs_git
-def test_hooks_and_configuration_are_guarded_where_git_has_them(tmp_path):
+def test_hooks_and_configuration_are_guarded_where_git_reads_them(tmp_path):
     inner, outer = tmp_path / "inner", tmp_path / "outer"
     for folder in (inner, outer):
         folder.mkdir()
@@ -33,9 +33,9 @@ def test_hooks_and_configuration_are_guarded_where_git_has_them(tmp_path):
     git(outer, "submodule", "add", "-q", "--name", "libs/inner", str(inner), "libs/inner")
     git(outer, "worktree", "add", "-q", "../tree")
 
-    found = names(outer / ".git")
+    guarded = names(outer / ".git")
 
-    assert found == {
+    assert guarded == {
         "hooks",
         "config",
         "commondir",
@@ -75,7 +75,7 @@ def test_configuration_of_a_worktree_is_guarded_when_git_reads_it(tmp_path):
         ("extensions.worktreeConfig=true", True),
     ],
 )
-def test_a_common_folder_is_guarded_where_git_is_the_same_with_one(tmp_path, setting, is_guarded):
+def test_commondir_is_guarded_only_where_its_presence_changes_nothing_for_git(tmp_path, setting, is_guarded):
     git(tmp_path, "init", "-q")
     key, equals, value = setting.partition("=")
     if equals:
@@ -89,7 +89,7 @@ def test_a_common_folder_is_guarded_where_git_is_the_same_with_one(tmp_path, set
 
 
 @pytest.mark.parametrize("make", ["missing", "empty", "file"])
-def test_what_is_no_repository_is_guarded_itself(tmp_path, make):
+def test_a_git_path_without_a_repository_is_guarded_itself(tmp_path, make):
     if make == "empty":
         (tmp_path / ".git").mkdir()
     elif make == "file":

@@ -17,7 +17,7 @@ CAT = shutil.which("cat") or "/bin/cat"
 
 @pytest.fixture
 def run(tmp_path) -> Iterator[Callable[..., str]]:
-    """Run a program that may read below the folder `inside`, in that folder; return what it printed."""
+    """Run a program in the folder `inside`, which it may read; return its output."""
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "file").write_text("inside")
@@ -40,14 +40,14 @@ def run(tmp_path) -> Iterator[Callable[..., str]]:
     os.close(folder)
 
 
-def test_a_program_that_may_read_a_folder_reads_nothing_beside_it(run, tmp_path):
+def test_a_program_that_may_read_a_folder_reads_nothing_else(run, tmp_path):
     assert run(CAT, "file") == "inside"
     assert run(CAT, "link") in [f"{CAT}: link: {reason}\n" for reason in (os.strerror(EACCES), os.strerror(ELOOP))]
     assert run(CAT, "../secret") == f"{CAT}: ../secret: Permission denied\n"
     assert run(CAT, str(tmp_path / "secret")) == f"{CAT}: {tmp_path}/secret: Permission denied\n"
 
 
-def test_a_file_that_is_open_can_be_allowed(run, tmp_path):
+def test_an_open_file_can_be_allowed(run, tmp_path):
     with open(tmp_path / "secret", "rb") as file:
         assert run(CAT, str(tmp_path / "secret"), files=(file.fileno(),)) == "SECRET"
 
@@ -62,7 +62,7 @@ def test_a_file_that_is_open_can_be_allowed(run, tmp_path):
         "os.execv('/bin/true', ['true'])",
     ],
 )
-def test_a_program_that_may_read_changes_nothing_and_starts_nothing(run, tmp_path, attempt):
+def test_a_read_only_program_changes_nothing_and_starts_nothing(run, tmp_path, attempt):
     script = f"import os\ntry:\n    {attempt}\nexcept PermissionError:\n    print('refused')"
 
     assert run(sys.executable, "-I", "-S", "-c", script) == "refused\n"
@@ -70,7 +70,7 @@ def test_a_program_that_may_read_changes_nothing_and_starts_nothing(run, tmp_pat
 
 
 @pytest.mark.skipif(ruleset.abi() < 4, reason="this Landlock knows no network")
-def test_a_program_that_may_read_reaches_no_network(run):
+def test_a_read_only_program_reaches_no_network(run):
     attempt = "import _socket\ntry:\n    _socket.socket().connect(('127.0.0.1', 9))\n"
     script = f"{attempt}except PermissionError:\n    print('refused')"
 

@@ -42,14 +42,16 @@ def profile(tmp_path: Path) -> Profile:
     )
 
 
-def verdict(profile: Profile, found: Found, operation: str, path: str) -> bool:
+def verdict(profile: Profile, search_result: Found, operation: str, path: str) -> bool:
     """Whether the policy allows an operation: the last rule that matches decides."""
     allowed = operation.startswith("file-read")
-    for rule in make_rules(profile, found):
+    for rule in make_rules(profile, search_result):
         action, *operations = rule.head.split()
-        named = any(operation == one or (one.endswith("*") and operation.startswith(one[:-1])) for one in operations)
+        named = any(
+            operation == name or (name.endswith("*") and operation.startswith(name[:-1])) for name in operations
+        )
         within = any(
-            path == one or (rule.match == "subpath" and path.startswith(one.rstrip("/") + "/")) for one in rule.paths
+            path == name or (rule.match == "subpath" and path.startswith(name.rstrip("/") + "/")) for name in rule.paths
         )
         if named and within:
             allowed = action == "allow"
@@ -88,9 +90,9 @@ def test_the_last_rule_that_matches_decides(profile, tmp_path, operation, path, 
     (tmp_path / "ws/sub/.git/HEAD").write_text("")
     (tmp_path / "ws/deep").mkdir()
     (tmp_path / "ws/deep/.env").write_text("")
-    found = Search().find(profile.roots[0], IS_SENSITIVE)
+    search_result = Search().find(profile.roots[0], IS_SENSITIVE)
 
-    assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
+    assert verdict(profile, search_result, operation, str(tmp_path / path)) == allowed
 
 
 @pytest.mark.parametrize(
@@ -116,19 +118,19 @@ def test_rules_on_paths_are_part_of_the_policy(profile, tmp_path, operation, pat
         denied_outside=((str(tmp_path / "home/private"), True),),
         denied_missing=(str(tmp_path / "ws/missing"),),
     )
-    found = Search().find(profile.roots[0], Judged(profile, profile.roots[0]))
+    search_result = Search().find(profile.roots[0], Judged(profile, profile.roots[0]))
 
-    assert verdict(profile, found, operation, str(tmp_path / path)) == allowed
+    assert verdict(profile, search_result, operation, str(tmp_path / path)) == allowed
 
 
-def test_read_only_allows_writing_to_the_private_folders_alone(profile):
+def test_read_only_allows_writing_only_to_the_private_folders(profile):
     rules = make_rules(profile._replace(name="read-only"), NOTHING)
 
     writing = [rule for rule in rules if rule.head.startswith("allow") and "file-write" in rule.head]
     assert [rule.purpose for rule in writing] == ["private folders"]
 
 
-def test_the_rest_of_the_home_is_hidden_and_the_workspace_in_it_is_not(profile, tmp_path):
+def test_the_home_is_hidden_except_for_the_workspace_in_it(profile, tmp_path):
     inner = str(tmp_path / "home/ws")
     profile = profile._replace(read="workspace", roots=(inner,))
 
@@ -144,11 +146,11 @@ def test_start_files_are_guarded_when_the_home_is_the_workspace(profile):
 
 
 @pytest.mark.parametrize("network,rule", [("none", "(deny network*)"), ("full", "(allow network*)")])
-def test_the_network_is_the_profile_s(profile, network, rule):
+def test_the_profile_sets_the_network_rule(profile, network, rule):
     assert rule in write(profile._replace(network=network), [])[0]
 
 
-def test_a_loopback_of_its_own_is_refused(profile, tmp_path):
+def test_a_private_loopback_is_refused(profile, tmp_path):
     search = Search()
     with (
         pytest.raises(ToolError) as raised,
@@ -160,7 +162,7 @@ def test_a_loopback_of_its_own_is_refused(profile, tmp_path):
 
 
 @given(name=st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=40))
-def test_a_path_is_a_parameter_and_never_text(profile, name):
+def test_paths_are_parameters_and_never_policy_text(profile, name):
     root = os.path.join(SOMEWHERE, name)
 
     text, parameters = write(profile, make_rules(profile._replace(roots=(root,)), NOTHING))

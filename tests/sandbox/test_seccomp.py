@@ -83,13 +83,13 @@ def test_the_upper_half_of_an_argument_changes_nothing():
     assert judge(assembled("x86_64"), X86_64, 16, 0, 1 << 32 | 0x5412) == EPERM
 
 
-def test_the_old_call_for_all_sockets_is_refused_where_its_family_cannot_be_seen():
+def test_creating_sockets_through_socketcall_is_refused():
     assert judge(assembled("x86_64"), I386, 102, 1) == judge(assembled("x86_64"), I386, 102, 8) == EACCES
     assert judge(assembled("x86_64"), I386, 102, 3) == judge(assembled("x86_64", unix=True), I386, 102, 1) == 0
 
 
 @given(number=st.integers(0, (1 << 32) - 1))
-def test_other_ways_to_call_are_refused(number):
+def test_other_calling_conventions_are_refused(number):
     program = assembled("x86_64", unix=True)
 
     assert judge(program, 0xDEADBEEF, number) == judge(program, AARCH64, number) == ENOSYS

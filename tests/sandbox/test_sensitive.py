@@ -20,7 +20,7 @@ ACTIONS = st.lists(st.tuples(st.sampled_from(["file", "folder", "remove"]), st.l
 
 
 def expected(root: str) -> tuple[set[str], set[str]]:
-    """The same as a walk, done naively."""
+    """Walk the tree naively; return the sensitive paths and the repositories."""
     sensitive, repositories = set(), set()
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
@@ -36,7 +36,7 @@ def expected(root: str) -> tuple[set[str], set[str]]:
 
 
 @given(rounds=st.lists(ACTIONS, min_size=1, max_size=4))
-def test_every_walk_finds_what_a_naive_one_finds(tmp_path_factory, rounds):
+def test_every_walk_agrees_with_a_naive_one(tmp_path_factory, rounds):
     root = tmp_path_factory.mktemp("ws")
     search = Search()
     for actions in rounds:
@@ -50,8 +50,8 @@ def test_every_walk_finds_what_a_naive_one_finds(tmp_path_factory, rounds):
                     path.write_text("") if action == "file" else path.mkdir()
             except OSError:
                 continue
-        found = search.find(str(root), IS_SENSITIVE)
-        assert (set(found.sensitive), set(found.repositories)) == expected(str(root))
+        result = search.find(str(root), IS_SENSITIVE)
+        assert (set(result.sensitive), set(result.repositories)) == expected(str(root))
 
 
 def test_a_folder_whose_time_was_set_back_is_listed_again(tmp_path, monkeypatch):
@@ -81,14 +81,14 @@ def test_links_are_found_and_not_followed(tmp_path):
     assert Search().find(str(tmp_path / "ws"), IS_SENSITIVE).sensitive == (str(tmp_path / "ws/.env"),)
 
 
-def test_what_is_covered_by_something_else_is_skipped(tmp_path):
+def test_covered_folders_are_skipped(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a/.env").write_text("")
 
     assert Search().find(str(tmp_path), IS_SENSITIVE, (str(tmp_path / "a"),)).sensitive == ()
 
 
-def test_a_tree_that_is_too_large_is_refused(tmp_path):
+def test_a_tree_that_is_too_large_is_rejected(tmp_path):
     for number in range(5):
         (tmp_path / str(number)).mkdir()
 
@@ -104,9 +104,9 @@ def test_secrets_of_a_home_are_those_that_exist(tmp_path):
     for name in (".netrc", ".foo_history", ".env", ".envrc", "notes"):
         (tmp_path / name).write_text("")
 
-    found = {os.path.basename(path) for path in home_secrets(str(tmp_path), IS_SENSITIVE)}
+    secret_names = {os.path.basename(path) for path in home_secrets(str(tmp_path), IS_SENSITIVE)}
 
-    assert found == {".ssh", ".kube", ".netrc", ".foo_history", ".env"}
+    assert secret_names == {".ssh", ".kube", ".netrc", ".foo_history", ".env"}
 
 
 def test_programs_in_a_home_are_found_by_name_and_by_the_search_path(tmp_path):
@@ -115,6 +115,6 @@ def test_programs_in_a_home_are_found_by_name_and_by_the_search_path(tmp_path):
         (home / name).mkdir(parents=True)
     path = os.pathsep.join(str(home / name) for name in ("tools/x/bin", ".local/bin", "bin", "scripts", "missing"))
 
-    found = {os.path.relpath(one, home) for one in toolchains(str(home), path + ":relative")}
+    toolchain_folders = {os.path.relpath(folder, home) for folder in toolchains(str(home), path + ":relative")}
 
-    assert found == {".cargo", "tools/x", ".local/bin", "bin", "scripts"}
+    assert toolchain_folders == {".cargo", "tools/x", ".local/bin", "bin", "scripts"}

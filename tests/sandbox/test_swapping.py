@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblew
 
 STARTS = int(os.environ.get("HILT_STRESS") or 4) * 10
 
-# swaps a folder that the next plan has steps in with a link out of the workspace
+# swaps a folder that the next plan mounts into with a link out of the workspace
 SWAP = """
 import ctypes, os, random, sys, time
 inner, outside = sys.argv[1:]
@@ -59,7 +59,7 @@ def swap_and_start(box: Box, inner: str, outside: str, script: str) -> list[str]
 
 
 @pytest.mark.parametrize("inner", [".git/config", ".env", ".claude/settings.json"])
-def test_a_link_in_the_place_of_a_folder_makes_nothing_writable(box, inner):
+def test_swapping_a_folder_with_a_link_makes_nothing_writable(box, inner):
     outside = box.mkdir("outside")
 
     printed = swap_and_start(box, inner, "outside", f"echo evil > {outside}/marker; echo ran")
@@ -69,7 +69,7 @@ def test_a_link_in_the_place_of_a_folder_makes_nothing_writable(box, inner):
 
 
 @pytest.mark.parametrize("inner", [".git/config", ".env"])
-def test_a_link_in_the_place_of_a_folder_uncovers_nothing(box, inner):
+def test_swapping_a_folder_with_a_link_uncovers_nothing(box, inner):
     secret = box.write("home/.ssh/id")
 
     printed = swap_and_start(box, inner, "home/.ssh", f"cat {secret}; echo evil > {secret}; echo ran")
@@ -79,7 +79,7 @@ def test_a_link_in_the_place_of_a_folder_uncovers_nothing(box, inner):
     assert any(output.endswith("ran\n") for output in printed)
 
 
-def test_a_folder_that_is_moved_about_shows_no_sensitive_file(box):
+def test_moving_a_folder_shows_no_sensitive_file(box):
     box.write("ws/sub/.env")
     box.mkdir("ws/link")
     box.write("ws/swap.py", "import ctypes, random, time\n" + SWAP[SWAP.index("swap =") :])

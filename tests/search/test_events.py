@@ -14,14 +14,14 @@ from hilt.search.events import Events, SearchMatch, cut
 from hilt.search.reach import SearchedContents, SearchReach
 
 
-class Told(bytes):
-    """The output of ripgrep, short to look at when a test fails."""
+class RipgrepOutput(bytes):
+    """The output of ripgrep, with a short repr for failing tests."""
 
     def __repr__(self) -> str:
         return f"{len(self)} bytes"
 
 
-def taken(data, size, folder, **options):
+def feed_events(data, size, folder, **options):
     events = Events(lambda path: not path.startswith("no"), **{"keep": 5, "per_match": False, "per_file": 6, **options})
     for at in range(0, len(data), size):
         events.feed(data[at : at + size])
@@ -56,14 +56,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def output(folder):
     command = [ripgrep.find() or "", "--no-config", "--json", "-C1", "-m6", "x", "./"]
-    return Told(subprocess.run(command, cwd=folder, capture_output=True).stdout)
+    return RipgrepOutput(subprocess.run(command, cwd=folder, capture_output=True).stdout)
 
 
 @settings(max_examples=20)
 @given(size=st.integers(10_000, 400_000), keep=st.integers(0, 40))
-def test_the_pieces_in_which_output_comes_make_no_difference(output, folder, size, keep):
-    whole, matched = taken(output, len(output), folder, keep=keep)
-    pieces, same = taken(output, size, folder, keep=keep)
+def test_the_size_of_output_chunks_makes_no_difference(output, folder, size, keep):
+    whole, matched = feed_events(output, len(output), folder, keep=keep)
+    pieces, same = feed_events(output, size, folder, keep=keep)
 
     assert matched == same
     assert (whole.counts, whole.complete) == (pieces.counts, pieces.complete)
@@ -72,15 +72,15 @@ def test_the_pieces_in_which_output_comes_make_no_difference(output, folder, siz
     assert [file.path for file in matched] == sorted(file.path for file in matched)
 
 
-def test_the_first_matches_by_path_are_kept_whatever_comes_first(output, folder):
-    _, matched = taken(output, 4096, folder, keep=4)
+def test_the_first_matches_by_path_are_kept_whatever_their_order(output, folder):
+    _, matched = feed_events(output, 4096, folder, keep=4)
 
     assert [(file.path, len(file.matches)) for file in matched] == [("a.txt", 2), ('b "q"\n.txt', 1), ("c.txt", 1)]
     assert matched[1].matches == [SearchMatch(1, 3, "é x", 1)]
 
 
-def test_a_line_too_long_to_keep_is_known_by_its_place(output, folder):
-    _, matched = taken(output, 65536, folder, keep=20)
+def test_a_line_too_long_to_keep_is_read_again_from_its_file(output, folder):
+    _, matched = feed_events(output, 65536, folder, keep=20)
 
     assert matched[-1].matches == [
         SearchMatch(1, 101, "…" + "-" * 65 + "x" + "-" * 132 + "…", 1),
@@ -88,14 +88,14 @@ def test_a_line_too_long_to_keep_is_known_by_its_place(output, folder):
     ]
 
 
-def test_files_of_which_only_a_part_was_told_are_named(output, folder):
-    events, _ = taken(output, 65536, folder)
+def test_partly_reported_files_are_listed(output, folder):
+    events, _ = feed_events(output, 65536, folder)
 
     assert list(events.cut) == ["c.txt"]
 
 
-def test_an_answer_without_its_end_is_not_complete(output, folder):
-    events, _ = taken(output[: output.rfind(b"\n", 0, -1)], 65536, folder)
+def test_output_without_its_end_is_not_complete(output, folder):
+    events, _ = feed_events(output[: output.rfind(b"\n", 0, -1)], 65536, folder)
 
     assert not events.complete
 
@@ -113,7 +113,7 @@ def test_a_cut_line_has_at_most_200_characters_and_the_match_in_them(text, colum
             assert text[column - 1] in shown
 
 
-def test_each_match_of_several_lines_counts_by_itself(tmp_path):
+def test_multiline_matches_are_counted_one_by_one(tmp_path):
     lines = "one\ntwo\none\ntwo\n"
     spans = [{"match": {"text": ""}, "start": 0, "end": 7}, {"match": {"text": ""}, "start": 8, "end": 15}]
     data = {
@@ -133,13 +133,13 @@ def test_each_match_of_several_lines_counts_by_itself(tmp_path):
 
     (tmp_path / "a").write_text(lines)
 
-    told, matched = taken(raw, 64, tmp_path, per_match=True, per_file=None)
+    parsed, matched = feed_events(raw, 64, tmp_path, per_match=True, per_file=None)
 
-    assert told.counts == {"a": 2}
+    assert parsed.counts == {"a": 2}
     assert matched[0].matches == [SearchMatch(5, 1, "one\ntwo", 6), SearchMatch(7, 1, "one\ntwo", 8)]
 
 
-def test_what_a_file_does_not_hold_any_more_is_told_as_gone(tmp_path):
+def test_matches_that_changed_since_the_search_are_reported_as_gone(tmp_path):
     (tmp_path / "a").write_text("one x\ntwo\nthree x\n")
     (tmp_path / "b").write_text("x" * 2_000_000 + "\n")
     command = [ripgrep.find() or "", "--no-config", "--json", "-C1", "x", "./"]
@@ -147,7 +147,7 @@ def test_what_a_file_does_not_hold_any_more_is_told_as_gone(tmp_path):
     (tmp_path / "a").write_text("one x\nTWO\nthree y\n")
     (tmp_path / "b").write_text("y" * 2_000_000 + "\n")
 
-    _, (first, second) = taken(output, 65536, tmp_path)
+    _, (first, second) = feed_events(output, 65536, tmp_path)
 
     assert (first.matches, first.lines) == ([SearchMatch(1, 5, "one x", 1)], {1: "one x"})
     assert (first.gone_matches, first.gone_lines) == (1, 1)

@@ -37,7 +37,7 @@ def matches(glob, path):
         ("a**b", ["ab", "axxb"], ["a/b"]),
     ],
 )
-def test_a_glob_matches_what_it_says(glob, yes, no):
+def test_which_paths_a_glob_matches(glob, yes, no):
     assert [path for path in yes if not matches(glob, path)] == []
     assert [path for path in no if matches(glob, path)] == []
 
@@ -59,7 +59,7 @@ def test_a_glob_matches_what_it_says(glob, yes, no):
         ("{" * 60 + "}" * 60, "more than 50 braces"),
     ],
 )
-def test_a_glob_that_cannot_be_read_says_where_it_is_wrong(glob, problem):
+def test_an_invalid_glob_is_rejected_with_its_fault(glob, problem):
     with pytest.raises(BadGlob, match=problem.replace("[", r"\[").replace("{", r"\{")):
         globs.parse(glob)
 
@@ -78,7 +78,7 @@ def test_no_glob_takes_long(glob, path):
 
 
 @given(st.text("ab*?/.{},[]!-\\", max_size=12), st.text("ab/.", max_size=12))
-def test_any_text_is_read_or_refused_and_never_anything_else(glob, path):
+def test_any_text_is_a_valid_glob_or_rejected(glob, path):
     try:
         parsed = globs.parse(glob)
     except BadGlob:
@@ -87,13 +87,13 @@ def test_any_text_is_read_or_refused_and_never_anything_else(glob, path):
 
 
 @given(st.text("ab.*?", min_size=1, max_size=8), st.text("ab.", min_size=1, max_size=12))
-def test_the_atomic_expression_finds_what_trying_every_way_finds(glob, name):
-    def tried(glob, name):
+def test_the_atomic_expression_agrees_with_backtracking(glob, name):
+    def backtrack(glob, name):
         if not glob:
             return not name
         if glob[0] == "*":
-            return any(tried(glob[1:], name[size:]) for size in range(len(name) + 1))
-        return bool(name) and glob[0] in (name[0], "?") and tried(glob[1:], name[1:])
+            return any(backtrack(glob[1:], name[size:]) for size in range(len(name) + 1))
+        return bool(name) and glob[0] in (name[0], "?") and backtrack(glob[1:], name[1:])
 
     if set(glob) != {"*"} and glob not in (".", ".."):
-        assert matches(glob, name) == tried(glob, name)
+        assert matches(glob, name) == backtrack(glob, name)

@@ -15,7 +15,7 @@ from tests.search.backends import without_ripgrep
 FOLDERS = st.lists(st.sampled_from(["a", "b", "ab"]), max_size=3).map("/".join)
 NAMES = st.sampled_from(["a", "b", "ab", "c.x", "d.x", ".h"])
 PIECES = st.lists(st.sampled_from(["a", "b", "*", "?", "[ab]", ".x", "c"]), min_size=1, max_size=3)
-# two stars inside a name, and a class that excludes and may stand beside a slash, are read differently by git and rg
+# git and rg differ on two stars inside a name, and on a negated class that may be next to a slash
 NAME = PIECES.map("".join).filter(lambda text: "**" not in text)
 GLOB = st.lists(NAME | st.just("**"), min_size=1, max_size=3).map("/".join)
 LINE = st.tuples(
@@ -60,10 +60,10 @@ def fill(workspace, files, rules):
 def test_ripgrep_python_and_git_hide_the_same_files(place, files, rules, git, below):
     with temporary_runtime(place) as (runtime, workspace):
         fill(workspace, files, rules)
-        # with or without a repository; git itself is asked in both cases
+        # with or without a repository: git gives the expected answer in both cases
         subprocess.run(["git", "init", "-q", workspace.path], check=True)
         command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
-        told = subprocess.run(command, cwd=workspace.path, capture_output=True, check=True).stdout.decode()
+        git_output = subprocess.run(command, cwd=workspace.path, capture_output=True, check=True).stdout.decode()
         if not git:
             shutil.rmtree(workspace.join(".git"))
         paths = [{}, {"path": below}] if os.path.isdir(workspace.join(below)) else [{}]
@@ -74,10 +74,10 @@ def test_ripgrep_python_and_git_hide_the_same_files(place, files, rules, git, be
     assert {backend for backend, _ in by_ripgrep} == {"ripgrep"}
     assert {backend for backend, _ in by_python} == {"python"}
     assert [files for _, files in by_ripgrep] == [files for _, files in by_python]
-    assert by_ripgrep[0][1] == set(told.split("\0")[:-1])
+    assert by_ripgrep[0][1] == set(git_output.split("\0")[:-1])
 
 
-def test_a_repository_inside_another_follows_its_own_rules_only(runtime, workspace, base):
+def test_a_nested_repository_follows_only_its_own_rules(runtime, workspace, base):
     for path in ("", "inner"):
         subprocess.run(["git", "init", "-q", workspace.join(path)], check=True)
     workspace.write(".gitignore", "*.log\n")
@@ -105,7 +105,7 @@ def test_rules_above_the_workspace_count_when_it_is_inside_a_repository(tmp_path
 
 
 @pytest.mark.parametrize(
-    "line, chain, moved",
+    "line, chain, expected",
     [
         ("foo", ["a"], ["foo"]),
         ("/a/b", ["a"], ["/b"]),
@@ -120,8 +120,8 @@ def test_rules_above_the_workspace_count_when_it_is_inside_a_repository(tmp_path
         ("[]x]/é b", ["x"], ["/\\é\\ b".replace("\\é", "é")]),
     ],
 )
-def test_a_line_reads_the_same_from_a_folder_below(line, chain, moved):
+def test_a_line_means_the_same_from_a_subfolder(line, chain, expected):
     parsed = next(ignores.lines(line.encode()))
-    found = ignores.moved(parsed, chain)
+    rewritten = ignores.moved(parsed, chain)
 
-    assert sorted(ignores.written(found) if found else []) == sorted(moved)
+    assert sorted(ignores.written(rewritten) if rewritten else []) == sorted(expected)

@@ -1,4 +1,4 @@
-"""Searches beside a process that swaps names with links show nothing that the door would not open.
+"""Searches show nothing that the door would not open, even while a process swaps names with links.
 
 Each user makes about two hundred calls; `HILT_STRESS=200` makes thirty times that number instead.
 """
@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from hilt.call import Result
 from hilt.testing import Folder, temporary_runtime
 from tests.sandbox.confined import NOBODY, interpreter
-from tests.search.leaking import fill, requests, told
+from tests.search.leaking import fill, requests, visible_text
 
 CALLS = 20 * int(os.environ.get("HILT_STRESS") or 6)
-linux = pytest.mark.skipif(sys.platform != "linux", reason="exchanges names by a system call of Linux")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="swaps names by a system call of Linux")
 
 
-def attacked(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
+def run_attack(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
     program = sys.executable
     options: dict[str, Any] = {}
     if user != os.getuid():
@@ -51,14 +51,14 @@ def attacked(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
 
 @pytest.fixture
 def ground() -> Iterator[str]:
-    """A folder that every user can get to."""
+    """A folder that every user can reach."""
     with tempfile.TemporaryDirectory(prefix="hilt-leaking-") as folder:
         yield folder
 
 
 @contextmanager
 def exchanging(folder: str, names: list[str]) -> Iterator[None]:
-    """Have each name change places with its .link, again and again."""
+    """Keep swapping each name with its .link."""
     command = [sys.executable, "-m", "tests.search.exchanging", folder, *names]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as swapper:
         assert swapper.stdout
@@ -72,14 +72,14 @@ def exchanging(folder: str, names: list[str]) -> Iterator[None]:
 @linux
 @pytest.mark.parametrize("user", [os.getuid(), *([NOBODY] if os.getuid() == 0 else [])])
 @pytest.mark.parametrize("way, share", [("ripgrep", 1), ("without Landlock", 2), ("python", 3)])
-def test_hundreds_of_searches_beside_a_process_that_swaps_links_show_no_secret(ground, way, share, user):
-    answer = attacked(ground, CALLS // share, way, user)
+def test_searches_show_no_secret_while_a_process_swaps_links(ground, way, share, user):
+    answer = run_attack(ground, CALLS // share, way, user)
 
     assert answer["leaks"] == {}
     assert "internal" not in answer["errors"]
     assert answer["rounds"] > 1000
     assert answer["finding"] > answer["calls"] // 4
-    assert answer["dropped"] > 0  # the swaps were met
+    assert answer["dropped"] > 0  # some calls met a swap
 
 
 def test_nothing_is_dropped_while_nothing_is_swapped(base):
@@ -88,13 +88,13 @@ def test_nothing_is_dropped_while_nothing_is_swapped(base):
         results = {name: runtime.request(call) for name, call in requests()}
 
     assert {name: result.error for name, result in results.items() if result.error} == {}
-    assert [name for name, result in results.items() if '"dropped"' in told(result)] == []
+    assert [name for name, result in results.items() if '"dropped"' in visible_text(result)] == []
     for name, result in results.items():
         if "needle" in name and "filler" not in name and "plain.txt" not in name and "bait" not in name:
-            assert "filler/1.txt" in told(result) or "max_matches" in name, name
+            assert "filler/1.txt" in visible_text(result) or "max_matches" in name, name
 
 
-# --- what is compared -----------------------------------------------------------------------------------------------
+# --- comparison of contents -----------------------------------------------------------------------------------------
 
 TEXTS = st.text(st.characters(codec="utf-16"), max_size=40)
 WIDE = st.tuples(
@@ -110,7 +110,7 @@ WIDE = st.tuples(
 
 @settings(max_examples=25)
 @given(files=st.lists(WIDE, min_size=10, max_size=30), multiline=st.booleans())
-def test_of_files_that_nobody_changes_nothing_is_dropped_whatever_their_bytes(files, multiline):
+def test_nothing_is_dropped_from_unchanged_files_whatever_their_bytes(files, multiline):
     with tempfile.TemporaryDirectory() as base, temporary_runtime(base) as (runtime, folder):
         for number, data in enumerate(files):
             folder.write(f"{number}.txt", data)
@@ -132,7 +132,7 @@ def test_long_lines_of_wide_files_are_shown_around_the_match(runtime, workspace)
 
 
 @linux
-def test_lines_that_changed_while_the_search_ran_are_left_out_and_counted(runtime, workspace):
+def test_lines_that_changed_during_the_search_are_omitted_and_counted(runtime, workspace):
     names = [f"{number}.txt" for number in range(50)]
     for name in names:
         workspace.write(name, "needle one\n")
@@ -158,7 +158,7 @@ def test_lines_that_changed_while_the_search_ran_are_left_out_and_counted(runtim
 
 
 @pytest.mark.parametrize("path", [".", "sub"])
-def test_an_ignore_file_that_is_a_link_to_a_secret_tells_nothing_of_it(base, runtime, workspace, path):
+def test_an_ignore_file_that_links_to_a_secret_reveals_nothing(base, runtime, workspace, path):
     secret = Folder(os.path.join(base, "outside"))
     secret.write("secret", "[SECRET\n{SECRET\nkept.txt\n")
     os.symlink(secret.join("secret"), workspace.join(".gitignore"))
@@ -172,8 +172,8 @@ def test_an_ignore_file_that_is_a_link_to_a_secret_tells_nothing_of_it(base, run
     ]
 
     assert [result.error for result in results] == [None] * 4
-    assert not [text for text in map(told, results) if "SECRET" in text]
-    assert "sub/kept.txt" in told(results[0])
+    assert not [text for text in map(visible_text, results) if "SECRET" in text]
+    assert "sub/kept.txt" in visible_text(results[0])
     assert results[3].data["files"] == ["sub/kept.txt"]
 
 

@@ -51,8 +51,8 @@ def faults(pattern):
 
 @settings(max_examples=50, derandomize=True)
 @given(PATTERNS)
-def test_what_ripgrep_refuses_is_refused_and_nothing_else(pattern):
-    # ripgrep puts a group around a pattern, which closes what the pattern opens and a comment swallows
+def test_exactly_the_patterns_that_ripgrep_rejects_are_rejected(pattern):
+    # ripgrep puts the pattern into a group, whose parenthesis a comment swallows or an open group takes
     assume("#" not in pattern)
     fault = faults(pattern)
     assume(fault is None or ") without" not in fault.problem)
@@ -60,9 +60,9 @@ def test_what_ripgrep_refuses_is_refused_and_nothing_else(pattern):
     assert program is not None
     command = [program, "--no-config", "--multiline", f"--regexp={pattern}", "/dev/null"]
 
-    told = subprocess.run(command, capture_output=True, text=True)
+    completed = subprocess.run(command, capture_output=True, text=True)
 
-    assert (fault is None) == (told.returncode < 2), told.stderr
+    assert (fault is None) == (completed.returncode < 2), completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_ripgrep_refuses_is_refused_and_nothing_else(pattern):
         ("(" * 200, "groups are nested deeper than 100", 101),
     ],
 )
-def test_a_fault_is_told_with_its_place(pattern, problem, position):
+def test_a_fault_is_reported_with_its_position(pattern, problem, position):
     fault = faults(pattern)
 
     assert fault is not None
@@ -112,7 +112,7 @@ def test_ripgrep_and_python_find_the_same(place, pattern, multiline, case_insens
     assume(fault is None)
     translated = regexes.translate(pattern, ignore_case=case_insensitive)
     assume(translated.unsupported is None)
-    # of many places for nothing each has its own idea
+    # the backends differ on where several empty matches are
     compiled = regexes.compiled(pattern, literal=False, ignore_case=case_insensitive, lines=True, crlf=True)
     assume(not multiline or not any(match.end() == match.start() for match in compiled.finditer(TEXT + "\n\r\n.é")))
     with temporary_runtime(place) as (runtime, workspace):
@@ -125,12 +125,12 @@ def test_ripgrep_and_python_find_the_same(place, pattern, multiline, case_insens
         with without_ripgrep(place):
             by_python = runtime.call("search_files", **args)
 
-    def told(result):
+    def outcome(result):
         if result.error is not None:
             return result.error.code
         return result.data if format == "json" else (result.text, result.meta["truncation"])
 
-    assert told(by_ripgrep) == told(by_python)
+    assert outcome(by_ripgrep) == outcome(by_python)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_ripgrep_and_python_find_the_same(place, pattern, multiline, case_insens
         ("${}", "${}"),
     ],
 )
-def test_a_replacement_names_groups_as_ripgrep_reads_them(replacement, expected):
+def test_a_replacement_expands_groups_as_ripgrep_does(replacement, expected):
     match = re.match("(a)(?P<n>b)", "ab")
     assert match is not None
-    told = subprocess.run(
+    completed = subprocess.run(
         [ripgrep.find() or "", "--no-config", "-o", "-r", replacement, "(a)(?P<n>b)"],
         input="ab\n",
         capture_output=True,
         text=True,
     )
 
-    assert (regexes.expanded(replacement, match), told.stdout) == (expected, expected + "\n")
+    assert (regexes.expanded(replacement, match), completed.stdout) == (expected, expected + "\n")

@@ -1,4 +1,4 @@
-"""Values in every place of a script that a shell knows: they arrive as data, or the template is refused."""
+"""Values in every syntactic place of a shell script: they arrive as data, or the template is rejected."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ HOSTILE = (
     ),
 )
 
-# where a value may stand, and what is printed: V is the value, W the value without line ends at its end, which a
+# where a value may be, and what is printed: V is the value, W the value without its final newlines, which a
 # substitution drops
 CONTEXTS = {
     "bare": ("show {{ x }}", "[V]"),
@@ -191,7 +191,7 @@ DRIVER = 'for f in "$@"; do (. "$f") >"$f.out" 2>"$f.err" </dev/null; done; :'
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a template with each of several sets of arguments in an empty folder; returns what each prints."""
+    """Run a template with each of several sets of arguments in an empty folder; return the output of each."""
     place, scripts = tmp_path / "place", tmp_path / "scripts"
 
     def run(shell, body, calls, names=("x", "y")):
@@ -226,15 +226,15 @@ def test_hostile_values_are_data_in_every_place(run, shell, context):
 
 
 @pytest.mark.parametrize("context", BASH_CONTEXTS)
-def test_hostile_values_are_data_in_every_place_that_only_bash_knows(run, context):
+def test_hostile_values_are_data_in_every_place_specific_to_bash(run, context):
     check_place(run, "bash", *BASH_CONTEXTS[context])
 
 
 def check_place(run, shell, body, printed, values=HOSTILE):
-    found = run(shell, body, [{"x": value} for value in values])
+    outputs = run(shell, body, [{"x": value} for value in values])
     if printed is not None:
         wanted = [(value, (expected(printed, value), "")) for value in values]
-        assert list(zip(values, found, strict=True)) == wanted
+        assert list(zip(values, outputs, strict=True)) == wanted
 
 
 WORDS = st.recursive(
@@ -252,7 +252,7 @@ WORDS = st.recursive(
 
 
 def escaped(word):
-    """What stands inside backticks inside double quotes."""
+    """Escape a word for backticks inside double quotes."""
     for sign in '\\$`"':
         word = word.replace(sign, "\\" + sign)
     return word
@@ -264,9 +264,9 @@ def escaped(word):
 def test_a_value_arrives_through_any_nesting_of_quotes_and_substitutions(run, shell, word, values):
     calls = [*values, "it's", '$(touch HIT) "`touch HIT`" \\', ")'\";;esac\nEOF"]
 
-    found = run(shell, f"show a {word} b", [{"x": value} for value in calls])
+    outputs = run(shell, f"show a {word} b", [{"x": value} for value in calls])
 
-    for value, (out, err) in zip(calls, found, strict=True):
+    for value, (out, err) in zip(calls, outputs, strict=True):
         kept = value if word in ("{{ x }}", '"{{ x }}"', "'{{ x }}'") else value.rstrip("\n")
         assert (out, err) == (f"[a][{kept}][b]", "")
 
@@ -274,7 +274,7 @@ def test_a_value_arrives_through_any_nesting_of_quotes_and_substitutions(run, sh
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(max_examples=40)
 @given(values=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=8))
-def test_any_array_is_one_word_per_element_when_bare_and_one_text_in_quotes(run, shell, values):
+def test_an_unquoted_array_is_one_word_per_element_and_a_quoted_one_a_single_word(run, shell, values):
     body = 'show a {{ x }} b; show "{{ x }}" \'{{ x }}\'; v={{ x }}; show "$v"'
     joined = " ".join(values)
 
@@ -333,7 +333,7 @@ def test_any_array_is_one_word_per_element_when_bare_and_one_text_in_quotes(run,
         ("show $x ${x} $(put a) '$(b)' \\$ $", {}, None),
     ],
 )
-def test_a_value_is_what_it_looks_like(run, shell, body, args, printed):
+def test_how_values_of_each_type_are_printed(run, shell, body, args, printed):
     ((out, err),) = run(shell, "x= y=\n" + body, [args])
 
     assert err == ""
@@ -382,7 +382,7 @@ REFUSED_IN_SH = [
         *(("sh", *case) for case in REFUSED_IN_SH),
     ],
 )
-def test_what_cannot_be_bound_is_refused_with_its_line(shell, body, reason):
+def test_a_value_that_cannot_be_bound_is_rejected_with_its_line(shell, body, reason):
     with pytest.raises(Unbindable) as caught:
         bind("echo first\n\n" + body, {"x", "y"}, shell=shell, line=10)
 
@@ -416,7 +416,7 @@ CALCULATIONS = [
 
 
 @pytest.mark.parametrize("shell, body", CALCULATIONS)
-def test_where_the_shell_calculates_only_whole_numbers_are_taken(run, shell, body):
+def test_shell_arithmetic_accepts_only_integers(run, shell, body):
     template = bind(body, {"x"}, shell="bash" if shell == "bash" else "sh")
 
     for value in (*HOSTILE, "9" * 19, 1.5, ["a"], "1 2"):
@@ -430,14 +430,14 @@ def test_where_the_shell_calculates_only_whole_numbers_are_taken(run, shell, bod
         assert err == "", out
 
 
-def test_a_calculation_in_a_section_that_is_off_asks_nothing():
+def test_arithmetic_in_an_omitted_section_is_not_checked():
     template = bind("{{# y }}echo $(( {{ x }} )){{/ y }}", {"x", "y"}, shell="bash")
 
     assert "echo" not in render(template, {"x": "text"})
 
 
 @pytest.mark.parametrize("value", [None, []])
-def test_a_command_that_is_absent_does_not_make_the_next_word_the_command(value):
+def test_an_empty_program_name_is_rejected(value):
     template = bind("echo a\n{{ x }} {{ y }}", {"x", "y"}, shell="bash")
 
     with pytest.raises(ToolError, match="program to run on line 2"):
@@ -446,13 +446,13 @@ def test_a_command_that_is_absent_does_not_make_the_next_word_the_command(value)
 
 @pytest.mark.parametrize("before", ["", "command ", "builtin ", "command -p -- "])
 @pytest.mark.parametrize("value", ["eval", "declare", "command", ["eval", "a"]])
-def test_a_value_that_names_the_command_names_no_part_of_the_shell(value, before):
+def test_a_program_name_cannot_be_a_shell_builtin(value, before):
     with pytest.raises(ToolError, match="not the shell builtin"):
         render(bind(before + "{{ x }} {{ y }}", {"x", "y"}, shell="bash"), {"x": value, "y": "touch HIT"})
 
 
 @pytest.mark.parametrize("value", ["a\0b", "\ud800", ["a", "\udfff"]])
-def test_text_that_no_command_can_be_given_is_refused(value):
+def test_a_value_that_no_command_line_can_hold_is_rejected(value):
     with pytest.raises(ToolError) as caught:
         render(bind("echo {{ x }}", {"x"}, shell="bash"), {"x": value})
 
@@ -460,7 +460,7 @@ def test_text_that_no_command_can_be_given_is_refused(value):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_lines_have_the_numbers_of_the_file(run, shell, tmp_path):
+def test_line_numbers_are_those_of_the_file(run, shell, tmp_path):
     body = "\nshow {{ x }}\nno_such_program {{ y }}\n"
     template = bind(body, {"x", "y"}, shell="bash" if shell == "bash" else "sh", line=5)
 
@@ -484,12 +484,12 @@ def test_an_absent_value_is_not_taken_from_the_environment(shell, tmp_path):
     (tmp_path / "script").write_text(render(template, {}))
 
     environ = {f"{template.prefix}0": "leaked", "PATH": os.environ["PATH"]}
-    found = subprocess.run([shell, tmp_path / "script"], env=environ, capture_output=True, text=True, timeout=60)
+    completed = subprocess.run([shell, tmp_path / "script"], env=environ, capture_output=True, text=True, timeout=60)
 
-    assert found.stdout == "a\n"
+    assert completed.stdout == "a\n"
 
 
-def test_variables_of_the_script_are_not_those_of_the_values():
+def test_bound_variables_do_not_clash_with_those_of_the_script():
     template = bind("_hilt_0=a _hilt__=b; echo {{ x }}", {"x"}, shell="bash")
 
     assert template.prefix not in "_hilt_0=a _hilt__=b; echo"

@@ -18,7 +18,7 @@ TEXT: dict[str, Kind] = dict.fromkeys(("v", "w", "x", "y"), "text")
 TEXTS: dict[str, Kind] = dict.fromkeys(TEXT, "texts")
 
 
-def warned(body, kinds=TEXT, **options):
+def warnings_for(body, kinds=TEXT, **options):
     return check(bind(body, set(kinds), shell="bash", **options), kinds)
 
 
@@ -123,7 +123,7 @@ EVALUATED = [
     "parallel echo {{ x }} ::: a",
     "trap -- {{ x }} EXIT",
 ]
-# what the shell itself evaluates: {} stands for what gives the value to x
+# code that the shell itself evaluates; {} stands for the assignment to x
 CALCULATED = [
     "echo $((x))",
     'echo "$(( $x + 1 ))"',
@@ -214,7 +214,7 @@ ORDINARY = [
     'echo "${x:0:3}" "${x:1}" "${x@Q}"',
     'declare -p "$x"',
 ]
-# what is asked about though no value gets there: where the text comes from is not followed
+# false alarms: no value reaches these, but the origin of the text is not followed
 SUPERFLUOUS = [
     'y={{ x }}; read -p "$y" z',
     "code='echo \"$1\"'; $code {{ x }}",
@@ -268,7 +268,7 @@ DATA = [
 ]
 
 
-# what the shell takes for a name, a calculation or a command of its own
+# values that the shell reads as a name, an arithmetic expression or a builtin
 NAMED_DIRECTLY = [
     "unset {{ x }}",
     "read {{ x }}",
@@ -320,7 +320,7 @@ NAMED_DIRECTLY = [
     "declare -r -a a; declare a={{ x }}",
     "declare -i n; declare n={{ x }}",
 ]
-# a value that a program may take for an option by which it runs something, and the value that does so
+# places where a program may read a value as an option that runs code, and a value that does so
 OPTIONS = [
     ("env {{ x }} ls", "-Sid"),
     ("env A=1 {{ x }}", "-Sid"),
@@ -381,77 +381,78 @@ GUARDED = [
 
 
 @pytest.mark.parametrize("body, value", OPTIONS)
-def test_a_value_that_may_be_an_option_which_runs_something_is_noted_and_asked_about(body, value):
-    (found, *_) = warned(body)
+def test_a_value_that_may_be_an_option_that_runs_code_is_noted_and_asks(body, value):
+    (warning, *_) = warnings_for(body)
 
-    assert is_asked(found, {"x": value}, TEXT)
-    assert is_asked(found, {"x": [value]}, TEXTS)
-    assert not is_asked(found, {"x": ""}, TEXT)
-    if found.names:
-        assert not is_asked(found, {"x": "plain"}, TEXT)
-        assert "an option that runs something" in note(found)
+    assert is_asked(warning, {"x": value}, TEXT)
+    assert is_asked(warning, {"x": [value]}, TEXTS)
+    assert not is_asked(warning, {"x": ""}, TEXT)
+    if warning.names:
+        assert not is_asked(warning, {"x": "plain"}, TEXT)
+        assert "an option that runs something" in note(warning)
 
 
 def test_a_value_that_cannot_be_an_option_is_data():
-    assert [body for body in GUARDED if warned(body)] == []
+    assert [body for body in GUARDED if warnings_for(body)] == []
 
 
 def test_a_script_that_may_run_a_value_as_code_is_found():
     for body in [*EVALUATED, *NAMED_DIRECTLY]:
-        found = warned("echo first\n\n" + body, line=10)
+        warnings = warnings_for("echo first\n\n" + body, line=10)
 
-        assert found, body
+        assert warnings, body
         last = 12 + body.count("\n")
-        assert all(12 <= one.line <= last or "cannot be checked" in one.reason for one in found), body
-        assert all(is_asked(one, {"x": "plain"}, TEXT) for one in found if not one.names), body
-        assert not any(is_asked(one, {"x": ""}, TEXT) for one in found), body
+        assert all(12 <= warning.line <= last or "cannot be checked" in warning.reason for warning in warnings), body
+        assert all(is_asked(warning, {"x": "plain"}, TEXT) for warning in warnings if not warning.names), body
+        assert not any(is_asked(warning, {"x": ""}, TEXT) for warning in warnings), body
 
 
 @pytest.mark.parametrize("kind", ["chosen", "number"])
-def test_what_the_author_wrote_is_not_asked_about(kind):
-    assert [body for body in EVALUATED if warned(body, {"x": kind, "y": kind})] == []
+def test_choices_and_numbers_do_not_ask(kind):
+    assert [body for body in EVALUATED if warnings_for(body, {"x": kind, "y": kind})] == []
 
 
 @pytest.mark.parametrize("body", ["sh -c {{ y }} sh {{ x }}", "eval {{ y }}; echo {{ x }}", "sed {{ n }}p -- {{ x }}"])
-def test_code_of_the_author_beside_a_value_is_asked_about_where_it_cannot_be_read(body):
-    assert bool(warned(body, {"x": "text", "y": "chosen", "n": "number"})) == ("{{ y }}" in body)
+def test_code_chosen_from_a_list_beside_a_value_asks(body):
+    assert bool(warnings_for(body, {"x": "text", "y": "chosen", "n": "number"})) == ("{{ y }}" in body)
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_what_the_shell_itself_evaluates_is_found_wherever_a_value_came_from(given):
+def test_evaluation_by_the_shell_is_found_wherever_a_value_came_from(given):
     for sink in [*CALCULATED, *NAMED, *RUN]:
-        found = warned(f"\n{given}\n{sink}\n")
-        assert found, sink
-        assert any(is_asked(one, {"w": "a[$(id)]"}, TEXT) for one in found)
+        warnings = warnings_for(f"\n{given}\n{sink}\n")
+        assert warnings, sink
+        assert any(is_asked(warning, {"w": "a[$(id)]"}, TEXT) for warning in warnings)
 
 
 @pytest.mark.parametrize("given", NUMBERS)
-def test_a_calculation_with_numbers_alone_is_not_asked_about(given):
+def test_arithmetic_with_numbers_only_does_not_ask(given):
     assert (
-        warned(f"{given}\necho $((x + 1)) ${{b[x]}} ${{b:x:1}}; [[ $x -eq 1 ]]; ((x > 1)); sed -n ${{x}}p file\n") == []
+        warnings_for(f"{given}\necho $((x + 1)) ${{b[x]}} ${{b:x:1}}; [[ $x -eq 1 ]]; ((x > 1)); sed -n ${{x}}p file\n")
+        == []
     )
 
 
 def test_a_variable_in_an_ordinary_word_stays_data():
-    assert [sink for sink in ORDINARY if warned(f"x={{{{ w }}}}\n{sink}\n")] == []
+    assert [sink for sink in ORDINARY if warnings_for(f"x={{{{ w }}}}\n{sink}\n")] == []
 
 
-def test_a_value_that_stays_data_is_not_asked_about():
-    assert [body for body in DATA if warned(body)] == []
+def test_a_value_that_stays_data_does_not_ask():
+    assert [body for body in DATA if warnings_for(body)] == []
 
 
 @pytest.mark.parametrize("body", SUPERFLUOUS)
-def test_values_are_not_followed_through_a_script(body):
-    assert warned(body)
+def test_data_flow_is_not_followed_so_some_harmless_scripts_ask(body):
+    assert warnings_for(body)
 
 
 @pytest.mark.parametrize("body", ['eval "$x"', "sh -c {{ x }}", "echo $((x))"])
-def test_a_script_without_free_texts_is_not_asked_about(body):
-    assert warned(f"x={{{{ x }}}}\n{body}", {"x": "number"}) == []
+def test_a_script_without_free_texts_does_not_ask(body):
+    assert warnings_for(f"x={{{{ x }}}}\n{body}", {"x": "number"}) == []
 
 
-def test_the_author_is_told_the_line_and_what_to_do():
-    evaluated, option = (note(warning) for warning in warned("\neval {{ x }}\nssh {{ x }} ls", line=5))
+def test_a_warning_has_the_line_and_a_suggestion():
+    evaluated, option = (note(warning) for warning in warnings_for("\neval {{ x }}\nssh {{ x }} ls", line=5))
 
     assert evaluated.startswith("line 6: eval runs text")
     assert "integer" in evaluated
@@ -459,9 +460,9 @@ def test_the_author_is_told_the_line_and_what_to_do():
     assert "--" in option
 
 
-# --- held against real shells -------------------------------------------------------------------------------------
+# --- compared with real shells ------------------------------------------------------------------------------------
 
-# ways to evaluate x a second time, and ways that are none
+# ways to evaluate x a second time, and harmless uses
 MORE_SINKS = [
     'echo $(( $(echo "$x" || wc -l) ))',
     'echo $(( $(echo "$x|wc -l)") ))',
@@ -729,17 +730,17 @@ for f in "$@"; do (. "$f") < /dev/null > /dev/null 2>&1; [ -e HIT ] && { echo "$
 
 
 def runs_unasked(folder, bodies, shell="bash", kind="text"):
-    """Run the scripts with every value that is not asked about; return those that ran one."""
+    """Run the scripts with every value that does not ask; return those that ran one as code."""
     kinds = TEXTS if kind == "texts" else TEXT
     calls: dict[str, Any] = {}
     for body in bodies:
         template = bind(body, set(kinds), shell="bash")
-        found = check(template, kinds)
+        warnings = check(template, kinds)
         for number, value in enumerate(VALUES):
             args: dict[str, Any] = {"w": value, "v": VALUES[number - 7]}
             if kind == "texts":
                 args = {name: [text] for name, text in args.items()}
-            if not any(is_asked(one, args, kinds) for one in found):
+            if not any(is_asked(warning, args, kinds) for warning in warnings):
                 script = folder / str(len(calls))
                 try:
                     script.write_text(render(template, args))
@@ -756,7 +757,7 @@ def runs_unasked(folder, bodies, shell="bash", kind="text"):
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
-def test_what_runs_a_value_of_a_variable_was_asked_about(tmp_path, wrapped):
+def test_every_script_that_runs_a_variable_as_code_asks(tmp_path, wrapped):
     sinks = [
         sink for sink in [*CALCULATED, *NAMED, *RUN, *ORDINARY, *MORE_SINKS] if wrapped == "{}" or "\n" not in sink
     ]
@@ -766,7 +767,7 @@ def test_what_runs_a_value_of_a_variable_was_asked_about(tmp_path, wrapped):
 
 
 @pytest.mark.parametrize("quotes, kind", [("{}", "text"), ("{}", "texts"), ('"{}"', "text")])
-def test_what_runs_a_value_right_there_was_asked_about(tmp_path, quotes, kind):
+def test_every_script_that_runs_an_inline_value_as_code_asks(tmp_path, quotes, kind):
     bodies = []
     for sink in [*NAMED, *RUN, *ORDINARY, *MORE_SINKS]:
         body = sink.replace('"$x"', quotes.format("{{ w }}")).replace("$x", "{{ w }}")
@@ -782,7 +783,7 @@ def test_what_runs_a_value_right_there_was_asked_about(tmp_path, quotes, kind):
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @settings(max_examples=5)
 @given(data=st.data())
-def test_what_runs_a_value_was_asked_about_wherever_it_came_from(tmp_path_factory, shell, data):
+def test_every_script_that_runs_a_value_as_code_asks_wherever_it_came_from(tmp_path_factory, shell, data):
     sinks = st.sampled_from([*CALCULATED, *NAMED, *RUN, *ORDINARY, *MORE_SINKS])
     bodies = [
         f"{data.draw(st.sampled_from([*GIVEN, *NUMBERS]))}\n{data.draw(sinks)}\n{data.draw(sinks)}\n" for _ in range(4)
@@ -792,8 +793,8 @@ def test_what_runs_a_value_was_asked_about_wherever_it_came_from(tmp_path_factor
 
 
 @pytest.mark.parametrize("sink", [*CALCULATED, *NAMED, *RUN])
-def test_what_is_found_does_run(tmp_path, sink):
-    """No false alarm: every one of these places runs one of the values."""
+def test_every_reported_place_really_runs_a_value(tmp_path, sink):
+    """No false alarms: each of these places runs one of the values."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     template = bind(f"x={{{{ w }}}}\n{sink}", {"w"}, shell="bash")
     for number, value in enumerate(VALUES):
