@@ -503,7 +503,7 @@ def test_calls_run_in_parallel(bench):
     ],
 )
 def test_a_call_is_shown_to_people_in_three_lines(args, output, shown):
-    assert scripts.told("probe", args, output) == shown
+    assert scripts.call_lines("probe", args, output) == shown
 
 
 @pytest.mark.parametrize(

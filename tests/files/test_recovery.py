@@ -222,7 +222,7 @@ def test_the_first_call_after_a_kill_reports_what_was_rolled_back(cut_off):
 
         assert result.text == "old"
         [report] = result.meta["recovered"]
-        assert (report["outcome"], report["files"]) == ("taken back", 3)
+        assert (report["outcome"], report["files"]) == ("restored", 3)
         assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
         assert temporaries(cut_off) == []
         assert "recovered" not in runtime.call("list_dir").meta
@@ -234,7 +234,7 @@ def test_recovery_keeps_changes_of_others_and_the_snapshot(cut_off):
 
         [report] = runtime.call("list_dir").meta["recovered"]
 
-        assert (report["outcome"], report["left_alone"]) == ("taken back", ["b.txt"])
+        assert (report["outcome"], report["left_alone"]) == ("restored", ["b.txt"])
         assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n", "theirs\n", "old\n"]
         assert runtime.call("undo", action="restore", id=report["change"]).ok
         assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
@@ -263,11 +263,11 @@ def test_a_change_that_cannot_be_rolled_back_yet_is_retried(cut_off):
 
     read, written = calls(cut_off, ("read_file", {"path": "a.txt"}), ("write_file", {"path": "a.txt", "content": "x"}))
 
-    assert [report["outcome"] for report in read["meta"]["recovered"]] == ["not mended"]
+    assert [report["outcome"] for report in read["meta"]["recovered"]] == ["failed"]
     assert written["code"] == "permission_denied"
     os.chmod(folder.path, 0o700)
     [listed] = calls(cut_off, ("list_dir", {}))
-    assert [report["outcome"] for report in listed["meta"]["recovered"]] == ["taken back"]
+    assert [report["outcome"] for report in listed["meta"]["recovered"]] == ["restored"]
     assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
 
 

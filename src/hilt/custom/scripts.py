@@ -86,7 +86,7 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, text)
 
 
-def told(name: str, args: Mapping[str, Any], output: str | None = None) -> str:
+def call_lines(name: str, args: Mapping[str, Any], output: str | None = None) -> str:
     """Return a call as shown in a terminal; `output` is the text that the model gets."""
     lines = [f"{markdown_tools.SIGN}{name}"]
     if args:

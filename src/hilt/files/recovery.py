@@ -34,7 +34,7 @@ def recover_all(workspace: Workspace) -> list[Recovered]:
                 results.append(Recovered(change, _recover(own, change, recording)))
         except ToolError as error:
             workspace.fence.check()
-            report: dict[str, object] = {"change": change.id, "outcome": "not mended", "reason": error.message}
+            report: dict[str, object] = {"change": change.id, "outcome": "failed", "reason": error.message}
             results.append(Recovered(change, report, error))
         finally:
             recording.release()
@@ -61,9 +61,9 @@ def _recover(workspace: Workspace, change: RecordedChange, recording: Recording)
     if left_alone:
         # another program wrote these files meanwhile: keep the old contents for undo
         recording.keep()
-        return {"change": change.id, "outcome": "taken back", "left_alone": left_alone}
+        return {"change": change.id, "outcome": "restored", "left_alone": left_alone}
     recording.drop()
-    return {"change": change.id, "outcome": "taken back", "files": len(change.snapshots)}
+    return {"change": change.id, "outcome": "restored", "files": len(change.snapshots)}
 
 
 def _roll_back(workspace: Workspace, file: Snapshot, id: str, position: int) -> bool:

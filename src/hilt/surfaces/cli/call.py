@@ -62,9 +62,9 @@ def _show_call(tool: Tool, args: dict[str, Any], result: Result) -> None:
     """Print the call of a markdown tool the way its format does: name, arguments, and length of the answer."""
     definition = getattr(tool.run, "definition", None)
     if getattr(definition, "format", "") == "markdown":
-        from hilt.custom.scripts import told
+        from hilt.custom.scripts import call_lines
 
-        line = told(tool.name, args, result.result if result.ok else None)
+        line = call_lines(tool.name, args, result.result if result.ok else None)
         sys.stdout.write(_inert(line) + "\n")
         sys.stdout.flush()  # before the error, which goes to standard error
 
