@@ -113,7 +113,7 @@ def test_imports_point_down():
     ] == []
 
 
-def test_the_page_on_architecture_shows_the_folders_and_modules_there_are():
+def test_the_architecture_page_lists_every_folder_and_module():
     page = ARCHITECTURE.read_text(encoding="utf-8")
     block = re.search(r"```text\nsrc/hilt/\n(.*?)```", page, re.DOTALL)
     assert block
@@ -178,7 +178,7 @@ def test_a_dialect_is_pure():
             assert functions_called(module) & impure == set(), module
 
 
-def test_every_module_says_what_it_is():
+def test_every_module_has_a_docstring():
     lower = ("hilt", "python", "state.db", "memory.db", "trail.db")
     texts = {module: ast.get_docstring(tree(module)) or "" for module in MODULES}
 
@@ -189,7 +189,7 @@ def test_every_module_says_what_it_is():
     ] == []
 
 
-def test_a_test_file_is_where_its_module_is_or_says_what_it_is_about():
+def test_a_test_file_mirrors_its_module_or_says_what_it_covers():
     tests = Path(__file__).parent
     names = {str(path.relative_to(tests)): path for path in tests.rglob("test_*.py") if "data" not in path.parts}
     modules = {module.replace(".", os.sep) for module in MODULES}
@@ -219,7 +219,7 @@ def test_importing_a_module_does_no_work():
     assert extra == []
 
 
-def test_public_functions_and_classes_say_their_contract():
+def test_public_functions_and_classes_have_docstrings():
     missing = [
         f"{module}.{node.name}"
         for module in MODULES
@@ -243,7 +243,7 @@ def test_no_two_public_classes_have_the_same_name():
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_the_public_names_are_these_and_can_be_imported():
+def test_the_public_names_can_be_imported():
     assert sorted(hilt.__all__) == ["Context", "Output", "Result", "Runtime", "ToolError", "__version__", "tool"]
     for name in hilt.__all__:
         assert getattr(hilt, name) is not None
@@ -251,7 +251,7 @@ def test_the_public_names_are_these_and_can_be_imported():
         hilt.nothing  # noqa: B018
 
 
-def test_every_code_that_is_raised_is_in_the_table():
+def test_every_raised_error_code_is_in_the_table():
     from hilt.errors import CODES
 
     raised = {

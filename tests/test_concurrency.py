@@ -83,7 +83,7 @@ def test_twelve_processes_edit_five_files_and_no_change_and_no_snapshot_is_lost(
             assert added(folder.read(file)) == before[:-1]
 
 
-def test_twelve_processes_may_all_be_the_first(memory):
+def test_twelve_processes_may_start_on_empty_state_at_once(memory):
     os.mkdir(os.path.join(memory, "workspace"))
 
     assert hammered(memory, "open_first", 3) == []
@@ -95,7 +95,7 @@ def test_twelve_processes_may_all_be_the_first(memory):
     assert [name for _, _, names in os.walk(os.path.join(memory, "state", "journal")) for name in names] == []
 
 
-def test_processes_whose_workspaces_lie_inside_each_other_lose_no_update(memory):
+def test_processes_with_nested_workspaces_lose_no_update(memory):
     folder = Folder(os.path.join(memory, "workspace"))
     folder.write("inner/0.txt", "END\n")
 
@@ -152,7 +152,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
         ),
     ],
 )
-def test_a_row_of_the_trail_that_was_changed_removed_moved_or_added_is_found(memory, tamper, found):
+def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, found):
     with temporary_runtime(memory) as (runtime, _):
         for _ in range(24):
             assert not runtime.call("list_dir", path="missing").ok

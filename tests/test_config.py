@@ -53,7 +53,7 @@ def test_later_sources_win_and_are_named(folders):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", " 5", "x", "1000000001", "9" * 30, "9" * 5000])
-def test_a_variable_that_is_no_number_in_the_limits_is_refused(folders, text):
+def test_a_variable_outside_the_numeric_limits_is_refused(folders, text):
     assert refusal(folders, environ={"HILT_UNDO_CALLS": text}).message.startswith("HILT_UNDO_CALLS: undo.calls must ")
 
 
@@ -136,7 +136,7 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
     ],
 )
 @pytest.mark.parametrize("place", ["personal", "project"])
-def test_a_file_that_is_not_understood_refuses_everything_and_says_why(folders, place, text, reason):
+def test_an_invalid_settings_file_refuses_every_call_and_says_why(folders, place, text, reason):
     error = refusal(folders, **{place: text})
 
     assert reason in error.message
@@ -154,7 +154,7 @@ def test_a_broken_personal_file_is_named_with_its_path(folders, text):
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"undo.calls = 1\0", b"\xef\xbb\xbfundo.calls = 1"])
-def test_bytes_that_are_not_toml_refuse_everything(folders, place, raw):
+def test_a_settings_file_that_is_not_toml_refuses_every_call(folders, place, raw):
     path = folders[0] if place == 0 else folders[1] / ".hilt"
     (path / "config.toml").write_bytes(raw)
 
@@ -163,7 +163,7 @@ def test_bytes_that_are_not_toml_refuse_everything(folders, place, raw):
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "pipe"])
-def test_a_project_file_that_is_no_regular_file_is_refused_without_waiting(folders, target):
+def test_a_project_file_that_is_not_a_regular_file_is_refused_without_blocking(folders, target):
     path = folders[1] / ".hilt" / "config.toml"
     if target == "folder":
         path.mkdir()
@@ -202,7 +202,7 @@ def test_a_broken_project_file_refuses_every_call_until_it_is_mended(base, folde
         assert runtime.call("list_dir").ok
 
 
-def test_a_project_that_names_more_sensitive_files_is_obeyed(base, folders):
+def test_a_project_can_add_sensitive_files(base, folders):
     (folders[1] / ".hilt" / "config.toml").write_text('workspace.sensitive = ["private/*", "*.pem"]\n')
     with temporary_runtime(base) as (runtime, folder):
         for path in ("private/a.txt", "sub/key.pem"):
@@ -287,11 +287,11 @@ def test_a_state_folder_that_cannot_be_written_only_costs_the_cache(folders, bas
         ({"HOME": "/h", "HILT_CONFIG_DIR": "", "XDG_CONFIG_HOME": ""}, "/h/.config/hilt", "/h/.local/state/hilt"),
     ],
 )
-def test_settings_and_state_are_where_the_environment_says(environ, config_dir, state_dir):
+def test_environment_variables_choose_the_settings_and_state_folders(environ, config_dir, state_dir):
     assert (places.config_dir(environ), places.state_dir(environ)) == (config_dir, state_dir)
 
 
-def test_what_the_settings_depend_on_changes_with_the_files_and_with_trust_in_them(folders):
+def test_the_settings_stamp_changes_with_the_files_and_their_trust(folders):
     workspace, environ = str(folders[1]), folders[2]
     seen = [settings_stamp(workspace, environ)]
     for name in (config.PROJECT, config.FOREIGN):

@@ -27,7 +27,7 @@ def test_the_list_of_tools_is_short(runtime, is_lean, most):
     assert {name: count for name, count in found.items() if count > MOST} == {}
 
 
-def test_a_lean_list_lacks_only_what_parameters_mean(runtime):
+def test_a_lean_list_omits_only_parameter_descriptions(runtime):
     for full, short in zip(
         shown(runtime.authority, session=runtime.session),
         shown(runtime.authority, session=runtime.session, lean=True),
@@ -68,7 +68,7 @@ def test_a_lean_list_lacks_only_what_parameters_mean(runtime):
         ("write_file", ["changed since you read it", "creating folders", "edit_file", "undo"]),
     ],
 )
-def test_what_a_model_must_know_is_told(tools, name, rules):
+def test_a_description_states_every_rule_a_model_needs(tools, name, rules):
     tool = tools[name]
     told = " ".join(f"{tool.description} {meanings(tool.parameters)}".split())
 
@@ -95,7 +95,7 @@ def test_details_are_for_people_alone(runtime, tools):
         assert details not in told[name]
 
 
-def test_the_first_line_says_what_a_tool_is_for_in_one_sentence(tools):
+def test_the_first_line_of_a_description_is_one_sentence(tools):
     for tool in tools.values():
         assert tool.summary.endswith("."), tool.name
         assert len(tool.summary) <= 120, tool.name

@@ -216,7 +216,7 @@ def tour(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
 
-def test_the_tour_ends_well_leaves_nothing_behind_and_fits_80_columns_without_colour(tmp_path):
+def test_the_tour_succeeds_cleans_up_and_fits_80_columns_without_colour(tmp_path):
     env = own_environment(tmp_path)
 
     done = tour(env)
@@ -246,7 +246,7 @@ def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def test_the_reference_is_what_the_tools_declare():
+def test_the_reference_matches_the_tool_declarations():
     command = [sys.executable, str(ROOT / "scripts/reference.py"), "--check"]
 
     done = subprocess.run(command, capture_output=True, text=True)
@@ -278,11 +278,11 @@ def broken_links(page: Path) -> Iterator[str]:
             yield f"{name_of(page)}: {link} names no heading"
 
 
-def test_every_relative_link_leads_somewhere():
+def test_every_relative_link_resolves():
     assert [link for page in DOCUMENTS for link in broken_links(page)] == []
 
 
-def test_every_document_can_be_reached_from_the_readme():
+def test_every_document_is_linked_from_the_readme():
     reached: set[Path] = set()
     pending = [ROOT / "README.md"]
     while pending:
@@ -308,7 +308,7 @@ def test_every_error_code_is_once_in_the_protocol_page():
     assert [code for code in CODES if cells.count(code) != 1] == []
 
 
-def test_reserved_is_what_no_tool_answers_with():
+def test_reserved_codes_are_exactly_those_that_no_tool_returns():
     table = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
     sources = [path for path in (ROOT / "src/hilt").rglob("*.py") if path.name != "errors.py"]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
@@ -344,7 +344,7 @@ def repository_files() -> Iterator[Path]:
         yield from (Path(folder) / name for name in names if name not in SKIPPED)
 
 
-def test_no_file_names_a_place_on_somebodys_machine():
+def test_no_file_contains_a_path_of_a_developers_machine():
     # spelt in pieces, so that this file is not found itself
     names = ("wo" + "rk/", "ro" + "ot/", "ho" + r"me/\w", "Us" + r"ers/\w")
     places = re.compile(r"(?<![\w}\])/.~$-])/(?:" + "|".join(names) + ")")

@@ -48,7 +48,7 @@ def memory() -> Iterator[str]:
     shutil.rmtree(base)
 
 
-def test_thousands_of_reads_and_writes_beside_a_process_that_swaps_links_touch_nothing_outside(memory):
+def test_thousands_of_reads_and_writes_while_links_are_swapped_touch_nothing_outside(memory):
     outside = Folder(os.path.join(memory, "outside"))
     outside.write("secret.txt", SECRET)
     outside.write("file.txt", SECRET)
@@ -282,7 +282,7 @@ def test_configuration_is_not_written_by_any_tool(runtime, guarded, name, path):
         ("link-to-config", "sensitive_path"),
     ],
 )
-def test_patch_headers_of_every_kind_are_held_to_the_same_rules(runtime, guarded, patch, path, code):
+def test_every_kind_of_patch_header_follows_the_same_rules(runtime, guarded, patch, path, code):
     guarded.write("ok.txt", "ok\n")
     before = guarded.tree()
 
@@ -310,7 +310,7 @@ def test_a_snapshot_from_before_a_name_became_sensitive_is_not_restored_or_shown
     assert folder.read("vault.txt") == "public\n"
 
 
-def test_an_undo_does_not_write_through_what_became_a_link(runtime, workspace):
+def test_an_undo_does_not_write_through_a_path_that_became_a_link(runtime, workspace):
     outside = workspace.write("../outside/a.txt", "theirs\n")
     workspace.write("dir/a.txt", "old\n")
     id = runtime.call("write_file", path="dir/a.txt", content="new\n").meta["undo"]
@@ -323,7 +323,7 @@ def test_an_undo_does_not_write_through_what_became_a_link(runtime, workspace):
     assert workspace.read("../outside/a.txt") == "theirs\n"
 
 
-def test_a_folder_listing_shows_neither_sensitive_names_nor_what_is_behind_links(runtime, guarded):
+def test_a_folder_listing_shows_neither_sensitive_names_nor_link_targets(runtime, guarded):
     os.symlink("/etc", guarded.join("etc"))
 
     entries = runtime.call("list_dir", path=".", hidden=True, depth=10, max_entries=10_000).data["entries"]
@@ -334,7 +334,7 @@ def test_a_folder_listing_shows_neither_sensitive_names_nor_what_is_behind_links
 
 @pytest.mark.parametrize("name", [name for name in TOOLS if name not in WRITING])
 @pytest.mark.parametrize("folder", [".", "sub", "{root}", "sub/link-up"])
-def test_no_tool_that_looks_through_a_folder_shows_what_is_sensitive_in_it(runtime, guarded, name, folder):
+def test_no_tool_that_searches_a_folder_shows_its_sensitive_files(runtime, guarded, name, folder):
     for path in (".git/config", "sub/.env", "sub/.env.local", ".ssh/id_ed25519", "sub/.aws/credentials"):
         guarded.write(path, "token-of-the-user\n")
     guarded.write("sub/plain.txt", "token\n")
@@ -392,7 +392,7 @@ def make_special(kind: str, path: str) -> socket.socket | None:
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.parametrize("name", [name for name in TOOLS if name not in ("stat_file", "list_dir")])
-def test_special_files_are_refused_by_every_tool_without_waiting(runtime, workspace, kind, name):
+def test_special_files_are_refused_by_every_tool_without_blocking(runtime, workspace, kind, name):
     server = make_special(kind, workspace.join("special"))
     try:
         ready(runtime, name)
@@ -458,7 +458,7 @@ def given_up(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
         slow.go_on.set()
 
 
-def test_a_call_that_was_given_up_never_commits(given_up):
+def test_an_abandoned_call_never_commits(given_up):
     runtime, folder, slow, _ = given_up
 
     slow.go_on.set()
@@ -470,14 +470,14 @@ def test_a_call_that_was_given_up_never_commits(given_up):
     assert sorted(os.listdir(folder.path)) == ["a.txt"]
 
 
-def test_what_a_given_up_call_holds_does_not_stop_other_files(given_up):
+def test_locks_of_an_abandoned_call_do_not_block_other_files(given_up):
     runtime, folder, _, _ = given_up
 
     assert runtime.call("write_file", path="b.txt", content="x").ok
     assert folder.read("a.txt") == "old\n"
 
 
-def test_a_call_that_commits_can_no_longer_be_given_up(base):
+def test_a_call_that_is_committing_cannot_be_abandoned(base):
     slow = Slow(timeout=600)
     with temporary_runtime(base, tools=[slow.tool]) as (runtime, folder):
         folder.write("a.txt", "old\n")

@@ -76,7 +76,7 @@ def project(tmp_path) -> Project:
     return Project(tmp_path)
 
 
-def test_a_pth_file_in_a_virtual_environment_of_the_workspace_is_not_written_and_so_not_run(project):
+def test_a_pth_file_in_a_workspace_virtual_environment_is_not_written(project):
     reply = project.write(f"{SITE}/evil.pth", project.evil)
     project.run("--version")
 
@@ -101,7 +101,7 @@ def test_a_pth_file_in_a_virtual_environment_of_the_workspace_is_not_written_and
         "sub/../.venv/bin/hilt",
     ],
 )
-def test_no_part_of_the_environment_is_written(project, path):
+def test_no_part_of_the_virtual_environment_is_writable(project, path):
     os.mkdir(project.folder.join("sub"))
     before = sorted(project.folder.tree())
 
@@ -120,7 +120,7 @@ def test_an_environment_around_the_workspace_leaves_the_rest_of_it_writable(tmp_
         assert project.write(path)["ok"], path
 
 
-def test_a_package_that_lies_in_the_workspace_itself_leaves_the_rest_of_it_writable(project):
+def test_a_package_inside_the_workspace_leaves_the_rest_of_it_writable(project):
     shutil.copytree(SOURCE, project.folder.path, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     project.point_to(project.folder.path)
 
@@ -129,7 +129,7 @@ def test_a_package_that_lies_in_the_workspace_itself_leaves_the_rest_of_it_writa
     assert project.write("other/new.py")["ok"]
 
 
-def test_the_source_of_an_editable_installation_is_not_written_unless_the_user_lifts_it(project):
+def test_the_source_of_an_editable_installation_is_read_only_unless_the_user_unprotects_it(project):
     shutil.copytree(SOURCE, project.folder.join("src"), ignore=shutil.ignore_patterns("__pycache__"))
     project.point_to(project.folder.join("src"))
 
@@ -146,7 +146,7 @@ def test_the_source_of_an_editable_installation_is_not_written_unless_the_user_l
         assert project.write(path)["ok"]
 
 
-def test_a_project_that_is_installed_beside_hilt_gets_nothing_run_at_the_start(project):
+def test_a_project_installed_beside_hilt_runs_no_code_at_startup(project):
     code = project.folder.join("code")
     project.folder.write("code/project/__init__.py")
     project.point_to(SOURCE, code)
@@ -159,7 +159,7 @@ def test_a_project_that_is_installed_beside_hilt_gets_nothing_run_at_the_start(p
     assert not project.has_run()
 
 
-def test_a_project_that_is_installed_beside_hilt_stands_in_for_no_module(project):
+def test_a_project_installed_beside_hilt_replaces_no_module(project):
     code = project.folder.join("code")
     project.point_to(SOURCE, code)
     lost = ("PIL", "chardetng_py", "yaml", "rapidfuzz")
@@ -177,7 +177,7 @@ def test_a_project_that_is_installed_beside_hilt_stands_in_for_no_module(project
     assert not project.has_run()
 
 
-def test_a_link_that_leads_to_the_environment_is_a_part_of_it(tmp_path):
+def test_a_link_to_the_virtual_environment_is_protected_like_it(tmp_path):
     project = Project(tmp_path, "../elsewhere")
     os.symlink("../elsewhere", project.folder.join(".venv"))
     script = f"import sys; sys.path.insert(0, {SOURCE!r}); from hilt import places; print(*places.installation('.'))"
@@ -192,7 +192,7 @@ def test_a_link_that_leads_to_the_environment_is_a_part_of_it(tmp_path):
     assert told.stdout.split() == [project.folder.join(".venv")]
 
 
-def test_a_folder_around_hilt_has_it_and_one_beside_it_has_nothing(tmp_path):
+def test_only_a_folder_that_contains_hilt_has_protected_installation_paths(tmp_path):
     prefix = os.path.realpath(sys.prefix)
 
     assert prefix in places.installation(os.path.dirname(prefix))
@@ -218,7 +218,7 @@ def profile(root: str, private: str, kept: tuple[str, ...]) -> Profile:
     )
 
 
-def test_landlock_refuses_a_workspace_around_hilt_and_says_how_to_lift_that(tmp_path):
+def test_landlock_refuses_a_workspace_that_contains_hilt_and_says_how_to_allow_it(tmp_path):
     kept = str(tmp_path / ".venv")
     search = Search()
     watches = Watches(str(tmp_path / "running"), search)
@@ -233,7 +233,7 @@ def test_landlock_refuses_a_workspace_around_hilt_and_says_how_to_lift_that(tmp_
     assert f"{kept} to shell.writable" in str(caught.value.suggestion)
 
 
-def test_no_sandbox_takes_a_part_of_hilt_for_a_writable_workspace(tmp_path):
+def test_no_sandbox_accepts_a_part_of_hilt_as_a_writable_workspace(tmp_path):
     root = str(tmp_path / "site-packages/x")
     sandbox = Sandbox(str(tmp_path / "state"))
 
@@ -290,7 +290,7 @@ def test_modules_in_the_working_directory_are_not_imported(hostile, words):
     assert "Traceback" not in done.stderr
 
 
-def test_the_command_lines_that_hilt_writes_take_no_package_from_the_working_directory(hostile, monkeypatch):
+def test_generated_command_lines_import_nothing_from_the_working_directory(hostile, monkeypatch):
     folder, marker, environ = hostile
     folder.write("hilt/__init__.py", f"open({marker!r}, 'w').close()\n")
     folder.write("hilt/__main__.py", "")

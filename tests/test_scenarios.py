@@ -135,7 +135,7 @@ def holds(expected: Any, found: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_scenario_ends_as_it_says_and_alike_on_every_surface(name, tmp_path, resident):
+def test_a_scenario_has_the_expected_result_on_every_surface(name, tmp_path, resident):
     expected = load(name, "reply.json")
     played = {surface: play(name, surface, str(tmp_path / surface), resident) for surface in SURFACES}
 

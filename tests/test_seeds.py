@@ -101,7 +101,7 @@ def test_a_command_of_the_jinn_reference_answers_as_described(command, line, res
     assert (reply["ok"], reply["result"]) == (True, result)
 
 
-def test_jinn_reads_a_window_that_the_file_does_not_reach(command):
+def test_jinn_reads_a_window_past_the_end_of_the_file(command):
     line = """echo '{"tool":"read_file","args":{"path":"main.go","start_line":10,"end_line":20}}' | jinn"""
 
     assert shell(command, line)["result"] == "10\t}"
@@ -129,7 +129,7 @@ def test_jinn_applies_the_patch_of_its_reference(command):
     assert command.folder.read("main.go") == "a\nnew\nb\n"
 
 
-def test_jinn_lists_snapshots_then_restores_one_by_its_beginning(command):
+def test_jinn_lists_snapshots_and_restores_one_by_id_prefix(command):
     shell(command, """echo '{"tool":"write_file","args":{"path":"hello.txt","content":"Hello, world.\\n"}}' | jinn""")
 
     listed = json.loads(shell(command, """echo '{"tool":"undo","args":{"action":"list"}}' | jinn""")["result"])
@@ -144,7 +144,7 @@ def test_jinn_lists_snapshots_then_restores_one_by_its_beginning(command):
     assert command.folder.read("hello.txt") == "old content\n"
 
 
-def test_jinn_looks_at_a_file_and_a_folder(command):
+def test_jinn_stats_a_file_and_a_folder(command):
     found = json.loads(shell(command, """echo '{"tool":"stat_file","args":{"path":"main.go"}}' | jinn""")["result"])
     listed = json.loads(shell(command, """echo '{"tool":"list_dir","args":{"path":".","depth":2}}' | jinn""")["result"])
 
@@ -213,7 +213,7 @@ def test_jinn_blocks_dangerous_commands_unless_forced(command, dangerous):
     assert (forced["ok"], forced["risk"]) == (True, "dangerous")
 
 
-def test_jinn_ends_a_command_and_what_it_started_with_124(command):
+def test_jinn_times_a_command_and_its_children_out_with_124(command):
     reply = shell(
         command, """echo '{"tool":"run_shell","args":{"command":"sleep 600 & sleep 600","timeout":1}}' | jinn"""
     )
@@ -301,7 +301,7 @@ def test_jcli_builds(programs):
     assert reply["meta"]["timeout_ms"] == 300_000
 
 
-def test_jcli_leaves_a_command_in_the_background_and_asks_for_it_later(programs):
+def test_jcli_runs_a_command_in_the_background_and_polls_it(programs):
     programs.environ["HILT_RESIDENT"] = "auto"
     try:
         started = jcli(programs, "Bash", """{"command": "npm run dev", "run_in_background": true}""")
@@ -413,7 +413,7 @@ def test_agentos_applies_the_patch_of_its_page(command):
     assert command.folder.read("src/version.ts") == 'const version = "1.1.0";\nexport { version };\n'
 
 
-def test_agentos_holds_paths_in_the_workspace_root(command, tmp_path):
+def test_agentos_confines_paths_to_the_workspace_root(command, tmp_path):
     (tmp_path / "other").mkdir()
     command.environ["WORKSPACE_ROOT"] = str(tmp_path / "other")
 

@@ -33,7 +33,7 @@ def sent():
     listener.close()
 
 
-def test_a_call_becomes_a_span_with_the_names_of_the_conventions(sent):
+def test_a_call_becomes_a_span_with_the_conventional_attribute_names(sent):
     listener, spans, _ = sent
 
     listener(ENTRY, 7)
@@ -61,7 +61,7 @@ def test_a_call_becomes_a_span_with_the_names_of_the_conventions(sent):
     assert span.resource.attributes["service.name"] == "mine"
 
 
-def test_a_call_that_succeeds_has_no_error_and_says_nothing_that_is_empty(sent):
+def test_a_successful_call_has_no_error_and_no_empty_attributes(sent):
     listener, spans, _ = sent
 
     listener(FINE)
@@ -89,7 +89,7 @@ def test_calls_are_counted_and_timed_by_tool_and_status(sent):
 @pytest.mark.parametrize(
     "environ", [{}, {telemetry.ENDPOINT: ""}, {telemetry.ENDPOINT: "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "True"}]
 )
-def test_nothing_is_told_unless_an_endpoint_is_named(environ):
+def test_nothing_is_sent_without_a_configured_endpoint(environ):
     assert telemetry.open_telemetry(environ) is None
 
 
@@ -119,7 +119,7 @@ def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
 
 
 @pytest.mark.parametrize("way", ["variable", "setting"])
-def test_spans_and_measurements_reach_the_endpoint_before_the_end(collector, way):
+def test_spans_and_metrics_reach_the_endpoint_before_exit(collector, way):
     address, taken = collector
     environ = {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret"}
     if way == "variable":
@@ -134,7 +134,7 @@ def test_spans_and_measurements_reach_the_endpoint_before_the_end(collector, way
     assert sorted(taken) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
 
 
-def test_an_endpoint_that_is_away_stops_nothing_and_is_not_complained_of():
+def test_an_unreachable_endpoint_blocks_nothing_and_logs_nothing():
     script = f"""
 from hilt import telemetry
 from hilt.state.trail import TrailEntry
@@ -149,7 +149,7 @@ print("done")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-def test_importing_it_loads_nothing_of_opentelemetry():
+def test_importing_telemetry_does_not_load_opentelemetry():
     script = "import sys, hilt.telemetry; print([name for name in sys.modules if 'telemetry' in name])"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -94,7 +94,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("raw", BAD.values(), ids=BAD.keys())
-def test_bad_input_is_one_error_with_a_code_and_a_next_step(raw):
+def test_invalid_input_is_one_error_with_a_code_and_a_next_step(raw):
     assert refusal(raw).code == "invalid_request"
 
 
@@ -120,11 +120,11 @@ def test_bad_input_is_one_error_with_a_code_and_a_next_step(raw):
         (b'{"tool":"x","args":{"a":1e308}}', Call("x", {"a": 1e308})),
     ],
 )  # fmt: skip
-def test_good_input_is_a_call(raw, call):
+def test_valid_input_is_a_call(raw, call):
     assert wire.decode_request(raw) == call
 
 
-def test_a_refused_request_echoes_what_could_be_read_of_its_ids():
+def test_a_refused_request_echoes_the_ids_that_could_be_parsed():
     with pytest.raises(wire.Refused) as caught:
         wire.decode_request(b'{"tol":"x","id":7,"request_id":"r"}')
 
@@ -133,7 +133,7 @@ def test_a_refused_request_echoes_what_could_be_read_of_its_ids():
     assert "did you mean 'tool'" in (result.error or ToolError("internal", "")).message
 
 
-def test_a_request_in_the_words_of_another_protocol_is_shown_ours():
+def test_a_request_of_another_protocol_is_shown_our_format():
     for raw in (b'{"name":"read_file","input":{}}', b'{"jsonrpc":"2.0","method":"tools/list"}'):
         assert '{"tool": ' in refusal(raw).suggestion
 
@@ -203,12 +203,12 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"},\n{"tool":"inner"}\n]}}', ["a"]),
     ],
 )
-def test_requests_are_told_apart_however_they_are_laid_out(raw, found):
+def test_requests_are_split_whatever_their_layout(raw, found):
     assert split(raw) == found
 
 
 @pytest.mark.parametrize("newlines", [False, True])
-def test_a_request_over_the_limit_is_one_error_and_the_next_is_answered(newlines):
+def test_a_request_over_the_size_limit_is_one_error_and_the_next_is_answered(newlines):
     filler = b'"' + b"x" * 1000 + b'",' + b"\n" * newlines
     large = b'{"tool":"a","args":{"l":[' + filler * (wire.MAX_REQUEST_BYTES // len(filler) + 1) + b'"x"]}}'
 
@@ -217,7 +217,7 @@ def test_a_request_over_the_limit_is_one_error_and_the_next_is_answered(newlines
     assert found == ["error", "b"]
 
 
-def test_lines_of_a_session_are_cut_at_the_limit_without_losing_the_next():
+def test_session_lines_are_cut_at_the_limit_without_losing_the_next_one():
     raw = b"x" * (wire.MAX_REQUEST_BYTES + 100) + b"\n" + b'{"tool":"b"}\n' + b"y" * (wire.MAX_REQUEST_BYTES * 2)
 
     lines = list(wire.read_lines(io.BytesIO(raw)))
@@ -231,13 +231,13 @@ bad = st.sampled_from([b"nonsense", b'{"tool":"x"', b"]", b'"text', b"{]", b"\xf
 
 
 @given(st.lists(good, max_size=6))
-def test_good_requests_are_all_found_whatever_stands_between_them(requests):
+def test_all_valid_requests_are_found_whatever_is_between_them(requests):
     for between in (b"\n", b" ", b"", b"\n\n", b"\r\n"):
         assert split(between.join(requests)) == ["g"] * len(requests)
 
 
 @given(st.lists(st.tuples(good, bad), min_size=1, max_size=5))
-def test_what_is_malformed_costs_only_itself(pairs):
+def test_a_malformed_request_spoils_no_other(pairs):
     """Every good request on a line of its own is found when the lines before it could not go on with it."""
     raw = b"\n".join(piece for request, noise in pairs for piece in (noise, json.dumps(json.loads(request)).encode()))
 
@@ -280,7 +280,7 @@ def work(raw: bytes) -> int:
         lambda n: b"\n" * n,
     ],
 )
-def test_hostile_input_is_split_with_work_that_grows_as_the_input_does(hostile):
+def test_hostile_input_is_split_in_linear_work(hostile):
     small, large = hostile(2_000), hostile(16_000)
     allowance = 4 * 1024 * 1024
 
@@ -288,7 +288,7 @@ def test_hostile_input_is_split_with_work_that_grows_as_the_input_does(hostile):
     assert work(small) <= 20 * len(small) + allowance
 
 
-def test_requests_on_one_line_are_split_without_copying_the_rest_for_each(monkeypatch):
+def test_requests_on_one_line_are_split_without_copying_the_rest_each_time(monkeypatch):
     texts: dict[int, str] = {}
     scan = wire._SCAN
 
@@ -303,7 +303,7 @@ def test_requests_on_one_line_are_split_without_copying_the_rest_for_each(monkey
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_call_or_one_refusal_and_a_stream_of_them_ends(raw):
+def test_any_bytes_are_a_call_or_one_error_and_any_stream_ends(raw):
     """Whatever arrives: no other error, and every byte of a stream is in one of the pieces or in none twice."""
     with suppress(wire.Refused):
         wire.decode_request(raw)
@@ -322,7 +322,7 @@ plain = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(plain, values, values)
-def test_a_reply_is_one_line_that_says_what_the_result_says(text, data, id):
+def test_a_reply_is_one_line_that_holds_the_whole_result(text, data, id):
     for result in (Result(text, id=id), Result(data=data, id=id), Result(text, meta={"facts": data}, request_id=id)):
         raw = wire.encode_result(result)
 
@@ -371,7 +371,7 @@ def circle() -> list[Any]:
         Result("text", view={"x": b""}),
     ],
 )
-def test_what_a_tool_returns_that_is_not_json_fails_that_call_and_keeps_its_id(result):
+def test_a_result_that_is_not_json_fails_the_call_and_keeps_its_id(result):
     reply = json.loads(wire.encode_result(result._replace(id=5)))
 
     assert (reply["ok"], reply["error_code"], reply["id"]) == (False, "tool_failed", 5)
@@ -384,7 +384,7 @@ def test_surrogates_in_names_do_not_break_a_reply():
 
 
 @pytest.mark.parametrize("request_, both", [(b'{"tool":"x","name":"y"}', "'tool' and 'name'"), (b'{"name":"x","args":{}}', "'args' and 'name'")])  # fmt: skip  # noqa: E501
-def test_a_mixture_of_the_two_spellings_says_what_goes_together(request_, both):
+def test_mixing_the_two_request_formats_names_the_clashing_fields(request_, both):
     error = refusal(request_)
 
     assert error.message == f"The request has both {both}."

@@ -23,7 +23,7 @@ from hilt.testing import temporary_runtime
         ("Edit", {"path": "a", "old_string": "b", "new_string": "c"}, {"path": "a", "old_text": "b", "new_text": "c"}),
     ],
 )  # fmt: skip
-def test_arguments_become_ours(name, theirs, ours):
+def test_arguments_are_translated(name, theirs, ours):
     given = dict(theirs)
 
     assert ENTRIES[name].arguments(theirs) == ours
@@ -37,7 +37,7 @@ def test_arguments_become_ours(name, theirs, ours):
         ("Use end_line=7 for the lines before.", {"end_line": 7}, "Use limit=7 for the lines before.", {"limit": 7}),
     ],
 )
-def test_the_way_to_go_on_is_told_in_its_own_words(note, following, said, expected):
+def test_the_next_step_uses_the_arguments_of_the_dialect(note, following, said, expected):
     body = f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {note}]"
     cut: Any = {"truncated": True, "next": {"tool": "read_file", "args": {"path": "a", **following}}}
 
@@ -48,7 +48,7 @@ def test_the_way_to_go_on_is_told_in_its_own_words(note, following, said, expect
     assert cut["next"]["tool"] == "read_file"
 
 
-def test_the_next_call_reads_on_where_the_first_ended(runtime, workspace):
+def test_the_next_call_continues_where_the_first_ended(runtime, workspace):
     workspace.write("a.txt", "".join(f"{'x' * 60} {number}\n" for number in range(3000)))
     seen, args = 0, {"path": "a.txt"}
     while args:
@@ -87,7 +87,7 @@ def test_wrong_calls_are_refused(runtime, workspace, name, args, code):
     assert workspace.tree() == {"a.txt": "a\n"}
 
 
-def test_null_is_absent(runtime, workspace):
+def test_null_counts_as_absent(runtime, workspace):
     workspace.write("a.txt", "a\n")
 
     assert runtime.call("Read", path="a.txt", offset=None, limit=None).text == "1\ta"
@@ -103,7 +103,7 @@ def test_schemas_are_valid_and_closed(name):
     assert all(known["description"] for known in schema["properties"].values())
 
 
-def test_policy_and_record_see_the_canonical_tool(base):
+def test_policy_and_trail_see_the_canonical_tool(base):
     with temporary_runtime(base, flags={"dialect": "jcli"}) as (runtime, _):
         runtime.call("Write", path="a.txt", content="a\n")
         result = runtime.call("read_file", path="a.txt")

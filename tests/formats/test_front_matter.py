@@ -20,7 +20,7 @@ LIMIT = 1 << 20
         '---json\n{"a": 1,\n"b": {"c":\n"x"}}\n---\nbody\n',
     ],
 )
-def test_fields_lines_and_body_are_read_in_every_spelling(text):
+def test_fields_lines_and_body_are_read_in_every_layout(text):
     found = read(text.encode(), limit=LIMIT)
 
     assert found.fields == {"a": 1, "b": {"c": "x"}}
@@ -53,7 +53,7 @@ def test_a_carriage_return_alone_stays_in_the_body():
         (b"---\n" + b"a" * LIMIT, 1, "larger than 1 MiB"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text, line, says):
+def test_errors_are_reported_with_their_line(text, line, says):
     with pytest.raises(BadFrontMatter) as caught:
         read(text, limit=LIMIT)
 
@@ -61,7 +61,7 @@ def test_what_is_wrong_is_told_with_its_line(text, line, says):
     assert caught.value.line in (line, line - 1)
 
 
-def test_a_file_of_json_is_all_fields():
+def test_a_json_file_has_only_fields():
     found = read_json(b'{"a": 1,\n "b": 2}', limit=LIMIT)
 
     assert (found.fields, found.line("b"), found.body) == ({"a": 1, "b": 2}, 2, "")
@@ -82,7 +82,7 @@ def test_any_file_is_read_or_refused(data):
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_skimmed(text):
+def test_any_text_can_be_skimmed(text):
     found = skim(f"---\n{text}\n---\nbody", ("title",), ("tags",))
 
     assert found.body.endswith("body")
@@ -93,5 +93,5 @@ def test_any_text_is_skimmed(text):
 @pytest.mark.parametrize(
     "text", ["a: 1\n", "---\na: 1\n", "--- yaml\na: 1\n---\n", "---\n" + "\n" * SKIMMED_LINES + "---\n"]
 )
-def test_what_has_no_front_matter_is_all_body(text):
+def test_a_file_without_front_matter_is_all_body(text):
     assert skim(text, ("a",), ()) == ({}, {}, text)

@@ -24,7 +24,7 @@ SETTINGS = """\
 """
 
 
-def test_a_member_is_added_in_the_manner_of_the_file_and_all_else_stays():
+def test_a_member_is_added_in_the_style_of_the_file_and_the_rest_stays():
     assert with_member(SETTINGS, PATH, VALUE) == SETTINGS.replace(
         '"x, y" }, // "mcpServers": {\n',
         '"x, y" },\n'
@@ -74,7 +74,7 @@ def test_a_member_is_removed(before, after):
     assert without_member(before, PATH) == after
 
 
-def test_taking_out_what_was_put_in_leaves_the_file_as_it_was():
+def test_removing_an_added_entry_restores_the_file():
     text = SETTINGS.replace('"x, y" }, //', '"x, y" } //')
 
     assert without_member(with_member(text, PATH, VALUE), PATH) == text
@@ -87,7 +87,7 @@ def test_taking_out_what_was_put_in_leaves_the_file_as_it_was():
         '{"a": 1, "mcpServers": {"hilt": {\n"command": "/bin\\/hilt", // mine\n "args": ["mcp",] } } }',
     ],
 )
-def test_a_member_that_is_there_already_stays_as_it_is_written(text):
+def test_an_existing_equal_member_keeps_its_formatting(text):
     assert with_member(text, PATH, VALUE) == text
 
 
@@ -113,7 +113,7 @@ def test_a_member_that_is_there_already_stays_as_it_is_written(text):
         "[" + '\\"' * 200_000,
     ],
 )
-def test_what_is_no_such_document_is_not_edited(text):
+def test_an_invalid_document_is_not_edited(text):
     with pytest.raises(NotEditable):
         with_member(text, PATH, VALUE)
 
@@ -152,7 +152,7 @@ def written(data, value):
 
 
 @given(st.data(), objects, objects, st.booleans(), values)
-def test_the_one_member_changes_and_nothing_else(data, outer, servers, nested, value):
+def test_only_the_one_member_changes(data, outer, servers, nested, value):
     whole = {**outer, **({"mcpServers": servers} if nested else {})}
     assume(nested or "mcpServers" not in outer)
     text = written(data, whole)

@@ -82,7 +82,7 @@ def test_every_text_is_read_as_the_reference_reads_it(text, is_skill):
         ("a: \x07", "special characters"),
     ],
 )
-def test_what_is_refused_is_refused_with_its_reason(text, reason):
+def test_refused_text_has_the_right_reason(text, reason):
     with pytest.raises(BadStrictYaml) as caught:
         load(text)
 
@@ -96,7 +96,7 @@ def test_an_error_names_its_line():
     assert caught.value.line == 3
 
 
-def test_every_scalar_is_a_string_but_two():
+def test_every_scalar_except_two_is_a_string():
     text = "a: 1\nb: yes\nc: null\nd: 2020-01-01\ne:\nf: '='\n"
 
     assert load(text) == {"a": "1", "b": "yes", "c": "null", "d": "2020-01-01", "e": "", "f": "="}

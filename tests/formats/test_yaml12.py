@@ -63,13 +63,13 @@ def parser(request, monkeypatch):
         ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
     ],
 )
-def test_values_have_the_meaning_of_version_1_2(text, value):
+def test_values_have_their_yaml_1_2_meaning(text, value):
     found = load(text, "f")
 
     assert (found, type(found)) == (value, type(value))
 
 
-def test_a_number_that_is_none():
+def test_nan_is_a_float():
     assert math.isnan(load(".nan", "f"))
 
 
@@ -110,7 +110,7 @@ def test_aliases_are_copies():
         ("%YAML 3.0\n---\na", 1, None, ""),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_place(text, line, column, said):
+def test_invalid_text_is_refused_with_its_position(text, line, column, said):
     with pytest.raises(BadYaml) as caught:
         load(text, "rules.yaml")
 
@@ -141,12 +141,12 @@ def bomb(levels: int) -> str:
         pytest.param("!!float " + "9" * 900, id="a large number"),
     ],
 )
-def test_what_would_grow_is_refused(text):
+def test_exponential_expansion_is_refused(text):
     with pytest.raises(BadYaml):
         load(text, "f")
 
 
-def test_lines_lead_to_the_values():
+def test_line_numbers_point_to_the_values():
     text = "# a comment\npermissions:\nallow:\n- Read\n- rule: Write\n  match:\n  - a\n"
 
     value, lines = load_with_lines(text, "f")
@@ -176,11 +176,11 @@ values = st.recursive(
 
 
 @given(values)
-def test_json_means_the_same_here(value):
+def test_json_values_are_read_unchanged(value):
     assert load(json.dumps(value, ensure_ascii=False), "f") == value
 
 
 @given(st.text(alphabet=" \n\t-:[]{}&*!|>'\"%@,?#<~.0x1abe\\\u2028\x85\ud800é", max_size=60))
-def test_any_text_is_a_value_or_bad(text):
+def test_any_text_is_a_value_or_refused(text):
     with suppress(BadYaml):
         load(text, "f")

@@ -39,7 +39,7 @@ def document(text: str, path: str = "kb/some-note.md") -> KnowledgeDocument:
         ("name: &a [*a, *a]", "name", "&a [*a, *a]"),
     ],
 )
-def test_front_matter_is_read_as_it_is_written(front, field, expected):
+def test_front_matter_fields_are_read(front, field, expected):
     assert getattr(document(f"---\n{front}\n---\nText.\n"), field) == expected
 
 
@@ -59,7 +59,7 @@ def test_windows_line_endings_and_a_byte_order_mark_do_not_matter():
         ("## Small\n\ntext\n# Large\n", "Large", "text"),
     ],
 )
-def test_without_front_matter_the_text_speaks(text, title, description):
+def test_without_front_matter_the_title_and_description_come_from_the_text(text, title, description):
     found = document(text)
 
     assert (found.title, found.description, found.purpose) == (title, description, "")
@@ -72,7 +72,7 @@ def test_the_name_is_that_of_the_file_or_of_the_folder_of_a_skill(path, name):
     assert document("text", path).name == name
 
 
-def test_what_is_not_text_is_no_document():
+def test_a_binary_file_is_not_a_document():
     assert parse(b"\x7fELF\0\0", "x.md") is None
 
 
@@ -91,5 +91,5 @@ def test_any_bytes_give_short_printable_lines_or_nothing(data):
             line.encode()
 
 
-def test_only_the_beginning_of_a_large_file_is_looked_at():
+def test_only_the_beginning_of_a_large_file_is_read():
     assert len(document("# Title\n" + "x" * 10_000_000).body) <= TEXT_BYTES

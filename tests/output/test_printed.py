@@ -8,7 +8,7 @@ from hilt.output.printed import plain
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_no_control_characters_are_left_but_lines_and_tabs(text):
+def test_no_control_characters_remain_except_newlines_and_tabs(text):
     left = plain(text)
 
     assert not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in left if one not in "\t\n")
@@ -35,5 +35,5 @@ def test_text_without_control_characters_stays_as_it_is(text):
         ("tab\there\n", "tab\there\n"),
     ],
 )
-def test_what_only_a_terminal_understands_is_left_out(text, left):
+def test_terminal_sequences_are_removed(text, left):
     assert plain(text) == left

@@ -31,7 +31,7 @@ calls = st.lists(st.dictionaries(st.sampled_from(PATHS[:-1]), st.booleans(), max
 
 
 @given(calls, st.randoms(use_true_random=False))
-def test_a_call_starts_exactly_when_every_earlier_one_it_must_wait_for_has_ended(touched, random):
+def test_a_call_starts_exactly_when_every_earlier_conflicting_call_has_ended(touched, random):
     """Whatever the calls touch and in whatever order they end: at every moment, those that run are those that no
     earlier unfinished call holds back; so nothing overtakes, nothing waits without need, and nothing waits forever."""
     lanes = Lanes()
@@ -80,7 +80,7 @@ def test_a_call_starts_exactly_when_every_earlier_one_it_must_wait_for_has_ended
         ({}, {".": True}, False),
     ],
 )
-def test_what_waits_for_what(first, second, waits):
+def test_conflicting_calls_wait(first, second, waits):
     lanes = Lanes()
     started = []
     lanes.enter(first, lambda: started.append(1))
@@ -128,7 +128,7 @@ def test_a_read_sent_after_an_undo_sees_what_the_undo_restored(runtime, workspac
     assert texts == ["old"]
 
 
-def test_no_answer_overtakes_that_of_the_call_before(runtime, workspace):
+def test_no_result_overtakes_an_earlier_one(runtime, workspace):
     workspace.write("a.txt", "0\n")
     answered: list[int] = []
     last = threading.Event()

@@ -26,7 +26,7 @@ def write(folder, value: object, name: str = ".mcp.json") -> str:
     return path
 
 
-def test_servers_of_a_file_are_read_as_other_programs_write_them(tmp_path):
+def test_servers_are_read_from_the_format_of_other_programs(tmp_path):
     path = write(
         tmp_path,
         {
@@ -56,7 +56,7 @@ def test_servers_of_a_file_are_read_as_other_programs_write_them(tmp_path):
     assert {name for name, server in found.servers.items() if server.disabled} == {"off", "out"}
 
 
-def test_the_file_of_another_program_names_servers_in_a_list_too(tmp_path):
+def test_servers_are_read_from_a_list_in_the_file_of_another_program(tmp_path):
     entries = [{"name": "one", "transport": "stdio", "command": "x"}, {"command": "no name"}]
     write(
         tmp_path,
@@ -76,7 +76,7 @@ def test_the_file_of_another_program_names_servers_in_a_list_too(tmp_path):
     assert asked == [("config", "agents.config.json")]
 
 
-def test_a_file_that_is_not_trusted_names_its_servers_and_no_more(tmp_path):
+def test_an_untrusted_file_lists_only_the_names_of_its_servers(tmp_path):
     path = write(tmp_path, {"mcpServers": {"one": {"command": "x"}}})
 
     found = configured(str(tmp_path), {"own": {"command": "y"}}, nothing)
@@ -109,7 +109,7 @@ def test_a_personal_server_keeps_its_name(tmp_path):
         ),
     ],
 )
-def test_a_broken_file_is_told_and_names_no_server(tmp_path, text):
+def test_a_broken_file_is_reported_and_defines_no_server(tmp_path, text):
     write(tmp_path, text)
 
     found = configured(str(tmp_path), {"own": {"command": "y"}}, anything)
@@ -118,7 +118,7 @@ def test_a_broken_file_is_told_and_names_no_server(tmp_path, text):
     assert len(found.problems) == 1
 
 
-def test_one_broken_entry_leaves_the_others(tmp_path):
+def test_one_broken_entry_does_not_affect_the_others(tmp_path):
     write(tmp_path, {"mcpServers": {"bad name": {"command": "x"}, "good": {"command": "x"}}})
 
     found = configured(str(tmp_path), {}, anything)
@@ -127,7 +127,7 @@ def test_one_broken_entry_leaves_the_others(tmp_path):
     assert len(found.problems) == 1
 
 
-def test_a_pipe_in_place_of_the_file_holds_nobody(tmp_path):
+def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path):
     os.mkfifo(os.path.join(str(tmp_path), ".mcp.json"))
 
     found = configured(str(tmp_path), {}, anything)
@@ -137,7 +137,7 @@ def test_a_pipe_in_place_of_the_file_holds_nobody(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a b", "", "ä", "a" * 33, "a.b", "a/b", "a\n"])
-def test_names_that_could_be_taken_for_others_are_refused(tmp_path, name):
+def test_ambiguous_server_names_are_refused(tmp_path, name):
     found = configured(str(tmp_path), {name: {"command": "x"}}, anything)
 
     assert found.servers == {}
@@ -155,7 +155,7 @@ def test_a_name_is_accepted_only_when_no_other_server_can_share_its_prefix(first
             assert "__" not in first
 
 
-def test_there_is_an_end_to_how_many_servers_count(tmp_path):
+def test_the_number_of_servers_is_limited(tmp_path):
     write(tmp_path, {"mcpServers": {f"s{number}": {"command": "x"} for number in range(SERVERS_MAX + 5)}})
 
     found = configured(str(tmp_path), {}, anything)
@@ -172,14 +172,14 @@ def test_there_is_an_end_to_how_many_servers_count(tmp_path):
         {"command": "python", "args": ["-m", "hilt"]},
     ],
 )
-def test_hilt_is_no_server_of_its_own(tmp_path, entry):
+def test_hilt_does_not_start_itself_as_a_server(tmp_path, entry):
     assert configured(str(tmp_path), {"me": entry}, anything).servers["me"].disabled
 
 
 # --- variables ------------------------------------------------------------------------------------------------------
 
 
-def test_variables_are_filled_in_everywhere_and_kept_nowhere(tmp_path):
+def test_variables_are_substituted_everywhere_and_stored_nowhere(tmp_path):
     entry = {
         "command": "${RUN}", "args": ["--key=${KEY}", "${NONE:-some}", "${EMPTY:-other}"],
         "env": {"TOKEN": "${KEY}"}, "cwd": "${HOME}/x",
@@ -193,7 +193,7 @@ def test_variables_are_filled_in_everywhere_and_kept_nowhere(tmp_path):
     assert "secret" not in repr(server)
 
 
-def test_a_value_is_not_read_as_a_variable_again(tmp_path):
+def test_a_substituted_value_is_not_expanded_again(tmp_path):
     server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${A}"]}}, anything).servers["a"]
 
     assert expanded(server, {"A": "${B}", "B": "b"}).args == ("${B}",)
@@ -213,7 +213,7 @@ def test_a_variable_that_is_not_set_is_named(tmp_path):
     "entry",
     [{"url": "${URL}"}, {"url": "file:///etc/passwd"}, {"url": "http://x", "headers": {"A": "${BAD}"}}],
 )
-def test_what_is_filled_in_must_still_make_sense(tmp_path, entry):
+def test_an_entry_must_still_be_valid_after_substitution(tmp_path, entry):
     server = configured(str(tmp_path), {"a": entry}, anything).servers["a"]
 
     with pytest.raises(ToolError) as caught:

@@ -18,11 +18,11 @@ def kept(*names: str) -> list[AcceptedTool]:
     return named("s", raws, {})[0]
 
 
-def test_nothing_is_accepted_before_something_was(tmp_path):
+def test_no_definitions_are_accepted_at_first(tmp_path):
     assert Pins(str(tmp_path), SERVER).read() is None
 
 
-def test_what_was_accepted_is_there_for_other_processes(tmp_path):
+def test_other_processes_see_accepted_definitions(tmp_path):
     Pins(str(tmp_path), SERVER).pin(kept("a", "b"))
 
     found = Pins(str(tmp_path), SERVER).read()
@@ -30,7 +30,7 @@ def test_what_was_accepted_is_there_for_other_processes(tmp_path):
     assert found == {one.raw["name"]: one for one in kept("a", "b")}
 
 
-def test_only_the_first_is_accepted_unasked(tmp_path):
+def test_only_the_first_definitions_are_accepted_without_asking(tmp_path):
     one, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
     one.pin(kept("a"))
 
@@ -38,7 +38,7 @@ def test_only_the_first_is_accepted_unasked(tmp_path):
     assert list(one.read() or {}) == ["a"]
 
 
-def test_of_many_at_once_one_is_accepted(tmp_path):
+def test_only_one_of_many_simultaneous_definitions_is_accepted(tmp_path):
     found: list[list[str]] = []
     barrier = threading.Barrier(8)
 
@@ -57,7 +57,7 @@ def test_of_many_at_once_one_is_accepted(tmp_path):
     assert len(os.listdir(os.path.join(str(tmp_path), "servers"))) == 1
 
 
-def test_a_person_accepts_anew_and_everybody_sees_it(tmp_path):
+def test_definitions_that_a_user_accepts_again_are_seen_by_everybody(tmp_path):
     one, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
     one.pin(kept("a"))
     assert list(other.read() or {}) == ["a"]
@@ -78,7 +78,7 @@ def test_another_server_has_other_definitions(tmp_path, change):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "tools": []}', '{"version": 1, "tools": [[1]]}'])
-def test_a_file_that_is_broken_accepts_nothing_and_stays_so(tmp_path, text):
+def test_a_broken_file_accepts_nothing_and_stays_broken(tmp_path, text):
     pins = Pins(str(tmp_path), SERVER)
     pins.pin(kept("a"))
     (name,) = os.listdir(os.path.join(str(tmp_path), "servers"))

@@ -16,7 +16,7 @@ def bench(tmp_path, monkeypatch) -> Bench:
     return Bench(str(tmp_path))
 
 
-def test_servers_that_come_later_are_told(bench):
+def test_servers_that_are_added_later_are_reported(bench):
     told = threading.Semaphore(0)
     with bench.runtime() as runtime:
         stop = runtime.listen(told.release)
@@ -31,7 +31,7 @@ def test_servers_that_come_later_are_told(bench):
         stop()
 
 
-def test_what_a_person_accepts_elsewhere_is_told(bench):
+def test_definitions_accepted_elsewhere_are_reported(bench):
     told = threading.Semaphore(0)
     with bench.runtime({"raw": bench.raw()}) as runtime:
         found = runtime.servers()
@@ -46,7 +46,7 @@ def test_what_a_person_accepts_elsewhere_is_told(bench):
         stop()
 
 
-def test_a_server_that_starts_as_it_was_accepted_is_no_change(bench):
+def test_a_server_that_starts_with_accepted_definitions_is_no_change(bench):
     told = threading.Semaphore(0)
     with bench.runtime({"raw": bench.raw()}) as runtime:
         runtime.catalog.tools()

@@ -25,7 +25,7 @@ class Running:
 
 
 @pytest.mark.parametrize("first", ["started", "given up"])
-def test_a_start_that_is_given_up_ends_what_it_started(first):
+def test_a_cancelled_start_ends_its_process(first):
     starting, running = _Starting(), Running()
 
     if first == "given up":
@@ -38,7 +38,7 @@ def test_a_start_that_is_given_up_ends_what_it_started(first):
     assert running.ended.wait(30)
 
 
-def test_a_start_that_is_wanted_goes_on():
+def test_a_start_that_is_not_cancelled_continues():
     running = Running()
 
     _Starting().run(lambda: running)  # type: ignore[arg-type, return-value]
@@ -46,7 +46,7 @@ def test_a_start_that_is_wanted_goes_on():
     assert not running.ended.is_set()
 
 
-def test_a_server_ends_also_when_its_loop_is_closed_while_it_is_ending(tmp_path):
+def test_a_server_ends_even_when_its_loop_closes_meanwhile(tmp_path):
     mark = Mark()
     server = Server("raw", "", "personal", "stdio", "", command="sh", args=("-c", f": {mark.name}; exec cat"))
 

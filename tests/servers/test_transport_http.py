@@ -53,7 +53,7 @@ def reaches(port: int) -> bool:
 
 
 @pytest.mark.parametrize("wire", ["stdio", "http"])
-def test_a_server_on_the_sdk_is_used_with_all_it_has(bench, wire):
+def test_every_feature_of_an_sdk_server_works(bench, wire):
     client = Client(lambda message, schema: {"action": "accept", "content": {"color": "red"}})
     with serving(wire) as entry, bench.runtime({"sdk": entry}) as runtime:
         names = [tool.name for tool in runtime.catalog.tools() if tool.name.startswith("mcp__")]
@@ -76,7 +76,7 @@ def test_a_server_on_the_sdk_is_used_with_all_it_has(bench, wire):
     assert grown.error.code == "untrusted"
 
 
-def test_an_old_server_on_events_is_used_too(bench):
+def test_an_old_sse_server_works_too(bench):
     with serving("sse") as entry, bench.runtime({"sdk": entry}) as runtime:
         assert runtime.call("mcp__sdk__add", a=1, b=2).data == {"result": 3}
 
@@ -180,7 +180,7 @@ def test_a_redirect_to_another_host_is_not_followed(bench):
     assert other == []
 
 
-def test_an_address_with_a_secret_in_it_is_not_told(bench):
+def test_a_url_with_a_secret_is_not_reported(bench):
     with listening() as (url, _):
         entry = {"url": f"{url}?key=${{SECRET}}", "type": "sse"}
         with bench.runtime({"far": entry}, SECRET="hunter2") as runtime:
@@ -267,7 +267,7 @@ def failing(handler: Any, body: dict[str, Any]) -> bool:
         (failing, "error"),
     ],
 )
-def test_a_server_that_answers_badly_fails_that_call_and_hurts_nobody(bench, misbehave, told):
+def test_an_invalid_response_fails_the_call_and_affects_no_other(bench, misbehave, told):
     with (
         listening(misbehave) as (url, _),
         listening() as (other, _),
@@ -281,7 +281,7 @@ def test_a_server_that_answers_badly_fails_that_call_and_hurts_nobody(bench, mis
     assert (error.code, told in error.message) == ("tool_failed", True), error.message
 
 
-def test_a_server_may_be_silent_for_as_long_as_a_call_may_take(bench, monkeypatch):
+def test_a_server_may_be_silent_until_the_call_times_out(bench, monkeypatch):
     monkeypatch.setattr(transport, "_SILENCE_SECONDS", 0.3)
 
     def thinking(handler: Any, body: dict[str, Any]) -> bool:
@@ -293,7 +293,7 @@ def test_a_server_may_be_silent_for_as_long_as_a_call_may_take(bench, monkeypatc
         assert runtime.call("mcp__far__echo", text="a").text == "a"
 
 
-def test_a_server_that_is_not_there_is_told(bench):
+def test_an_unreachable_server_is_reported(bench):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -59,7 +59,7 @@ def wait_for_output(command: Command, task_id: str, text: str) -> None:
 # --- one-shot calls
 
 
-def test_a_job_that_a_one_shot_call_starts_is_there_for_the_next(short, mark):
+def test_a_job_started_by_a_one_shot_call_is_available_to_the_next(short, mark):
     assert short.run("resident", "status").returncode == 1
 
     task_id = start(short, mark, "echo begun; sleep 0.2; exit 3")
@@ -70,7 +70,7 @@ def test_a_job_that_a_one_shot_call_starts_is_there_for_the_next(short, mark):
     assert [job["task_id"] for job in jobs(short)] == [task_id]
 
 
-def test_a_job_that_was_started_by_hand_is_there_too(short, mark):
+def test_a_job_started_with_hilt_call_is_available_too(short, mark):
     pairs = (f"command=echo begun; : {mark.name}", "run_in_background=true")
     done = short.run("call", "run_shell", *pairs, "--raw")
     task_id = task_id_of(json.loads(done.stdout))
@@ -84,7 +84,7 @@ def test_a_job_that_was_started_by_hand_is_there_too(short, mark):
     assert refused.stderr.startswith(b"not_found: ")
 
 
-def test_the_answer_through_the_resident_is_that_of_the_call(short, mark):
+def test_the_resident_returns_the_same_reply_as_a_direct_call(short, mark):
     request = {**background(mark), "id": {"any": [1]}, "request_id": "r"}
 
     # the first starts the resident, the second is handed over at once
@@ -114,7 +114,7 @@ def recorded(command: Command) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("words", [(), ("call", "job_list", "--raw")], ids=["one-shot", "call"])
-def test_a_call_that_the_resident_runs_has_one_row_in_the_record(short, words):
+def test_a_call_that_the_resident_runs_is_recorded_once(short, words):
     for _ in range(2):  # the first starts the resident
         assert short.run(*words, input='{"tool": "job_list"}').returncode == 0
 
@@ -131,7 +131,7 @@ def test_a_job_that_needs_approval_is_approved_once(short, mark):
     assert recorded(short) == [("run_shell", "--approve", "ok")]
 
 
-def test_a_call_that_no_resident_takes_has_one_row_too(short, mark):
+def test_a_call_that_no_resident_takes_is_recorded_once_too(short, mark):
     assert short.run("resident", "start").returncode == 0
     process = short.start(umask=0o027)
     process.communicate(json.dumps(background(mark)).encode(), timeout=60)
@@ -170,7 +170,7 @@ def test_a_caller_that_the_resident_declines_has_no_jobs(short, mark):
     assert mark.alive() == []
 
 
-def test_a_resident_of_another_version_makes_room(short, mark):
+def test_a_resident_of_another_version_exits(short, mark):
     """As after an upgrade: the old one has a job, which ends with it."""
     old = short.environ | {"PYTHONPATH": fake_version(short)}
     new, short.environ = short.environ, old
@@ -197,7 +197,7 @@ def fake_version(command: Command) -> str:
 # --- whose jobs they are
 
 
-def test_a_session_finds_its_jobs_from_another_environment(short, mark):
+def test_a_session_finds_its_jobs_with_another_environment(short, mark):
     task_id = start(short, mark)
     wait_for_output(short, task_id, "begun\n")
     short.environ.update(TERM="other", COLUMNS="70", LANG="C", HILT_UNDO_CALLS="7")
@@ -252,7 +252,7 @@ def test_a_caller_that_waits_for_a_job_is_answered_when_the_resident_is_stopped(
     assert json.loads(json.loads(out)["result"])["status"] == "stopped"
 
 
-def test_a_caller_that_waits_and_goes_away_leaves_the_job_as_it_is(short, mark):
+def test_a_waiting_caller_that_disconnects_leaves_the_job_running(short, mark):
     task_id = start(short, mark)
     waiting = short.start()
     waiting.stdin.write(json.dumps({"tool": "job_output", "args": {"task_id": task_id, "timeout": 600_000}}).encode())
@@ -286,7 +286,7 @@ def test_the_end_of_a_session_ends_its_jobs_and_no_others(short, mark):
     assert (job["task_id"], job["status"]) == (other, "running")
 
 
-def test_settings_that_cannot_be_read_do_not_hide_behind_the_end_of_a_session(short, mark):
+def test_invalid_settings_are_reported_when_a_session_ends(short, mark):
     start(short, mark)
     short.folder.write(".hilt/config.toml", "nothing = 1\n")
 
@@ -295,7 +295,7 @@ def test_settings_that_cannot_be_read_do_not_hide_behind_the_end_of_a_session(sh
     assert (done.returncode, done.stderr.partition(b":")[0]) == (1, b"denied")
 
 
-def test_the_resident_stays_as_long_as_a_job_runs_and_waits_for_the_question_after_it(short, mark):
+def test_the_resident_stays_while_a_job_runs_and_until_its_result_is_read(short, mark):
     process = short.start("resident", "serve", "1")
     wait_until(lambda: short.run("resident", "status").returncode == 0)
     os.mkfifo(short.folder.join("end"))
@@ -313,7 +313,7 @@ def test_the_resident_stays_as_long_as_a_job_runs_and_waits_for_the_question_aft
     assert (process.returncode, out, errors) == (0, b"", b"")
 
 
-def test_the_status_tells_how_many_jobs_run(short, mark):
+def test_the_status_reports_the_number_of_running_jobs(short, mark):
     start(short, mark)
     start(short, mark, session="other")
 
@@ -338,7 +338,7 @@ def test_the_end_of_input_ends_the_jobs_of_a_session(command, mark):
     assert mark.alive() == []
 
 
-def test_a_wait_for_a_job_holds_nobody_up_and_can_be_cancelled(command, mark):
+def test_waiting_for_a_job_blocks_nobody_and_can_be_cancelled(command, mark):
     process = command.start("stdio")
 
     def send(*requests: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from hilt.text.ranges import Ranges
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=15))
-def test_the_ranges_that_overlap_one_are_those_that_a_look_at_all_finds(places):
+def test_overlapping_ranges_match_a_full_scan(places):
     ranges = Ranges()
     kept: list[tuple[int, int, int]] = []
     for number, (start, size) in enumerate(places):

@@ -49,7 +49,7 @@ def test_it_takes_no_arguments(runtime):
 
 
 @pytest.mark.parametrize("name", ["EnterPlanMode", "enter_plan_mode"])
-def test_each_dialect_names_its_own_tools(runtime, name):
+def test_the_result_names_the_exit_tool_of_its_dialect(runtime, name):
     text = runtime.call(name).text
 
     assert ("ExitPlanMode" in text) is (name == "EnterPlanMode")

@@ -146,14 +146,14 @@ def asked(base) -> Iterator[Asked]:
             yield Asked(runtime)
 
 
-def test_every_tool_that_declares_its_answers_is_asked(runtime):
+def test_every_tool_with_an_output_schema_is_covered(runtime):
     declaring = [tool.name for tool in runtime.catalog.tools() if tool.output is not None]
 
     assert declaring == list(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_answers_are_what_the_tool_declares(asked, name):
+def test_results_match_the_output_schema(asked, name):
     output = asked.output(name)
     promise = promised(output)
     results = asked.answers(name)
@@ -183,7 +183,7 @@ def test_answers_are_what_the_tool_declares(asked, name):
         ("find_files", {"pattern": "*", "limit": 1}),
     ],
 )
-def test_how_to_go_on_stands_at_the_end_because_hosts_cut_the_middle(runtime, workspace, tool, args):
+def test_the_next_step_comes_last_because_hosts_cut_the_middle(runtime, workspace, tool, args):
     workspace.write("many.txt", "".join(f"{number}\n" for number in range(10_000)))
     workspace.write("more.txt", "1\n")
 

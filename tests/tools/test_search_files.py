@@ -79,7 +79,7 @@ def test_the_examples_of_the_reference_run_as_printed(project, environ, request_
 # --- what is found -----------------------------------------------------------------------------------------------
 
 
-def test_matches_come_by_path_and_line_with_columns_in_characters(either, workspace):
+def test_matches_are_sorted_by_path_and_line_with_columns_in_characters(either, workspace):
     workspace.write("b.txt", "äöü x\nx x\n")
     workspace.write("a/z.txt", "x")
     workspace.write("a-b.txt", "\tx")
@@ -150,14 +150,14 @@ def test_a_match_may_run_over_lines(either, workspace):
     assert search(either, "(?s)one.*", multiline=True).text.startswith("a.txt:1:one\na.txt:2:two\n")
 
 
-def test_lines_end_with_crlf_too(either, workspace):
+def test_crlf_line_endings_are_recognised(either, workspace):
     workspace.write("a.txt", "one\r\ntwo\r\n")
 
     assert found(either, "one$")["results"] == [{"file": "a.txt", "line": 1, "column": 1, "text": "one"}]
     assert places(either, "\\r$") == ["a.txt:1:4", "a.txt:2:4"]
 
 
-def test_wide_and_marked_files_are_searched_as_text(either, workspace):
+def test_utf16_files_and_files_with_a_byte_order_mark_are_searched_as_text(either, workspace):
     workspace.write("wide.txt", "zwölf x\n".encode("utf-16"))
     workspace.write("marked.txt", b"\xef\xbb\xbfx\n")
     workspace.write("latin.txt", b"caf\xe9 x\n")
@@ -215,7 +215,7 @@ def test_a_sensitive_path_is_refused(runtime, workspace, path):
     assert result.error.code == "sensitive_path"
 
 
-def test_names_the_user_made_sensitive_are_left_out_whatever_their_case_and_spelling(base, workspace):
+def test_names_that_the_user_made_sensitive_are_skipped_in_any_case_and_spelling(base, workspace):
     with Runtime(
         workspace.path, environ={**environment(base), "HILT_WORKSPACE_SENSITIVE": "*.key:own/secret:ﬁle"}
     ) as own:
@@ -228,7 +228,7 @@ def test_names_the_user_made_sensitive_are_left_out_whatever_their_case_and_spel
             assert places(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
 
 
-def test_ignored_files_are_left_out_and_told_of_when_little_is_found(either, workspace):
+def test_ignored_files_are_skipped_and_mentioned_when_little_is_found(either, workspace):
     workspace.write(".gitignore", "*.log\nout/\n")
     for path in ("a.txt", "b.log", "out/c.txt"):
         workspace.write(path, "needle\n")
@@ -242,7 +242,7 @@ def test_ignored_files_are_left_out_and_told_of_when_little_is_found(either, wor
     assert places(either, "needle", include="*.log") == []
 
 
-def test_a_named_binary_file_is_told(either, workspace):
+def test_a_named_binary_file_is_reported(either, workspace):
     workspace.write("a.bin", b"x\n\0")
 
     assert found(either, "x", path="a.bin")["total_count"] == 0
@@ -264,7 +264,7 @@ def test_every_format_says_that_a_named_file_is_binary(runtime, workspace, forma
 # --- how much is shown -------------------------------------------------------------------------------------------
 
 
-def test_pages_follow_each_other_and_miss_nothing(either, workspace):
+def test_pages_cover_every_match_once(either, workspace):
     for name in "abc":
         workspace.write(name, "x\n" * 7)
     arguments = {"pattern": "x", "max_matches": 4, "format": "json"}
@@ -282,7 +282,7 @@ def test_pages_follow_each_other_and_miss_nothing(either, workspace):
     assert not result.data["truncated"]
 
 
-def test_pages_end_where_no_offset_leads_on(runtime, workspace):
+def test_pages_stop_at_the_largest_offset(runtime, workspace):
     workspace.write("a.txt", "x\n" * 100_004)
 
     last = found(runtime, "x", offset=100_000, max_matches=2)
@@ -293,7 +293,7 @@ def test_pages_end_where_no_offset_leads_on(runtime, workspace):
     assert found(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
 
 
-def test_text_shows_every_match_it_counts_and_says_how_to_go_on(runtime, workspace):
+def test_text_shows_every_counted_match_and_names_the_next_call(runtime, workspace):
     workspace.write("a.txt", ("y" * 180 + "x\n") * 600)
 
     lines = search(runtime, "x").text.split("\n")
@@ -311,7 +311,7 @@ def test_limits_beyond_the_maximum_are_clamped_with_a_note(runtime, workspace):
     assert len(result.meta["notes"]) == 2
 
 
-def test_200_000_matches_are_counted_and_few_of_them_kept(runtime, workspace):
+def test_200_000_matches_are_counted_and_few_of_them_held_in_memory(runtime, workspace):
     for number in range(4):
         workspace.write(f"{number}.txt", "match\n" * 50_000)
 
@@ -338,7 +338,7 @@ def test_a_line_of_100_megabytes_is_searched(runtime, workspace, path):
     assert data["total_count"] == 2
 
 
-def test_a_line_with_millions_of_matches_spoils_no_other_file(runtime, workspace):
+def test_a_line_with_millions_of_matches_affects_no_other_file(runtime, workspace):
     with open(workspace.write("long.txt"), "wb") as file:
         file.writelines(b"a" * (1 << 20) for _ in range(50))
     workspace.write("short.txt", "a\n")
@@ -375,7 +375,7 @@ def test_a_line_with_millions_of_matches_spoils_no_other_file(runtime, workspace
         ({"pattern": "x", "max_match": 1}, "invalid_args", "max_match"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_at_once(runtime, workspace, args, code, message):
+def test_an_invalid_search_is_refused_at_once(runtime, workspace, args, code, message):
     workspace.write("a.txt", "x\n")
 
     error = runtime.call("search_files", **args).error
@@ -386,14 +386,14 @@ def test_what_cannot_be_searched_is_refused_at_once(runtime, workspace, args, co
     assert error.suggestion
 
 
-def test_a_pattern_that_is_too_long_is_not_advised_to_be_literal(runtime):
+def test_a_pattern_that_is_too_long_gets_no_advice_to_use_literal(runtime):
     error = runtime.call("search_files", pattern="x" * 30_001, literal=True).error
 
     assert error is not None
     assert error.suggestion == "Search for a part of it."
 
 
-def test_an_invalid_expression_suggests_literal_and_tells_the_place(runtime):
+def test_an_invalid_expression_suggests_literal_and_names_the_position(runtime):
     error = runtime.call("search_files", pattern="x[").error
 
     assert error is not None
@@ -424,7 +424,7 @@ def test_odd_file_names_are_shown_and_found(either, workspace):
     assert "new\\nline.txt:1:needle" in search(either, "needle").text.split("\n")
 
 
-def test_link_loops_and_folders_that_cannot_be_read_are_passed_over(either, workspace):
+def test_link_loops_and_unreadable_folders_are_skipped(either, workspace):
     workspace.write("a/x.txt", "needle\n")
     os.symlink("..", workspace.join("a/up"))
     os.symlink("loop", workspace.join("loop"))
@@ -438,7 +438,7 @@ def test_link_loops_and_folders_that_cannot_be_read_are_passed_over(either, work
         os.chmod(workspace.join("closed"), 0o755)
 
 
-def test_paths_that_vanish_during_the_walk_spoil_nothing(runtime, workspace):
+def test_paths_that_vanish_during_the_walk_are_skipped(runtime, workspace):
     for number in range(300):
         workspace.write(f"kept/{number}.txt", "needle\n")
     stop = threading.Event()
@@ -542,7 +542,7 @@ def test_a_cancelled_search_ends_its_process(runtime, workspace, base):
         "#!/bin/sh\necho nonsense\nexit 1\n",
     ],
 )
-def test_a_broken_program_is_stood_in_for(runtime, project, base, program):
+def test_a_broken_ripgrep_is_replaced_by_the_fallback(runtime, project, base, program):
     with package(base, program):
         result = search(runtime, "func main")
         assert runtime.call("search_replace", pattern="zzz", replacement="", files="main.go").ok
@@ -569,7 +569,7 @@ def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, e
     assert broken["level"] != "ok"
 
 
-def test_what_only_ripgrep_understands_says_so_without_it(runtime, workspace, base):
+def test_syntax_that_needs_ripgrep_is_reported_without_it(runtime, workspace, base):
     workspace.write("a.txt", "é\n")
 
     assert places(runtime, "\\p{L}") == ["a.txt:1:1"]
@@ -581,7 +581,7 @@ def test_what_only_ripgrep_understands_says_so_without_it(runtime, workspace, ba
     assert "\\p{L}" in error.message
 
 
-def test_a_configuration_of_the_user_changes_nothing(runtime, workspace, base, monkeypatch):
+def test_the_users_ripgrep_configuration_is_ignored(runtime, workspace, base, monkeypatch):
     workspace.write("a.txt", "needle\n")
     with open(os.path.join(base, "ripgreprc"), "w") as file:
         file.write("--invert-match\n--max-count=0\n")

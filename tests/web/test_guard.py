@@ -91,14 +91,14 @@ def test_no_spelling_of_an_internal_address_passes(address):
 
 
 @given(st.sampled_from([127, 10, 0, 169]), st.integers(0, 2**24 - 1), st.integers(0, 26))
-def test_no_spelling_leads_from_a_public_look_to_an_internal_address(first, rest, kind):
+def test_no_spelling_that_looks_public_reaches_an_internal_address(first, rest, kind):
     address = IPv4Address((254 << 16) + (first << 24) + (rest & 0xFFFF) if first == 169 else (first << 24) + rest)
     spelling = spellings(address)[kind]
     assert outcome(f"http://{spelling}/") in (("ssrf_blocked",), ("network_error",), (PUBLIC,))
 
 
 @given(st.integers(0, 2**128 - 1).map(IPv6Address))
-def test_a_numeric_host_of_version_6_is_what_it_connects_to(address):
+def test_a_numeric_ipv6_host_connects_to_its_own_address(address):
     found = outcome(f"http://[{address}]/")
 
     is_public = address.is_global or address.ipv4_mapped is not None or str(address).startswith("64:ff9b::")
@@ -154,13 +154,13 @@ def test_a_refusal_names_its_rule(url, rule):
     assert (found.code, found.details["rule"]) == ("ssrf_blocked", rule)
 
 
-def test_a_url_without_a_scheme_is_a_mistake_that_is_easy_to_mend():
+def test_a_url_without_a_scheme_suggests_one():
     for url in ("docs.rs/serde", "//docs.rs/serde"):
         found = refusal(url)
         assert (found.code, found.suggestion) == ("invalid_args", "Try https://docs.rs/serde")
 
 
-def test_a_refusal_says_how_to_open_one_place():
+def test_a_refusal_says_how_to_allow_one_host():
     found = refusal("http://intranet.example:8080/x", guard(intranet_example=["10.0.0.7"]))
 
     assert found.message == "intranet.example resolves to 10.0.0.7, which is not a public address: private."
@@ -186,7 +186,7 @@ def test_a_name_is_resolved_once_and_its_addresses_are_kept():
     assert (target.path, target.url) == ("/x?y=%C3%BC", "https://rebinding.example/x?y=%C3%BC")
 
 
-def test_an_opened_place_is_that_host_and_port_alone():
+def test_an_allowed_entry_covers_only_its_host_and_port():
     opened = guard("intranet.example:8080", "[::1]:81", intranet_example=["10.0.0.7"])
 
     assert opened.check("http://Intranet.Example.:8080/").addresses == ("10.0.0.7",)
@@ -204,19 +204,19 @@ def test_an_opened_place_is_that_host_and_port_alone():
 @pytest.mark.parametrize(
     "text", ["localhost", "*:80", "http://localhost:80", "a@b:80", "localhost:80/x", "", ":80", "x:0"]
 )
-def test_what_does_not_name_one_place_opens_nothing(text):
+def test_an_invalid_host_and_port_is_rejected(text):
     with pytest.raises(ToolError, match=r"web\.allow_private"):
         NetworkGuard((text,))
 
 
-def test_an_endpoint_of_the_user_may_be_anywhere_but_is_a_url_of_the_web():
+def test_an_endpoint_of_the_user_may_be_anywhere_but_must_be_an_http_url():
     assert guard().trust("http://127.0.0.1:9/search").addresses == ("127.0.0.1",)
     with pytest.raises(ToolError, match="not an http"):
         guard().trust("file:///etc/passwd")
 
 
 @pytest.mark.parametrize("problem", [OSError("no such host"), UnicodeError("label too long"), None])
-def test_a_host_without_an_address_is_an_error_of_the_network(problem):
+def test_a_host_that_does_not_resolve_is_a_network_error(problem):
     def resolve(host: str) -> list[str]:
         if problem is not None:
             raise problem
@@ -225,11 +225,11 @@ def test_a_host_without_an_address_is_an_error_of_the_network(problem):
     assert refusal("http://nowhere.example/", NetworkGuard((), resolve)).code == "network_error"
 
 
-def test_the_resolver_of_the_system_is_asked_when_there_is_no_other():
+def test_the_system_resolver_is_the_default():
     assert refusal("http://127.0.0.1/", NetworkGuard()).details["use"] == "loopback"
 
 
-def test_an_address_of_this_machine_is_known_as_its_own():
+def test_an_address_of_this_machine_is_recognised():
     assert is_own("127.0.0.1")
     assert not is_own("192.0.2.1")
     assert not is_own(PUBLIC)

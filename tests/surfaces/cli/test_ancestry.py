@@ -39,7 +39,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
         ("kthreadd", "", False),
     ],
 )
-def test_processes_of_hilt_are_known_by_name_or_command(name, words, expected):
+def test_hilt_processes_are_recognised_by_name_or_command(name, words, expected):
     assert is_hilt(Process(1, name, tuple(words.split()))) == expected
 
 
@@ -55,7 +55,7 @@ def test_the_processes_above_are_found_nearest_first():
 
 
 @pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
-def test_a_tool_is_below_hilt_and_a_person_is_not(tmp_path):
+def test_a_tool_runs_below_hilt_and_a_user_does_not(tmp_path):
     code = "import os; from hilt.surfaces.cli.ancestry import hilt_above; print(hilt_above(os.getpid()))"
     words, env = [sys.executable, "-c", code], {"PATH": os.environ["PATH"]}
 
@@ -66,7 +66,7 @@ def test_a_tool_is_below_hilt_and_a_person_is_not(tmp_path):
     assert tool.stdout.head.startswith(b"process ")
 
 
-def test_a_real_session_is_known(tmp_path):
+def test_a_real_session_is_recognised(tmp_path):
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HILT_RESIDENT": "off"}
     process = subprocess.Popen([HILT, "stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=tmp_path)
     try:
@@ -86,7 +86,7 @@ def test_a_real_session_is_known(tmp_path):
 
 
 @LINUX
-def test_both_ways_to_look_see_the_same():
+def test_both_ways_to_read_the_ancestry_agree():
     own, told = _look_in_proc(os.getpid()), _look_with_ps(os.getpid())
 
     assert own is not None
@@ -96,7 +96,7 @@ def test_both_ways_to_look_see_the_same():
 
 
 @LINUX
-def test_a_name_may_look_like_other_fields(tmp_path):
+def test_a_process_name_may_look_like_other_fields(tmp_path):
     script = tmp_path / "a) S 1 ("
     script.write_text("#!/bin/sh\nread x\n")
     script.chmod(0o700)
@@ -110,7 +110,7 @@ def test_a_name_may_look_like_other_fields(tmp_path):
 
 
 @LINUX
-def test_parents_that_end_meanwhile_hide_nobody(tmp_path):
+def test_parents_that_end_meanwhile_do_not_hide_hilt(tmp_path):
     """Shells end one after the other while one below them looks again and again: hilt is always seen above them."""
     looks = (
         "import os, time; from hilt.surfaces.cli.ancestry import hilt_above; end = time.monotonic() + 1.5\n"
@@ -133,7 +133,7 @@ def test_parents_that_end_meanwhile_hide_nobody(tmp_path):
     assert done.stdout.head == b"done\n"
 
 
-def test_what_cannot_be_seen_is_refused():
+def test_an_ancestry_that_cannot_be_read_is_refused():
     process = subprocess.Popen(["true"])
     process.wait()
 

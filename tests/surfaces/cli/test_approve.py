@@ -62,7 +62,7 @@ def told(command: Command, *words: str) -> tuple[int, str]:
 # --- approve and deny ---------------------------------------------------------------------------------------------
 
 
-def test_what_waits_is_listed(command, approvals, id):
+def test_pending_approvals_are_listed(command, approvals, id):
     approvals.ask("w", "other", "e", ASKED._replace(command="x\x1b[2J" + "y" * 500), seconds=600)
 
     status, text = told(command, "approve")
@@ -75,7 +75,7 @@ def test_what_waits_is_listed(command, approvals, id):
     assert "hilt approve ID" in text
 
 
-def test_what_waits_is_listed_for_one_workspace(command, approvals, id):
+def test_pending_approvals_are_listed_for_one_workspace(command, approvals, id):
     other = approvals.ask("w", "s", "e", ASKED, seconds=600).id
 
     text = told(command, "approve", "--workspace", ".")[1]
@@ -83,7 +83,7 @@ def test_what_waits_is_listed_for_one_workspace(command, approvals, id):
     assert (id in text, other in text) == (True, False)
 
 
-def test_nothing_waits(tmp_path):
+def test_an_empty_list_of_approvals_says_so(tmp_path):
     command = Command(str(tmp_path))
 
     assert told(command, "approve") == (0, "No calls are waiting for approval.\n")
@@ -121,7 +121,7 @@ def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status
 
 
 @pytest.mark.parametrize("flag, kept", [("--once", []), ("--always", ["run_shell(/make install/)"])])
-def test_a_person_who_has_looked_answers_at_once(command, approvals, id, flag, kept):
+def test_a_flag_answers_without_a_prompt(command, approvals, id, flag, kept):
     status, text = told(command, "approve", id, flag)
 
     assert (status, approvals.find(id).state) == (0, "approved")
@@ -152,7 +152,7 @@ def test_an_interrupt_answers_nothing(command, approvals, id):
     assert approvals.find(id).state == "pending"
 
 
-def test_everything_can_be_looked_at_without_an_answer(command, approvals):
+def test_a_call_can_be_reviewed_without_answering(command, approvals):
     asked = ASKED._replace(command="".join(f"echo {number}\n" for number in range(100)))
     id = approvals.ask("w", "s", "e", asked, seconds=600).id
 
@@ -169,7 +169,7 @@ def test_a_call_is_denied_with_a_reason(command, approvals, id):
     assert (found.state, found.reason, found.answered_by) == ("denied", "not today", "terminal")
 
 
-def test_an_approval_that_was_not_used_is_taken_back(command, approvals, id):
+def test_an_unused_approval_is_withdrawn(command, approvals, id):
     approvals.answer(id, approved=True, by="console", always=True)
 
     status, text = told(command, "deny", id)
@@ -179,7 +179,7 @@ def test_an_approval_that_was_not_used_is_taken_back(command, approvals, id):
 
 
 @pytest.mark.parametrize("words", [["approve"], ["deny"]])
-def test_what_does_not_wait_cannot_be_answered(command, approvals, id, words):
+def test_an_approval_that_is_not_pending_cannot_be_answered(command, approvals, id, words):
     approvals.answer(id, approved=False, by="console")
 
     for name in (id, "abcdef", "\x1b[2J"):
@@ -216,7 +216,7 @@ def test_what_does_not_wait_cannot_be_answered(command, approvals, id, words):
         ["trust", "a", "b"],
     ],
 )
-def test_a_wrong_command_line_is_told(command, words):
+def test_a_usage_error_is_reported(command, words):
     status, text = told(command, *words)
 
     assert (status, text.startswith("hilt: ")) == (2, True)
@@ -296,7 +296,7 @@ def test_the_difference_is_shown_when_a_trusted_file_changed(command):
     assert trusts(command, RULES)
 
 
-def test_what_is_trusted_is_what_was_shown(command):
+def test_the_trusted_content_is_the_shown_content(command):
     command.folder.write(RULES, "deny: []\n")
 
     with at_terminal(command, "trust", RULES) as screen:
@@ -327,7 +327,7 @@ def test_a_project_is_trusted_file_by_file(command):
     assert (trusts(command, RULES), trusts(command, ".mcp.json", "servers")) == (True, False)
 
 
-def test_a_link_is_named_with_the_place_it_leads_to(command):
+def test_a_link_is_shown_with_its_target(command):
     command.folder.write("real.yaml", "deny: []\n")
     os.makedirs(command.folder.join(".hilt"))
     os.symlink("../real.yaml", command.folder.join(RULES))
@@ -382,7 +382,7 @@ def test_trust_is_revoked(command):
     "name, code",
     [("nothing.yaml", "file_not_found"), ("pipe", "not_a_file"), ("empty", "not_found"), ("large", "file_too_large")],
 )
-def test_what_cannot_be_trusted_is_told(command, name, code):
+def test_a_path_that_cannot_be_trusted_is_reported(command, name, code):
     os.mkfifo(command.folder.join("pipe"))
     os.mkdir(command.folder.join("empty"))
     command.folder.write("large", b"x" * (1024 * 1024 + 1))
@@ -397,7 +397,7 @@ def test_nothing_is_trusted_in_an_empty_project(command):
     assert told(command, "trust", "--json") == (0, "[]\n")
 
 
-def test_the_list_of_trust_is_json_for_a_script(command):
+def test_the_list_of_trusted_files_is_available_as_json(command):
     command.folder.write(".hilt/permissions.yaml", "allow: [Read]\n")
 
     [found] = json.loads(told(command, "trust", "list", "--json")[1])
@@ -422,7 +422,7 @@ def test_no_command_answers_without_a_terminal(command, approvals, id, words):
     assert approvals.find(id).state == "pending"
 
 
-def test_a_terminal_that_does_not_control_the_process_is_not_enough(command, approvals, id):
+def test_a_terminal_that_is_not_the_controlling_one_is_not_enough(command, approvals, id):
     with at_terminal(command, "approve", id, "--once", controlling=False) as screen:
         status, text = screen.end()
 
@@ -456,7 +456,7 @@ def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals,
     ids=["plain", "exec", "shells", "clean", "terminal", "orphan"],
 )
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_what_a_tool_starts_cannot_answer_even_without_a_sandbox(command, approvals, id, line, words):
+def test_a_process_started_by_a_tool_cannot_answer_even_without_a_sandbox(command, approvals, id, line, words):
     told = " ".join(id if word == "ID" else word for word in words)
     line = line.format(hilt=shlex.quote(HILT), python=shlex.quote(sys.executable), words=told)
 
@@ -473,7 +473,7 @@ def test_what_a_tool_starts_cannot_answer_even_without_a_sandbox(command, approv
     assert approvals.grants() == []
 
 
-def test_colours_are_for_terminals_that_have_them(command, id):
+def test_colours_are_for_terminals_that_support_them(command, id):
     env = {**command.environ, "TERM": "xterm"}
     with Screen([HILT, "approve", "show", id], env=env, cwd=command.folder.path) as screen:
         text = screen.end()[1]

@@ -42,7 +42,7 @@ def test_every_call_is_recorded_by_its_canonical_name_and_outcome(command):
     ]
 
 
-def test_what_was_written_is_not_in_the_record(command):
+def test_written_contents_are_not_in_the_trail(command):
     assert b"secret" not in command.run("audit", "--json").stdout
 
 
@@ -61,12 +61,12 @@ def test_what_was_written_is_not_in_the_record(command):
         (("--agent", "scout"), 0),
     ],
 )
-def test_the_record_is_filtered(command, words, count):
+def test_the_trail_can_be_filtered(command, words, count):
     assert len(rows(command, *words)) == count
     assert len(told(command, *words).splitlines()) == count
 
 
-def test_a_whole_record_is_verified(command):
+def test_an_intact_trail_is_verified(command):
     done = command.run("audit", "verify")
 
     assert (done.returncode, done.stdout) == (0, b"The audit trail is intact.\n")
@@ -86,7 +86,7 @@ def test_a_whole_record_is_verified(command):
         ("DELETE FROM audit", 1),
     ],
 )
-def test_tampering_is_found_and_stays_so(command, statement, row):
+def test_tampering_is_detected_and_stays_detected(command, statement, row):
     change(command, statement)
 
     for _ in range(2):
@@ -103,7 +103,7 @@ def change(command, statement: str) -> None:
     db.close()
 
 
-def test_the_check_and_the_head_are_json_for_a_script(command):
+def test_the_check_and_the_head_are_available_as_json(command):
     assert json.loads(told(command, "verify", "--json")) == {"whole": True, "breaks": []}
     head = json.loads(told(command, "head", "--json"))
     assert told(command, "head") == f"{head['row']}:{head['hash']}\n"
@@ -115,7 +115,7 @@ def test_the_check_and_the_head_are_json_for_a_script(command):
     assert (done.returncode, found["whole"], [one["row"] for one in found["breaks"]]) == (1, False, [2])
 
 
-def test_every_break_is_told(command):
+def test_every_break_is_reported(command):
     change(command, "UPDATE audit SET outcome='x' WHERE seq IN (2, 4)")
 
     told = command.run("audit", "verify").stdout.decode().splitlines()
@@ -123,7 +123,7 @@ def test_every_break_is_told(command):
     assert [line.split(":")[0] for line in told] == [f"The audit trail is broken at row {row}" for row in (2, 4)]
 
 
-def test_a_head_that_was_written_down_proves_the_rows_up_to_it(command):
+def test_a_noted_head_proves_the_rows_up_to_it(command):
     head = told(command, "head").strip()
     assert head.startswith("5:")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
@@ -150,20 +150,20 @@ def test_a_head_that_was_written_down_proves_the_rows_up_to_it(command):
         ("--tool",),
     ],
 )
-def test_wrong_use_is_told(command, words):
+def test_a_usage_error_is_reported(command, words):
     done = command.run("audit", *words)
 
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def test_broken_settings_do_not_hide_what_happened(command):
+def test_broken_settings_do_not_hide_the_trail(command):
     command.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
     assert len(rows(command)) == 5
     assert told(command, "verify") == "The audit trail is intact.\n"
 
 
-def test_a_line_cannot_steer_the_terminal(command):
+def test_a_line_cannot_control_the_terminal(command):
     command.ask({"tool": "a\x1b[31m\nb"})
 
     shown = told(command, "--limit", "1")
@@ -173,5 +173,5 @@ def test_a_line_cannot_steer_the_terminal(command):
 
 
 @pytest.mark.parametrize("words", [("--limit", "9" * 30), ("--since", "9" * 30 + "d"), ("--since=1900-01-01",)])
-def test_bounds_beyond_all_measure_find_everything(command, words):
+def test_huge_bounds_find_everything(command, words):
     assert len(rows(command, *words)) == 5

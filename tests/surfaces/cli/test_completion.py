@@ -95,7 +95,7 @@ def test_a_name_that_a_shell_would_run_is_neither_run_nor_offered(bash, command,
     assert not marker.exists()
 
 
-def test_a_path_of_any_name_is_one_completion_and_nothing_runs(bash, command):
+def test_a_path_with_any_name_is_one_completion_and_nothing_runs(bash, command):
     command.folder.write("odd*$(touch marker)", "x\n")
     command.folder.write("odd", "x\n")
 
@@ -104,7 +104,7 @@ def test_a_path_of_any_name_is_one_completion_and_nothing_runs(bash, command):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_command_and_every_option_is_in_the_script_of_a_shell(shell):
+def test_every_command_and_option_is_in_the_script_of_a_shell(shell):
     text = script(shell)
 
     for name in COMMANDS:
@@ -119,7 +119,7 @@ def test_every_command_and_every_option_is_in_the_script_of_a_shell(shell):
     "shell, check",
     [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])],
 )
-def test_the_shell_can_read_its_script(shell, check, tmp_path):
+def test_the_shell_can_parse_its_script(shell, check, tmp_path):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     path = tmp_path / "script"

@@ -65,7 +65,7 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
     assert found["shell.network"]["line"] == 7
 
 
-def test_folders_of_tools_come_from_the_flag_then_the_variables_then_the_file(command):
+def test_tool_folders_come_from_the_flag_then_the_variables_then_the_file(command):
     personal(command, "[custom]\ndirs = ['/file']\n")
     seen = []
     for change in ({}, {"HILT_TOOLS_DIR": "/short::/other"}, {"HILT_CUSTOM_DIRS": "/long"}):
@@ -82,7 +82,7 @@ def test_folders_of_tools_come_from_the_flag_then_the_variables_then_the_file(co
     assert found["tools.only"] == {"value": ["read_file", "undo"], "source": "flag"}
 
 
-def test_what_is_shown_could_stand_in_a_file(command):
+def test_the_shown_settings_are_a_valid_file(command):
     own = personal(command, "[workspace]\nroots = ['/a\\b', \"ü\\n\", '" + "long" * 30 + "']\n")
 
     done = command.run("config", "show")
@@ -100,7 +100,7 @@ def test_what_is_shown_could_stand_in_a_file(command):
     }
 
 
-def test_broken_settings_are_not_shown_as_if_they_were_in_force(command):
+def test_broken_settings_are_not_shown_as_if_they_applied(command):
     project(command, "[undo]\ncall = 3\n")
 
     done = command.run("config", "show")
@@ -109,7 +109,7 @@ def test_broken_settings_are_not_shown_as_if_they_were_in_force(command):
     assert "unknown key undo.call; did you mean undo.calls?" in done.stderr.decode()
 
 
-def test_the_lines_of_a_value_that_goes_on_and_on_are_not_looked_for(command):
+def test_the_lines_of_a_very_long_value_are_not_searched(command):
     own = personal(command, "workspace.roots = [\n" + "'x',\n" * 3000 + "]\n")
 
     assert shown(command)["workspace.roots"]["file"] == own
@@ -119,7 +119,7 @@ def test_the_lines_of_a_value_that_goes_on_and_on_are_not_looked_for(command):
 # --- check --------------------------------------------------------------------------------------------------------
 
 
-def test_all_problems_are_told_with_file_and_line(command):
+def test_all_problems_are_reported_with_file_and_line(command):
     own = personal(
         command,
         "dialct = 'jcli'\r\n"
@@ -158,7 +158,7 @@ def test_all_problems_are_told_with_file_and_line(command):
         ("\n\nx y = 1\n", 3),
     ],
 )
-def test_a_file_that_is_not_toml_is_told_with_the_line(command, text, line):
+def test_a_file_that_is_not_toml_is_reported_with_the_line(command, text, line):
     path = project(command, text)
 
     ((place, found, told),) = problems(command)
@@ -167,7 +167,7 @@ def test_a_file_that_is_not_toml_is_told_with_the_line(command, text, line):
     assert "(at line" not in told
 
 
-def test_files_that_are_right_or_missing_are_told_as_such(command):
+def test_valid_and_missing_files_are_reported_as_such(command):
     theirs = project(command, "undo.calls = 3\nshell.network = 'none'\n")
 
     done = command.run("config", "check")
@@ -182,7 +182,7 @@ def test_files_that_are_right_or_missing_are_told_as_such(command):
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "nowhere"])
-def test_a_file_that_is_no_file_is_told_without_waiting(command, target):
+def test_a_special_file_is_reported_without_blocking(command, target):
     command.folder.write(".hilt/folder/x", "")
     os.symlink(target, command.folder.join(".hilt/config.toml"))
 
@@ -203,7 +203,7 @@ _LINES = st.one_of(
 
 @given(st.lists(_LINES, max_size=6), st.lists(_LINES, max_size=3))
 @settings(max_examples=300)
-def test_the_check_finds_something_exactly_when_calls_are_refused(tmp_path_factory, own, theirs):
+def test_the_check_finds_a_problem_exactly_when_calls_are_refused(tmp_path_factory, own, theirs):
     base = str(tmp_path_factory.mktemp("settings"))
     paths = [os.path.join(base, "config.toml"), os.path.join(base, ".hilt", "config.toml")]
     os.mkdir(os.path.join(base, ".hilt"))
@@ -226,7 +226,7 @@ def test_the_check_finds_something_exactly_when_calls_are_refused(tmp_path_facto
 
 
 @given(st.lists(_LINES.filter(lambda line: line not in ("]", "a =")), max_size=8))
-def test_statements_put_together_are_the_document(lines):
+def test_joined_statements_are_the_document(lines):
     text = "\n".join(lines)
     try:
         whole = tomllib.loads(text)
@@ -253,7 +253,7 @@ def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("list",), ("show", "--toml"), ("check", "more")])
-def test_wrong_use_is_told(command, words):
+def test_a_usage_error_is_reported(command, words):
     done = command.run("config", *words)
 
     assert (done.returncode, done.stdout) == (2, b"")
@@ -308,7 +308,7 @@ def test_a_broken_file_refuses_calls_on_every_surface_and_says_why(command, ask,
 # --- rules and hooks ----------------------------------------------------------------------------------------------
 
 
-def test_broken_rules_and_hooks_are_told_with_their_line(command):
+def test_broken_rules_and_hooks_are_reported_with_their_line(command):
     rules = os.path.join(os.path.dirname(personal(command, "")), "permissions.yaml")
     with open(rules, "w", encoding="utf-8") as file:
         file.write("allow:\n- Read\n- Bash(ls\n- kubectl_pods\n")
@@ -330,7 +330,7 @@ def test_broken_rules_and_hooks_are_told_with_their_line(command):
 # --- trust --------------------------------------------------------------------------------------------------------
 
 
-def test_a_projects_settings_loosen_when_their_content_is_trusted_and_only_then(command):
+def test_project_settings_loosen_only_when_their_content_is_trusted(command):
     text = 'mode = "auto-accept"\nworkspace.roots = ["/"]\ndisabledTools = ["undo"]\nshell.network = "full"\n'
     theirs = project(command, text)
     personal(command, 'disabledTools = ["memory"]\n')
@@ -352,7 +352,7 @@ def test_a_projects_settings_loosen_when_their_content_is_trusted_and_only_then(
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_the_lists_of_agents_config_json_count_when_it_is_trusted(command, inside):
+def test_the_lists_of_agents_config_json_apply_when_it_is_trusted(command, inside):
     lists = {"disabledTools": ["undo"], "alwaysAllow": ["Write"]}
     text = json.dumps({"nanocoder": lists} if inside else {**lists, "providers": []})
     path = command.folder.write("agents.config.json", text)
@@ -369,7 +369,7 @@ def test_the_lists_of_agents_config_json_count_when_it_is_trusted(command, insid
     assert after["disabledTools"]["source"] == "agents.config.json"
 
 
-def test_agents_config_json_that_nobody_trusts_may_be_anything(command):
+def test_an_untrusted_agents_config_json_may_contain_anything(command):
     command.folder.write("agents.config.json", "{nonsense")
     assert shown(command)["disabledTools"]["value"] == []
 

@@ -84,7 +84,7 @@ def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command
         ("allow: [Read", (), {"tool": "list_dir", "args": {}}, "ask", "rules", ["rules", "default"]),
     ],
 )
-def test_every_vote_is_told_with_its_voter(command, text, words, request_, decision, voter, votes):
+def test_every_vote_is_shown_with_its_voter(command, text, words, request_, decision, voter, votes):
     if text:
         rules(command, text + "\n")
 
@@ -95,7 +95,7 @@ def test_every_vote_is_told_with_its_voter(command, text, words, request_, decis
     assert command.folder.tree() == {}
 
 
-def test_a_grant_is_told(command):
+def test_a_grant_is_shown(command):
     rules(command, "allow: [Read]\n")
     command.ask(WRITE, words=("--approve", "always"))
 
@@ -105,7 +105,7 @@ def test_a_grant_is_told(command):
     assert [vote["verdict"] for vote in found["votes"]] == ["ask", "allow"]
 
 
-def test_what_is_broken_or_not_trusted_is_noted(command):
+def test_broken_and_untrusted_files_are_noted(command):
     rules(command, "allow: [Read]\ndeny: [Wirte]\n")
     command.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
     command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
@@ -150,7 +150,7 @@ SURFACES = [by_one_shot, by_stdio, by_call, by_library]
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_a_broken_file_fails_closed_and_is_named_on_every_surface(command, surface):
+def test_a_broken_file_fails_closed_and_is_reported_on_every_surface(command, surface):
     rules(command, "allow:\n- Read\n  - Write\n")
 
     reply = surface(command, {"tool": "list_dir", "args": {}})
@@ -187,14 +187,14 @@ def test_an_untrusted_file_only_tightens_and_says_so_on_every_surface(command, s
         (("--approve", "deny"), None),
     ],
 )
-def test_the_flags_count_on_every_surface(command, surface, words, code):
+def test_the_flags_apply_on_every_surface(command, surface, words, code):
     assert surface(command, WRITE, *words).get("error_code") == code
 
     listed = surface(command, {"tool": "list_dir", "args": {}}, *words)
     assert listed.get("error_code") == ("denied" if "nano" in words else None)
 
 
-def test_the_flags_are_handed_over_to_the_resident(short):
+def test_the_flags_are_forwarded_to_the_resident(short):
     assert short.run("resident", "start").returncode == 0
 
     for words, code in (
@@ -216,7 +216,7 @@ def test_the_flags_are_handed_over_to_the_resident(short):
     assert b"calls" in short.run("resident", "status").stdout
 
 
-def test_what_a_flag_hides_is_not_listed(command):
+def test_a_tool_hidden_by_a_flag_is_not_listed(command):
     for words, there in (((), True), (("--mode", "plan"), False), (("--profile", "nano"), True)):
         names = {one["name"] for one in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
         assert ("write_file" in names) is there
@@ -224,7 +224,7 @@ def test_what_a_flag_hides_is_not_listed(command):
 
 
 @pytest.mark.parametrize("request_text", ["nonsense", "[]", '{"args": {}}', '{"cancel": 1}', '{"tool": 1}'])
-def test_what_is_no_request_is_told_without_a_traceback(command, request_text):
+def test_an_invalid_request_is_reported_without_a_traceback(command, request_text):
     done = command.run("explain", request_text)
 
     assert done.returncode == 2
@@ -264,7 +264,7 @@ def test_a_security_script_is_named_and_not_run(command, words, runs):
 
 
 @pytest.mark.parametrize("who, status, decision", [("", 0, "allow"), ("plain", 3, "ask"), ("a; id", 3, "ask")])
-def test_a_value_that_a_script_would_run_as_code_is_told(command, who, status, decision):
+def test_a_value_that_a_script_would_run_as_code_is_reported(command, who, status, decision):
     keys = "name: hello\ndescription: d\napproval: never\nparameters:\n  who: {type: string}\n"
     rules(command, f'---\n{keys}---\nsh -c "echo {{{{ who }}}}"\n', "tools/hello.md")
 

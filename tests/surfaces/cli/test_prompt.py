@@ -65,7 +65,7 @@ def answer(asked: Asked, *lines: str, width: int = 80, color: bool = False) -> t
         (["what\n"], Answer("deny", "The input ended without an answer.")),
     ],
 )
-def test_an_answer_is_a_word_and_the_end_of_input_denies(lines, expected):
+def test_an_answer_is_a_word_and_end_of_input_denies(lines, expected):
     assert answer(RUN, *lines)[0] == expected
 
 
@@ -79,7 +79,7 @@ def test_nothing_but_a_clear_word_allows(lines):
     assert given.kind == "deny" or yes & set(words)
 
 
-def test_a_call_that_no_rule_covers_cannot_always_be_allowed():
+def test_a_call_that_no_rule_covers_has_no_always_answer():
     given, printed = answer(CALL, "a\n", "y\n")
 
     assert given == Answer("once")
@@ -87,7 +87,7 @@ def test_a_call_that_no_rule_covers_cannot_always_be_allowed():
     assert "not available" in printed
 
 
-def test_a_command_is_shown_with_its_risk_and_the_rules_that_would_be_kept():
+def test_a_command_is_shown_with_its_risk_and_the_rules_to_be_stored():
     _, printed = answer(RUN, "y\n")
 
     assert printed.splitlines()[1:] == [
@@ -105,14 +105,14 @@ def test_a_command_is_shown_with_its_risk_and_the_rules_that_would_be_kept():
     ]
 
 
-def test_the_risky_part_is_marked_by_colour_where_there_is_one():
+def test_the_risky_part_is_highlighted_when_colours_are_on():
     _, printed = answer(RUN, "y\n", color=True)
 
     assert f"rm -rf build && \x1b[1;31m{RUN.part}\x1b[0m" in printed
     assert "^" not in printed
 
 
-def test_a_part_that_goes_over_several_lines_is_marked_on_each():
+def test_a_highlighted_part_over_several_lines_is_marked_on_each():
     asked = RUN._replace(command="echo a; sudo x\\\n y; echo b", part="sudo x\\\n y", arguments={})
 
     lines = answer(asked, "y\n")[1].splitlines()
@@ -120,7 +120,7 @@ def test_a_part_that_goes_over_several_lines_is_marked_on_each():
     assert lines[2:6] == ["| echo a; sudo x\\", "          ^^^^^^^", "|  y; echo b", "  ^^"]
 
 
-def test_an_edit_is_shown_as_a_difference():
+def test_an_edit_is_shown_as_a_diff():
     _, printed = answer(EDIT, "y\n", color=True)
 
     assert "\x1b[31m-x\x1b[0m" in printed
@@ -129,7 +129,7 @@ def test_an_edit_is_shown_as_a_difference():
     assert "| path: a.py\n" in bare(printed)
 
 
-def test_what_is_cut_can_be_seen_whole():
+def test_truncated_text_can_be_expanded():
     lines = "".join(f"+line {number}\n" for number in range(100))
     asked = EDIT._replace(diff=lines, arguments={"text": "one\ntwo\n" * 200, **{f"n{i}": i for i in range(20)}})
 
@@ -147,7 +147,7 @@ def test_what_is_cut_can_be_seen_whole():
     assert "[s]" not in shown
 
 
-def test_the_risky_part_of_a_long_command_is_shown_also_when_the_rest_is_cut():
+def test_the_risky_part_of_a_long_command_is_shown_even_when_the_rest_is_cut():
     asked = RUN._replace(command="echo x\n" * 50 + RUN.part + "\n" + "echo y\n" * 50, arguments={})
 
     printed = answer(asked, "y\n")[1]
@@ -172,7 +172,7 @@ def test_the_risky_part_of_a_long_command_is_shown_also_when_the_rest_is_cut():
         ("a\tb", "a   b"),
     ],
 )
-def test_nothing_steers_the_terminal_and_nothing_is_invisible(text, shown):
+def test_control_and_invisible_characters_are_shown(text, shown):
     assert plain(text) == shown
     for asked in (
         RUN._replace(command=text, part=""),
@@ -216,7 +216,7 @@ def test_a_page_fits_its_width_and_holds_nothing_but_visible_text(asked, width, 
 
 
 @given(ASKED, st.integers(30, 120))
-def test_texts_of_a_model_stand_behind_bars_and_labels(asked, width):
+def test_model_text_is_always_behind_bars_and_labels(asked, width):
     asked = asked._replace(tool="tool")
     lines = Page(width=width, color=False).draw(asked, whole=True).split("\n")
 
@@ -227,14 +227,14 @@ def test_texts_of_a_model_stand_behind_bars_and_labels(asked, width):
 
 
 @given(TEXTS, st.integers(30, 120))
-def test_a_page_that_is_whole_shows_every_character(text, width):
+def test_an_expanded_page_shows_every_character(text, width):
     drawn = Page(width=width, color=False).draw(RUN._replace(command=text, part="", arguments={}), whole=True)
 
     shown = "".join(line[2:] for line in drawn.split("\n") if line.startswith("| "))
     assert shown == plain(text).replace("\n", "")
 
 
-def test_a_part_is_marked_where_characters_are_wide():
+def test_a_part_is_highlighted_among_wide_characters():
     asked = RUN._replace(command="echo 日本; rm é\u0301 x", part="rm é\u0301 x", arguments={})
 
     lines = answer(asked, "y\n")[1].splitlines()
@@ -251,7 +251,7 @@ def test_huge_texts_do_not_flood_the_screen():
         assert len(answer(asked, "y\n")[1]) < 6000
 
 
-def test_one_line_is_one_line():
+def test_one_line_stays_one_line():
     assert one_line("a\nb\r\nc") == "a␊b␍␊c"
 
 
@@ -279,7 +279,7 @@ def asking(**environ: str) -> Screen:
 
 
 @pytest.mark.parametrize("environ, color", [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_a_person_answers_on_the_terminal(environ, color):
+def test_the_user_answers_on_the_terminal(environ, color):
     with asking(**environ) as screen:
         screen.type("\n")
         screen.expect(f"80 {color}")
@@ -302,7 +302,7 @@ def test_the_end_of_input_on_the_terminal_denies():
         assert "kind='deny'" in screen.end()[1]
 
 
-def test_what_was_typed_before_the_question_is_no_answer():
+def test_input_typed_before_the_question_is_ignored():
     with asking() as screen:
         screen.type("\ny\ny\ny\n")
         screen.expect(" > ")
@@ -312,7 +312,7 @@ def test_what_was_typed_before_the_question_is_no_answer():
         assert "kind='deny'" in screen.end()[1]
 
 
-def test_without_a_terminal_there_is_no_one_to_ask():
+def test_without_a_terminal_nobody_can_be_asked():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, start_new_session=True, input="\n", capture_output=True, text=True
     )
@@ -320,7 +320,7 @@ def test_without_a_terminal_there_is_no_one_to_ask():
     assert done.stdout == "no_one_to_ask There is no terminal to prompt on.\n"
 
 
-def test_a_program_in_the_background_does_not_take_the_terminal_from_another():
+def test_a_background_program_does_not_take_the_terminal():
     env = {"PATH": os.environ["PATH"], "TERM": "dumb"}
     script = 'set -m; "$0" -c "$1" < /dev/null & wait'
     with Screen(["bash", "-c", script, sys.executable, SCRIPT], env=env, cwd=ROOT) as screen:

@@ -37,7 +37,7 @@ def failed(command: Command, *words: str) -> str:
 # --- list and show ------------------------------------------------------------------------------------------------
 
 
-def test_skills_are_listed_with_what_is_not_loaded(command):
+def test_skills_are_listed_with_those_that_failed_to_load(command):
     config(command).write("skills/pdf/SKILL.md", text("pdf", description="Reads PDF files."))
     config(command).write("skills/BAD/SKILL.md", text("bad"))
     config(command).write("commands/fix.md", "---\ndescription: Fix it\nargument-hint: ISSUE\n---\nFix $1.\n")
@@ -97,7 +97,7 @@ def test_a_new_skill_needs_a_valid_name(command, name):
     assert command.folder.tree() == before
 
 
-def test_a_verdict_is_an_exit_status(command):
+def test_check_sets_the_exit_status(command):
     command.folder.write("pdf/SKILL.md", text("pdf"))
     command.folder.write("docx/SKILL.md", text("other", more="version: 1\n"))
 
@@ -133,7 +133,7 @@ def test_a_skill_is_installed_whole_and_used_at_once(command):
     assert os.listdir(os.path.dirname(target)) == ["pdf"]
 
 
-def test_an_installed_skill_is_replaced_only_by_force_and_kept(command):
+def test_an_installed_skill_is_replaced_only_by_force_and_backed_up(command):
     command.folder.write("pdf/SKILL.md", text("pdf", "One."))
     assert command.run("skills", "install", "pdf").returncode == 0
     command.folder.write("pdf/SKILL.md", text("pdf", "Two."))
@@ -189,7 +189,7 @@ def test_a_link_in_place_of_an_installed_skill_is_not_followed(command):
     assert not os.path.islink(config(command).join("skills/pdf"))
 
 
-def test_ten_who_install_at_once_install_one(command):
+def test_of_ten_simultaneous_installs_one_succeeds(command):
     command.folder.write("pdf/SKILL.md", text("pdf"))
     command.folder.write("pdf/references/a.md", "a\n")
     statuses: list[int] = []

@@ -56,7 +56,7 @@ def test_a_table_shows_counts_failures_percentiles_and_a_plot(filled):
     assert max(map(len, lines)) <= 80
 
 
-def test_calls_are_chosen_by_tool_session_workspace_and_time(filled):
+def test_calls_are_filtered_by_tool_session_workspace_and_time(filled):
     assert told(filled, "--tool", "read_file").startswith("34 calls")
     assert told(filled, "--session", "s1").startswith("50 calls")
     assert re.match(r"(19|20|21) calls", told(filled, "--since", "2h"))
@@ -85,7 +85,7 @@ def test_prometheus_reads_the_counters_of_every_tool(filled):
     assert set(re.findall(r'tool="([^"]*)"', only)) == {"read_file"}
 
 
-def test_calls_that_are_made_are_counted(command):
+def test_new_calls_are_counted(command):
     command.folder.write("a.txt", "a\n")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}}, {"tool": "Read", "args": {"path": "b.txt"}})
 
@@ -96,11 +96,11 @@ def test_calls_that_are_made_are_counted(command):
     assert told(command, "--workspace", ".").startswith("2 calls")
 
 
-def test_a_record_of_nothing_is_told(command):
+def test_an_empty_trail_is_reported(command):
     assert told(command) == "No calls are recorded.\n"
 
 
-def test_broken_settings_do_not_hide_what_happened(filled):
+def test_broken_settings_do_not_hide_the_trail(filled):
     filled.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
     assert told(filled).startswith("101 calls")
@@ -117,7 +117,7 @@ def test_broken_settings_do_not_hide_what_happened(filled):
         (("more",), "more"),
     ],
 )
-def test_wrong_use_is_told(command, words, complaint):
+def test_a_usage_error_is_reported(command, words, complaint):
     done = command.run("stats", *words)
 
     assert done.returncode == 2
@@ -155,7 +155,7 @@ def test_colours_are_for_terminals_that_want_them(filled, environ, coloured):
     assert plain.replace("\r\n", "\n").splitlines()[2:] == told(filled).splitlines()[2:]
 
 
-def test_output_that_has_no_bars_gets_plain_ones(filled):
+def test_ascii_output_gets_plain_bars(filled):
     filled.environ.update(PYTHONIOENCODING="ascii")
 
     assert told(filled).isascii()

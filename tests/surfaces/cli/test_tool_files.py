@@ -106,7 +106,7 @@ def no_call(name: str, args: Mapping[str, Any]) -> Result:
 # --- list and show --------------------------------------------------------------------------------------------------
 
 
-def test_tools_are_listed_by_source_with_what_is_wrong():
+def test_tools_are_listed_by_source_with_their_problems():
     found = CustomTools(
         {
             "b": definition(name="b", dangerous=True),
@@ -141,7 +141,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
         ({"notes": ("odd key",)}, "note: odd key"),
     ],
 )
-def test_what_a_tool_can_do_is_shown(fields, says):
+def test_the_capabilities_of_a_tool_are_shown(fields, says):
     text = shown(definition(**fields))
 
     assert text.startswith("from /x/t.md:1 (personal)\nformat: markdown")
@@ -152,7 +152,7 @@ def test_what_a_tool_can_do_is_shown(fields, says):
 
 
 @pytest.mark.parametrize("kind, name", [("markdown", "hi"), ("folder", "say-hi"), ("python", "hi")])
-def test_a_new_tool_loads_at_once_and_does_what_its_example_says(command, run, kind, name):
+def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, name):
     done = run("new", name, "--kind", kind, "--personal")
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -212,7 +212,7 @@ def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
         (["install", "--all"], "unknown option '--all'"),
     ],
 )
-def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words, says):
+def test_a_tool_that_cannot_be_created_is_reported_and_nothing_is_written(command, run, words, says):
     command.folder.write(TOOLS + "there.md", "mine")
     before = command.folder.tree()
 
@@ -224,7 +224,7 @@ def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words,
 
 
 @pytest.mark.parametrize("words", [("new", "hi", "--personal"), ("new", "hi")])
-def test_a_folder_that_is_none_is_told(command, run, words):
+def test_a_file_in_place_of_a_tool_folder_is_reported(command, run, words):
     command.folder.write(".hilt", "")
     os.makedirs(os.path.dirname(own(command).rstrip("/")), exist_ok=True)
     with open(own(command).rstrip("/"), "w", encoding="utf-8"):
@@ -239,7 +239,7 @@ def test_a_folder_that_is_none_is_told(command, run, words):
 # --- check ----------------------------------------------------------------------------------------------------------
 
 
-def test_check_tells_everything_and_fails(command, run):
+def test_check_reports_every_problem_and_fails(command, run):
     command.folder.write(TOOLS + "wait.md", GREET)
     path = own(command, "broken.md")
     os.makedirs(own(command))
@@ -257,7 +257,7 @@ def test_check_tells_everything_and_fails(command, run):
     assert f"{command.folder.join(TOOLS + 'wait.md')}: not trusted, so not loaded" in done.stdout
 
 
-def test_check_without_tools_is_well(run):
+def test_check_without_tools_succeeds(run):
     done = run("check")
 
     assert (done.returncode, done.stdout) == (0, "There are no custom tools.\n")
@@ -286,7 +286,7 @@ def test_examples_are_run_and_compared(example, result, failure):
     assert (checked.lines, checked.ok) == ((wanted,), failure is None)
 
 
-def test_the_example_of_a_tool_that_asks_runs_when_a_person_agrees(command, run, at_terminal):
+def test_the_example_of_a_tool_that_asks_runs_when_the_user_agrees(command, run, at_terminal):
     os.makedirs(own(command))
     with open(own(command, "greet.md"), "w", encoding="utf-8") as file:
         file.write(GREET.replace("never", "always").replace("---\necho", "examples: [{expect: hello}]\n---\necho"))
@@ -305,7 +305,7 @@ def test_the_example_of_a_tool_that_asks_runs_when_a_person_agrees(command, run,
         assert approvals.pending() == []
 
 
-def test_a_schema_that_is_none_is_told_and_its_examples_do_not_run():
+def test_an_invalid_schema_is_reported_and_its_examples_do_not_run():
     broken = definition(parameters={"type": "nothing"}, examples=(Example({}),))
 
     checked = check(NOTHING._replace(definitions={"t": broken}), no_call)
@@ -314,7 +314,7 @@ def test_a_schema_that_is_none_is_told_and_its_examples_do_not_run():
     assert "invalid schema" in checked.lines[0]
 
 
-def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
+def test_an_untrusted_file_is_read_and_never_run(command, tmp_path):
     ran = tmp_path / "ran"
     markdown = command.folder.write(TOOLS + "greet.md", GREET.replace("---\necho", "examples: [{}]\n---\necho"))
     python = command.folder.write(TOOLS + "p.py", f"open({str(ran)!r}, 'w')\n")
@@ -336,7 +336,7 @@ def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
     assert not ran.exists()
 
 
-def test_a_folder_whose_runtime_is_missing_is_told(command, tmp_path):
+def test_a_tool_folder_whose_runtime_is_missing_is_reported(command, tmp_path):
     path = os.path.dirname(
         command.folder.write(
             "f/tool.md",
@@ -394,7 +394,7 @@ def test_without_tools_there_is_nothing_to_trust(answered):
     assert answered("trust", times=0)[0] == 0
 
 
-def test_what_is_not_in_a_project_needs_no_trust(command, answered):
+def test_a_tool_outside_a_project_needs_no_trust(command, answered):
     command.folder.write("elsewhere/a.md", GREET)
 
     status, text = answered("trust", "elsewhere/a.md", times=0)
@@ -404,7 +404,7 @@ def test_what_is_not_in_a_project_needs_no_trust(command, answered):
 
 
 @pytest.mark.parametrize("words", [["trust"], ["install", "x.md"], ["remove", "x"]])
-def test_only_a_person_at_a_terminal_may(command, run, words):
+def test_only_a_user_at_a_terminal_may_trust_or_install_tools(command, run, words):
     command.folder.write(TOOLS + "greet.md", GREET)
     command.folder.write("x.md", GREET)
 
@@ -466,7 +466,7 @@ def committed(place: str, environ: Mapping[str, str]) -> None:
 
 
 @pytest.mark.parametrize("typed", ["y\n", "n\n"])
-def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered, find, source, typed):
+def test_a_tool_is_shown_and_installed_when_the_user_agrees(command, answered, find, source, typed):
     status, text = answered("install", source, typed=typed)
 
     for fact in ("| echo '{}'", "runtime bash", "environment: MY_KEY", "sandbox: none", "approval: "):
@@ -484,7 +484,7 @@ def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered,
     assert kept["f"]["checksum"] in text
 
 
-def test_a_repository_that_has_moved_is_not_followed(answered):
+def test_a_repository_that_redirects_is_not_followed(answered):
     with serving(b"") as other, serving(redirect(other.url("/words.git"))) as site:
         status, text = answered("install", site.url("/words.git"), times=0)
 
@@ -497,7 +497,7 @@ def test_a_repository_that_has_moved_is_not_followed(answered):
     "source, name",
     [("words.git", "words"), ("words-1.0.tgz", "words-1.0"), ("my words.zip", "my-words"), (".zip", "tool")],
 )
-def test_a_source_that_is_itself_a_tool_gives_it_its_name(command, answered, tmp_path, source, name):
+def test_a_source_that_is_itself_a_tool_gives_the_name(command, answered, tmp_path, source, name):
     files = {path.removeprefix("f/"): text for path, text in folder_files().items()}
     place = tmp_path / source
     if source.endswith(".git"):
@@ -514,7 +514,7 @@ def test_a_source_that_is_itself_a_tool_gives_it_its_name(command, answered, tmp
 
 
 @pytest.mark.parametrize("change", ["the script", "a new file", "a file that went", "a link"])
-def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run, tmp_path, change):
+def test_an_installed_tool_that_was_changed_is_reported(command, answered, run, tmp_path, change):
     place = tmp_path / "source"
     for name, text in folder_files().items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -549,7 +549,7 @@ def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run
     assert f"changed since installation:\n  {own(command, 'f')}\n" in said("list")
 
 
-def test_a_removed_tool_is_not_told_as_changed(command, answered, run, tmp_path):
+def test_a_removed_tool_is_not_reported_as_changed(command, answered, run, tmp_path):
     (tmp_path / "greet.md").write_text(GREET)
     answered("install", str(tmp_path / "greet.md"))
 
@@ -570,7 +570,7 @@ def test_a_program_is_not_run_to_be_shown(command, answered, tmp_path):
     assert os.path.exists(own(command, "p.py"))
 
 
-def test_programs_of_a_folder_stay_programs(command, answered, tmp_path):
+def test_executables_of_a_folder_stay_executable(command, answered, tmp_path):
     place = tmp_path / "f"
     place.mkdir()
     (place / "tool.md").write_text(folder_files()["f/tool.md"])
@@ -583,7 +583,7 @@ def test_programs_of_a_folder_stay_programs(command, answered, tmp_path):
     assert not os.stat(own(command, "f/tool.md")).st_mode & stat.S_IXUSR
 
 
-def test_what_is_installed_is_what_was_shown(command, at_terminal, tmp_path):
+def test_the_installed_files_are_the_shown_files(command, at_terminal, tmp_path):
     path = tmp_path / "greet.md"
     path.write_text(GREET)
 
@@ -607,7 +607,7 @@ def test_what_is_installed_is_what_was_shown(command, at_terminal, tmp_path):
     ],
 )
 @pytest.mark.parametrize("suffix", [".zip", ".tgz"])
-def test_an_archive_that_is_not_what_it_should_be_is_refused(command, answered, tmp_path, suffix, name, says):
+def test_an_invalid_archive_is_refused(command, answered, tmp_path, suffix, name, says):
     path = archived(str(tmp_path / f"a{suffix}"), {name: "x"})
 
     status, text = answered("install", path, times=0)
@@ -648,7 +648,7 @@ def test_links_in_a_folder_are_refused(command, answered, tmp_path):
     assert (status, "not a regular file" in text) == (1, True)
 
 
-def test_what_exists_is_not_replaced(command, answered, tmp_path):
+def test_an_existing_tool_is_not_replaced(command, answered, tmp_path):
     path = tmp_path / "greet.md"
     path.write_text(GREET)
     answered("install", str(path))
@@ -659,13 +659,13 @@ def test_what_exists_is_not_replaced(command, answered, tmp_path):
     assert (status, "already_exists" in text) == (1, True)
 
 
-def test_a_source_that_does_not_exist_is_told(answered):
+def test_a_missing_source_is_reported(answered):
     assert "does not exist" in answered("install", "nothing", times=0)[1]
     assert "git could not fetch" in answered("install", "file:///nothing/of/this", times=0)[1]
 
 
 @pytest.mark.parametrize("typed", ["y\n", "n\n"])
-def test_a_tool_is_removed_when_the_person_agrees(command, answered, tmp_path, find, typed):
+def test_a_tool_is_removed_when_the_user_agrees(command, answered, tmp_path, find, typed):
     place = tmp_path / "source"
     for name, text in folder_files().items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -682,7 +682,7 @@ def test_a_tool_is_removed_when_the_person_agrees(command, answered, tmp_path, f
         assert sorted(json.load(file)) == (["greet.md"] if typed == "y\n" else ["f", "greet.md"])
 
 
-def test_a_link_is_removed_and_not_what_it_leads_to(command, answered, tmp_path):
+def test_a_link_is_removed_and_its_target_is_kept(command, answered, tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "tool.md").write_text(folder_files()["f/tool.md"])
     os.makedirs(own(command))
@@ -711,9 +711,7 @@ def test_a_tool_is_removed_by_its_name_and_by_that_of_its_file(command, answered
 
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 @pytest.mark.parametrize("sandbox, left", [("declared", ["loaded"]), ("read-only", [])])
-def test_a_module_is_loaded_as_the_settings_want_it_when_a_tool_is_sought_to_be_removed(
-    command, answered, sandbox, left
-):
+def test_removing_a_tool_loads_modules_as_the_settings_say(command, answered, sandbox, left):
     command.environ["HILT_CUSTOM_SANDBOX"] = sandbox
     os.makedirs(own(command))
     module = "from contextlib import suppress\nfrom hilt import tool\n\n@tool\ndef greet() -> str:\n    'Greet.'\n"
@@ -726,7 +724,7 @@ def test_a_module_is_loaded_as_the_settings_want_it_when_a_tool_is_sought_to_be_
     assert (status, os.listdir(own(command)), list(command.folder.tree())) == (0, [], left)
 
 
-def test_a_link_that_leads_nowhere_is_removed(command, answered):
+def test_a_dangling_link_is_removed(command, answered):
     os.makedirs(own(command), exist_ok=True)
     os.symlink("nowhere", own(command, "gone.md"))
 
@@ -735,7 +733,7 @@ def test_a_link_that_leads_nowhere_is_removed(command, answered):
     assert (status, os.listdir(own(command))) == (0, [])
 
 
-def test_what_is_not_there_cannot_be_removed(answered):
+def test_a_missing_tool_cannot_be_removed(answered):
     status, text = answered("remove", "../x", times=0)
 
     assert (status, "There is no tool" in text) == (1, True)

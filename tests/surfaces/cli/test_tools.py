@@ -23,7 +23,7 @@ FINDERS = {"tool_search", "tool_call"}
     ],
 )
 @pytest.mark.parametrize("dialect", [None, "jinn", "jcli", "agentos"])
-def test_schemas_are_valid_and_say_what_every_parameter_is(command, kind, name, parameters, dialect):
+def test_schemas_are_valid_and_describe_every_parameter(command, kind, name, parameters, dialect):
     words = ["--schema", *([kind] if kind else []), *(["--dialect", dialect] if dialect else [])]
 
     found = json.loads(command.run(*words).stdout)
@@ -75,7 +75,7 @@ def test_every_tool_can_be_shown(command):
         assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_name_that_is_no_tool_gets_the_nearest(command):
+def test_an_unknown_tool_suggests_the_nearest_name(command):
     done = command.run("tools", "show", "read_flie")
 
     assert (done.returncode, done.stdout) == (1, b"")
@@ -91,7 +91,7 @@ def test_under_a_dialect_only_its_names_are_listed(command):
 # --- what they cost -----------------------------------------------------------------------------------------------
 
 
-def test_the_cost_of_every_tool_and_every_list_is_told(command):
+def test_the_cost_of_every_tool_and_list_is_shown(command):
     told = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)
 
     listed = json.loads(command.run("--schema", "mcp").stdout)["tools"]
@@ -109,7 +109,7 @@ def test_the_cost_of_every_tool_and_every_list_is_told(command):
     assert search["characters"] < lean["characters"] < full["characters"]
 
 
-def test_the_cost_can_be_read(command):
+def test_the_cost_is_printed_as_a_table(command):
     text = command.run("tools", "list", "--tokens").stdout.decode()
 
     lines = text.splitlines()
@@ -120,7 +120,7 @@ def test_the_cost_can_be_read(command):
     assert "4 characters each" in text
 
 
-def test_the_cost_is_of_what_is_shown(command):
+def test_the_cost_covers_only_the_named_tools(command):
     told = json.loads(command.run("tools", "list", "--tokens", "--json", "--tools", "Read,undo").stdout)
 
     assert [one["name"] for one in told["tools"]] == ["read_file", "undo"]
@@ -149,13 +149,13 @@ def test_the_figures_in_the_guide_are_right(command):
 
 
 @pytest.mark.parametrize("words", [("list", "--jsn"), ("list", "--tokens", "--lean"), ("list", "x")])
-def test_wrong_flags_of_the_list_are_told(command, words):
+def test_invalid_list_flags_are_reported(command, words):
     done = command.run("tools", *words)
 
     assert (done.returncode, b"Try hilt tools list --help." in done.stderr) == (2, True)
 
 
-def test_the_list_is_json_for_a_script(command):
+def test_the_list_is_available_as_json(command):
     for words in (("tools", "--json"), ("tools", "list", "--json")):
         found = json.loads(command.run(*words).stdout)
         names = [tool["name"] for tool in found["tools"]]
@@ -166,7 +166,7 @@ def test_the_list_is_json_for_a_script(command):
 
 
 @pytest.mark.parametrize("name, stands_for", [("read_file", None), ("Read", "read_file")])
-def test_a_tool_is_json_for_a_script(command, name, stands_for):
+def test_a_tool_is_available_as_json(command, name, stands_for):
     found = json.loads(command.run("tools", "show", name, "--json").stdout)
 
     assert (found["name"], found["stands_for"], found["effects"]) == (name, stands_for, ["read"])
@@ -193,7 +193,7 @@ def test_only_the_named_tools_are_listed_and_run(command):
     assert "b" not in command.folder.tree()
 
 
-def test_a_name_among_them_that_is_no_tool_is_told_with_the_nearest(command):
+def test_an_unknown_name_in_the_selection_suggests_the_nearest(command):
     done = command.run("--schema", "mcp", "--tools", "read_file,writ_file")
 
     assert (done.returncode, done.stdout) == (1, b"")

@@ -22,7 +22,7 @@ from hilt.surfaces.mcp.names import META_CHARACTERS
         ({"control"}, (False, False, False, False)),
     ],
 )
-def test_effects_are_hints(effects, said):
+def test_effects_become_hints(effects, said):
     found = hints(frozenset(effects))
 
     assert tuple(found[f"{name}Hint"] for name in ("readOnly", "destructive", "idempotent", "openWorld")) == said
@@ -38,7 +38,7 @@ def test_effects_are_hints(effects, said):
         ("text", None, None),
     ],
 )
-def test_structured_answers_are_objects_and_text_as_well(data, output, structured):
+def test_structured_results_are_objects_with_text(data, output, structured):
     found = call_result(Result("plain", data=data), output)
 
     assert found.get("structuredContent") == structured
@@ -49,7 +49,7 @@ COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "requir
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_text_where_data_was_promised_is_a_failure_that_keeps_the_text(trusted):
+def test_text_instead_of_declared_data_is_a_failure_that_keeps_the_text(trusted):
     found = call_result(Result("plain"), COUNT, trusted=trusted)
 
     assert found["isError"]
@@ -58,7 +58,7 @@ def test_text_where_data_was_promised_is_a_failure_that_keeps_the_text(trusted):
 
 
 @pytest.mark.parametrize("data", [{"count": "1"}, {}, {"count": None}, {"count": '{"a": 1}'}])
-def test_data_that_breaks_the_promise_of_a_foreign_tool_is_a_failure(data):
+def test_data_that_violates_a_foreign_output_schema_is_a_failure(data):
     found = call_result(Result(data=data), COUNT, trusted=False)
 
     assert found["isError"]
@@ -76,7 +76,7 @@ def test_data_that_breaks_the_promise_of_a_foreign_tool_is_a_failure(data):
         {"type": "image", "data": "x", "mimeType": "image/png", "annotations": {"priority": 99}},
     ],
 )
-def test_a_block_that_is_none_of_mcp_is_a_failure(block):
+def test_an_invalid_content_block_is_a_failure(block):
     found = call_result(Result("kept", content=(block,)), trusted=False)
 
     assert found["isError"]
@@ -84,18 +84,18 @@ def test_a_block_that_is_none_of_mcp_is_a_failure(block):
     assert found["content"][1]["text"] == "kept"
 
 
-def test_an_answer_without_anything_is_empty_text():
+def test_an_empty_result_is_empty_text():
     assert call_result(Result())["content"] == [{"type": "text", "text": ""}]
 
 
-def test_text_stands_before_other_content():
+def test_text_comes_before_other_content():
     image = {"type": "image", "data": "", "mimeType": "image/png"}
 
     assert call_result(Result("see", content=(image,)))["content"] == [{"type": "text", "text": "see"}, image]
     assert call_result(Result(content=(image,)))["content"] == [image]
 
 
-def test_a_failure_is_read_by_models_and_programs():
+def test_a_failure_is_readable_by_models_and_programs():
     error = ToolError("past_end", "Too far.", suggestion="Go back.", total_lines=3)
 
     found = call_result(Result(error=error))
@@ -107,13 +107,13 @@ def test_a_failure_is_read_by_models_and_programs():
 
 
 @pytest.mark.parametrize("details", [{"a": "x" * META_CHARACTERS}, {"a": object()}])
-def test_details_that_are_large_or_no_json_are_left_out(details):
+def test_details_that_are_large_or_not_json_are_left_out(details):
     found: Any = call_result(Result(error=ToolError("internal", "No.", **details)))
 
     assert "details" not in found["_meta"]["dev.hilt/error"]
 
 
-def test_facts_that_a_host_can_use_are_beside_the_answer():
+def test_facts_for_the_host_are_in_the_metadata():
     meta = {"timing": {"ms": 1}, "_filePath": "/a", "truncation": {"truncated": True}}
 
     assert call_result(Result("x", meta=meta))["_meta"] == {

@@ -79,7 +79,7 @@ def test_the_inspector_lists_and_edits(command, transport, era):
 
 
 @pytest.mark.parametrize("transport, era", [("stdio", "modern"), ("http", "legacy")])
-def test_the_inspector_reads_patches_and_sees_a_failure(command, transport, era):
+def test_the_inspector_reads_patches_and_shows_a_failure(command, transport, era):
     command.folder.write("a.txt", "one\ntwo\n")
     patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+three\n*** End Patch\n"
     with inspector(command, transport, era, cold=transport == "http") as host:
@@ -113,7 +113,7 @@ def test_the_inspector_waits_for_an_approval(command, transport):
 
 
 @EACH_WAY
-def test_a_command_is_gone_with_the_inspector(command, transport):
+def test_a_command_ends_with_the_inspector(command, transport):
     mark = Mark()
     with inspector(command, transport, "modern", cold=transport == "stdio") as host:
         arguments = json.dumps({"command": f"sleep 300; echo {mark.name}", "timeout": 200})

@@ -47,7 +47,7 @@ def test_a_tool_is_found_and_called(command, kind):
 
 
 @each_way
-def test_a_person_approves_the_tool_that_is_meant(command, kind):
+def test_the_user_approves_the_named_tool(command, kind):
     os.makedirs(command.environ["HILT_CONFIG_DIR"])
     with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml"), "w", encoding="utf-8") as file:
         file.write("permissions:\n  ask: [Write]\n")
@@ -68,7 +68,7 @@ def test_a_person_approves_the_tool_that_is_meant(command, kind):
     assert "write_file wants to change files" in forms[0].message
 
 
-def test_a_lean_list_says_what_tools_do_and_not_what_parameters_mean(command):
+def test_a_lean_list_describes_tools_and_not_parameters(command):
     async def test() -> None:
         lists = []
         for words in ((), ("--lean",)):
@@ -86,7 +86,7 @@ def test_a_lean_list_says_what_tools_do_and_not_what_parameters_mean(command):
 
 @pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 @pytest.mark.parametrize("host", ["claude", "kiro", "opencode"])
-def test_an_entry_that_was_installed_starts_a_server(command, host, tmp_path):
+def test_an_installed_entry_starts_a_server(command, host, tmp_path):
     command.folder.write("a.txt", "x\n")
     done = command.run("mcp", "install", host, "--project", "--yes", "--tools", "Read")
     assert done.returncode == 0
