@@ -65,25 +65,25 @@ def tree(module: str) -> ast.Module:
 @cache
 def imports(module: str) -> frozenset[str]:
     """Return the modules that a module imports anywhere, also in functions and for types only."""
-    found: set[str] = set()
+    imported: set[str] = set()
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, ast.expr):  # has no statements in it
             return
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 inner = full.removeprefix("hilt.")
                 is_module = full.startswith("hilt.") and (inner in MODULES or f"{inner}.__init__" in MODULES)
-                found.add(full if is_module else str(node.module))
+                imported.add(full if is_module else str(node.module))
         for child in ast.iter_child_nodes(node):
             visit(child)
 
     visit(tree(module))
-    return frozenset(found)
+    return frozenset(imported)
 
 
 def own(module: str) -> set[str]:
@@ -117,13 +117,13 @@ def test_the_architecture_page_lists_every_folder_and_module():
     page = ARCHITECTURE.read_text(encoding="utf-8")
     block = re.search(r"```text\nsrc/hilt/\n(.*?)```", page, re.DOTALL)
     assert block
-    shown = set[str]()
+    listed = set[str]()
     for line in block[1].splitlines():
         names = line[2:].partition("   ")[0] if line.startswith("  ") and line[2:3].strip() else ""
-        shown.update(name.rstrip("/") for name in names.split())
+        listed.update(name.rstrip("/") for name in names.split())
     there = {first(module) for module in MODULES} - {"__init__", "__main__"}
 
-    assert shown == there
+    assert listed == there
 
 
 TOOLS = [module for module in MODULES if first(module) == "tools" and module != "tools.__init__"]
@@ -145,9 +145,12 @@ def functions_called(module: str) -> set[str]:
 
 def test_a_tool_reaches_the_world_only_through_its_context():
     offenders = {
-        module: found
+        module: forbidden
         for module in TOOLS
-        if (found := {name for name in imports(module) if first(name) in WORLD} | functions_called(module) & RUNS_CODE)
+        if (
+            forbidden := {name for name in imports(module) if first(name) in WORLD}
+            | functions_called(module) & RUNS_CODE
+        )
     }
 
     assert offenders == {}
@@ -160,10 +163,10 @@ def test_a_tool_imports_no_other_tool():
 def test_a_tool_file_declares_exactly_the_tool_of_its_name():
     for module in TOOLS:
         name = module.partition(".")[2]
-        found = import_module(f"hilt.{module}")
-        kind = type(getattr(found, name))
+        tool_module = import_module(f"hilt.{module}")
+        kind = type(getattr(tool_module, name))
 
-        assert [value.name for value in vars(found).values() if isinstance(value, kind)] == [name]
+        assert [value.name for value in vars(tool_module).values() if isinstance(value, kind)] == [name]
 
 
 def test_the_folder_listing_is_the_tool_list():

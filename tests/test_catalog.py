@@ -60,12 +60,12 @@ def test_any_text_is_a_tool_name_or_unknown(name):
 
 
 def test_dialect_names_map_to_existing_tools_and_clash_with_none():
-    names = [name for one in dialect_names() for name in dialect(one)]
+    names = [name for dialect_name in dialect_names() for name in dialect(dialect_name)]
 
     assert len(names) == len(set(names))
     assert set(names).isdisjoint(built_in_names())
-    for one in dialect_names():
-        for entry in dialect(one).values():
+    for dialect_name in dialect_names():
+        for entry in dialect(dialect_name).values():
             assert entry.tool in built_in_names()
 
 

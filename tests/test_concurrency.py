@@ -46,12 +46,12 @@ def hammered(base: str, way: str, count: int) -> list[str]:
         assert process.stdin
         process.stdin.write("go\n")
         process.stdin.flush()
-    said: list[str] = []
+    complaints: list[str] = []
     for process in processes:
         out, _ = process.communicate()
-        said += out.splitlines()
+        complaints += out.splitlines()
         assert process.returncode == 0, out
-    return said
+    return complaints
 
 
 def added(text: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
 
 
 @pytest.mark.parametrize(
-    "tamper, found",
+    "tamper, reason",
     [
         ("UPDATE audit SET outcome='ok' WHERE seq=7", 7),
         ("UPDATE audit SET tool='read_file' WHERE seq=1", 1),
@@ -152,7 +152,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
         ),
     ],
 )
-def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, found):
+def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, reason):
     with temporary_runtime(memory) as (runtime, _):
         for _ in range(24):
             assert not runtime.call("list_dir", path="missing").ok
@@ -162,4 +162,4 @@ def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, 
         db.executescript(tamper)
     db.close()
 
-    assert Trail(path).verify() == found
+    assert Trail(path).verify() == reason

@@ -222,10 +222,10 @@ def cached(base: str) -> list[Path]:
 def test_a_parsed_file_is_kept_and_used(base, folders):
     (folders[0] / "config.toml").write_text("undo.calls = 7\n")
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
-    [kept] = cached(base)
-    data = json.loads(kept.read_text())
+    [cache] = cached(base)
+    data = json.loads(cache.read_text())
     data["data"]["undo"]["calls"] = 8
-    kept.write_text(json.dumps(data))
+    cache.write_text(json.dumps(data))
 
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 8  # read from the cache, not from the file
 
@@ -254,8 +254,8 @@ def test_a_file_that_changed_is_parsed_again(folders, change):
 @pytest.mark.parametrize("damage", ["", "null", "[]", "{", '{"stamp": 1}', '{"stamp": [], "data": 1}', "\0\0"])
 def test_a_damaged_cache_is_not_used(base, folders, damage):
     load(folders, personal="undo.calls = 7\n")
-    for kept in cached(base):
-        kept.write_text(damage)
+    for cache in cached(base):
+        cache.write_text(damage)
 
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
 

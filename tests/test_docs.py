@@ -60,19 +60,19 @@ class Example(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    found: list[Block] = []
+    result: list[Block] = []
     inside: Block | None = None
     for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
         if inside is None and line.startswith("```"):
             language, _, path = line[3:].partition(" ")
             inside = Block(language, path, [], number + 1)
         elif inside is not None and line == "```":
-            found.append(inside)
+            result.append(inside)
             inside = None
         elif inside is not None:
             inside.lines.append(line)
     assert inside is None, f"{page.name} has a block that does not end"
-    return found
+    return result
 
 
 def examples(page: Path, scripts: Path) -> Iterator[Example]:
@@ -143,9 +143,9 @@ def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None
     """Type everything the page shows, in order, in one shell, and compare what comes out."""
     scripts = base / "scripts"
     scripts.mkdir()
-    wanted = list(examples(page, scripts))
-    assert wanted, f"{page.name} shows nothing to try"
-    lines = [f"{example.command}\nprintf '\\n@@ %s\\n' {example.at}" for example in wanted]
+    expected = list(examples(page, scripts))
+    assert expected, f"{page.name} shows nothing to try"
+    lines = [f"{example.command}\nprintf '\\n@@ %s\\n' {example.at}" for example in expected]
     script = scripts / "page.sh"
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
     try:
@@ -160,13 +160,13 @@ def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None
         )
     finally:
         subprocess.run(["hilt", "resident", "stop"], env=env, cwd=workspace, capture_output=True)
-    wrong = "\n".join(differences(page, wanted, done.stdout.decode()))
+    wrong = "\n".join(differences(page, expected, done.stdout.decode()))
     if wrong:
         pytest.fail(wrong, pytrace=False)
 
 
-def differences(page: Path, wanted: list[Example], printed: str) -> Iterator[str]:
-    for example in wanted:
+def differences(page: Path, examples: list[Example], printed: str) -> Iterator[str]:
+    for example in examples:
         output, mark, printed = printed.partition(f"\n@@ {example.at}\n")
         typed = f"{name_of(page)}:{example.at}\n$ {example.command}\n"
         if not mark:
@@ -328,8 +328,8 @@ def test_every_settings_file_shown_in_the_configuration_page_is_accepted(tmp_pat
     env = environment(str(tmp_path))
     os.makedirs(env["HILT_CONFIG_DIR"])
 
-    for shown in (block for block in blocks(ROOT / "docs/configuration.md") if block.language == "toml"):
-        Path(env["HILT_CONFIG_DIR"], "config.toml").write_text("\n".join(shown.lines), encoding="utf-8")
+    for example_block in (block for block in blocks(ROOT / "docs/configuration.md") if block.language == "toml"):
+        Path(env["HILT_CONFIG_DIR"], "config.toml").write_text("\n".join(example_block.lines), encoding="utf-8")
         assert "config.toml" in load(str(tmp_path), env, {}).sources.values()
 
 
@@ -348,12 +348,12 @@ def test_no_file_contains_a_path_of_a_developers_machine():
     # spelt in pieces, so that this file is not found itself
     names = ("wo" + "rk/", "ro" + "ot/", "ho" + r"me/\w", "Us" + r"ers/\w")
     places = re.compile(r"(?<![\w}\])/.~$-])/(?:" + "|".join(names) + ")")
-    found = []
+    problems = []
     for path in repository_files():
         try:
             text = path.read_text(encoding="utf-8")
         except (UnicodeDecodeError, OSError):
             continue
-        found += [f"{name_of(path)}: {match.group()}" for match in places.finditer(text)]
+        problems += [f"{name_of(path)}: {match.group()}" for match in places.finditer(text)]
 
-    assert found == []
+    assert problems == []

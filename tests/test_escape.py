@@ -31,14 +31,14 @@ TURNS = 10 * int(os.environ.get("HILT_STRESS") or 20)  # of eight threads, with 
 
 def photograph(root: str) -> dict[str, tuple[int, int, bytes]]:
     """Return every file below a folder with its inode, time of change and contents."""
-    found = {}
+    entries = {}
     for folder, _, names in os.walk(root):
         for name in names:
             full = os.path.join(folder, name)
             status = os.lstat(full)
             with open(full, "rb") as file:
-                found[full] = (status.st_ino, status.st_mtime_ns, file.read())
-    return found
+                entries[full] = (status.st_ino, status.st_mtime_ns, file.read())
+    return entries
 
 
 @pytest.fixture
@@ -130,12 +130,12 @@ def smallest(schema: Schema, path: str) -> Any:
     if TOUCH in schema:
         return [path] if schema.get("type") == "array" else path
     if schema.get("type") == "object":
-        wanted = {
+        required = {
             name: inner
             for name, inner in schema.get("properties", {}).items()
             if name in schema.get("required", ()) or found_touch(inner)
         }
-        return {name: smallest(inner, path) for name, inner in wanted.items()}
+        return {name: smallest(inner, path) for name, inner in required.items()}
     if schema.get("type") == "array":
         return [smallest(schema["items"], path)]
     if "enum" in schema:

@@ -298,12 +298,12 @@ def test_video_names_reach_ffmpeg_unchanged(desk):
             result = runtime.call("video_clip", source=value, target=value, start=1.5, seconds=10, silent=True)
 
             assert result.error is None, result.error
-            words, _, told = result.text.partition("\n")
+            words, _, rest = result.text.partition("\n")
             assert json.loads(words) == [
                 *("-nostdin", "-hide_banner", "-loglevel", "error", "-n", "-ss", "1.5", "-i", f"file:{value}"),
                 *("-t", "10", "-c", "copy", "-an", f"file:{value}"),
             ]
-            assert told.startswith("Wrote ")
+            assert rest.startswith("Wrote ")
             assert harmless(desk)
 
 

@@ -245,7 +245,7 @@ def test_doctor_reports_a_full_disk(base, disk):
     command.ask({"tool": "list_dir", "args": {}})
     disk.fill()
 
-    told = command.run("doctor")
+    report = command.run("doctor")
 
-    assert told.returncode == 1
-    assert b"0 KB free; calls are refused below 128 KB" in told.stdout
+    assert report.returncode == 1
+    assert b"0 KB free; calls are refused below 128 KB" in report.stdout

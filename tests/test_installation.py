@@ -182,14 +182,14 @@ def test_a_link_to_the_virtual_environment_is_protected_like_it(tmp_path):
     os.symlink("../elsewhere", project.folder.join(".venv"))
     script = f"import sys; sys.path.insert(0, {SOURCE!r}); from hilt import places; print(*places.installation('.'))"
 
-    told = subprocess.run(
+    reply = subprocess.run(
         [project.folder.join(".venv/bin/python"), "-I", "-c", script],
         cwd=project.folder.path,
         capture_output=True,
         text=True,
     )
 
-    assert told.stdout.split() == [project.folder.join(".venv")]
+    assert reply.stdout.split() == [project.folder.join(".venv")]
 
 
 def test_only_a_folder_that_contains_hilt_has_protected_installation_paths(tmp_path):
@@ -205,7 +205,7 @@ def test_only_a_folder_that_contains_hilt_has_protected_installation_paths(tmp_p
 # --- the sandbox ------------------------------------------------------------------------------------------------------
 
 
-def profile(root: str, private: str, kept: tuple[str, ...]) -> Profile:
+def profile(root: str, private: str, protected: tuple[str, ...]) -> Profile:
     return Profile(
         name="workspace-write",
         roots=(root,),
@@ -214,23 +214,23 @@ def profile(root: str, private: str, kept: tuple[str, ...]) -> Profile:
         closed=(),
         home="/nonexistent",
         private=private,
-        kept=kept,
+        kept=protected,
     )
 
 
 def test_landlock_refuses_a_workspace_that_contains_hilt_and_says_how_to_allow_it(tmp_path):
-    kept = str(tmp_path / ".venv")
+    environment = str(tmp_path / ".venv")
     search = Search()
     watches = Watches(str(tmp_path / "running"), search)
 
     with (
         pytest.raises(ToolError) as caught,
-        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (kept,)), search, watches),
+        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (environment,)), search, watches),
     ):
         pass
 
     assert caught.value.code == "sandbox_unavailable"
-    assert f"{kept} to shell.writable" in str(caught.value.suggestion)
+    assert f"{environment} to shell.writable" in str(caught.value.suggestion)
 
 
 def test_no_sandbox_accepts_a_part_of_hilt_as_a_writable_workspace(tmp_path):

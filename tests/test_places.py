@@ -74,8 +74,8 @@ def test_words_are_quoted():
 def test_commands_shown_to_the_user_work_when_hilt_is_not_on_path(tmp_path):
     host = Command(str(tmp_path), PATH=os.defpath)
     refused = host.ask({"tool": "register_hook", "args": {"action": "register", "event": "stop", "command": "true"}})
-    told = refused[0]["suggestion"].partition("run: ")[2].partition(" approve ")[0]
+    advised = refused[0]["suggestion"].partition("run: ")[2].partition(" approve ")[0]
 
-    done = subprocess.run(f"{told} --version", shell=True, env=host.environ, capture_output=True, text=True)
+    done = subprocess.run(f"{advised} --version", shell=True, env=host.environ, capture_output=True, text=True)
 
     assert (done.returncode, done.stdout[:4]) == (0, "hilt")

@@ -192,9 +192,9 @@ def test_a_dry_run_does_not_ask_and_writes_nothing(world):
 
 def test_explain_says_that_the_call_would_ask(world):
     with world.runtime(mode="yolo") as runtime:
-        told = runtime.explain(Call("write_file", {"path": "sub/.envrc", "content": "x"}))
+        explanation = runtime.explain(Call("write_file", {"path": "sub/.envrc", "content": "x"}))
 
-    assert (told.decision.verdict, told.decision.voter) == ("ask", "paths")
+    assert (explanation.decision.verdict, explanation.decision.voter) == ("ask", "paths")
 
 
 def test_protected_files_can_be_read_without_asking(world):
@@ -299,8 +299,8 @@ def test_a_folder_swapped_for_a_link_after_the_decision_opens_no_protected_file(
         thread.start()
         for turn in range(TURNS):
             name = f"way/{turn}.json"
-            found = code(runtime.call("write_file", path=name, content="x"))
-            codes[found] = codes.get(found, 0) + 1
+            outcome = code(runtime.call("write_file", path=name, content="x"))
+            codes[outcome] = codes.get(outcome, 0) + 1
         over.set()
         thread.join()
 

@@ -235,7 +235,7 @@ def test_messages_show_workspace_paths_and_no_absolute_ones(runtime, workspace):
     workspace.write("dir/a.txt", "x\n")
     workspace.write(".git/config", "x\n")
     os.symlink("/etc/passwd", workspace.join("out"))
-    told = []
+    replies = []
     for path in ("missing.txt", "dir", "dir/a.txt/x", ".git/config", "out", "dir/../missing"):
         for full in (path, workspace.join(path)):
             for name, args in (
@@ -244,9 +244,9 @@ def test_messages_show_workspace_paths_and_no_absolute_ones(runtime, workspace):
                 ("stat_file", {}),
             ):
                 result = runtime.call(name, path=full, **args)
-                told.append((full, name, result.text, result.error and (result.error.message, result.error.details)))
+                replies.append((full, name, result.text, result.error and (result.error.message, result.error.details)))
 
-    leaks = [one for one in told if workspace.path in str(one[2:])]
+    leaks = [reply for reply in replies if workspace.path in str(reply[2:])]
     assert leaks == []
 
 

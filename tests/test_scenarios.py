@@ -127,11 +127,11 @@ def plain(reply: dict[str, Any], root: str) -> Any:
     return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text))
 
 
-def holds(expected: Any, found: Any) -> bool:
+def holds(expected: Any, actual: Any) -> bool:
     """Whether everything expected is there; objects may have more."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        return all(key in found and holds(value, found[key]) for key, value in expected.items())
-    return type(expected) is type(found) and expected == found
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return all(key in actual and holds(value, actual[key]) for key, value in expected.items())
+    return type(expected) is type(actual) and expected == actual
 
 
 @pytest.mark.parametrize("name", NAMES)

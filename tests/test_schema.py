@@ -131,8 +131,8 @@ def refusal(args: Any, schema: Schema = SCHEMA) -> ToolError:
 
 
 def violations(error: ToolError) -> list[str]:
-    found: Any = error.details["violations"]
-    return [violation["path"] for violation in found]
+    details: Any = error.details["violations"]
+    return [violation["path"] for violation in details]
 
 
 @pytest.mark.parametrize(
@@ -192,13 +192,13 @@ def test_every_violation_is_reported_with_its_path(args, paths):
 
 
 @pytest.mark.parametrize(
-    "given_name, meant",
+    "given_name, suggested",
     [("pth", "path"), ("PATH", "path"), ("file_path", "path"), ("limits", "limit"), ("Deep", "deep")],
 )
-def test_a_misspelt_argument_is_refused_with_the_likely_name(given_name, meant):
+def test_a_misspelt_argument_is_refused_with_the_likely_name(given_name, suggested):
     error = refusal({given_name: "a"})
 
-    assert f"did you mean {meant}?" in error.message
+    assert f"did you mean {suggested}?" in error.message
 
 
 def test_an_unknown_argument_with_no_near_match_gets_the_list_of_arguments():
@@ -553,9 +553,9 @@ def test_a_result_that_may_not_match_has_no_output_schema(output):
     assert promised(output) is None
 
 
-@pytest.mark.parametrize("data, shown", [({"a": 1}, {"a": 1}), ([1], {"result": [1]}), (0, {"result": 0})])
-def test_data_without_an_output_schema_is_an_object_too(data, shown):
-    assert structured(None, data) == shown
+@pytest.mark.parametrize("data, expected", [({"a": 1}, {"a": 1}), ([1], {"result": [1]}), (0, {"result": 0})])
+def test_data_without_an_output_schema_is_an_object_too(data, expected):
+    assert structured(None, data) == expected
 
 
 @pytest.mark.parametrize(

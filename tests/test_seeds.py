@@ -145,10 +145,10 @@ def test_jinn_lists_snapshots_and_restores_one_by_id_prefix(command):
 
 
 def test_jinn_stats_a_file_and_a_folder(command):
-    found = json.loads(shell(command, """echo '{"tool":"stat_file","args":{"path":"main.go"}}' | jinn""")["result"])
+    entry = json.loads(shell(command, """echo '{"tool":"stat_file","args":{"path":"main.go"}}' | jinn""")["result"])
     listed = json.loads(shell(command, """echo '{"tool":"list_dir","args":{"path":".","depth":2}}' | jinn""")["result"])
 
-    assert (found["path"], found["type"], found["size"], found["lines"]) == ("main.go", "file", len(GO), 10)
+    assert (entry["path"], entry["type"], entry["size"], entry["lines"]) == ("main.go", "file", len(GO), 10)
     assert listed == {
         "entries": ["a.go", "b.go", "config.yaml", "go.mod", "hello.txt", "main.go"],
         "truncated": False,

@@ -79,10 +79,10 @@ def test_calls_are_counted_and_timed_by_tool_and_status(sent):
         listener(entry)
 
     (resource,) = measurements.get_metrics_data().resource_metrics
-    found = {metric.name: metric.data.data_points for metric in resource.scope_metrics[0].metrics}
-    counted = {(point.attributes["tool"], point.attributes["status"]): point.value for point in found["tool_execution_total"]}  # fmt: skip  # noqa: E501
+    points = {metric.name: metric.data.data_points for metric in resource.scope_metrics[0].metrics}
+    counted = {(point.attributes["tool"], point.attributes["status"]): point.value for point in points["tool_execution_total"]}  # fmt: skip  # noqa: E501
     assert counted == {("edit_file", "success"): 2, ("edit_file", "failure"): 1, ("(unknown)", "failure"): 1}
-    point = found["function_call_duration_ms"][0]
+    point = points["function_call_duration_ms"][0]
     assert (tuple(point.explicit_bounds), point.sum) == (BOUNDS_MS, 5.0)
 
 

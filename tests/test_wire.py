@@ -150,18 +150,18 @@ def test_a_cancel_names_the_call():
 
 def split(raw: bytes) -> list[Any]:
     """Return the requests of a stream: decoded, or "error"."""
-    found: list[Any] = []
+    decoded: list[Any] = []
     for piece in wire.read_requests(io.BytesIO(raw)):
         if isinstance(piece, ToolError):
-            found.append("error")
+            decoded.append("error")
             continue
         try:
             call = wire.decode_request(piece)
         except wire.Refused:
-            found.append("error")
+            decoded.append("error")
         else:
-            found.append(call.tool if isinstance(call, Call) else "cancel")
-    return found
+            decoded.append(call.tool if isinstance(call, Call) else "cancel")
+    return decoded
 
 
 def pretty(tool: str) -> bytes:
@@ -169,7 +169,7 @@ def pretty(tool: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "raw, found",
+    "raw, expected",
     [
         (b"", []),
         (b"\n\n", []),
@@ -203,8 +203,8 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"},\n{"tool":"inner"}\n]}}', ["a"]),
     ],
 )
-def test_requests_are_split_whatever_their_layout(raw, found):
-    assert split(raw) == found
+def test_requests_are_split_whatever_their_layout(raw, expected):
+    assert split(raw) == expected
 
 
 @pytest.mark.parametrize("newlines", [False, True])
@@ -212,9 +212,9 @@ def test_a_request_over_the_size_limit_is_one_error_and_the_next_is_answered(new
     filler = b'"' + b"x" * 1000 + b'",' + b"\n" * newlines
     large = b'{"tool":"a","args":{"l":[' + filler * (wire.MAX_REQUEST_BYTES // len(filler) + 1) + b'"x"]}}'
 
-    found = split(large + b'\n{"tool":"b"}\n')
+    requests = split(large + b'\n{"tool":"b"}\n')
 
-    assert found == ["error", "b"]
+    assert requests == ["error", "b"]
 
 
 def test_session_lines_are_cut_at_the_limit_without_losing_the_next_one():
@@ -354,9 +354,9 @@ def test_an_error_carries_its_code_its_next_step_and_its_details():
 
 
 def circle() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    return cycle
 
 
 @pytest.mark.parametrize(

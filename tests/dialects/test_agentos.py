@@ -52,10 +52,10 @@ def call(runtime, name, **args):
 def test_contents_are_exact_and_the_size_is_that_of_the_file(runtime, workspace, data, limit, content):
     workspace.write("a.txt", data)
 
-    found = call(runtime, "file_read", path="a.txt", **({} if limit is None else {"maxBytes": limit}))
+    reply = call(runtime, "file_read", path="a.txt", **({} if limit is None else {"maxBytes": limit}))
 
-    assert (found["content"], found["size"]) == (content, len(data))
-    assert found["path"] == os.path.realpath(workspace.join("a.txt"))
+    assert (reply["content"], reply["size"]) == (content, len(data))
+    assert reply["path"] == os.path.realpath(workspace.join("a.txt"))
 
 
 @pytest.mark.parametrize("size, cut", [(1024 * 1024, False), (1024 * 1024 + 1, True)])

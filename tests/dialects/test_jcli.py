@@ -31,19 +31,19 @@ def test_arguments_are_translated(name, theirs, ours):
 
 
 @pytest.mark.parametrize(
-    "note, following, said, expected",
+    "note, following, printed, expected",
     [
         ("Use start_line=3 to continue.", {"start_line": 3}, "Use offset=2 to continue.", {"offset": 2}),
         ("Use end_line=7 for the lines before.", {"end_line": 7}, "Use limit=7 for the lines before.", {"limit": 7}),
     ],
 )
-def test_the_next_step_uses_the_arguments_of_the_dialect(note, following, said, expected):
+def test_the_next_step_uses_the_arguments_of_the_dialect(note, following, printed, expected):
     body = f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {note}]"
     cut: Any = {"truncated": True, "next": {"tool": "read_file", "args": {"path": "a", **following}}}
 
     output = ENTRIES["Read"].reply(Output(body, meta={"truncation": cut}), {"path": "a"}, "/w")
 
-    assert output.text == f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {said}]"
+    assert output.text == f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {printed}]"
     assert output.meta["truncation"]["next"] == {"tool": "Read", "args": {"path": "a", **expected}}
     assert cut["next"]["tool"] == "read_file"
 

@@ -71,7 +71,7 @@ def test_arguments_outside_the_reference_are_refused(runtime, project):
 
 
 @pytest.mark.parametrize(
-    "tool, args, said",
+    "tool, args, advice",
     [
         ("Grep", {"pattern": "main("}, "backslash"),
         ("Grep", {"pattern": "a\\nb"}, "with context"),
@@ -79,12 +79,12 @@ def test_arguments_outside_the_reference_are_refused(runtime, project):
         ("Glob", {"pattern": "*", "excludePattern": "[a"}, "excludePattern: the [ is not closed"),
     ],
 )
-def test_advice_names_only_existing_arguments(runtime, project, tool, args, said):
+def test_advice_names_only_existing_arguments(runtime, project, tool, args, advice):
     error = runtime.call(tool, **args).error
 
     assert error is not None
     text = f"{error.message} {error.suggestion}"
-    assert said in text
+    assert advice in text
     assert not any(name in text for name in ("literal", "multiline", "include", "exclude:"))
 
 

@@ -21,14 +21,14 @@ LIMIT = 1 << 20
     ],
 )
 def test_fields_lines_and_body_are_read_in_every_layout(text):
-    found = read(text.encode(), limit=LIMIT)
+    document = read(text.encode(), limit=LIMIT)
 
-    assert found.fields == {"a": 1, "b": {"c": "x"}}
-    assert (found.line("a"), found.line("b")) == (2, 3)
-    assert found.line("nothing") in (1, 2)
-    assert found.line("b", "c") in (3, 4)
-    assert found.body == "body\n"
-    assert text.replace("\r\n", "\n").split("\n")[found.body_line - 1] == "body"
+    assert document.fields == {"a": 1, "b": {"c": "x"}}
+    assert (document.line("a"), document.line("b")) == (2, 3)
+    assert document.line("nothing") in (1, 2)
+    assert document.line("b", "c") in (3, 4)
+    assert document.body == "body\n"
+    assert text.replace("\r\n", "\n").split("\n")[document.body_line - 1] == "body"
 
 
 def test_a_carriage_return_alone_stays_in_the_body():
@@ -62,9 +62,9 @@ def test_errors_are_reported_with_their_line(text, line, says):
 
 
 def test_a_json_file_has_only_fields():
-    found = read_json(b'{"a": 1,\n "b": 2}', limit=LIMIT)
+    document = read_json(b'{"a": 1,\n "b": 2}', limit=LIMIT)
 
-    assert (found.fields, found.line("b"), found.body) == ({"a": 1, "b": 2}, 2, "")
+    assert (document.fields, document.line("b"), document.body) == ({"a": 1, "b": 2}, 2, "")
     with pytest.raises(BadFrontMatter, match="must be a JSON object"):
         read_json(b"[1]", limit=LIMIT)
 
@@ -83,11 +83,11 @@ def test_any_file_is_read_or_refused(data):
 
 @given(st.text(max_size=200))
 def test_any_text_can_be_skimmed(text):
-    found = skim(f"---\n{text}\n---\nbody", ("title",), ("tags",))
+    fields = skim(f"---\n{text}\n---\nbody", ("title",), ("tags",))
 
-    assert found.body.endswith("body")
-    assert set(found.texts) <= {"title"}
-    assert set(found.lists) <= {"tags"}
+    assert fields.body.endswith("body")
+    assert set(fields.texts) <= {"title"}
+    assert set(fields.lists) <= {"tags"}
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,9 @@ def parser(request, monkeypatch):
     ],
 )
 def test_values_have_their_yaml_1_2_meaning(text, value):
-    found = load(text, "f")
+    loaded = load(text, "f")
 
-    assert (found, type(found)) == (value, type(value))
+    assert (loaded, type(loaded)) == (value, type(value))
 
 
 def test_nan_is_a_float():
@@ -74,15 +74,15 @@ def test_nan_is_a_float():
 
 
 def test_aliases_are_copies():
-    found = load("a: &x [1]\nb: *x", "f")
-    found["a"].append(2)
+    loaded = load("a: &x [1]\nb: *x", "f")
+    loaded["a"].append(2)
 
-    assert found["b"] == [1]
+    assert loaded["b"] == [1]
 
 
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize(
-    "text, line, column, said",
+    "text, line, column, reason",
     [
         ("a: 1\nb: 2\na: 3", 3, 1, "'a' occurs twice"),
         ("1: a\n0x1: b", 2, 1, "occurs twice"),
@@ -110,12 +110,12 @@ def test_aliases_are_copies():
         ("%YAML 3.0\n---\na", 1, None, ""),
     ],
 )
-def test_invalid_text_is_refused_with_its_position(text, line, column, said):
+def test_invalid_text_is_refused_with_its_position(text, line, column, reason):
     with pytest.raises(BadYaml) as caught:
         load(text, "rules.yaml")
 
     assert caught.value.message.startswith(f"rules.yaml, line {caught.value.line}, column {caught.value.column}: ")
-    assert said in caught.value.message
+    assert reason in caught.value.message
     assert line in (None, caught.value.line)
     assert column in (None, caught.value.column)
 

@@ -8,9 +8,9 @@ from hilt.knowledge.documents import DESCRIPTION_CHARACTERS, TEXT_BYTES, TITLE_C
 
 
 def document(text: str, path: str = "kb/some-note.md") -> KnowledgeDocument:
-    found = parse(text.encode(), path)
-    assert found is not None
-    return found
+    parsed = parse(text.encode(), path)
+    assert parsed is not None
+    return parsed
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_front_matter_fields_are_read(front, field, expected):
 
 
 def test_windows_line_endings_and_a_byte_order_mark_do_not_matter():
-    found = document("\ufeff---\r\nname: x\r\ndescription: y\r\n---\r\n# Title\r\n")
+    parsed = document("\ufeff---\r\nname: x\r\ndescription: y\r\n---\r\n# Title\r\n")
 
-    assert (found.name, found.description, found.title) == ("x", "y", "Title")
+    assert (parsed.name, parsed.description, parsed.title) == ("x", "y", "Title")
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_windows_line_endings_and_a_byte_order_mark_do_not_matter():
     ],
 )
 def test_without_front_matter_the_title_and_description_come_from_the_text(text, title, description):
-    found = document(text)
+    parsed = document(text)
 
-    assert (found.title, found.description, found.purpose) == (title, description, "")
+    assert (parsed.title, parsed.description, parsed.purpose) == (title, description, "")
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_a_binary_file_is_not_a_document():
     | st.text(max_size=400).map(lambda text: f"---\n{text}\n---\n{text}".encode("utf-8", "replace"))
 )
 def test_any_bytes_give_short_printable_lines_or_nothing(data):
-    found = parse(data, "kb/x.md")
+    parsed = parse(data, "kb/x.md")
 
-    if found is not None:
-        assert len(found.title) <= TITLE_CHARACTERS
-        assert len(found.description) <= DESCRIPTION_CHARACTERS
-        for line in (found.name, found.title, found.description, found.source, *found.tags):
+    if parsed is not None:
+        assert len(parsed.title) <= TITLE_CHARACTERS
+        assert len(parsed.description) <= DESCRIPTION_CHARACTERS
+        for line in (parsed.name, parsed.title, parsed.description, parsed.source, *parsed.tags):
             assert line.isprintable()
             line.encode()
 

@@ -43,7 +43,7 @@ def test_results_respect_the_limit_and_an_empty_query_finds_nothing():
 
 @given(st.text(), st.lists(st.tuples(*[st.text()] * 4), max_size=5))
 def test_any_query_and_any_texts_are_accepted(query, texts):
-    found = best(query, texts, 3)
+    matches = best(query, texts, 3)
 
-    assert len(set(found)) == len(found) <= 3
-    assert all(0 <= place < len(texts) for place in found)
+    assert len(set(matches)) == len(matches) <= 3
+    assert all(0 <= place < len(texts) for place in matches)

@@ -152,7 +152,7 @@ def test_null_counts_as_absent_for_optional_fields():
 
 
 @pytest.mark.parametrize(
-    "value, said",
+    "value, reason",
     [
         (None, "must be an object, not null"),
         ([DIFF], "must be an object, not a list"),
@@ -205,11 +205,11 @@ def test_null_counts_as_absent_for_optional_fields():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_invalid_view_becomes_none_with_a_reason(value, said):
+def test_an_invalid_view_becomes_none_with_a_reason(value, reason):
     view = foreign_views.validate(value)
 
     assert view["type"] == "none"
-    assert said in view["message"]
+    assert reason in view["message"]
 
 
 def test_several_faults_are_reported_together():

@@ -20,15 +20,15 @@ def overflow(tmp_path):
 def test_long_text_is_stored_whole_and_shown_by_its_ends(overflow):
     text = "".join(f"line {number}\n" for number in range(20_000))
 
-    kept = overflow.keep(text, "search files")
+    stored = overflow.keep(text, "search files")
 
-    with open(kept.path, encoding="utf-8", newline="") as file:
+    with open(stored.path, encoding="utf-8", newline="") as file:
         assert file.read() == text
-    assert kept.preview.startswith(text[:10_000])
-    *shown, last = kept.preview.split("\n")
-    assert "\n".join(shown).endswith(text[-2_000:-1])
-    assert kept.path in last
-    assert kept.size == len(text)
+    assert stored.preview.startswith(text[:10_000])
+    *lines, last = stored.preview.split("\n")
+    assert "\n".join(lines).endswith(text[-2_000:-1])
+    assert stored.path in last
+    assert stored.size == len(text)
 
 
 @pytest.mark.parametrize("label", ["read_file", "../../etc/passwd", "/", "..", "a\nb", "ü" * 200, "", "\0", "x" * 1000])

@@ -249,10 +249,10 @@ def test_an_invalid_view_gives_a_reason_and_the_result_is_unchanged(name):
 
     assert result == {"answer": 42}
     assert view == (None if value is None else foreign_views.validate(value))
-    said = foreign_views.validate(value)
-    assert said["type"] == "none"
-    assert reason in said["message"]
-    assert len(said["message"]) < 2_000
+    rejection = foreign_views.validate(value)
+    assert rejection["type"] == "none"
+    assert reason in rejection["message"]
+    assert len(rejection["message"]) < 2_000
 
 
 @pytest.mark.parametrize("color", [False, True], ids=["plain", "coloured"])
@@ -416,12 +416,12 @@ def test_a_view_inside_a_result_is_extracted_in_every_format(tools, name):
     assert result.view == {"type": "none", "message": "m"}
 
 
-@pytest.mark.parametrize("text, shown", TEXTS.items(), ids=[text[:40] for text in TEXTS])
-def test_the_result_of_a_folder_tool_does_not_depend_on_its_view(tools, text, shown):
+@pytest.mark.parametrize("text, expected", TEXTS.items(), ids=[text[:40] for text in TEXTS])
+def test_the_result_of_a_folder_tool_does_not_depend_on_its_view(tools, text, expected):
     runtime, workspace = tools
     (workspace / "answer.json").write_text(f'{{"answer": [{{"_visualization": {text}}}, 1]}}')
 
     result = runtime.call("show-text")
 
     assert (result.error, result.data) == (None, {"answer": [{}, 1]})
-    assert (result.view or {}).get("type") == shown
+    assert (result.view or {}).get("type") == expected

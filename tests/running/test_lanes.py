@@ -13,9 +13,9 @@ from hilt.running.lanes import Lanes, Ticket
 PATHS = [".", "a", "a/b", "a/b/c", "a/bc", "b", "/state/x", "/state/x/y", "below a"]
 
 
-def same_target(one: str, other: str) -> bool:
+def same_target(first: str, other: str) -> bool:
     """A path is the same target as itself and as every folder above it; the workspace is above all."""
-    return one == other or "." in (one, other) or one.startswith(other + "/") or other.startswith(one + "/")
+    return first == other or "." in (first, other) or first.startswith(other + "/") or other.startswith(first + "/")
 
 
 def must_wait(earlier: dict[str, bool], later: dict[str, bool]) -> bool:

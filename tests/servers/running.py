@@ -56,8 +56,8 @@ class Bench:
 
     def pids(self, name: str = "raw") -> list[int]:
         """Return the processes that were started of a server, whether they live or not."""
-        found = os.listdir(self.place(name)) if os.path.isdir(self.place(name)) else []
-        return [int(one.removeprefix("started-")) for one in found if one.startswith("started-")]
+        names = os.listdir(self.place(name)) if os.path.isdir(self.place(name)) else []
+        return [int(entry.removeprefix("started-")) for entry in names if entry.startswith("started-")]
 
     def heard(self, name: str = "raw") -> list[dict[str, Any]]:
         """Return the messages that a server was sent."""
@@ -146,10 +146,10 @@ def submit(runtime: Runtime, tool: str, client: Any = None, /, **args: Any) -> t
 def eventually(check: Callable[[], Any]) -> Any:
     """Return what a check finds, as soon as it finds something."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while not (found := check()):
+    while not (value := check()):
         assert time.monotonic() < deadline, "it does not happen"
         time.sleep(0.01)
-    return found
+    return value
 
 
 def lives(pid: int) -> bool:

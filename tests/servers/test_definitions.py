@@ -36,8 +36,8 @@ def definition(name: str = "search", **more: Any) -> dict[str, Any]:
 
 
 def made(raw: dict[str, Any], server: Server = SERVER) -> Tool:
-    kept, _ = named(server.name, [raw], {})
-    return tool_of(server, kept[0], lambda tool: lambda ctx, args: Output(tool))
+    accepted, _ = named(server.name, [raw], {})
+    return tool_of(server, accepted[0], lambda tool: lambda ctx, args: Output(tool))
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
@@ -65,11 +65,14 @@ def test_visible_text_stays():
 
 @given(st.text(max_size=5000))
 def test_a_cleaned_text_is_bounded_and_has_no_invisible_characters(text):
-    found = clean(text)
+    cleaned = clean(text)
 
-    assert len(found) <= DESCRIPTION_MAX
-    assert all(one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Co", "Cn") for one in found)
-    assert clean(found) == found
+    assert len(cleaned) <= DESCRIPTION_MAX
+    assert all(
+        character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Cn")
+        for character in cleaned
+    )
+    assert clean(cleaned) == cleaned
 
 
 def test_instructions_in_tag_characters_are_removed():
@@ -114,45 +117,45 @@ def deep(levels: int) -> Any:
     ],
 )  # fmt: skip
 def test_an_unusable_definition_is_reported_and_left_out(bad):
-    found, notes = usable([bad, definition("good")])
+    definitions, notes = usable([bad, definition("good")])
 
-    assert [raw["name"] for raw in found] == ["good"]
+    assert [raw["name"] for raw in definitions] == ["good"]
     assert len(notes) == 1
 
 
 def test_the_first_of_two_tools_with_the_same_name_is_used():
-    found, notes = usable([definition(description="first"), definition(description="second")])
+    definitions, notes = usable([definition(description="first"), definition(description="second")])
 
-    assert [raw["description"] for raw in found] == ["first"]
+    assert [raw["description"] for raw in definitions] == ["first"]
     assert len(notes) == 1
 
 
 def test_the_number_of_tools_is_limited():
-    found, notes = usable([definition(f"t{number}") for number in range(TOOLS_MAX + 10)])
+    definitions, notes = usable([definition(f"t{number}") for number in range(TOOLS_MAX + 10)])
 
-    assert len(found) == TOOLS_MAX
+    assert len(definitions) == TOOLS_MAX
     assert len(notes) == 1
 
 
 def test_the_total_size_of_definitions_is_limited():
-    found, notes = usable([definition(f"t{number}", description="x" * 60_000) for number in range(200)])
+    definitions, notes = usable([definition(f"t{number}", description="x" * 60_000) for number in range(200)])
 
-    assert len(json.dumps(found)) < TOTAL_BYTES + DEFINITION_BYTES
+    assert len(json.dumps(definitions)) < TOTAL_BYTES + DEFINITION_BYTES
     assert len(notes) == 1
 
 
 def test_unknown_fields_of_a_definition_are_dropped():
-    found, _ = usable([definition(_meta={"x": 1}, icons=[], annotations={"readOnlyHint": True})])
+    definitions, _ = usable([definition(_meta={"x": 1}, icons=[], annotations={"readOnlyHint": True})])
 
-    assert sorted(found[0]) == ["annotations", "inputSchema", "name"]
+    assert sorted(definitions[0]) == ["annotations", "inputSchema", "name"]
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
 
 
 def names(*tools: str) -> dict[str, str]:
-    kept, _ = named("s", [definition(name) for name in tools], {})
-    return {one.raw["name"]: one.shown for one in kept}
+    accepted, _ = named("s", [definition(name) for name in tools], {})
+    return {tool.raw["name"]: tool.shown for tool in accepted}
 
 
 def test_a_valid_name_is_shown_unchanged():
@@ -162,33 +165,35 @@ def test_a_valid_name_is_shown_unchanged():
 
 
 def test_invalid_characters_are_replaced_and_clashes_are_noted():
-    kept, notes = named("s", [definition("a.b"), definition("a_b"), definition("a/b")], {})
-    found = {one.raw["name"]: one.shown for one in kept}
+    accepted, notes = named("s", [definition("a.b"), definition("a_b"), definition("a/b")], {})
+    shown_names = {tool.raw["name"]: tool.shown for tool in accepted}
 
-    assert found["a_b"] == "mcp__s__a_b"
-    assert len(set(found.values())) == 3
+    assert shown_names["a_b"] == "mcp__s__a_b"
+    assert len(set(shown_names.values())) == 3
     assert len(notes) == 2
 
 
 @given(st.lists(st.text(min_size=1, max_size=100), unique=True, max_size=20), st.randoms())
 def test_names_are_short_plain_unique_and_independent_of_order(tools, random):
-    found = names(*tools)
+    shown_names = names(*tools)
     shuffled = list(tools)
     random.shuffle(shuffled)
 
-    assert names(*shuffled) == found
-    assert len(set(found.values())) == len(found) == len(tools)
-    assert all(len(name) <= NAME_MAX and name.isascii() and name.startswith("mcp__s__") for name in found.values())
-    assert all(character.isalnum() or character in "_-" for name in found.values() for character in name)
+    assert names(*shuffled) == shown_names
+    assert len(set(shown_names.values())) == len(shown_names) == len(tools)
+    assert all(
+        len(name) <= NAME_MAX and name.isascii() and name.startswith("mcp__s__") for name in shown_names.values()
+    )
+    assert all(character.isalnum() or character in "_-" for name in shown_names.values() for character in name)
 
 
 def test_a_tool_keeps_its_name_when_a_clashing_one_is_added():
     before, _ = named("s", [definition("a.b")], {})
-    after, _ = named("s", [definition("a.b"), definition("a_b")], {one.raw["name"]: one for one in before})
+    after, _ = named("s", [definition("a.b"), definition("a_b")], {tool.raw["name"]: tool for tool in before})
 
-    shown = {one.raw["name"]: one.shown for one in after}
-    assert shown["a.b"] == before[0].shown == "mcp__s__a_b"
-    assert shown["a_b"] != shown["a.b"]
+    shown_names = {tool.raw["name"]: tool.shown for tool in after}
+    assert shown_names["a.b"] == before[0].shown == "mcp__s__a_b"
+    assert shown_names["a_b"] != shown_names["a.b"]
 
 
 # --- differences ----------------------------------------------------------------------------------------------------
@@ -196,30 +201,30 @@ def test_a_tool_keeps_its_name_when_a_clashing_one_is_added():
 
 def test_every_part_of_a_definition_is_compared():
     first = definition(description="a", annotations={"readOnlyHint": True}, title="t", outputSchema=PLAIN)
-    kept, _ = named("s", [first], {})
+    accepted, _ = named("s", [first], {})
 
     changes: tuple[dict[str, Any], ...] = (
         {"description": "a\u200b"}, {"annotations": {"readOnlyHint": False}}, {"title": "u"}, {"outputSchema": {}},
         {"inputSchema": {"type": "object", "properties": {"x": {}}}},
     )  # fmt: skip
     for change in changes:
-        assert difference(kept, [{**first, **change}]).changed == ("search",)
-    assert not difference(kept, [dict(reversed(first.items()))])
+        assert difference(accepted, [{**first, **change}]).changed == ("search",)
+    assert not difference(accepted, [dict(reversed(first.items()))])
 
 
 def test_added_and_removed_tools_are_distinguished():
-    kept, _ = named("s", [definition("a"), definition("b")], {})
+    accepted, _ = named("s", [definition("a"), definition("b")], {})
 
-    found = difference(kept, [definition("b"), definition("c")])
+    changes = difference(accepted, [definition("b"), definition("c")])
 
-    assert (found.changed, found.new, found.gone) == ((), ("c",), ("a",))
+    assert (changes.changed, changes.new, changes.gone) == ((), ("c",), ("a",))
 
 
 def test_true_and_one_are_different_values():
-    one = definition(inputSchema={"type": "object", "properties": {"x": {"const": 1}}})
+    integer = definition(inputSchema={"type": "object", "properties": {"x": {"const": 1}}})
     true = definition(inputSchema={"type": "object", "properties": {"x": {"const": True}}})
 
-    assert digest(one) != digest(true)
+    assert digest(integer) != digest(true)
 
 
 # --- tools ----------------------------------------------------------------------------------------------------------

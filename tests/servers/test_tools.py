@@ -36,7 +36,7 @@ def bench(tmp_path) -> Bench:
 
 def test_tools_of_a_server_join_the_catalogue_and_can_be_called(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools()]
+        names = [item.name for item in runtime.catalog.tools()]
         result = runtime.call("mcp__raw__echo", text="hello")
 
     assert {"mcp__raw__echo", "read_file"} <= set(names)
@@ -76,7 +76,7 @@ def test_a_project_defines_servers_only_once_its_file_is_trusted(bench):
     path = bench.write({"raw": bench.raw()})
     with bench.runtime() as runtime:
         before = runtime.call("mcp__raw__echo", text="hello")
-        listed = [one.name for one in runtime.catalog.tools()]
+        listed = [item.name for item in runtime.catalog.tools()]
         assert bench.pids() == []
         bench.trust(path)
         after = runtime.call("mcp__raw__echo", text="hello")
@@ -105,9 +105,9 @@ def test_a_changed_file_loses_its_trust_and_its_server_ends(bench):
 def test_reading_the_files_does_not_wait_for_the_authority_lock(bench):
     bench.trust(bench.write({"raw": bench.raw()}))
     with bench.runtime() as runtime:
-        found = runtime.servers()
-        assert found is not None
-        reading = threading.Thread(target=found.names, daemon=True)
+        servers = runtime.servers()
+        assert servers is not None
+        reading = threading.Thread(target=servers.names, daemon=True)
         with runtime.authority._lock:  # held by whoever asks for the names that rules may use
             reading.start()
             reading.join(30)
@@ -141,10 +141,10 @@ def test_a_broken_file_does_not_stop_other_tools(bench):
     bench.folder.write(".mcp.json", "{")
     bench.folder.write("a.txt", "a\n")
     with bench.runtime() as runtime:
-        found = runtime.servers()
-        assert found is not None
+        servers = runtime.servers()
+        assert servers is not None
         assert runtime.call("read_file", path="a.txt").error is None
-        assert len(found.configured().problems) == 1
+        assert len(servers.configured().problems) == 1
 
 
 def test_a_disabled_server_has_no_tools(bench):
@@ -156,11 +156,11 @@ def test_a_disabled_server_has_no_tools(bench):
 def test_a_server_is_started_once_to_list_its_tools_and_then_on_call(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
-        first = [one.name for one in runtime.catalog.tools()]
+        first = [item.name for item in runtime.catalog.tools()]
     assert len(bench.pids()) == 1
     with bench.runtime(entry) as runtime:
-        again = [one.name for one in runtime.catalog.tools()]
-        found = runtime.catalog.find("mcp__raw__echo").tool
+        again = [item.name for item in runtime.catalog.tools()]
+        echo = runtime.catalog.find("mcp__raw__echo").tool
         assert len(bench.pids()) == 1
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
         assert len(bench.pids()) == 2
@@ -168,7 +168,7 @@ def test_a_server_is_started_once_to_list_its_tools_and_then_on_call(bench):
         assert len(bench.pids()) == 2
 
     assert first == again
-    assert found.description == "[MCP server raw] Say it again."
+    assert echo.description == "[MCP server raw] Say it again."
 
 
 def test_arguments_are_checked_before_anything_is_sent(bench):
@@ -176,7 +176,7 @@ def test_arguments_are_checked_before_anything_is_sent(bench):
         result = runtime.call("mcp__raw__echo", words="hello")
 
     assert result.error.code == "invalid_args"
-    assert not any(one.get("method") == "tools/call" for one in bench.heard())
+    assert not any(message.get("method") == "tools/call" for message in bench.heard())
 
 
 def test_a_nested_hilt_has_no_servers(bench):
@@ -197,7 +197,7 @@ def test_a_tool_whose_definition_changed_is_refused(bench):
         changed = runtime.call("mcp__raw__echo", text="a")
         same = runtime.call("mcp__raw__other", text="b")
         new = runtime.call("mcp__raw__third", text="c")
-        listed = {one.name: one.description for one in runtime.catalog.tools() if one.name.startswith("mcp__")}
+        listed = {item.name: item.description for item in runtime.catalog.tools() if item.name.startswith("mcp__")}
 
     assert (changed.error.code, changed.error.details["changed"]) == ("untrusted", ["description"])
     assert "hilt mcp trust raw" in changed.error.suggestion
@@ -206,7 +206,7 @@ def test_a_tool_whose_definition_changed_is_refused(bench):
     assert new.error.code == "untrusted"
     assert sorted(listed) == ["mcp__raw__echo", "mcp__raw__other"]
     assert "keys" not in listed["mcp__raw__echo"]
-    assert not any("third" in json.dumps(one.get("params", {})) for one in bench.heard() if "method" in one)
+    assert not any("third" in json.dumps(message.get("params", {})) for message in bench.heard() if "method" in message)
 
 
 def test_a_removed_tool_is_reported(bench):
@@ -225,13 +225,13 @@ def test_a_removed_tool_is_reported(bench):
 def test_a_tool_that_changes_while_the_server_runs_is_refused_afterwards(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
-        found = runtime.servers()
-        assert found is not None
+        servers = runtime.servers()
+        assert servers is not None
         assert runtime.call("mcp__raw__alter").text == "altered"
         changed = eventually(lambda: runtime.call("mcp__raw__echo", text="a").error)
         new = runtime.call("mcp__raw__extra")
         gone = runtime.call("mcp__raw__fail")
-        (state,) = found.states()
+        (state,) = servers.states()
 
     assert changed.code == "untrusted"
     assert new.error.code == "untrusted"
@@ -251,8 +251,8 @@ def test_a_changed_entry_is_a_different_server(bench):
 def test_two_simultaneous_starts_keep_the_accepted_definitions(bench):
     entry = {"raw": bench.raw()}
     bench.describe([tool()])
-    with bench.runtime(entry) as one, bench.runtime(entry) as other:
-        both = [submit(runtime, "mcp__raw__echo", text="a")[1] for runtime in (one, other) for _ in range(3)]
+    with bench.runtime(entry) as first, bench.runtime(entry) as other:
+        both = [submit(runtime, "mcp__raw__echo", text="a")[1] for runtime in (first, other) for _ in range(3)]
         assert [result().text for result in both] == ["a"] * 6
 
 
@@ -261,12 +261,12 @@ def test_a_broken_file_of_accepted_definitions_accepts_nothing(bench):
     with bench.runtime(entry) as runtime:
         runtime.catalog.tools()
     folder = os.path.join(bench.state, "servers")
-    (name,) = [one for one in os.listdir(folder) if one.endswith(".json")]
+    (name,) = [entry_name for entry_name in os.listdir(folder) if entry_name.endswith(".json")]
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write('{"version": 1, "tools": [[1]]}')
     with bench.runtime(entry) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").error.code in ("unknown_tool", "untrusted")
-        assert not any(one.name.startswith("mcp__") for one in runtime.catalog.tools())
+        assert not any(item.name.startswith("mcp__") for item in runtime.catalog.tools())
 
 
 def test_stored_files_are_readable_only_by_their_owner(bench):
@@ -368,11 +368,11 @@ def test_plan_mode_has_only_tools_that_the_user_declared_read_only(bench):
     with bench.runtime({"raw": bench.raw(readOnly=["echo"])}, mode="plan") as runtime:
         reads = runtime.call("mcp__raw__echo", text="a")
         other = runtime.call("mcp__raw__steps")
-        shown = [name for name, _, _ in runtime.schemas() if name.startswith("mcp__")]
+        listed = [name for name, _, _ in runtime.schemas() if name.startswith("mcp__")]
 
     assert reads.text == "a"
     assert other.error.code == "denied"
-    assert shown == ["mcp__raw__echo"]
+    assert listed == ["mcp__raw__echo"]
 
 
 def test_an_always_approval_covers_only_that_tool(bench):
@@ -460,8 +460,8 @@ def test_a_client_that_answers_later_ends_the_call(bench):
 
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = submit(runtime, "mcp__raw__ask", Client(later))[1]()
-        eventually(lambda: any(one.get("method") == "notifications/cancelled" for one in bench.heard()))
-        eventually(lambda: any(one.get("result") == {"action": "cancel"} for one in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
+        eventually(lambda: any(message.get("result") == {"action": "cancel"} for message in bench.heard()))
         again = submit(runtime, "mcp__raw__ask", Client(lambda message, schema: {"action": "accept"}))[1]()
 
     assert result.error.code == "no_one_to_ask"
@@ -518,7 +518,7 @@ def test_a_form_is_cleaned_and_one_with_hidden_fields_is_declined(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         text = submit(runtime, "mcp__raw__trick", client)[1]().text
 
-    assert [one["action"] for one in json.loads(text)] == ["accept", "decline"]
+    assert [reply["action"] for reply in json.loads(text)] == ["accept", "decline"]
     ((_, schema),) = client.forms
     assert schema["properties"]["a"] == {"type": "string", "title": "Name", "description": "Yours"}
 
@@ -528,7 +528,7 @@ def test_servers_get_neither_sampling_nor_roots(bench):
         for wish in ("sample", "roots"):
             result = submit(runtime, f"mcp__raw__{wish}", Client())[1]()
             assert "not supported" in json.loads(result.text)["message"]
-    (hello,) = [one for one in bench.heard() if one.get("method") == "initialize"]
+    (hello,) = [message for message in bench.heard() if message.get("method") == "initialize"]
     assert sorted(hello["params"]["capabilities"]) == ["elicitation"]
 
 
@@ -605,10 +605,10 @@ def test_a_call_that_is_cancelled_is_cancelled_at_the_server_too(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         runtime.catalog.tools()
         running, result = submit(runtime, "mcp__raw__hang")
-        eventually(lambda: any(one.get("params", {}).get("name") == "hang" for one in bench.heard()))
+        eventually(lambda: any(message.get("params", {}).get("name") == "hang" for message in bench.heard()))
         running.cancel()
         assert result().error.code == "cancelled"
-        eventually(lambda: any(one.get("method") == "notifications/cancelled" for one in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
         assert runtime.call("mcp__raw__echo", text="still here").text == "still here"
     assert len(bench.pids()) == 1
 
@@ -618,7 +618,7 @@ def test_a_server_that_answers_too_late_times_out(bench):
         runtime.catalog.tools()
         late = runtime.call("mcp__raw__hang")
         assert late.error.code == "timeout"
-        eventually(lambda: any(one.get("method") == "notifications/cancelled" for one in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
         assert runtime.call("mcp__raw__echo", text="b").text == "b"
     assert len(bench.pids()) == 1
 
@@ -681,12 +681,12 @@ def test_a_server_that_never_gets_ready_times_out_and_others_continue(bench, mon
     bench.behave("mute", "mute")
     entries = {"mute": bench.raw("mute"), "raw": bench.raw()}
     with bench.runtime(entries) as runtime:
-        names = [one.name for one in runtime.catalog.tools()]
+        names = [item.name for item in runtime.catalog.tools()]
         (pid,) = bench.pids("mute")
         eventually(lambda: not lives(pid))
-        found = runtime.servers()
-        assert found is not None
-        failures = {state.server.name: state.failure for state in found.states()}
+        servers = runtime.servers()
+        assert servers is not None
+        failures = {state.server.name: state.failure for state in servers.states()}
 
     assert "mcp__raw__echo" in names
     assert not any(name.startswith("mcp__mute") for name in names)
@@ -697,16 +697,16 @@ def test_a_list_does_not_wait_twice_for_a_server_that_hangs(bench, monkeypatch):
     monkeypatch.setattr(tools, "LIST_SECONDS", 0.2)
     bench.behave("mute")
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        found = runtime.servers()
-        assert found is not None
-        assert found.tools() == []
+        servers = runtime.servers()
+        assert servers is not None
+        assert servers.tools() == []
         (pid,) = eventually(bench.pids)
         monkeypatch.setattr(tools, "LIST_SECONDS", -10_000.0)  # the time is over
-        assert found.tools() == []
+        assert servers.tools() == []
         bench.behave("")
         os.kill(pid, signal.SIGKILL)
         monkeypatch.setattr(tools, "LIST_SECONDS", 0.0)
-        eventually(found.tools)
+        eventually(servers.tools)
 
 
 def test_an_idle_server_ends_and_restarts_on_demand(bench):
@@ -769,7 +769,7 @@ def memory() -> int:
 
 
 @pytest.mark.parametrize(
-    "attack, told",
+    "attack, reason",
     [
         ("huge", "more than 8 MiB"),
         ("flood", "too many unsolicited messages"),
@@ -777,7 +777,7 @@ def memory() -> int:
     ],
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at memory by its file")
-def test_a_flooding_server_is_cut_off_and_affects_no_other(bench, attack, told):
+def test_a_flooding_server_is_cut_off_and_affects_no_other(bench, attack, reason):
     with bench.runtime({"raw": bench.raw(), "other": bench.raw("other")}) as runtime:
         assert runtime.call("mcp__other__echo", text="a").text == "a"
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
@@ -789,7 +789,7 @@ def test_a_flooding_server_is_cut_off_and_affects_no_other(bench, attack, told):
         error = result().error
         eventually(lambda: not lives(pid))
 
-        assert (error.code, told in error.message) == ("tool_failed", True), error.message
+        assert (error.code, reason in error.message) == ("tool_failed", True), error.message
         assert memory() - before < 200_000
         assert len(bench.pids("other")) == 1
 
@@ -846,11 +846,11 @@ def test_a_server_removed_from_its_file_is_not_started_by_an_older_runtime(bench
     path = bench.write({"raw": bench.raw()})
     bench.trust(path)
     with bench.runtime() as runtime:
-        found = runtime.servers()
-        assert found is not None
-        (link,) = found._usable()
+        servers = runtime.servers()
+        assert servers is not None
+        (link,) = servers._usable()
         os.unlink(path)
-        assert found.names() == []
+        assert servers.names() == []
 
         assert link.begin() is None
         with pytest.raises(ToolError, match="has just changed"):
@@ -870,17 +870,17 @@ def test_the_log_of_a_server_is_limited_in_size(bench):
 def test_invalid_definitions_are_left_out_and_reported(bench):
     bench.describe([tool(), tool("hidden", inputSchema={"type": "object", "properties": {"a\u200b": {}}})])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
-        found = runtime.servers()
-        assert found is not None
-        (state,) = found.states()
+        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
+        servers = runtime.servers()
+        assert servers is not None
+        (state,) = servers.states()
 
     assert names == ["mcp__raw__echo"]
     assert len(state.notes) == 1
 
 
 @pytest.mark.parametrize(
-    "bad, told",
+    "bad, reason",
     [
         ({"name": "bad"}, "bad: its definition is malformed: inputSchema"),
         ({"name": "bad", "inputSchema": "none"}, "bad: its definition is malformed: inputSchema"),
@@ -892,20 +892,20 @@ def test_invalid_definitions_are_left_out_and_reported(bench):
     ],
     ids=str,
 )
-def test_a_malformed_tool_affects_no_other(bench, bad, told):
+def test_a_malformed_tool_affects_no_other(bench, bad, reason):
     bench.describe([tool(), bad, tool("other")])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
+        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
         result = runtime.call("mcp__raw__other", text="hello")
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        found = runtime.servers()
-        assert found is not None
-        (state,) = found.states()
+        servers = runtime.servers()
+        assert servers is not None
+        (state,) = servers.states()
 
     assert names == ["mcp__raw__echo", "mcp__raw__other"]
     assert (result.error, result.text) == (None, "hello")
     (note,) = state.notes
-    assert note.startswith(told)
+    assert note.startswith(reason)
     assert len(bench.pids()) == 1
 
 
@@ -917,7 +917,7 @@ def test_a_tool_list_with_a_cursor_loop_is_read_once(bench, cursor, pages):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="hello").text == "hello"
 
-    assert [one.get("method") for one in bench.heard()].count("tools/list") == pages
+    assert [message.get("method") for message in bench.heard()].count("tools/list") == pages
 
 
 def test_notes_are_dropped_once_the_cause_is_fixed(bench):
@@ -925,9 +925,9 @@ def test_notes_are_dropped_once_the_cause_is_fixed(bench):
     for notes in (1, 0):
         with bench.runtime({"raw": bench.raw()}) as runtime:
             runtime.call("mcp__raw__echo", text="hello")
-            found = runtime.servers()
-            assert found is not None
-            assert len(found.states()[0].notes) == notes
+            servers = runtime.servers()
+            assert servers is not None
+            assert len(servers.states()[0].notes) == notes
         bench.describe([tool()])
 
 
@@ -945,7 +945,7 @@ def test_a_schema_that_is_too_costly_is_left_out(bench):
     slow = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**parts, "d60": {}}}
     bench.describe([tool(), tool("slow", inputSchema=slow)])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
+        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
 
     assert names == ["mcp__raw__echo"]
 
@@ -961,8 +961,8 @@ def test_many_calls_at_once_share_one_server(bench):
 
 def test_the_state_of_a_server_is_reported_without_starting_it(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        found = runtime.servers()
-        assert found is not None
-        (state,) = found.states()
+        servers = runtime.servers()
+        assert servers is not None
+        (state,) = servers.states()
         assert (state.tools, state.running, bench.pids()) == (None, False, [])
-        assert isinstance(found._links["raw"].pins, Pins)
+        assert isinstance(servers._links["raw"].pins, Pins)

@@ -61,9 +61,9 @@ def test_every_feature_of_an_sdk_server_works(bench, wire):
         asked = submit(runtime, "mcp__sdk__ask", client)[1]()
         counted = submit(runtime, "mcp__sdk__count", client)[1]()
         assert runtime.call("mcp__sdk__grow").error is None
-        found = runtime.servers()
-        assert found is not None
-        eventually(lambda: found.states()[0].difference.new)
+        servers = runtime.servers()
+        assert servers is not None
+        eventually(lambda: servers.states()[0].difference.new)
         grown = runtime.call("mcp__sdk__more")
 
     assert names == ["mcp__sdk__add", "mcp__sdk__ask", "mcp__sdk__count", "mcp__sdk__grow"]
@@ -255,7 +255,7 @@ def failing(handler: Any, body: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "misbehave, told",
+    "misbehave, reason",
     [
         (endless, "more than 8 MiB"),
         (packed, "compressed"),
@@ -267,7 +267,7 @@ def failing(handler: Any, body: dict[str, Any]) -> bool:
         (failing, "error"),
     ],
 )
-def test_an_invalid_response_fails_the_call_and_affects_no_other(bench, misbehave, told):
+def test_an_invalid_response_fails_the_call_and_affects_no_other(bench, misbehave, reason):
     with (
         listening(misbehave) as (url, _),
         listening() as (other, _),
@@ -278,7 +278,7 @@ def test_an_invalid_response_fails_the_call_and_affects_no_other(bench, misbehav
         assert [runtime.call("mcp__good__echo", text=str(n)).text for n in range(5)] == list("01234")
         error = result().error
 
-    assert (error.code, told in error.message) == ("tool_failed", True), error.message
+    assert (error.code, reason in error.message) == ("tool_failed", True), error.message
 
 
 def test_a_server_may_be_silent_until_the_call_times_out(bench, monkeypatch):

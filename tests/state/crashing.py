@@ -149,33 +149,33 @@ def stepped(base: str, scenario: Scenario, at: int) -> tuple[int, Any]:
 
 def tree(base: str) -> dict[str, Any]:
     """Return the workspace with contents and modes, folders included."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     root = os.path.join(base, "workspace")
     for folder, folders, files in os.walk(root):
         for name in folders:
-            found[os.path.relpath(os.path.join(folder, name), root) + "/"] = None
+            entries[os.path.relpath(os.path.join(folder, name), root) + "/"] = None
         for name in files:
             full = os.path.join(folder, name)
             with open(full, "rb") as file:
-                found[os.path.relpath(full, root)] = [os.stat(full).st_mode, file.read().hex()]
-    return found
+                entries[os.path.relpath(full, root)] = [os.stat(full).st_mode, file.read().hex()]
+    return entries
 
 
 def leftovers(base: str) -> list[str]:
     """Return what no finished or mended change leaves behind: markers, half blobs, blobs that nothing refers to."""
     state = os.path.join(base, "state")
-    found = []
+    paths = []
     for folder, _, names in os.walk(os.path.join(state, "journal")):
-        found += [os.path.join(folder, name) for name in names]
+        paths += [os.path.join(folder, name) for name in names]
     if not os.path.exists(os.path.join(state, "state.db")):
-        return found
+        return paths
     with sqlite3.connect(os.path.join(state, "state.db")) as db:
         known = {hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")}
-        found += [f"open {id}" for (id,) in db.execute("SELECT id FROM changes WHERE open")]
+        paths += [f"open {id}" for (id,) in db.execute("SELECT id FROM changes WHERE open")]
     db.close()
     for folder, _, names in os.walk(os.path.join(state, "blobs")):
-        found += [os.path.join(folder, name) for name in names if name not in known]
-    return found
+        paths += [os.path.join(folder, name) for name in names if name not in known]
+    return paths
 
 
 class Whole(NamedTuple):
@@ -210,9 +210,9 @@ def _look(runtime: Runtime, base: str, whole: Whole, changed: bool | None) -> li
         faults.append(f"not changed, and {count} changes in the history instead of {whole.old_changes}")
     faults += [f"left over: {path}" for path in leftovers(base)]
     for id in {entry["id"] for entry in listed["data"]["snapshots"]}:
-        shown = answer_of(runtime, "undo", {"action": "preview", "id": id})
-        if shown["code"]:
-            faults.append(f"preview: {shown['code']}: {shown['message']}")
+        preview = answer_of(runtime, "undo", {"action": "preview", "id": id})
+        if preview["code"]:
+            faults.append(f"preview: {preview['code']}: {preview['message']}")
     if now == whole.new:
         newest = listed["data"]["snapshots"][0]["id"]
         restored = answer_of(runtime, "undo", {"action": "restore", "id": newest})
@@ -225,8 +225,8 @@ def _changes(listed: dict[str, Any]) -> int:
     return len({entry["id"] for entry in listed["data"]["snapshots"]})
 
 
-def _items(found: dict[str, Any]) -> list[str]:
-    return [f"{path} {contents!s:.60}" for path, contents in found.items()]
+def _items(entries: dict[str, Any]) -> list[str]:
+    return [f"{path} {contents!s:.60}" for path, contents in entries.items()]
 
 
 def every_step(base: str, tool: str, args: dict[str, Any], *, every: int = 1) -> dict[str, Any]:
@@ -317,8 +317,8 @@ class _Trial:
 
     def look(self, *, changed: bool | None = None) -> list[str]:
         """Return what is wrong at the point now, whose contents must (or must not) have changed where that is known."""
-        status, found = forked(lambda: look(self._point, self._whole, changed=changed))
-        return ["the look itself failed"] if status else list(found)
+        status, problems = forked(lambda: look(self._point, self._whole, changed=changed))
+        return ["the look itself failed"] if status else list(problems)
 
     def save(self, name: str) -> None:
         """Keep the point under a name."""

@@ -107,8 +107,8 @@ def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
                 code = "ok" if result.error is None else result.error.code
                 codes[code] = codes.get(code, 0) + 1
                 if tells(result):
-                    what = f"{name} {json.dumps(args)}"
-                    leaks[what] = leaks.get(what, 0) + 1
+                    call = f"{name} {json.dumps(args)}"
+                    leaks[call] = leaks.get(call, 0) + 1
             name, args = WRITES[turn % len(WRITES) if rules != "expression" else 0]
             result = runtime.call(name, **args)
             code = "ok" if result.error is None else result.error.code
@@ -123,8 +123,8 @@ def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
 
 def tells(result: Result) -> bool:
     """Whether an answer has contents or names of the denied folder, or a view or an error message has."""
-    told = f"{result.text}{result.data}{result.view}{result.content}"
-    if SECRET in told or ("only-there" in told and result.error is None):
+    reply = f"{result.text}{result.data}{result.view}{result.content}"
+    if SECRET in reply or ("only-there" in reply and result.error is None):
         return True
     return result.error is not None and SECRET in result.error.message
 
@@ -132,12 +132,12 @@ def tells(result: Result) -> bool:
 def exchange(root: str) -> None:
     """Exchange the names until there is a line to read."""
     libc = ctypes.CDLL(None, use_errno=True)
-    pairs = [(os.path.join(root, one).encode(), os.path.join(root, other).encode()) for one, other in PAIRS]
+    pairs = [(os.path.join(root, first).encode(), os.path.join(root, other).encode()) for first, other in PAIRS]
     print("ready", flush=True)
     turn = 0
     while turn % 64 or not select.select([sys.stdin], [], [], 0)[0]:
-        for one, other in pairs:
-            libc.renameat2(-100, one, -100, other, 2)
+        for first, other in pairs:
+            libc.renameat2(-100, first, -100, other, 2)
         turn += 1
 
 

@@ -44,10 +44,10 @@ def nested(base: str, number: int, count: int) -> None:
             tell("edit", result)
 
 
-def tell(what: str, result: Result) -> None:
+def tell(action: str, result: Result) -> None:
     """Print what went wrong."""
     if result.error is not None:
-        print(f"{what}: {result.error.code}: {result.error.message}")
+        print(f"{action}: {result.error.code}: {result.error.message}")
 
 
 WAYS: dict[str, Callable[[str, int, int], None]] = {"edit": edit, "open_first": open_first, "nested": nested}

@@ -120,12 +120,12 @@ def test_a_session_that_asks_too_much_is_limited_and_others_are_not(approvals, m
 
 
 def test_old_finished_questions_are_deleted(approvals, tmp_path):
-    old, kept = ask(approvals, "old", seconds=0), ask(approvals, "kept", seconds=0)
+    old, recent = ask(approvals, "old", seconds=0), ask(approvals, "kept", seconds=0)
     change(tmp_path, "UPDATE approvals SET expires_at=expires_at-? WHERE id=?", 8 * 86400 * 10**9, old.id)
 
     ask(approvals)
 
-    assert approvals.find(kept.id).state == "expired"
+    assert approvals.find(recent.id).state == "expired"
     assert code(lambda: approvals.find(old.id)) == "not_found"
 
 
@@ -178,8 +178,8 @@ def exact(value: Any) -> Any:
 
 
 @given(CALLS, CALLS)
-def test_two_calls_have_one_digest_only_when_they_are_the_same(one, other):
-    assert (call_digest(*one) == call_digest(*other)) == (exact(one) == exact(other))
+def test_two_calls_have_one_digest_only_when_they_are_the_same(first, other):
+    assert (call_digest(*first) == call_digest(*other)) == (exact(first) == exact(other))
 
 
 @given(CALLS)
@@ -329,9 +329,9 @@ def test_waiting_ends_with_the_answer(approvals, tmp_path):
         if len(looks) == 3:
             other.answer(id, approved=False, reason="no", by="console")
 
-    found = approvals.wait(id, pause)
+    answered = approvals.wait(id, pause)
 
-    assert (found.state, found.reason, len(looks)) == ("denied", "no", 3)
+    assert (answered.state, answered.reason, len(looks)) == ("denied", "no", 3)
     other.close()
 
 
@@ -353,8 +353,8 @@ def test_an_always_answer_stores_the_shown_rules_for_this_workspace(approvals, t
 
     approvals.answer(id, approved=True, by="console", always=True)
 
-    found = Approvals(str(tmp_path)).grants("w")
-    assert [(grant.rule, grant.folder, grant.granted_by, grant.expires_at) for grant in found] == [
+    grants = Approvals(str(tmp_path)).grants("w")
+    assert [(grant.rule, grant.folder, grant.granted_by, grant.expires_at) for grant in grants] == [
         ("run_shell(=make > x)", "/homes/me/w", "console", None),
         ("Write(path:./x)", "/homes/me/w", "console", None),
     ]
@@ -385,13 +385,13 @@ def test_a_rule_is_stored_once_per_workspace(approvals):
 
 
 def test_a_rule_is_stored_separately_for_each_folder(approvals):
-    one = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w")
+    first = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w")
     other = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w/sub")
     approvals.add_grant("w", "run_shell(/make/)", by="you", folder="/w/sub")
     assert [(grant.folder, grant.granted_by) for grant in approvals.grants("w")] == [("/w", "me"), ("/w/sub", "you")]
 
     approvals.revoke(other.id)
-    assert [grant.id for grant in approvals.grants("w")] == [one.id]
+    assert [grant.id for grant in approvals.grants("w")] == [first.id]
 
 
 def test_an_always_answer_is_stored_for_the_folder_of_the_command(approvals):
@@ -416,13 +416,13 @@ def test_grants_from_a_database_without_folders_are_kept(tmp_path):
 
 def test_a_grant_ends_when_it_expires_or_is_revoked(approvals):
     approvals.add_grant("w", "Past", by="me", expires=time.time_ns() - 1)
-    kept = approvals.add_grant("w", "Future", by="me", expires=time.time_ns() + 10**12)
+    future = approvals.add_grant("w", "Future", by="me", expires=time.time_ns() + 10**12)
     assert [grant.rule for grant in approvals.grants("w")] == ["Future"]
 
-    assert approvals.revoke(kept.id[:8]) == kept
+    assert approvals.revoke(future.id[:8]) == future
 
     assert approvals.grants() == []
-    assert code(lambda: approvals.revoke(kept.id)) == "not_found"
+    assert code(lambda: approvals.revoke(future.id)) == "not_found"
 
 
 @pytest.mark.parametrize("id", ["", "*", "zz"])
@@ -519,23 +519,23 @@ def test_many_processes_that_ask_and_answer_lose_nothing(approvals, tmp_path):
 def test_one_of_many_simultaneous_answers_counts(approvals, tmp_path):
     id = ask(approvals).id
 
-    said = Counter(together("answer", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
+    answers = Counter(together("answer", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
 
     # a yes may be taken back by a no that comes later, and by nothing else
-    assert said["approved"] <= 1
-    assert said["approved"] + said["denied"] >= 1
-    assert said["denied"] <= 1
-    assert said["not_found"] == PROCESSES - said["approved"] - said["denied"]
-    assert approvals.find(id).state == ("denied" if said["denied"] else "approved")
+    assert answers["approved"] <= 1
+    assert answers["approved"] + answers["denied"] >= 1
+    assert answers["denied"] <= 1
+    assert answers["not_found"] == PROCESSES - answers["approved"] - answers["denied"]
+    assert approvals.find(id).state == ("denied" if answers["denied"] else "approved")
 
 
 def test_only_one_of_many_processes_uses_an_approval(approvals, tmp_path):
     id = ask(approvals).id
     approvals.answer(id, approved=True, by="me")
 
-    said = Counter(together("use", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
+    outcomes = Counter(together("use", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
 
-    assert said == {"used": 1, "denied": PROCESSES - 1}
+    assert outcomes == {"used": 1, "denied": PROCESSES - 1}
 
 
 # --- databases from before ----------------------------------------------------------------------------------------

@@ -275,14 +275,14 @@ def test_exactly_the_contents_of_the_newest_calls_are_kept(tmp_path_factory, seq
     there that none of them needs."""
     folder = tmp_path_factory.mktemp("history")
     history = History(str(folder), str(folder / "journal"), "w", calls=calls, megabytes=1000)
-    kept = []
+    expected = []
     for letter, count in sequence:
         contents = [letter.encode() * (number + 1) for number in range(count)]
-        kept.append((add(history, *contents), contents))
-    kept = kept[-calls:]
+        expected.append((add(history, *contents), contents))
+    expected = expected[-calls:]
 
-    assert [change.id for change in history.changes()] == [id for id, _ in reversed(kept)]
-    needed = {sha256(data): data for _, contents in kept for data in contents}
+    assert [change.id for change in history.changes()] == [id for id, _ in reversed(expected)]
+    needed = {sha256(data): data for _, contents in expected for data in contents}
     assert {hash: history.blob(hash) for hash in needed} == needed
     with sqlite3.connect(folder / "state.db") as db:
         assert {hash for (hash,) in db.execute("SELECT hash FROM blobs")} == set(needed)

@@ -71,9 +71,9 @@ def together(script: str, base: object, count: int, *arguments: str) -> None:
 def test_twenty_processes_that_save_at_once_lose_nothing(tmp_path, config, memory):
     together(SAVE, tmp_path, 20, "10")
 
-    found = {entry.key: entry.value for entry in memory.entries(GLOBAL).entries}
-    shared = found.pop("shared")
-    assert found == {f"own.{number}.{turn}": f"{number}/{turn}" for number in range(20) for turn in range(10)}
+    entries = {entry.key: entry.value for entry in memory.entries(GLOBAL).entries}
+    shared = entries.pop("shared")
+    assert entries == {f"own.{number}.{turn}": f"{number}/{turn}" for number in range(20) for turn in range(10)}
     assert shared in {f"{number}/9" for number in range(20)}
     assert memory.search(GLOBAL, "own", limit=1000).total == 200
 
@@ -317,7 +317,7 @@ def test_a_workspace_whose_name_is_not_utf8_is_a_project_too(tmp_path):
 
     memory.save(memory.scope(None), "key", "value", commit=nothing)
 
-    found = memory.recall(memory.scope(None), "key")
+    entry = memory.recall(memory.scope(None), "key")
     memory.close()
-    assert found is not None
-    assert found.value == "value"
+    assert entry is not None
+    assert entry.value == "value"

@@ -207,10 +207,10 @@ def test_tampering_with_rows_is_detected(trail, tmp_path, statement, seq, reason
     if statement == "DELETE FROM audit WHERE seq=40":
         change(trail, tmp_path, "DELETE FROM audit WHERE seq>40")
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert found.seq == seq
-    assert reason in found.reason
+    assert first_break.seq == seq
+    assert reason in first_break.reason
 
 
 def test_a_removed_beginning_is_detected(trail, tmp_path):
@@ -218,9 +218,9 @@ def test_a_removed_beginning_is_detected(trail, tmp_path):
     anchor = "INSERT INTO marks SELECT 'removed', seq, hash FROM audit WHERE seq=10"
     change(trail, tmp_path, anchor, "DELETE FROM audit WHERE seq<=10")
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert (found.seq, "no row records" in found.reason) == (10, True)
+    assert (first_break.seq, "no row records" in first_break.reason) == (10, True)
 
 
 def test_a_rebuilt_chain_is_detected_by_the_head(trail, tmp_path):
@@ -235,12 +235,12 @@ def test_a_rebuilt_chain_is_detected_by_the_head(trail, tmp_path):
             db.execute("UPDATE audit SET hash=? WHERE seq=?", (previous, row.seq))
     db.close()
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert "rebuilt" in found.reason
+    assert "rebuilt" in first_break.reason
     os.remove(tmp_path / "trail.db.head")
-    found, *_ = trail.breaks()
-    assert "is missing" in found.reason
+    first_break, *_ = trail.breaks()
+    assert "is missing" in first_break.reason
 
 
 def test_an_end_noted_elsewhere_reveals_deleted_rows_and_head(trail, tmp_path):
@@ -254,8 +254,8 @@ def test_an_end_noted_elsewhere_reveals_deleted_rows_and_head(trail, tmp_path):
     other.close()
 
     assert trail.breaks() == []
-    found, *_ = trail.breaks(witness)
-    assert (found.seq, "rebuilt" in found.reason) == (10, True)
+    first_break, *_ = trail.breaks(witness)
+    assert (first_break.seq, "rebuilt" in first_break.reason) == (10, True)
 
 
 @pytest.mark.parametrize("more", [1, 3, 40])
@@ -267,7 +267,7 @@ def test_removed_rows_stay_detected_when_the_trail_continues(trail, tmp_path, mo
     other.close()
 
     assert [row.seq for row in trail.rows(limit=more)] == list(range(51, 51 + more))
-    assert [found.seq for found in trail.breaks()] == [48]
+    assert [item.seq for item in trail.breaks()] == [48]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 2000, b"\0" * 7, b"text\n" * 400])
@@ -481,8 +481,8 @@ _FIELDS = st.builds(
 
 
 @given(_FIELDS, _FIELDS)
-def test_different_entries_have_different_hashes(one, other):
-    assert (chained(b"", one) == chained(b"", other)) == (one == other)
+def test_different_entries_have_different_hashes(first, other):
+    assert (chained(b"", first) == chained(b"", other)) == (first == other)
 
 
 # --- removal ------------------------------------------------------------------------------------------------------
@@ -554,9 +554,9 @@ def test_tampering_after_a_removal_is_detected(trail, tmp_path, statement, seq):
     assert trail.breaks() == []
     change(trail, tmp_path, statement)
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert found.seq == seq
+    assert first_break.seq == seq
 
 
 def test_a_process_with_an_outdated_end_does_not_fork_the_chain(trail, tmp_path, monkeypatch):

@@ -49,7 +49,7 @@ def test_trusting_new_content_replaces_the_old(trust, path):
     assert not trust.is_trusted("rules", path, sha256(b"one"))
     assert trust.is_trusted("rules", path, sha256(b"two"))
     assert trust.kept(path) == b"two"
-    assert [(one.kind, one.path, one.hash) for one in trust.list()] == [
+    assert [(item.kind, item.path, item.hash) for item in trust.list()] == [
         ("rules", os.path.realpath(path), sha256(b"two"))
     ]
 

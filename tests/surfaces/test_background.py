@@ -48,8 +48,8 @@ def look(command: Command, task_id: str, *, words: tuple[str, ...] = (), **args:
 
 def jobs(command: Command, *words: str) -> list[dict[str, Any]]:
     [reply] = command.ask({"tool": "job_list"}, words=words)
-    found: list[dict[str, Any]] = json.loads(reply["result"])["jobs"]
-    return found
+    listed: list[dict[str, Any]] = json.loads(reply["result"])["jobs"]
+    return listed
 
 
 def wait_for_output(command: Command, task_id: str, text: str) -> None:
@@ -76,9 +76,9 @@ def test_a_job_started_with_hilt_call_is_available_too(short, mark):
     task_id = task_id_of(json.loads(done.stdout))
 
     assert (done.returncode, done.stderr) == (0, b"")
-    shown = short.run("call", "job_output", f"task_id={task_id}")
-    assert (shown.returncode, shown.stderr) == (0, b"")
-    assert b"begun" in shown.stdout
+    output = short.run("call", "job_output", f"task_id={task_id}")
+    assert (output.returncode, output.stderr) == (0, b"")
+    assert b"begun" in output.stdout
     refused = short.run("call", "job_stop", "task_id=job_none")
     assert refused.returncode == 1
     assert refused.stderr.startswith(b"not_found: ")

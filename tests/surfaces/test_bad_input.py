@@ -151,7 +151,7 @@ def test_a_request_of_exactly_the_limit_is_accepted_and_one_byte_more_is_refused
     path = b"x" * (16 * 1024 * 1024 - len(start + rest))
 
     taken, refused = (
-        json.loads(command.run(*words, input=start + one + rest + end).stdout) for one in (path, path + b"x")
+        json.loads(command.run(*words, input=start + value + rest + end).stdout) for value in (path, path + b"x")
     )
 
     assert taken["error_code"] != "invalid_request"

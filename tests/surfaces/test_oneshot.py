@@ -119,8 +119,8 @@ def test_the_workspace_is_named_by_flag_or_variable(command, tmp_path):
     named = command.run(input=json.dumps(READ))
     both = command.run("--workspace", str(tmp_path / "flag"), input=json.dumps(READ))
 
-    found = [lines(done)[0]["result"][2:] for done in (flagged, relative, rooted, named, both)]
-    assert found == ["flag", "flag", "root", "variable", "flag"]
+    contents = [lines(done)[0]["result"][2:] for done in (flagged, relative, rooted, named, both)]
+    assert contents == ["flag", "flag", "root", "variable", "flag"]
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,9 @@ def count(command: Command) -> int:
 
 
 def _number(pattern: bytes, command: Command) -> int:
-    found = re.search(pattern, command.run("resident", "status").stdout)
-    assert found is not None
-    return int(found[1])
+    match = re.search(pattern, command.run("resident", "status").stdout)
+    assert match is not None
+    return int(match[1])
 
 
 def wait_until(true) -> None:

@@ -222,14 +222,14 @@ def test_a_request_that_takes_long_to_parse_is_not_overtaken(command, session):
 
 def test_sessions_are_selected_by_flag_and_by_field(command):
     command.folder.write("a.txt", "a\n")
-    one = Session(command, "--session", "one")
-    one.send(**read("a.txt"))
-    assert one.receive()["ok"]
+    first = Session(command, "--session", "one")
+    first.send(**read("a.txt"))
+    assert first.receive()["ok"]
     command.folder.write("a.txt", "changed\n")
-    one.send(**edit("a.txt", "changed", "x"), session="two")
-    one.send(**edit("a.txt", "x", "y"), session="one")
-    replies = [one.receive(), one.receive()]
-    one.end()
+    first.send(**edit("a.txt", "changed", "x"), session="two")
+    first.send(**edit("a.txt", "x", "y"), session="one")
+    replies = [first.receive(), first.receive()]
+    first.end()
 
     assert replies[0]["ok"]
     assert replies[1]["error_code"] == "stale_file"

@@ -218,9 +218,9 @@ def test_unique_lines_keep_their_place_among_repeated_ones():
 
     runs = equal_runs(old, new)
 
-    kept = [item for run in runs for item in old[run.old : run.old + run.length]]
-    assert [item for item in kept if item >= 10] == list(range(10, 2_010))
-    assert len(kept) > 4_000
+    unchanged = [item for run in runs for item in old[run.old : run.old + run.length]]
+    assert [item for item in unchanged if item >= 10] == list(range(10, 2_010))
+    assert len(unchanged) > 4_000
 
 
 def test_only_the_scattered_edits_among_repeated_lines_are_shown():

@@ -268,8 +268,8 @@ def test_an_edit_changes_nothing_outside_the_lines_that_match(parts, data, fuzzy
     except ToolError:
         reject()
 
-    found = text[match.span.start : match.span.end]
-    assert "".join(found.translate(plain).split()) == "".join(copy.split())
+    matched = text[match.span.start : match.span.end]
+    assert "".join(matched.translate(plain).split()) == "".join(copy.split())
     assert match.first_line == text.count("\n", 0, match.span.start) + 1
 
 

@@ -49,18 +49,18 @@ DIFFABLE = [
 
 def tree_bytes(folder: Folder) -> dict[str, bytes]:
     """Return the contents of every file, by path."""
-    found = {}
+    contents = {}
     for directory, folders, files in os.walk(folder.path):
         folders[:] = [name for name in folders if name != ".git"]
         for name in files:
             path = os.path.join(directory, name)
             inner = os.path.relpath(path, folder.path)
             if os.path.islink(path):
-                found[inner] = b"-> " + os.fsencode(os.readlink(path))
+                contents[inner] = b"-> " + os.fsencode(os.readlink(path))
                 continue
             with open(path, "rb") as file:
-                found[inner] = file.read()
-    return found
+                contents[inner] = file.read()
+    return contents
 
 
 def git_apply(folder: Folder, diff: str) -> dict[str, bytes]:

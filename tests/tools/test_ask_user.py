@@ -64,7 +64,7 @@ def test_the_person_sees_the_questions_with_every_option_in_one_shape(base):
 
 
 @pytest.mark.parametrize(
-    "several, said, answer",
+    "several, reply, answer",
     [
         (False, "Concise", "Concise"),
         (False, "something of my own", "something of my own"),
@@ -74,8 +74,8 @@ def test_the_person_sees_the_questions_with_every_option_in_one_shape(base):
         (True, [], []),
     ],
 )
-def test_one_answer_is_a_string_and_several_are_a_list(base, several, said, answer):
-    result = ask(base, Person(Style=said), {**STYLE, "multi_select": several})
+def test_one_answer_is_a_string_and_several_are_a_list(base, several, reply, answer):
+    result = ask(base, Person(Style=reply), {**STYLE, "multi_select": several})
 
     assert result.data == {"answers": {"Choose code style": answer}}
 

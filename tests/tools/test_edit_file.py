@@ -97,11 +97,11 @@ def test_a_fuzzy_match_is_reported_and_must_be_unique(runtime, workspace):
     workspace.write("a.txt", "say “x”\nsay ‘y’\n")
     workspace.write("b.txt", "say “x”\nsay “x”\n")
 
-    one = edit(runtime, "a.txt", old_text='say "x"', new_text="done")
+    unique = edit(runtime, "a.txt", old_text='say "x"', new_text="done")
     two = edit(runtime, "b.txt", old_text='say "x"', new_text="done")
 
-    assert one.meta["edit"]["match"] == "fuzzy"
-    assert "fuzzy" in one.text
+    assert unique.meta["edit"]["match"] == "fuzzy"
+    assert "fuzzy" in unique.text
     assert (two.error.code, two.error.details["lines"]) == ("edit_not_unique", [1, 2])
     assert workspace.read("b.txt") == "say “x”\nsay “x”\n"
 

@@ -103,10 +103,10 @@ def test_an_approval_covers_only_the_plan_that_was_shown(planning):
 @pytest.mark.parametrize("file", ["permissions.yaml", "hooks.yaml"])
 def test_a_rule_that_asks_about_the_call_is_combined_with_the_plan_question(base, file):
     hook = {"event": "pre_tool_execution", "match": "exit_plan_mode", "command": 'echo \'{"decision": "ask"}\''}
-    said = {"permissions.yaml": {"ask": ["exit_plan_mode"]}, "hooks.yaml": {"hooks": [hook]}}
+    config = {"permissions.yaml": {"ask": ["exit_plan_mode"]}, "hooks.yaml": {"hooks": [hook]}}
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("plan.md", PLAN)
-        Folder(os.path.join(base, "config")).write(file, json.dumps(said[file]))
+        Folder(os.path.join(base, "config")).write(file, json.dumps(config[file]))
         runtime.call("enter_plan_mode")
 
         result = approved(runtime, "exit_plan_mode", plan_file="plan.md")

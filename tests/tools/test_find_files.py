@@ -95,8 +95,8 @@ def test_a_single_character_wildcard_matches_one_character_of_any_script(either,
         workspace.write(path, "text")
 
     assert find(either, pattern)["files"] == ["uni/日本.go"]
-    found = either.call("search_files", pattern="text", include=pattern, format="filenames")
-    assert found.text == "uni/日本.go:1"
+    result = either.call("search_files", pattern="text", include=pattern, format="filenames")
+    assert result.text == "uni/日本.go:1"
 
 
 def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(either, project):
@@ -196,8 +196,8 @@ def test_files_with_odd_names_are_found(either, workspace):
         with open(os.path.join(os.fsencode(workspace.path), name), "w"):
             pass
 
-    shown = ["-x", "[b]", "a:b", "inv\\xff", "new\nline", 'q"', "{c}", "ü é"]
-    assert sorted(find(either, "*")["files"]) == sorted(shown)
+    names = ["-x", "[b]", "a:b", "inv\\xff", "new\nline", 'q"', "{c}", "ü é"]
+    assert sorted(find(either, "*")["files"]) == sorted(names)
     assert find(either, r"\[b\]")["files"] == ["[b]"]
     assert find(either, "new\nline")["files"] == ["new\nline"]
 

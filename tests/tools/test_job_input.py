@@ -32,14 +32,14 @@ def test_input_and_new_output_alternate(runtime):
 
     for word in ("one", "two"):
         runtime.call("job_input", task_id=task_id, input=word)
-        heard: list[str] = []
+        output: list[str] = []
 
-        def listen(heard=heard) -> bool:
-            heard.append(runtime.call("job_output", task_id=task_id, block=False, new=True).data["output"])
-            return bool(heard[-1])
+        def listen(output=output) -> bool:
+            output.append(runtime.call("job_output", task_id=task_id, block=False, new=True).data["output"])
+            return bool(output[-1])
 
         wait_until(listen)
-        assert heard[-1] == f"<{word}>\n"
+        assert output[-1] == f"<{word}>\n"
     runtime.call("job_input", task_id=task_id, input="\u0004")
     assert runtime.call("job_output", task_id=task_id).data["status"] == "completed"
 
@@ -71,8 +71,8 @@ def test_input_is_accepted_while_earlier_input_is_still_being_written(runtime):
         assert runtime.call("job_input", task_id=task_id, input=key, enter=False).error is None
 
     wait_until(lambda: "-" in runtime.call("job_output", task_id=task_id, block=False).data["output"])
-    told = runtime.call("job_output", task_id=task_id, block=False).data["output"]
-    assert hashlib.sha256("".join(typed).encode()).hexdigest() in told
+    output = runtime.call("job_output", task_id=task_id, block=False).data["output"]
+    assert hashlib.sha256("".join(typed).encode()).hexdigest() in output
 
 
 def test_a_job_without_a_terminal_takes_no_input(runtime):

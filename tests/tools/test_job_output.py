@@ -56,8 +56,8 @@ def test_long_output_keeps_both_ends_and_read_file_returns_the_rest(runtime):
     assert data["truncated"] is True
     assert len(data["output"]) <= 50_000
     assert data["output"].startswith("1\n2\n")
-    *shown, note = data["output"].split("\n")
-    assert shown[-1] == "100000"
+    *lines, note = data["output"].split("\n")
+    assert lines[-1] == "100000"
     assert data["output_file"] in note
     window = runtime.call("read_file", path=data["output_file"], start_line=50_000, end_line=50_000)
     assert window.text.startswith("50000\t50000\n")

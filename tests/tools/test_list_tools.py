@@ -26,9 +26,9 @@ def test_every_tool_is_listed_without_its_schema(runtime):
     }
 
 
-@pytest.mark.parametrize("wanted", [False, None])
-def test_schemas_are_omitted_unless_requested(runtime, wanted):
-    assert "schema" not in runtime.call("list_tools", include_schema=wanted).data
+@pytest.mark.parametrize("include", [False, None])
+def test_schemas_are_omitted_unless_requested(runtime, include):
+    assert "schema" not in runtime.call("list_tools", include_schema=include).data
 
 
 def test_schemas_are_an_openai_function_list(runtime):

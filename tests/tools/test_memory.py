@@ -153,8 +153,8 @@ def test_a_list_or_search_by_tags_returns_entries_that_have_them_all(filled):
     assert filled.call("memory", action="list", tags=["infra"]).data["keys"] == ["db.host", "deploy"]
     assert filled.call("memory", action="list", tags=["infra", "local"]).data["keys"] == ["db.host"]
     assert filled.call("memory", action="list", tags=["inf"]).data["keys"] == []
-    found = filled.call("memory", action="search", query="token", tags=["infra"]).data
-    assert [entry["key"] for entry in found["entries"]] == ["deploy"]
+    data = filled.call("memory", action="search", query="token", tags=["infra"]).data
+    assert [entry["key"] for entry in data["entries"]] == ["deploy"]
 
 
 def test_search_ranks_matches_in_keys_values_and_tags(filled):
@@ -168,11 +168,11 @@ def test_search_ranks_matches_in_keys_values_and_tags(filled):
 
 
 def test_a_search_shows_a_snippet_and_the_value_on_request(filled):
-    found = filled.call("memory", action="search", query="vault").data["entries"][0]
-    assert "vault" in found["snippet"]
-    assert "value" not in found
-    found = filled.call("memory", action="search", query="vault", include_values=True).data["entries"][0]
-    assert found["value"] == "Deploys run from main; tokens are in the vault."
+    entry = filled.call("memory", action="search", query="vault").data["entries"][0]
+    assert "vault" in entry["snippet"]
+    assert "value" not in entry
+    entry = filled.call("memory", action="search", query="vault", include_values=True).data["entries"][0]
+    assert entry["value"] == "Deploys run from main; tokens are in the vault."
 
 
 def test_a_long_list_is_paged_and_lists_every_entry_once(runtime):

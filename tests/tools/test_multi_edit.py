@@ -125,7 +125,7 @@ def test_every_failure_is_reported_with_its_index(runtime, workspace):
     error = edit(runtime, change("a.txt", "x", "y"), change("a.txt", "a", "b"), change("b.txt", "x", "y")).error
 
     assert error.message.startswith("2 of 3 edits failed")
-    assert [(told["index"], told["error_code"]) for told in error.details["failures"]] == [
+    assert [(failure["index"], failure["error_code"]) for failure in error.details["failures"]] == [
         (0, "edit_not_found"),
         (2, "file_not_found"),
     ]

@@ -102,13 +102,13 @@ class Asked:
 
     def answers(self, name: str) -> list[Any]:
         """Return the results of all calls of a tool."""
-        found = []
+        results = []
         for args in CALLS[name]:
             filled = {key: self._jobs.get(value, value) if key == "task_id" else value for key, value in args.items()}
             result = approved(self._runtime, name, **filled)
             assert result.ok, result.error
-            found.append(result)
-        return found
+            results.append(result)
+        return results
 
     def output(self, name: str) -> Any:
         """Return what a tool declares."""
@@ -138,7 +138,7 @@ def asked(base) -> Iterator[Asked]:
     os.mkdir(folder.join("empty"))
 
     def person(questions: Any) -> dict[str, Any]:
-        return {one.question: ["a", "b"] if one.multi_select else "own words" for one in questions}
+        return {question.question: ["a", "b"] if question.multi_select else "own words" for question in questions}
 
     with serving(answer(RESULTS)) as site:
         flags = {"web.base_urls": {"duckduckgo": site.url("")}}
@@ -162,12 +162,12 @@ def test_results_match_the_output_schema(asked, name):
     assert data
     assert (len(data) == len(results)) == (promise is not None)
     jsonschema_rs.meta.validate(output)
-    for one in data:
-        jsonschema_rs.validate(output, one)
-        jsonschema_rs.validate(promise or {}, structured(output, one))
+    for value in data:
+        jsonschema_rs.validate(output, value)
+        jsonschema_rs.validate(promise or {}, structured(output, value))
         for key in output.get("required", ()):
-            assert not jsonschema_rs.is_valid(output, {other: one[other] for other in one if other != key})
-            assert not jsonschema_rs.is_valid(output, {**one, key: [[]]})
+            assert not jsonschema_rs.is_valid(output, {other: value[other] for other in value if other != key})
+            assert not jsonschema_rs.is_valid(output, {**value, key: [[]]})
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_two_thousand_lines_without_a_final_newline_are_returned_whole(runtime, 
 
 
 @pytest.mark.parametrize(
-    "truncate, shown, gone",
+    "truncate, expected, gone",
     [
         ("head", [(1, 2000)], (2001, 5000)),
         ("smart", [(1, 2000)], (2001, 5000)),
@@ -177,15 +177,15 @@ def test_two_thousand_lines_without_a_final_newline_are_returned_whole(runtime, 
         ("middle", [(1, 1000), (4001, 5000)], (1001, 4000)),
     ],
 )
-def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, truncate, shown, gone):
+def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, truncate, expected, gone):
     workspace.write("a.txt", lines(5000))
 
     result = runtime.call("read_file", path="a.txt", truncate=truncate, line_numbers=False)
 
     body, _, note = result.text.rpartition("\n[Showing lines ")
-    kept = [line for line in body.split("\n") if not line.startswith("[... ")]
-    assert kept == [f"line {number}" for first, last in shown for number in range(first, last + 1)]
-    assert note.startswith(" and ".join(f"{first}-{last}" for first, last in shown) + " of 5000.")
+    lines_shown = [line for line in body.split("\n") if not line.startswith("[... ")]
+    assert lines_shown == [f"line {number}" for first, last in expected for number in range(first, last + 1)]
+    assert note.startswith(" and ".join(f"{first}-{last}" for first, last in expected) + " of 5000.")
     rest = runtime.call("read_file", path=result.meta["truncation"]["remainder"], line_numbers=False, end_line=2)
     assert rest.text.startswith(f"line {gone[0]}\nline {gone[0] + 1}")
     with open(result.meta["truncation"]["remainder"], encoding="utf-8") as file:
@@ -214,10 +214,10 @@ def test_fifty_kilobytes_are_the_limit_for_every_strategy(runtime, workspace, tr
     cut = result.meta["truncation"]
     with open(cut["remainder"], encoding="utf-8") as file:
         remainder = file.read()
-    shown = {line.rpartition("\t")[2][:5] for line in body.split("\n")} - {"[... "}
-    assert shown.isdisjoint(line[:5] for line in remainder.splitlines())
-    assert len(shown) == cut["output_lines"]
-    assert len(shown) + len(remainder.splitlines()) == 1000
+    prefixes = {line.rpartition("\t")[2][:5] for line in body.split("\n")} - {"[... "}
+    assert prefixes.isdisjoint(line[:5] for line in remainder.splitlines())
+    assert len(prefixes) == cut["output_lines"]
+    assert len(prefixes) + len(remainder.splitlines()) == 1000
 
 
 @pytest.mark.parametrize("truncate", ["head", "tail", "middle", "none", "smart"])

@@ -17,8 +17,8 @@ def register(runtime: Runtime, command: str, event: str = PRE, **more: Any) -> A
 
 
 def listed(runtime: Runtime) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = approved(runtime, "register_hook", action="list").data["hooks"]
-    return found
+    hooks: list[dict[str, Any]] = approved(runtime, "register_hook", action="list").data["hooks"]
+    return hooks
 
 
 def test_a_hook_is_registered_only_with_the_users_approval(runtime):

@@ -46,7 +46,7 @@ def ask(runtime: Runtime, query: str, *, client: str | None = None, **args: Any)
 
 
 def names(result: Result) -> list[str]:
-    return [found["name"] for found in result.data["results"]]
+    return [entry["name"] for entry in result.data["results"]]
 
 
 def settle(*paths: str) -> None:
@@ -68,7 +68,7 @@ def test_the_example_of_the_reference_returns_ranked_metadata_and_paths(home, wo
     )
 
     data = json.loads(json.loads(done.stdout)["result"])
-    assert [(found["type"], found["name"], found["path"]) for found in data["results"]] == [("kb", "go-races", path)]
+    assert [(entry["type"], entry["name"], entry["path"]) for entry in data["results"]] == [("kb", "go-races", path)]
     assert data["results"][0]["title"] == "Data races"
     assert data["results"][0]["description"] == "Find and fix data races between goroutines"
     assert set(data["results"][0]["matched"]) == {"fix", "goroutine", "data", "race"}
@@ -109,10 +109,10 @@ def test_all_skills_that_can_be_loaded_are_found(runtime, workspace, home, folde
     workspace.write(f"{folder}/shark-project/SKILL.md", "# A shark of the project\n")
     home.write(f"{folder}/shark-personal/SKILL.md", "# A shark of mine\n")
 
-    found = ask(runtime, "shark", client="claude").data["results"]
+    results = ask(runtime, "shark", client="claude").data["results"]
 
-    assert {one["name"] for one in found} == {"shark-project", "shark-personal"}
-    assert all(one["type"] == "skill" and one["readable"] for one in found)
+    assert {entry["name"] for entry in results} == {"shark-project", "shark-personal"}
+    assert all(entry["type"] == "skill" and entry["readable"] for entry in results)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_a_client_sees_the_shared_folders_and_its_own(runtime, declared, argumen
     result = runtime.request(Call("related_context", args, client=declared))
 
     assert set(names(result)) == expected
-    told = any("client" in warning for warning in result.data.get("warnings", ()))
-    assert told is (expected == SHARED)
+    warned = any("client" in warning for warning in result.data.get("warnings", ()))
+    assert warned is (expected == SHARED)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -143,8 +143,8 @@ def test_every_client_has_an_index_of_its_own_in_the_configuration_directory(run
     for client in (None, "claude", "codex", "pi"):
         ask(runtime, "shark", client=client)
 
-    found = {name for name in os.listdir(config.path) if name.endswith(".db")}
-    assert found == {f"context-index-{client}.db" for client in ("none", "claude", "codex", "pi")}
+    indexes = {name for name in os.listdir(config.path) if name.endswith(".db")}
+    assert indexes == {f"context-index-{client}.db" for client in ("none", "claude", "codex", "pi")}
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -156,10 +156,10 @@ def test_kinds_filter_the_results(runtime):
 def test_a_project_entry_is_shown_by_its_path_and_can_be_read(runtime, workspace):
     workspace.write(".hilt/skills/deploy/SKILL.md", "---\nname: deploy\n---\n# Deploy the shop\n")
 
-    found = ask(runtime, "deploy").data["results"][0]
+    entry = ask(runtime, "deploy").data["results"][0]
 
-    assert (found["path"], found["readable"]) == (".hilt/skills/deploy/SKILL.md", True)
-    assert runtime.call("read_file", path=found["path"]).ok
+    assert (entry["path"], entry["readable"]) == (".hilt/skills/deploy/SKILL.md", True)
+    assert runtime.call("read_file", path=entry["path"]).ok
 
 
 def test_entries_of_another_workspace_are_not_returned(base, home):
@@ -442,7 +442,7 @@ def test_scores_descend_between_one_and_the_threshold(runtime, home):
     for number in range(8):
         home.write(f".claude/kb/{number}.md", f"# {'shark ' * (number > 5)}notes\n\n{'whale ' * number} shark reef\n")
 
-    scores = [found["score"] for found in ask(runtime, "shark reef whale", limit=20).data["results"]]
+    scores = [entry["score"] for entry in ask(runtime, "shark reef whale", limit=20).data["results"]]
 
     assert scores == sorted(scores, reverse=True)
     assert all(0.3 <= score <= 1 for score in scores)
@@ -504,7 +504,7 @@ def test_links_to_sensitive_files_and_to_files_that_are_no_entries_are_not_follo
     result = ask(runtime, "shark", client="claude", limit=20)
 
     assert set(names(result)) == {"shark-linked", "shark-skill"}
-    assert not any("password" in str(found) for found in result.data["results"])
+    assert not any("password" in str(entry) for entry in result.data["results"])
 
 
 def test_link_loops_pipes_and_dangling_links_are_skipped(runtime, home):
@@ -534,8 +534,8 @@ def test_names_and_texts_of_any_bytes_are_returned_as_json(runtime, home):
 
     assert json.loads(json.dumps(data, ensure_ascii=False).encode()) == data
     assert len(data["results"]) == 3
-    assert not any("\x1b" in json.dumps(found, ensure_ascii=False) for found in data["results"])
-    assert any(found["path"].endswith("/odd\\xff shark.md") for found in data["results"])
+    assert not any("\x1b" in json.dumps(entry, ensure_ascii=False) for entry in data["results"])
+    assert any(entry["path"].endswith("/odd\\xff shark.md") for entry in data["results"])
 
 
 def test_entries_that_appear_and_vanish_during_the_walk_are_tolerated(runtime, home):

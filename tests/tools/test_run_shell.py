@@ -95,16 +95,16 @@ def test_the_command_has_an_empty_standard_input(runtime):
 def test_long_output_shows_both_ends_and_a_file_holds_all_of_it(runtime, count):
     result = run(runtime, f"seq {count}")
 
-    *shown, _, note = result.text.split("\n")
+    *lines, _, note = result.text.split("\n")
     file = result.meta["truncation"]["output_file"]
     assert len(result.text) <= 50_000
-    assert shown[1:4] == ["1", "2", "3"]
-    assert shown[-1] == str(count)
+    assert lines[1:4] == ["1", "2", "3"]
+    assert lines[-1] == str(count)
     assert file in note
     window = runtime.call("read_file", path=file, start_line=count - 1, line_numbers=False)
     assert window.text == f"{count - 1}\n{count}"
-    with open(file, encoding="utf-8") as kept:
-        assert kept.read() == "".join(f"{number}\n" for number in range(1, count + 1))
+    with open(file, encoding="utf-8") as saved:
+        assert saved.read() == "".join(f"{number}\n" for number in range(1, count + 1))
 
 
 def test_the_file_keeps_invalid_bytes(runtime):
@@ -421,7 +421,7 @@ def test_a_timed_out_command_can_clean_up_inside_the_sandbox(runtime):
 
 
 def test_a_caller_with_progress_gets_the_last_line_while_the_command_runs(runtime, workspace):
-    told: list[str] = []
+    messages: list[str] = []
     ended = threading.Event()
     results: list[Result] = []
 
@@ -430,7 +430,7 @@ def test_a_caller_with_progress_gets_the_last_line_while_the_command_runs(runtim
         can_ask = has_questions = False
 
         def progress(self, done, total, message):
-            told.append(message)
+            messages.append(message)
             workspace.write("go", "")
 
     def done(result):
@@ -442,4 +442,4 @@ def test_a_caller_with_progress_gets_the_last_line_while_the_command_runs(runtim
 
     assert ended.wait(60)
     assert results[0].ok
-    assert set(told) == {"step one"}
+    assert set(messages) == {"step one"}

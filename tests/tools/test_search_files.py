@@ -192,11 +192,11 @@ def test_excluded_hidden_binary_and_sensitive_files_are_left_out(either, workspa
 
     assert places(either, "needle") == ["dist.txt:1:1", "seen:1:1", "sub/build:1:1"]
     everything = {"hidden": True, "no_ignore": True}
-    shown = [".hidden:1:1", "dist.txt:1:1", "seen:1:1", "sub/.env.example:1:1", "sub/build:1:1"]
-    assert places(either, "needle", **everything) == shown
+    expected = [".hidden:1:1", "dist.txt:1:1", "seen:1:1", "sub/.env.example:1:1", "sub/build:1:1"]
+    assert places(either, "needle", **everything) == expected
     assert places(either, "needle", include=".env*") == ["sub/.env.example:1:1"]
     result = search(either, "needle", format="filenames", **everything)
-    assert result.text == "\n".join(place.replace(":1:1", ":1") for place in shown)
+    assert result.text == "\n".join(place.replace(":1:1", ":1") for place in expected)
     for context in (0, 5):
         text = json.dumps(search(either, ".", context_lines=context, **everything).text)
         assert ".env:" not in text
@@ -255,8 +255,8 @@ def test_every_format_says_that_a_named_file_is_binary(runtime, workspace, forma
     workspace.write("a.bin", b"x\n" * 50_000 + b"\0")
     workspace.write("wide.txt", "x\n".encode("utf-16"))
 
-    told = search(runtime, "x", path="a.bin", format=format)
-    assert "a.bin is binary and was not searched." in (told.text or told.data["hint"])
+    result = search(runtime, "x", path="a.bin", format=format)
+    assert "a.bin is binary and was not searched." in (result.text or result.data["hint"])
     wide = search(runtime, "x", path="wide.txt", format=format)
     assert "binary" not in (wide.text or wide.data.get("hint", ""))
 
@@ -418,9 +418,9 @@ def test_odd_file_names_are_shown_and_found(either, workspace):
         with open(os.path.join(os.fsencode(workspace.path), os.fsencode(name)), "w") as file:
             file.write("needle\n")
 
-    shown = sorted(item["file"] for item in found(either, "needle")["results"])
+    names = sorted(item["file"] for item in found(either, "needle")["results"])
 
-    assert shown == sorted(name if isinstance(name, str) else "inv\\xffalid" for name in NAMES)
+    assert names == sorted(name if isinstance(name, str) else "inv\\xffalid" for name in NAMES)
     assert "new\\nline.txt:1:needle" in search(either, "needle").text.split("\n")
 
 
@@ -491,7 +491,7 @@ def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, w
 
 def children(word: str) -> list[str]:
     """Return the commands of running processes that hold the word and belong to this test."""
-    found = []
+    commands = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -501,8 +501,8 @@ def children(word: str) -> list[str]:
         except OSError:
             continue
         if word in command and "(a+)+" in command and state != b"Z":
-            found.append(command)
-    return found
+            commands.append(command)
+    return commands
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -557,7 +557,7 @@ def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, e
         env = {**environ, "PYTHONPATH": folder} if folder else environ
         command = [sys.executable, "-m", "hilt", "doctor", "--json", "--workspace", workspace.path]
         report = json.loads(subprocess.run(command, env=env, capture_output=True, text=True).stdout)
-        return next(one for one in report if one["name"] == "ripgrep")
+        return next(finding for finding in report if finding["name"] == "ripgrep")
 
     assert finding(None)["level"] == "ok"
     with package(base, None) as folder:

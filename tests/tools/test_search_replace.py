@@ -398,8 +398,8 @@ def test_a_short_result_leaves_no_overflow_file(runtime, workspace, base):
     workspace.write("a.txt", "x\n")
     replace(runtime, "x", "y", "a.txt")
 
-    left = [name for _, _, names in os.walk(os.path.join(base, "state", "overflow")) for name in names]
-    assert left == []
+    remaining = [name for _, _, names in os.walk(os.path.join(base, "state", "overflow")) for name in names]
+    assert remaining == []
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,9 @@ def test_a_relative_folder_on_path_is_not_searched(base, monkeypatch):
 
     with temporary_runtime(base) as (runtime, workspace):
         os.chmod(workspace.write("ls", "#!/bin/sh\necho evil\n"), 0o755)
-        told = execute(runtime, "ls").data["stdout"]
+        output = execute(runtime, "ls").data["stdout"]
 
-    assert told == "ls\n"
+    assert output == "ls\n"
 
 
 def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
@@ -190,9 +190,9 @@ def test_git_works_without_hooks_editors_and_helpers(runtime, workspace):
     added = execute(runtime, "git", "add", "a.txt").data
     committed = execute(runtime, "git", "commit", "-q", "-m", "first").data
     workspace.write("a.txt", "two\n")
-    shown = [execute(runtime, "git", *command).data for command in (["diff"], ["log", "-p"], ["blame", "a.txt"])]
+    results = [execute(runtime, "git", *command).data for command in (["diff"], ["log", "-p"], ["blame", "a.txt"])]
     amended = execute(runtime, "git", "commit", "-q", "-a", "--amend").data
 
-    assert [one["exitCode"] for one in (added, committed, *shown, amended)] == [0] * 6
-    assert "+two" in shown[0]["stdout"]
+    assert [result["exitCode"] for result in (added, committed, *results, amended)] == [0] * 6
+    assert "+two" in results[0]["stdout"]
     assert "started" not in workspace.tree()

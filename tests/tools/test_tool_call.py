@@ -66,7 +66,7 @@ def test_it_does_not_call_itself(runtime):
 
 
 @pytest.mark.parametrize(
-    "args, said",
+    "args, reason",
     [
         ({}, "argument: name"),
         ({"name": 3}, "name must be a string"),
@@ -74,11 +74,11 @@ def test_it_does_not_call_itself(runtime):
         ({"name": "read_file", "path": "a"}, "path is not an argument"),
     ],
 )
-def test_invalid_wrapper_arguments_are_reported(runtime, args, said):
+def test_invalid_wrapper_arguments_are_reported(runtime, args, reason):
     error = runtime.call("tool_call", **args).error
 
     assert error.code == "invalid_args"
-    assert said in error.message
+    assert reason in error.message
     assert "inside arguments" in error.suggestion
 
 
@@ -86,7 +86,7 @@ def test_violations_of_the_named_tools_schema_are_reported(runtime):
     error = runtime.call("tool_call", name="read_file", arguments={"pth": "a", "start_line": "x"}).error
 
     assert error.code == "invalid_args"
-    assert [one["path"] for one in error.details["violations"]] == ["pth", "start_line", "path"]
+    assert [violation["path"] for violation in error.details["violations"]] == ["pth", "start_line", "path"]
 
 
 def test_an_unknown_tool_suggests_the_nearest_name(runtime):

@@ -10,7 +10,7 @@ FINDERS = {"tool_search", "tool_call"}
 
 
 def found(runtime, query, **args):
-    return [one["name"] for one in runtime.call("tool_search", query=query, **args).data["tools"]]
+    return [tool["name"] for tool in runtime.call("tool_search", query=query, **args).data["tools"]]
 
 
 @tool(effects="read")
@@ -47,11 +47,11 @@ def test_the_result_has_everything_a_call_needs(runtime):
 
     assert data["count"] == 1
     assert data["searched"] == len(catalog.built_in_names()) - len(FINDERS)
-    (one,) = data["tools"]
-    assert one["name"] == "stat_file"
-    assert one["description"].startswith("Return a file's type")
-    assert one["inputSchema"]["required"] == ["path"]
-    assert one["inputSchema"]["properties"]["path"]["description"]
+    (tool,) = data["tools"]
+    assert tool["name"] == "stat_file"
+    assert tool["description"].startswith("Return a file's type")
+    assert tool["inputSchema"]["required"] == ["path"]
+    assert tool["inputSchema"]["properties"]["path"]["description"]
 
 
 @pytest.mark.parametrize("query", ["invoice", "fetch invoice", "ledger", "currency", "fetchInvoice", "convert"])
@@ -103,7 +103,7 @@ def test_dialect_names_are_accepted(runtime):
 def test_an_unknown_name_is_reported_beside_the_others(runtime):
     data = runtime.call("tool_search", query="select:read_file,wrte_file,zzzzzz").data
 
-    assert [one["name"] for one in data["tools"]] == ["read_file"]
+    assert [tool["name"] for tool in data["tools"]] == ["read_file"]
     assert data["missing"] == [{"name": "wrte_file", "nearest": "write_file"}, {"name": "zzzzzz", "nearest": None}]
 
 

@@ -77,21 +77,21 @@ def test_a_page_cannot_guess_its_end_marker(base):
 
 
 @pytest.mark.parametrize(
-    "mode, shown",
+    "mode, expected",
     [
         ("markdown", "# A\n\n**b**"),
         ("text", "A\n\nb"),
         ("raw", "<h1>A</h1><p><b>b</b><script>s</script>"),
     ],
 )
-def test_the_mode_chooses_how_html_is_converted(base, mode, shown):
+def test_the_mode_chooses_how_html_is_converted(base, mode, expected):
     result = fetched(base, answer("<h1>A</h1><p><b>b</b>\u200b<script>s</script>"), extract_mode=mode)
 
-    assert content(result) == shown
+    assert content(result) == expected
 
 
 @pytest.mark.parametrize(
-    "kind, body, shown",
+    "kind, body, expected",
     [
         ("application/json", '{"b":[1,{"ü":null}]}', '{\n  "b": [\n    1,\n    {\n      "ü": null\n    }\n  ]\n}'),
         ("application/vnd.github.v3+json", '{"a":1}', '{\n  "a": 1\n}'),
@@ -111,8 +111,8 @@ def test_the_mode_chooses_how_html_is_converted(base, mode, shown):
         ("text/html", "<meta charset=windows-1251><p>Привет</p>".encode("cp1251"), "Привет"),
     ],
 )
-def test_content_is_converted_by_its_type(base, kind, body, shown):
-    assert content(fetched(base, answer(body, kind))) == shown
+def test_content_is_converted_by_its_type(base, kind, body, expected):
+    assert content(fetched(base, answer(body, kind))) == expected
 
 
 @pytest.mark.parametrize(

@@ -25,32 +25,32 @@ def as_json(value: object) -> bytes:
 
 
 def exa(asked: Asked) -> bytes:
-    wanted = json.loads(asked.body)
+    request = json.loads(asked.body)
     assert (asked.method, asked.path, asked.headers["x-api-key"]) == ("POST", "/search", "key of exa")
-    assert wanted["contents"]["text"]["maxCharacters"] > 0
-    return as_json({"results": [{"title": t, "url": u, "text": c} for t, u, c in PAGES[: wanted["numResults"]]]})
+    assert request["contents"]["text"]["maxCharacters"] > 0
+    return as_json({"results": [{"title": t, "url": u, "text": c} for t, u, c in PAGES[: request["numResults"]]]})
 
 
 def tavily(asked: Asked) -> bytes:
-    wanted = json.loads(asked.body)
+    request = json.loads(asked.body)
     assert (asked.method, asked.path, asked.headers["authorization"]) == ("POST", "/search", "Bearer key of tavily")
     return as_json(
-        {"results": [{"title": t, "url": u, "content": c, "score": 1} for t, u, c in PAGES[: wanted["max_results"]]]}
+        {"results": [{"title": t, "url": u, "content": c, "score": 1} for t, u, c in PAGES[: request["max_results"]]]}
     )
 
 
 def brave(asked: Asked) -> bytes:
     url = urlsplit(asked.path)
-    wanted = parse_qs(url.query)
+    request = parse_qs(url.query)
     assert (asked.method, url.path, asked.headers["x-subscription-token"]) == (
         "GET",
         "/res/v1/web/search",
         "key of brave",
     )
-    found = [
+    results = [
         {"title": f"<strong>{t}</strong>", "url": u, "description": f"{c} &amp; &lt;more&gt;"} for t, u, c in PAGES
     ]
-    return as_json({"web": {"results": found[: int(wanted["count"][0])]}})
+    return as_json({"web": {"results": results[: int(request["count"][0])]}})
 
 
 def duckduckgo(asked: Asked) -> bytes:
@@ -158,12 +158,12 @@ def test_a_key_may_be_in_the_personal_env_file_but_not_in_the_workspaces(base):
         missing = runtime.call("web_search", query="x", provider="tavily")
         with open(os.path.join(base, "config", ".env"), "w", encoding="utf-8") as file:
             file.write("export TAVILY_API_KEY='key of tavily'\n")
-        found = runtime.call("web_search", query="x", provider="tavily")
+        result = runtime.call("web_search", query="x", provider="tavily")
 
     assert missing.error is not None
     assert (missing.error.code, missing.error.details["variable"]) == ("invalid_args", "TAVILY_API_KEY")
     assert "TAVILY_API_KEY" in missing.error.message
-    assert found.ok, found.error
+    assert result.ok, result.error
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
@@ -176,8 +176,8 @@ def test_a_refused_key_is_reported_at_once(base, status):
 
 
 def failing(times: int, sent: bytes, then: Callable[[Asked], bytes]) -> Callable[[Asked], bytes]:
-    left = [sent] * times
-    return lambda asked: left.pop() if left else then(asked)
+    responses = [sent] * times
+    return lambda asked: responses.pop() if responses else then(asked)
 
 
 @pytest.mark.parametrize(

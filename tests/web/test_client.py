@@ -32,10 +32,10 @@ def test_a_redirect_is_followed_by_get(reach, status, location):
         return answer(f"{asked.method} {asked.path}")
 
     with serving(route) as site:
-        found = reach(site.place).fetch(site.url("/a"))
+        response = reach(site.place).fetch(site.url("/a"))
 
-    assert found.body.decode() in ("GET /b", "GET /a?x=1")
-    assert found.hops == (site.url("/a"), site.url(found.body.decode()[4:]))
+    assert response.body.decode() in ("GET /b", "GET /a?x=1")
+    assert response.hops == (site.url("/a"), site.url(response.body.decode()[4:]))
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_redirect_is_followed_by_get(reach, status, location):
 def test_a_redirect_to_an_internal_address_is_refused_before_it_is_contacted(reach, location):
     with serving(routes(a=redirect(location))) as site:
         web = reach(site.place, names={"internal.example": ["93.184.216.34", "10.0.0.1"]})
-        found = failure(web.fetch, site.url("/a"))
+        error = failure(web.fetch, site.url("/a"))
 
-    assert found.code in ("ssrf_blocked", "network_error", "invalid_args")
-    assert "redirects to" in found.message or found.code == "network_error"
+    assert error.code in ("ssrf_blocked", "network_error", "invalid_args")
+    assert "redirects to" in error.message or error.code == "network_error"
     assert web.contacts == [f"{site.place} ({site.place})"]
 
 
@@ -79,10 +79,10 @@ def test_every_redirect_is_checked_before_it_is_resolved(reach):
 
     with serving(routes(a=redirect("/b"), b=redirect("http://other.example/x"))) as site:
         web = reach(site.place, refused=refused, names={"other.example": ["127.0.0.1"]})
-        found = failure(web.fetch, site.url("/a"))
+        error = failure(web.fetch, site.url("/a"))
 
-    assert found.code == "denied"
-    assert found.message.endswith("redirects to 'http://other.example/x'. A rule denies other.example.")
+    assert error.code == "denied"
+    assert error.message.endswith("redirects to 'http://other.example/x'. A rule denies other.example.")
     assert web.admitted == [(site.url("/b"), False), ("http://other.example/x", True)]
     assert "other.example" not in web.looked_up
 
@@ -100,10 +100,10 @@ def test_five_redirects_are_followed_and_not_six(reach):
 
 def test_a_redirect_loop_is_named(reach):
     with serving(routes(a=redirect("/b"), b=redirect("/a"))) as site:
-        found = failure(reach(site.place).fetch, site.url("/a"))
+        error = failure(reach(site.place).fetch, site.url("/a"))
 
-    assert found.code == "network_error"
-    assert "a loop, back to" in found.message
+    assert error.code == "network_error"
+    assert "a loop, back to" in error.message
     assert len(site.asked) == 2
 
 
@@ -299,8 +299,8 @@ def test_a_redirect_of_an_endpoint_of_the_user_is_not_followed(reach):
 
     with serving(redirect("http://127.0.0.1:1/")) as site:
         web = reach()
-        found = failure(web.web.send, site.url(), HttpRequest("POST", [("X-Api-Key", "k")], b"{}"))
+        error = failure(web.web.send, site.url(), HttpRequest("POST", [("X-Api-Key", "k")], b"{}"))
 
-    assert found.code == "network_error"
-    assert "not followed" in found.message
+    assert error.code == "network_error"
+    assert "not followed" in error.message
     assert web.admitted == [(site.url(), False)]

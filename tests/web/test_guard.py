@@ -18,7 +18,7 @@ PUBLIC = "93.184.216.34"
 
 def guard(*opened: str, **names: list[str]) -> NetworkGuard:
     """Return a guard whose resolver knows these names (with underscores for dots), and numeric addresses."""
-    known = {name.replace("_", "."): found for name, found in names.items()}
+    known = {name.replace("_", "."): addresses for name, addresses in names.items()}
     return NetworkGuard(opened, lambda host: known.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
 
 
@@ -99,10 +99,10 @@ def test_no_spelling_that_looks_public_reaches_an_internal_address(first, rest, 
 
 @given(st.integers(0, 2**128 - 1).map(IPv6Address))
 def test_a_numeric_ipv6_host_connects_to_its_own_address(address):
-    found = outcome(f"http://[{address}]/")
+    result = outcome(f"http://[{address}]/")
 
     is_public = address.is_global or address.ipv4_mapped is not None or str(address).startswith("64:ff9b::")
-    assert found == ("ssrf_blocked",) or (is_public and found == (str(address.ipv4_mapped or address),))
+    assert result == ("ssrf_blocked",) or (is_public and result == (str(address.ipv4_mapped or address),))
 
 
 @pytest.mark.parametrize(
@@ -149,32 +149,32 @@ def test_a_numeric_ipv6_host_connects_to_its_own_address(address):
     ],
 )
 def test_a_refusal_names_its_rule(url, rule):
-    found = refusal(url, guard(example_com=[PUBLIC]))
+    error = refusal(url, guard(example_com=[PUBLIC]))
 
-    assert (found.code, found.details["rule"]) == ("ssrf_blocked", rule)
+    assert (error.code, error.details["rule"]) == ("ssrf_blocked", rule)
 
 
 def test_a_url_without_a_scheme_suggests_one():
     for url in ("docs.rs/serde", "//docs.rs/serde"):
-        found = refusal(url)
-        assert (found.code, found.suggestion) == ("invalid_args", "Try https://docs.rs/serde")
+        error = refusal(url)
+        assert (error.code, error.suggestion) == ("invalid_args", "Try https://docs.rs/serde")
 
 
 def test_a_refusal_says_how_to_allow_one_host():
-    found = refusal("http://intranet.example:8080/x", guard(intranet_example=["10.0.0.7"]))
+    error = refusal("http://intranet.example:8080/x", guard(intranet_example=["10.0.0.7"]))
 
-    assert found.message == "intranet.example resolves to 10.0.0.7, which is not a public address: private."
-    assert "--allow-private intranet.example:8080" in found.suggestion
-    assert found.details == {"rule": "address", "address": "10.0.0.7", "use": "private"}
+    assert error.message == "intranet.example resolves to 10.0.0.7, which is not a public address: private."
+    assert "--allow-private intranet.example:8080" in error.suggestion
+    assert error.details == {"rule": "address", "address": "10.0.0.7", "use": "private"}
 
 
 @pytest.mark.parametrize("inner", ["127.0.0.1", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "fe80::1%eth0", "0.0.0.0"])
 def test_a_name_is_refused_when_any_of_its_addresses_is_not_public(inner):
     names = {"mixed.example": [PUBLIC, "2606:4700::1", inner]}
 
-    found = refusal("https://mixed.example/", NetworkGuard((), lambda host: names[host]))
+    error = refusal("https://mixed.example/", NetworkGuard((), lambda host: names[host]))
 
-    assert found.details["rule"] == "address"
+    assert error.details["rule"] == "address"
 
 
 def test_a_name_is_resolved_once_and_its_addresses_are_kept():

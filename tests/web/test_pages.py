@@ -17,7 +17,7 @@ def markdown(html: str, url: str = "https://site.example/a/b.html") -> str:
 
 
 def test_structure_becomes_markdown():
-    found = markdown(
+    text = markdown(
         f"<h1>Title</h1><p>{WORDS}<b>bold</b> <em>em</em> <code>x = 1</code></p>"
         "<ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul><ol start=3><li>three</ol>"
         "<table><tr><th>A<th>B<tr><td>1<td>2</table>"
@@ -39,18 +39,16 @@ def test_structure_becomes_markdown():
         "[near](https://site.example/a/c.html)",
         "![picture](https://img.example/i.png)",
     ):
-        assert part in found, part
+        assert part in text, part
 
 
 def test_plain_text_has_no_markup():
-    found = pages.read(
-        f"<h1>Title</h1><p>{WORDS}<b>bold</b> <a href=/x>link</a>", "https://a.example/", plain=True
-    ).text
+    page = pages.read(f"<h1>Title</h1><p>{WORDS}<b>bold</b> <a href=/x>link</a>", "https://a.example/", plain=True).text
 
-    assert "Title" in found
-    assert "bold link" in found
-    assert "**" not in found
-    assert "](" not in found
+    assert "Title" in page
+    assert "bold link" in page
+    assert "**" not in page
+    assert "](" not in page
 
 
 def test_the_base_of_a_page_applies_to_its_links():
@@ -76,18 +74,18 @@ AROUND = [
 
 @pytest.mark.parametrize("around", AROUND)
 def test_text_around_the_main_content_is_dropped(around):
-    found = markdown(f"<body>{around}<main><h1>Kept</h1><p>{WORDS}</p></main>{around}</body>")
+    text = markdown(f"<body>{around}<main><h1>Kept</h1><p>{WORDS}</p></main>{around}</body>")
 
-    assert "Kept" in found
-    assert "GONE" not in found
+    assert "Kept" in text
+    assert "GONE" not in text
 
 
 @pytest.mark.parametrize("around", AROUND[:-1])
 def test_surrounding_text_is_dropped_without_a_main_element_too(around):
-    found = markdown(f"<body>{around}<div><h1>Kept</h1><p>{WORDS}</p></div>{around}</body>")
+    text = markdown(f"<body>{around}<div><h1>Kept</h1><p>{WORDS}</p></div>{around}</body>")
 
-    assert "Kept" in found
-    assert "GONE" not in found
+    assert "Kept" in text
+    assert "GONE" not in text
 
 
 HIDDEN = [
@@ -149,10 +147,10 @@ HIDDEN = [
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("plain", [False, True])
 def test_hidden_text_is_dropped(hidden, plain):
-    found = pages.read(f"<main><h1>Kept</h1><p>{WORDS}</p>{hidden}</main>", "https://a.example/", plain=plain).text
+    text = pages.read(f"<main><h1>Kept</h1><p>{WORDS}</p>{hidden}</main>", "https://a.example/", plain=plain).text
 
-    assert "Kept" in found
-    assert "GONE" not in found
+    assert "Kept" in text
+    assert "GONE" not in text
 
 
 @pytest.mark.parametrize(

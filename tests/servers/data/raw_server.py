@@ -57,8 +57,8 @@ def page() -> dict[str, Any]:
     """Return what comes with the tools."""
     try:
         with open(os.path.join(FOLDER, "page.json"), encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
-            return found
+            fields: dict[str, Any] = json.load(file)
+            return fields
     except FileNotFoundError:
         return {}
 
@@ -130,7 +130,7 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
             shown = {"a": {"type": "string", "title": "Name\u202e", "description": "Yours\u200b"}}
             hidden = {"a": {"type": "string", "enum": ["yes", "n\u200bo"]}}
             forms = [{"type": "object", "properties": properties} for properties in (shown, hidden)]
-            return text(json.dumps([ask("elicitation/create", {**question, "requestedSchema": one}) for one in forms]))
+            return text(json.dumps([ask("elicitation/create", {**question, "requestedSchema": schema}) for schema in forms]))
         case "half":
             return text("half \ud800")
         case "nowhere":
@@ -183,10 +183,10 @@ def answer(message: dict[str, Any]) -> None:
         return
     elif method == "tools/call":
         token = (params.get("_meta") or {}).get("progressToken")
-        found = call(params["name"], params.get("arguments") or {}, token)
-        if found is None:
+        answered = call(params["name"], params.get("arguments") or {}, token)
+        if answered is None:
             return
-        result = found
+        result = answered
     else:
         send({"id": id, "error": {"code": -32601, "message": "no such method"}})
         return

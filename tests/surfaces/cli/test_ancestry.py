@@ -44,8 +44,8 @@ def test_hilt_processes_are_recognised_by_name_or_command(name, words, expected)
 
 
 def test_the_processes_above_are_found_nearest_first():
-    found = "[pid for pid, _ in ancestry.ancestors(os.getpid())]"
-    code = f"import os; from hilt.surfaces.cli import ancestry; print({found})"
+    expression = "[pid for pid, _ in ancestry.ancestors(os.getpid())]"
+    code = f"import os; from hilt.surfaces.cli import ancestry; print({expression})"
     script = f'echo $$; "{sys.executable}" -c "{code}"; :'
 
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
@@ -76,23 +76,23 @@ def test_a_real_session_is_recognised(tmp_path):
         process.stdin.write(b'{"tool": "list_dir"}\n')
         process.stdin.flush()
         process.stdout.readline()
-        found = look(process.pid)
+        process_seen = look(process.pid)
     finally:
         process.communicate()
 
-    assert found is not None
-    assert found.parent == os.getpid()
-    assert is_hilt(found)
+    assert process_seen is not None
+    assert process_seen.parent == os.getpid()
+    assert is_hilt(process_seen)
 
 
 @LINUX
 def test_both_ways_to_read_the_ancestry_agree():
-    own, told = _look_in_proc(os.getpid()), _look_with_ps(os.getpid())
+    own, from_ps = _look_in_proc(os.getpid()), _look_with_ps(os.getpid())
 
     assert own is not None
-    assert told is not None
-    assert own.parent == told.parent == os.getppid()
-    assert told.words[0] == own.words[0]
+    assert from_ps is not None
+    assert own.parent == from_ps.parent == os.getppid()
+    assert from_ps.words[0] == own.words[0]
 
 
 @LINUX
@@ -102,9 +102,9 @@ def test_a_process_name_may_look_like_other_fields(tmp_path):
     script.chmod(0o700)
     process = subprocess.Popen([str(script)], stdin=subprocess.PIPE)
     try:
-        while (found := _look_in_proc(process.pid)) is None or found.name == "python":
+        while (process_seen := _look_in_proc(process.pid)) is None or process_seen.name == "python":
             pass
-        assert found.parent == os.getpid()
+        assert process_seen.parent == os.getpid()
     finally:
         process.communicate()
 

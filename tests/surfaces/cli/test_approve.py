@@ -91,7 +91,7 @@ def test_an_empty_list_of_approvals_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "typed, status, state, kept",
+    "typed, status, state, rules",
     [
         (["y"], 0, "approved", 0),
         (["a"], 0, "approved", 1),
@@ -100,7 +100,7 @@ def test_an_empty_list_of_approvals_says_so(tmp_path):
         (["\x04"], 1, "denied", 0),
     ],
 )
-def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status, state, kept):
+def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status, state, rules):
     with at_terminal(command, "approve", id[:8]) as screen:
         page = screen.expect(" > ")
         screen.type(typed[0] + ("" if typed[0] == "\x04" else "\n"))
@@ -111,23 +111,23 @@ def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status
 
     assert "| make install" in page
     assert "always  run_shell(/make install/)" in page
-    found = approvals.find(id)
-    assert (ended, found.state, len(approvals.grants())) == (status, state, kept)
-    assert found.answered_by == "terminal"
+    approval = approvals.find(id)
+    assert (ended, approval.state, len(approvals.grants())) == (status, state, rules)
+    assert approval.answered_by == "terminal"
     if typed[0] == "n":
-        assert found.reason == "use make check"
+        assert approval.reason == "use make check"
     if status == 0:
         assert f"hilt deny {id}" in rest
 
 
-@pytest.mark.parametrize("flag, kept", [("--once", []), ("--always", ["run_shell(/make install/)"])])
-def test_a_flag_answers_without_a_prompt(command, approvals, id, flag, kept):
+@pytest.mark.parametrize("flag, rules", [("--once", []), ("--always", ["run_shell(/make install/)"])])
+def test_a_flag_answers_without_a_prompt(command, approvals, id, flag, rules):
     status, text = told(command, "approve", id, flag)
 
     assert (status, approvals.find(id).state) == (0, "approved")
     assert "| make install" in text
-    assert [grant.rule for grant in approvals.grants()] == kept
-    assert all(rule in text for rule in kept)
+    assert [grant.rule for grant in approvals.grants()] == rules
+    assert all(rule in text for rule in rules)
 
 
 @pytest.mark.parametrize("words", [("--for", "8h"), ("--always", "--for=8h"), ("--for", "8h", "--always")])
@@ -165,8 +165,8 @@ def test_a_call_can_be_reviewed_without_answering(command, approvals):
 def test_a_call_is_denied_with_a_reason(command, approvals, id):
     assert told(command, "deny", id, "--reason", "not today") == (0, "Denied: run_shell, make install\n")
 
-    found = approvals.find(id)
-    assert (found.state, found.reason, found.answered_by) == ("denied", "not today", "terminal")
+    approval = approvals.find(id)
+    assert (approval.state, approval.reason, approval.answered_by) == ("denied", "not today", "terminal")
 
 
 def test_an_unused_approval_is_withdrawn(command, approvals, id):
@@ -227,25 +227,25 @@ def test_a_usage_error_is_reported(command, words):
 
 def test_grants_are_listed_and_revoked(command, approvals):
     assert told(command, "grants") == (0, "There are no grants.\n")
-    kept = approvals.add_grant(
+    grant = approvals.add_grant(
         "w", "Bash(\x1b[2Jmake:*)", by="me", folder="/homes/me/p", expires=time.time_ns() + 10**15
     )
     other = approvals.add_grant("v", "Read", by="me")
 
     text = told(command, "grants", "list")[1]
-    assert f"{kept.id}  Bash(␛[2Jmake:*)\n  in /homes/me/p, since " in text
+    assert f"{grant.id}  Bash(␛[2Jmake:*)\n  in /homes/me/p, since " in text
     assert ", until " in text
     assert told(command, "grants", "--workspace", ".")[1] == "There are no grants.\n"
 
     listed = json.loads(told(command, "grants", "--json")[1])
-    assert [(one["id"], one["rule"], one["folder"]) for one in listed] == [
-        (kept.id, "Bash(\x1b[2Jmake:*)", "/homes/me/p"),
+    assert [(item["id"], item["rule"], item["folder"]) for item in listed] == [
+        (grant.id, "Bash(\x1b[2Jmake:*)", "/homes/me/p"),
         (other.id, "Read", None),
     ]
 
-    assert told(command, "grants", "revoke", kept.id[:8]) == (0, "No longer allowed: Bash(␛[2Jmake:*)\n")
+    assert told(command, "grants", "revoke", grant.id[:8]) == (0, "No longer allowed: Bash(␛[2Jmake:*)\n")
     assert approvals.grants() == [other]
-    assert told(command, "grants", "revoke", kept.id)[0] == 1
+    assert told(command, "grants", "revoke", grant.id)[0] == 1
 
 
 # --- trust --------------------------------------------------------------------------------------------------------
@@ -400,10 +400,10 @@ def test_nothing_is_trusted_in_an_empty_project(command):
 def test_the_list_of_trusted_files_is_available_as_json(command):
     command.folder.write(".hilt/permissions.yaml", "allow: [Read]\n")
 
-    [found] = json.loads(told(command, "trust", "list", "--json")[1])
+    [trusted] = json.loads(told(command, "trust", "list", "--json")[1])
 
     path = command.folder.join(".hilt/permissions.yaml")
-    assert found == {"path": path, "kind": "rules", "state": "untrusted", "since": None}
+    assert trusted == {"path": path, "kind": "rules", "state": "untrusted", "since": None}
 
 
 # --- who may answer -----------------------------------------------------------------------------------------------
@@ -457,8 +457,8 @@ def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals,
 )
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
 def test_a_process_started_by_a_tool_cannot_answer_even_without_a_sandbox(command, approvals, id, line, words):
-    told = " ".join(id if word == "ID" else word for word in words)
-    line = line.format(hilt=shlex.quote(HILT), python=shlex.quote(sys.executable), words=told)
+    line_words = " ".join(id if word == "ID" else word for word in words)
+    line = line.format(hilt=shlex.quote(HILT), python=shlex.quote(sys.executable), words=line_words)
 
     done = run(
         ["bash", "-c", line],

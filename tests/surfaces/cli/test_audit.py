@@ -31,9 +31,9 @@ def rows(command, *words: str) -> list[Any]:
 
 
 def test_every_call_is_recorded_by_its_canonical_name_and_outcome(command):
-    found = [(row["tool"], row["decision"], row["outcome"], row["session"]) for row in rows(command)]
+    recorded = [(row["tool"], row["decision"], row["outcome"], row["session"]) for row in rows(command)]
 
-    assert found == [
+    assert recorded == [
         ("read_file", "allow", "ok", "default"),
         ("read_file", "deny", "sensitive_path", "default"),
         ("nope", "deny", "unknown_tool", "default"),
@@ -111,16 +111,16 @@ def test_the_check_and_the_head_are_available_as_json(command):
 
     done = command.run("audit", "verify", "--json")
 
-    found = json.loads(done.stdout)
-    assert (done.returncode, found["whole"], [one["row"] for one in found["breaks"]]) == (1, False, [2])
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["whole"], [item["row"] for item in report["breaks"]]) == (1, False, [2])
 
 
 def test_every_break_is_reported(command):
     change(command, "UPDATE audit SET outcome='x' WHERE seq IN (2, 4)")
 
-    told = command.run("audit", "verify").stdout.decode().splitlines()
+    lines = command.run("audit", "verify").stdout.decode().splitlines()
 
-    assert [line.split(":")[0] for line in told] == [f"The audit trail is broken at row {row}" for row in (2, 4)]
+    assert [line.split(":")[0] for line in lines] == [f"The audit trail is broken at row {row}" for row in (2, 4)]
 
 
 def test_a_noted_head_proves_the_rows_up_to_it(command):
@@ -166,10 +166,10 @@ def test_broken_settings_do_not_hide_the_trail(command):
 def test_a_line_cannot_control_the_terminal(command):
     command.ask({"tool": "a\x1b[31m\nb"})
 
-    shown = told(command, "--limit", "1")
+    printed = told(command, "--limit", "1")
 
-    assert "\x1b" not in shown
-    assert len(shown.splitlines()) == 1
+    assert "\x1b" not in printed
+    assert len(printed.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [("--limit", "9" * 30), ("--since", "9" * 30 + "d"), ("--since=1900-01-01",)])

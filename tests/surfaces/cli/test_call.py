@@ -145,13 +145,13 @@ def test_a_markdown_tool_result_is_rendered_in_a_terminal(command):
         file.write(GREET)
     environ = {**command.environ, "TERM": "dumb"}
 
-    told = on_terminal(command, environ, "greet", "who=\x1b[2J you", "times=2")
+    output = on_terminal(command, environ, "greet", "who=\x1b[2J you", "times=2")
     failed = on_terminal(command, environ, "greet")
     raw = on_terminal(command, environ, "greet", "who=you", "--raw")
 
-    lines = told[1].decode().splitlines()
+    lines = output[1].decode().splitlines()
     assert lines[:3] == ["⚒ greet", "Args: who= you, times=2", "Output: ~3 tokens"]
-    assert (lines[3].endswith(" you"), told[0]) == (True, 0)
+    assert (lines[3].endswith(" you"), output[0]) == (True, 0)
     assert failed[0] == 1
     assert failed[1].decode().splitlines()[:2] == ["⚒ greet", "tool_failed: Custom tool failed (exit 3): nobody"]
     assert json.loads(raw[1])["ok"]

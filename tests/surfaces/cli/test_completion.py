@@ -46,7 +46,7 @@ def bash(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words, found",
+    "words, completions",
     [
         (["hilt", ""], sorted(COMMANDS)),
         (["hilt", "a"], ["approve", "audit"]),
@@ -72,8 +72,8 @@ def bash(command, tmp_path):
         (["hilt", "call", "read_file", "path=x"], []),
     ],
 )
-def test_bash_completes(bash, words, found):
-    assert bash(*words) == found
+def test_bash_completes(bash, words, completions):
+    assert bash(*words) == completions
 
 
 def test_bash_completes_a_tool_of_the_user(bash, command):
@@ -140,7 +140,7 @@ def complete_in_fish(command: Command, line: str) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
 @pytest.mark.parametrize(
-    "line, found",
+    "line, completions",
     [
         ("hilt a", ["approve", "audit"]),
         ("hilt audit v", ["verify"]),
@@ -150,8 +150,8 @@ def complete_in_fish(command: Command, line: str) -> list[str]:
         ("hilt --mode pl", ["plan"]),
     ],
 )
-def test_fish_completes(command, line, found):
-    assert complete_in_fish(command, line) == found
+def test_fish_completes(command, line, completions):
+    assert complete_in_fish(command, line) == completions
 
 
 ZSH = """
@@ -170,7 +170,7 @@ _hilt
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 @pytest.mark.parametrize(
-    "line, found",
+    "line, completions",
     [
         ("hilt a", ["approve", "audit"]),
         ("hilt audit v", ["verify"]),
@@ -180,7 +180,7 @@ _hilt
         ("hilt --mode=pl", ["plan"]),
     ],
 )
-def test_zsh_completes(command, tmp_path, line, found):
+def test_zsh_completes(command, tmp_path, line, completions):
     path = tmp_path / "_hilt"
     path.write_text(script("zsh"), encoding="utf-8")
 
@@ -188,4 +188,4 @@ def test_zsh_completes(command, tmp_path, line, found):
         ["zsh", "-f", "-c", ZSH, "zsh", str(path), line], env=command.environ, capture_output=True, text=True, timeout=60  # noqa: E501
     )  # fmt: skip
 
-    assert sorted(done.stdout.split()) == found
+    assert sorted(done.stdout.split()) == completions

@@ -40,9 +40,9 @@ def shown(command: Command, *words: str) -> Any:
 
 def problems(command: Command, *words: str) -> list[tuple[str, int | None, str]]:
     done = command.run("config", "check", "--json", *words)
-    found = [Problem(**problem) for problem in json.loads(done.stdout)]
-    assert done.returncode == (1 if any(not problem.only_note for problem in found) else 0)
-    return [(problem.place, problem.line, problem.text) for problem in found]
+    listed = [Problem(**problem) for problem in json.loads(done.stdout)]
+    assert done.returncode == (1 if any(not problem.only_note for problem in listed) else 0)
+    return [(problem.place, problem.line, problem.text) for problem in listed]
 
 
 # --- show ---------------------------------------------------------------------------------------------------------
@@ -53,16 +53,16 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
     theirs = project(command, "# theirs\n[workspace]\nsensitive = [\n  '*.key',\n]\n[shell]\nnetwork = 'none'\n")
     command.environ["HILT_UNDO_MB"] = "30"
 
-    found = shown(command, "--dialect", "jinn")
+    values = shown(command, "--dialect", "jinn")
 
-    assert list(found) == list(config.KEYS)
-    assert found["output.keep_mb"] == {"value": 500, "source": "default"}
-    assert found["undo.calls"] == {"value": 2, "source": "config.toml", "file": own, "line": 4}
-    assert found["undo.mb"] == {"value": 30, "source": "HILT_UNDO_MB"}
-    assert found["dialect"] == {"value": "jinn", "source": "flag"}
-    sensitive = found["workspace.sensitive"]
+    assert list(values) == list(config.KEYS)
+    assert values["output.keep_mb"] == {"value": 500, "source": "default"}
+    assert values["undo.calls"] == {"value": 2, "source": "config.toml", "file": own, "line": 4}
+    assert values["undo.mb"] == {"value": 30, "source": "HILT_UNDO_MB"}
+    assert values["dialect"] == {"value": "jinn", "source": "flag"}
+    sensitive = values["workspace.sensitive"]
     assert (sensitive["value"][-1], sensitive["file"], sensitive["line"]) == ("*.key", theirs, 3)
-    assert found["shell.network"]["line"] == 7
+    assert values["shell.network"]["line"] == 7
 
 
 def test_tool_folders_come_from_the_flag_then_the_variables_then_the_file(command):
@@ -71,15 +71,15 @@ def test_tool_folders_come_from_the_flag_then_the_variables_then_the_file(comman
     for change in ({}, {"HILT_TOOLS_DIR": "/short::/other"}, {"HILT_CUSTOM_DIRS": "/long"}):
         command.environ |= change
         seen.append((shown(command)["custom.dirs"]["value"], shown(command)["custom.dirs"]["source"]))
-    found = shown(command, "--tools-dir", "mine", "--tools", "read_file,undo")
+    values = shown(command, "--tools-dir", "mine", "--tools", "read_file,undo")
 
     assert seen == [
         (["/file"], "config.toml"),
         (["/short", "/other"], "HILT_TOOLS_DIR"),
         (["/long"], "HILT_CUSTOM_DIRS"),
     ]
-    assert found["custom.dirs"] == {"value": [os.path.realpath(command.folder.join("mine"))], "source": "flag"}
-    assert found["tools.only"] == {"value": ["read_file", "undo"], "source": "flag"}
+    assert values["custom.dirs"] == {"value": [os.path.realpath(command.folder.join("mine"))], "source": "flag"}
+    assert values["tools.only"] == {"value": ["read_file", "undo"], "source": "flag"}
 
 
 def test_the_shown_settings_are_a_valid_file(command):
@@ -161,10 +161,10 @@ def test_all_problems_are_reported_with_file_and_line(command):
 def test_a_file_that_is_not_toml_is_reported_with_the_line(command, text, line):
     path = project(command, text)
 
-    ((place, found, told),) = problems(command)
+    ((place, number, message),) = problems(command)
 
-    assert (place, found) == (path, line)
-    assert "(at line" not in told
+    assert (place, number) == (path, line)
+    assert "(at line" not in message
 
 
 def test_valid_and_missing_files_are_reported_as_such(command):
@@ -186,9 +186,9 @@ def test_a_special_file_is_reported_without_blocking(command, target):
     command.folder.write(".hilt/folder/x", "")
     os.symlink(target, command.folder.join(".hilt/config.toml"))
 
-    found = problems(command)
+    listed = problems(command)
 
-    assert len(found) == (0 if target == "nowhere" else 1)  # a link to nothing is no file for calls either
+    assert len(listed) == (0 if target == "nowhere" else 1)  # a link to nothing is no file for calls either
 
 
 _VALUES = st.one_of(
@@ -213,16 +213,16 @@ def test_the_check_finds_a_problem_exactly_when_calls_are_refused(tmp_path_facto
     environ = {"HILT_CONFIG_DIR": base, "HILT_STATE_DIR": os.path.join(base, "state")}
     sources = Sources(paths[0], paths[1], environ, {}, os.path.join(base, "state", "cache"), base)
 
-    found = [problem for check in CHECKS for problem in check(sources) if not problem.only_note]
+    faults = [problem for check in CHECKS for problem in check(sources) if not problem.only_note]
 
     refusal = ""
     try:
         config.load(base, environ, {})
     except ToolError as error:
         refusal = error.message
-    assert bool(found) == bool(refusal)
-    assert not refusal or any(problem.text.removesuffix(".") in refusal for problem in found)
-    assert all(problem.line for problem in found)
+    assert bool(faults) == bool(refusal)
+    assert not refusal or any(problem.text.removesuffix(".") in refusal for problem in faults)
+    assert all(problem.line for problem in faults)
 
 
 @given(st.lists(_LINES.filter(lambda line: line not in ("]", "a =")), max_size=8))
@@ -317,14 +317,14 @@ def test_broken_rules_and_hooks_are_reported_with_their_line(command):
     with open(os.path.join(os.path.dirname(rules), "hooks.yaml"), "w", encoding="utf-8") as file:
         file.write("hooks:\n- {event: nonsense, command: 'true'}\n")
 
-    found = problems(command)
-    told = command.run("config", "check").stdout.decode()
+    listed = problems(command)
+    printed = command.run("config", "check").stdout.decode()
 
-    assert (rules, 3) in [(place, line) for place, line, _ in found]
-    assert any(place == theirs and "trusted" in text for place, _, text in found)
-    assert any(place.endswith("/hooks.yaml") and line == 2 and "nonsense" in text for place, line, text in found)
-    assert any(place == "hooks" and "not trusted" in text for place, _, text in found)
-    assert told.endswith("Calls prompt until you fix this.\n")
+    assert (rules, 3) in [(place, line) for place, line, _ in listed]
+    assert any(place == theirs and "trusted" in text for place, _, text in listed)
+    assert any(place.endswith("/hooks.yaml") and line == 2 and "nonsense" in text for place, line, text in listed)
+    assert any(place == "hooks" and "not trusted" in text for place, _, text in listed)
+    assert printed.endswith("Calls prompt until you fix this.\n")
 
 
 # --- trust --------------------------------------------------------------------------------------------------------
@@ -343,12 +343,12 @@ def test_project_settings_loosen_only_when_their_content_is_trusted(command):
     project(command, text + "undo.calls = 3\n")
     changed = shown(command)
 
-    for found in (before, changed):
-        assert (found["mode"]["value"], found["shell.network"]["value"]) == ("normal", "none")
+    for values in (before, changed):
+        assert (values["mode"]["value"], values["shell.network"]["value"]) == ("normal", "none")
     assert (after["mode"]["value"], after["shell.network"]["value"]) == ("auto-accept", "full")
-    for found in (before, after, changed):
-        assert found["disabledTools"]["value"] == ["memory", "undo"]
-        assert found["workspace.roots"]["value"] == []
+    for values in (before, after, changed):
+        assert values["disabledTools"]["value"] == ["memory", "undo"]
+        assert values["workspace.roots"]["value"] == []
 
 
 @pytest.mark.parametrize("inside", [False, True])

@@ -19,8 +19,8 @@ def test_doctor_reports_components_and_problems(command):
 
 
 def findings(command) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(command.run("doctor", "--json").stdout)
-    return found
+    report: list[dict[str, object]] = json.loads(command.run("doctor", "--json").stdout)
+    return report
 
 
 def test_every_broken_setting_is_reported_with_its_file_and_line(command):

@@ -24,9 +24,9 @@ def rules(command: Command, text: str, name: str = "permissions.yaml") -> None:
 def explained(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
     done = command.run("explain", json.dumps(request), "--json", *words)
     assert done.stderr == b"", done.stderr.decode()
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert done.returncode == EXITS[found["decision"]]
-    return found
+    explanation: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == EXITS[explanation["decision"]]
+    return explanation
 
 
 WRITE = {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}}
@@ -88,10 +88,10 @@ def test_every_vote_is_shown_with_its_voter(command, text, words, request_, deci
     if text:
         rules(command, text + "\n")
 
-    found = explained(command, request_, *words)
+    explanation = explained(command, request_, *words)
 
-    assert (found["decision"], found["voter"]) == (decision, voter)
-    assert [vote["voter"] for vote in found["votes"]] == votes
+    assert (explanation["decision"], explanation["voter"]) == (decision, voter)
+    assert [vote["voter"] for vote in explanation["votes"]] == votes
     assert command.folder.tree() == {}
 
 
@@ -99,10 +99,10 @@ def test_a_grant_is_shown(command):
     rules(command, "allow: [Read]\n")
     command.ask(WRITE, words=("--approve", "always"))
 
-    found = explained(command, WRITE)
+    explanation = explained(command, WRITE)
 
-    assert (found["decision"], found["voter"]) == ("allow", "grants")
-    assert [vote["verdict"] for vote in found["votes"]] == ["ask", "allow"]
+    assert (explanation["decision"], explanation["voter"]) == ("allow", "grants")
+    assert [vote["verdict"] for vote in explanation["votes"]] == ["ask", "allow"]
 
 
 def test_broken_and_untrusted_files_are_noted(command):
@@ -133,8 +133,8 @@ def by_stdio(command: Command, request: dict[str, Any], *words: str) -> dict[str
 
 def by_call(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
     done = command.run("call", request["tool"], "--json", json.dumps(request["args"]), "--raw", *words)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    reply: dict[str, Any] = json.loads(done.stdout)
+    return reply
 
 
 def by_library(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def test_the_flags_are_forwarded_to_the_resident(short):
 
 def test_a_tool_hidden_by_a_flag_is_not_listed(command):
     for words, there in (((), True), (("--mode", "plan"), False), (("--profile", "nano"), True)):
-        names = {one["name"] for one in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
+        names = {tool["name"] for tool in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
         assert ("write_file" in names) is there
         assert ("undo" in names) is (not words)
 
@@ -255,10 +255,10 @@ def test_a_security_script_is_named_and_not_run(command, words, runs):
         rules(command, text, f"tools/guarded/{name}")
     call = json.dumps({"tool": "guarded"})
 
-    told = json.loads(command.run("explain", call, "--json", *words).stdout)
+    explanation = json.loads(command.run("explain", call, "--json", *words).stdout)
     text = command.run("explain", call, *words).stdout.decode()
 
-    assert told["scripts_would_run"] == runs
+    assert explanation["scripts_would_run"] == runs
     assert ("  script   would run: check.sh" in text.splitlines()) == bool(runs)
     assert command.folder.tree() == {}
 
@@ -270,6 +270,6 @@ def test_a_value_that_a_script_would_run_as_code_is_reported(command, who, statu
 
     done = command.run("explain", json.dumps({"tool": "hello", "args": {"who": who}}), "--json")
 
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["decision"]) == (status, decision)
-    assert ("as code" in told["votes"][-1]["reason"]) == (decision == "ask")
+    explanation = json.loads(done.stdout)
+    assert (done.returncode, explanation["decision"]) == (status, decision)
+    assert ("as code" in explanation["votes"][-1]["reason"]) == (decision == "ask")

@@ -20,19 +20,19 @@ def calls(command):
 def lines(command, *words: str) -> list[str]:
     done = command.run("log", *words)
     assert (done.returncode, done.stderr) == (0, b"")
-    shown: list[str] = done.stdout.decode().splitlines()
-    return shown
+    printed: list[str] = done.stdout.decode().splitlines()
+    return printed
 
 
 def test_calls_are_shown_newest_last_on_lines_that_fit_a_terminal(command):
-    shown = lines(command)
+    printed = lines(command)
 
-    assert [line.split()[1:4] for line in shown] == [
+    assert [line.split()[1:4] for line in printed] == [
         ["default", "read_file", "ok"],
         ["default", "nope", "unknown_tool"],
         ["other", "read_file", "ok"],
     ]
-    assert all(len(line) <= 80 for line in shown)
+    assert all(len(line) <= 80 for line in printed)
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def install(command: Command, *words: str) -> str:
 
 def entry_of(text: str, host: str) -> dict[str, Any]:
     whole = tomllib.loads(text) if host == "codex" else json.loads(text)
-    found: dict[str, Any] = whole[KEYS.get(host, "mcpServers")]["hilt"]
-    return found
+    entry: dict[str, Any] = whole[KEYS.get(host, "mcpServers")]["hilt"]
+    return entry
 
 
 def words_of(entry: dict[str, Any]) -> list[str]:
@@ -87,12 +87,12 @@ def test_an_installed_entry_starts_this_hilt_in_the_right_folder(command, home, 
     path, folder = (PROJECT if scope == "project" else USER)[host]
     place = command.folder if scope == "project" else home
 
-    told = install(command, host, f"--{scope}", "--yes")
+    output = install(command, host, f"--{scope}", "--yes")
 
     words = words_of(entry_of(place.read(path), host))
-    wanted = command.folder.path if folder == "the workspace" else folder
-    assert words == [HILT, "mcp", *(["--workspace", wanted] if wanted else [])]
-    assert f"{place.join(path)} (new)\n" in told
+    expected_folder = command.folder.path if folder == "the workspace" else folder
+    assert words == [HILT, "mcp", *(["--workspace", expected_folder] if expected_folder else [])]
+    assert f"{place.join(path)} (new)\n" in output
     assert stat.S_IMODE(os.stat(place.join(path)).st_mode) == (0o600 if scope == "user" else 0o644)
     assert "already has this entry" in install(command, host, f"--{scope}", "--yes")
     done = command.run("mcp", "uninstall", host, f"--{scope}", "--yes")
@@ -103,26 +103,26 @@ def test_an_installed_entry_starts_this_hilt_in_the_right_folder(command, home, 
 
 @PERSON
 def test_codex_leaves_approvals_to_hilt_unless_asked_to_approve_too(command, home):
-    told = install(command, "codex", "--yes")
+    output = install(command, "codex", "--yes")
 
     entry = entry_of(home.read(".codex/config.toml"), "codex")
     assert (entry["default_tools_approval_mode"], entry["required"]) == ("approve", True)
-    assert "Codex itself does not prompt" in told
+    assert "Codex itself does not prompt" in output
 
-    told = install(command, "codex", "--yes", "--ask-twice")
+    output = install(command, "codex", "--yes", "--ask-twice")
 
     assert entry_of(home.read(".codex/config.toml"), "codex") == {"command": HILT, "args": ["mcp"]}
-    assert "does not prompt" not in told
+    assert "does not prompt" not in output
 
 
 @PERSON
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_remaining_steps_are_printed_at_the_end(command, host):
-    told = install(command, host, "--yes", "--name", "mine").splitlines()
+    output = install(command, host, "--yes", "--name", "mine").splitlines()
 
-    assert told[-1].startswith("Next: ")
-    assert "NAME" not in told[-1]
-    assert host != "claude" or told[-1].endswith("--allowedTools mcp__mine")
+    assert output[-1].startswith("Next: ")
+    assert "NAME" not in output[-1]
+    assert host != "claude" or output[-1].endswith("--allowedTools mcp__mine")
 
 
 def test_the_programs_are_listed_with_their_files(command, home):
@@ -169,7 +169,7 @@ def test_the_command_is_found_even_when_it_was_not_started_by_name(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "words, reason",
     [
         (("cluade",), "did you mean claude"),
         (("claude", "codex"), "unexpected argument 'codex'"),
@@ -180,11 +180,11 @@ def test_the_command_is_found_even_when_it_was_not_started_by_name(monkeypatch):
         (("claude", "--name", "a b"), "--name takes"),
     ],
 )
-def test_a_usage_error_is_reported(command, words, said):
+def test_a_usage_error_is_reported(command, words, reason):
     done = command.run("mcp", "install", *words)
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert said in done.stderr.decode()
+    assert reason in done.stderr.decode()
     assert command.folder.tree() == {}
 
 
@@ -207,15 +207,15 @@ def test_the_rest_of_a_file_with_comments_is_unchanged(command, home):
     home.write(".config/zed/settings.json", ZED)
     os.chmod(home.join(".config/zed/settings.json"), 0o640)
 
-    told = install(command, "zed", "--yes")
+    output = install(command, "zed", "--yes")
 
     written = home.read(".config/zed/settings.json")
     at = written.index('    "hilt": {')
     end = written.index("    },\n", at) + len("    },\n")
     assert written[:at] + written[end:] == ZED
     assert stat.S_IMODE(os.stat(home.join(".config/zed/settings.json")).st_mode) == 0o640
-    assert '+    "hilt": {\n' in told
-    assert '     "other": { "command": "x" },\n' in told
+    assert '+    "hilt": {\n' in output
+    assert '     "other": { "command": "x" },\n' in output
     assert os.listdir(home.join(".config/zed")) == ["settings.json"]
     assert command.run("mcp", "uninstall", "zed", "--yes").returncode == 0
     assert home.read(".config/zed/settings.json") == ZED
@@ -238,9 +238,9 @@ def test_comments_of_a_toml_file_stay(command, home):
 def test_an_older_entry_is_shown_before_it_is_replaced(command):
     command.folder.write(".mcp.json", '{"mcpServers": {\n  "hilt": {"command": "old"}\n}}\n')
 
-    told = install(command, "claude", "--yes")
+    output = install(command, "claude", "--yes")
 
-    assert '-  "hilt": {"command": "old"}\n' in told
+    assert '-  "hilt": {"command": "old"}\n' in output
     assert entry_of(command.folder.read(".mcp.json"), "claude")["command"] == HILT
 
 
@@ -260,9 +260,9 @@ def test_a_link_is_followed_and_stays(command, home):
     home.write("dotfiles/claude.json", "{}")
     os.symlink("dotfiles/claude.json", home.join(".claude.json"))
 
-    told = install(command, "claude", "--user", "--yes")
+    output = install(command, "claude", "--user", "--yes")
 
-    assert f"{home.join('.claude.json')} -> {home.join('dotfiles/claude.json')}\n" in told
+    assert f"{home.join('.claude.json')} -> {home.join('dotfiles/claude.json')}\n" in output
     assert os.readlink(home.join(".claude.json")) == "dotfiles/claude.json"
     assert "hilt" in home.read("dotfiles/claude.json")
 
@@ -339,12 +339,12 @@ def at_terminal(command: Command, *words: str) -> Screen:
 @PERSON
 def test_the_user_sees_the_change_and_confirms(command):
     with at_terminal(command, "install", "claude") as screen:
-        shown = screen.expect("Write this? [y/n] > ")
+        preview = screen.expect("Write this? [y/n] > ")
         assert not os.path.exists(command.folder.join(".mcp.json"))
         screen.type("y\n")
         status, rest = screen.end()
 
-    assert '| +    "hilt": {' in shown
+    assert '| +    "hilt": {' in preview
     assert (status, "Installed." in rest) == (0, True)
     assert "hilt" in command.folder.read(".mcp.json")
 
@@ -388,9 +388,9 @@ def test_control_sequences_are_shown_and_not_executed(command):
     command.folder.write(".cursor/mcp.json", '{\n  // \x1b[2J\u202e\n  "mcpServers": {}\n}')
 
     for host in ("claude", "cursor"):
-        told = install(command, host, "--yes")
-        assert "\x1b" not in told
-        assert "\u202e" not in told
+        output = install(command, host, "--yes")
+        assert "\x1b" not in output
+        assert "\u202e" not in output
 
 
 @LINUX
@@ -409,8 +409,8 @@ def test_a_tool_cannot_install_anything(command):
 def test_hilt_ignores_its_own_entry(command):
     install(command, "claude", "--yes")
 
-    told = command.run("mcp", "list").stdout.decode()
-    listed = command.run("tools").stdout.decode()
+    servers = command.run("mcp", "list").stdout.decode()
+    tools = command.run("tools").stdout.decode()
 
-    assert "No MCP server is configured" in told
-    assert "mcp__" not in listed
+    assert "No MCP server is configured" in servers
+    assert "mcp__" not in tools

@@ -92,8 +92,8 @@ def test_an_omitted_tool_is_reported(place):
     assert "raw: 1 tool, with notes" in doctor
     assert "hilt mcp list" in doctor
     with place.at_terminal("mcp", "trust", "raw") as screen:
-        status, shown = screen.end()
-    assert (status, "note: bad: its definition" in shown) == (0, True)
+        status, output = screen.end()
+    assert (status, "note: bad: its definition" in output) == (0, True)
 
 
 def test_a_server_file_is_trusted_like_other_project_files(place):
@@ -116,12 +116,12 @@ def test_changes_are_shown_and_accepted_by_the_user(place):
     assert "changed, so refused: echo" in listed
     assert "new, so not offered: new" in listed
     with place.at_terminal("mcp", "trust", "raw") as screen:
-        shown = screen.expect("> ")
+        output = screen.expect("> ")
         screen.type("y\n")
         status, rest = screen.end()
 
-    assert "Say it\\u{200b} twice." in shown
-    assert "new: new" in shown
+    assert "Say it\\u{200b} twice." in output
+    assert "new: new" in output
     assert (status, "Accepted" in rest) == (0, True)
     assert place.call()["ok"]
     assert place.call("mcp__raw__new")["ok"]
@@ -173,39 +173,39 @@ def test_a_server_is_accepted_only_by_a_user_at_a_terminal(place):
     assert place.starts() == 0
 
 
-@pytest.mark.parametrize("trusted, told", [(False, "not trusted"), (True, "no MCP server nobody")])
-def test_an_unreachable_server_is_reported(place, trusted, told):
+@pytest.mark.parametrize("trusted, reason", [(False, "not trusted"), (True, "no MCP server nobody")])
+def test_an_unknown_server_is_reported(place, trusted, reason):
     if trusted:
         place.trust()
     with place.at_terminal("mcp", "trust", "nobody" if trusted else "raw") as screen:
         status, text = screen.end()
 
-    assert (status, told in text.replace("\n", " ")) == (1, True), text
+    assert (status, reason in text.replace("\n", " ")) == (1, True), text
 
 
 def test_doctor_and_config_list_servers_without_their_secrets(command):
     os.makedirs(command.environ["HILT_CONFIG_DIR"], exist_ok=True)
     with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
         file.write('[mcp.servers.far]\nurl = "https://a.example"\nheaders = {Authorization = "hunter2"}\n')
-    told = command.run("doctor").stdout.decode() + command.run("config", "show").stdout.decode()
+    output = command.run("doctor").stdout.decode() + command.run("config", "show").stdout.decode()
 
-    assert "far: not started yet" in told
-    assert "Authorization" in told
-    assert "hunter2" not in told
+    assert "far: not started yet" in output
+    assert "Authorization" in output
+    assert "hunter2" not in output
 
 
 def test_a_tool_of_a_server_is_listed_and_shown(place):
     place.trust()
     listed = place.command.run("tools", "list").stdout.decode()
-    shown = place.command.run(line=forked("tools", "show", "mcp__raw__echo")).stdout.decode()
+    output = place.command.run(line=forked("tools", "show", "mcp__raw__echo")).stdout.decode()
 
     assert "mcp__raw__echo" in listed
-    assert "[MCP server raw] Say it again." in shown
-    assert "text: string" in shown
+    assert "[MCP server raw] Say it again." in output
+    assert "text: string" in output
 
 
 @pytest.mark.parametrize(
-    "schema, shown",
+    "schema, expected",
     [
         (True, "a: any"),
         ({"anyOf": [True, {"type": "string"}]}, "a: any or string"),
@@ -213,14 +213,14 @@ def test_a_tool_of_a_server_is_listed_and_shown(place):
         ({"type": ["string", "null"]}, "a: string or null"),
     ],
 )
-def test_a_tool_with_any_schema_is_shown_and_called(place, schema, shown):
+def test_a_tool_with_any_schema_is_shown_and_called(place, schema, expected):
     place.describe({"name": "odd", "inputSchema": {"type": "object", "properties": {"a": schema}}})
     place.trust()
 
     done = place.command.run(line=forked("tools", "show", "mcp__raw__odd"))
     called = place.command.run(line=forked("--mode", "yolo", "call", "mcp__raw__odd", "a=x"))
 
-    assert (done.returncode, shown in done.stdout.decode()) == (0, True)
+    assert (done.returncode, expected in done.stdout.decode()) == (0, True)
     assert b"Traceback" not in called.stderr
 
 

@@ -43,8 +43,8 @@ def answer(asked: Asked, *lines: str, width: int = 80, color: bool = False) -> t
     """Answer a question with these lines, then the end of input; return the answer and what was printed."""
     typed = iter([*lines, *[""] * 3])
     printed: list[str] = []
-    given = prompt(asked, read=lambda: next(typed), write=printed.append, width=width, color=color)
-    return given, "".join(printed)
+    reply = prompt(asked, read=lambda: next(typed), write=printed.append, width=width, color=color)
+    return reply, "".join(printed)
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_nothing_but_a_clear_word_allows(lines):
     words = [line.strip().casefold() for line in lines]
     yes = {"y", "yes", "once", "a", "always"}
 
-    given, _ = answer(RUN, *lines)
+    reply, _ = answer(RUN, *lines)
 
-    assert given.kind == "deny" or yes & set(words)
+    assert reply.kind == "deny" or yes & set(words)
 
 
 def test_a_call_that_no_rule_covers_has_no_always_answer():
-    given, printed = answer(CALL, "a\n", "y\n")
+    reply, printed = answer(CALL, "a\n", "y\n")
 
-    assert given == Answer("once")
+    assert reply == Answer("once")
     assert "[a]" not in printed
     assert "not available" in printed
 
@@ -140,11 +140,11 @@ def test_truncated_text_can_be_expanded():
     assert "… 15 more arguments" in cut
     assert "[s] show all" in cut
     assert "line 99" not in cut
-    shown = whole[len(cut) :]
-    assert "| +line 99\n" in shown
-    assert shown.count("|   two\n") == 200
-    assert "| n19: 19\n" in shown
-    assert "[s]" not in shown
+    added = whole[len(cut) :]
+    assert "| +line 99\n" in added
+    assert added.count("|   two\n") == 200
+    assert "| n19: 19\n" in added
+    assert "[s]" not in added
 
 
 def test_the_risky_part_of_a_long_command_is_shown_even_when_the_rest_is_cut():
@@ -158,7 +158,7 @@ def test_the_risky_part_of_a_long_command_is_shown_even_when_the_rest_is_cut():
 
 
 @pytest.mark.parametrize(
-    "text, shown",
+    "text, expected",
     [
         ("a\x1b[2Jb", "a␛[2Jb"),
         ("a\rb", "a␍b"),
@@ -172,8 +172,8 @@ def test_the_risky_part_of_a_long_command_is_shown_even_when_the_rest_is_cut():
         ("a\tb", "a   b"),
     ],
 )
-def test_control_and_invisible_characters_are_shown(text, shown):
-    assert plain(text) == shown
+def test_control_and_invisible_characters_are_shown(text, expected):
+    assert plain(text) == expected
     for asked in (
         RUN._replace(command=text, part=""),
         EDIT._replace(diff=text),
@@ -184,7 +184,7 @@ def test_control_and_invisible_characters_are_shown(text, shown):
         CALL._replace(workspace=text),
         CALL._replace(tool=text),
     ):
-        assert shown in answer(asked, "y\n")[1]
+        assert expected in answer(asked, "y\n")[1]
 
 
 TEXTS = st.text(alphabet=st.characters() | st.sampled_from("\n\t\r\x1b \u200b\u202e日|>[y]"), max_size=300)
@@ -210,7 +210,7 @@ def test_a_page_fits_its_width_and_holds_nothing_but_visible_text(asked, width, 
     drawn = Page(width=width, color=color).draw(asked, whole=whole)
     text = SGR.sub("", drawn) if color else drawn
 
-    assert {one for one in text if not one.isprintable()} <= {"\n"}
+    assert {character for character in text if not character.isprintable()} <= {"\n"}
     assert max(terminal._columns(line) for line in text.split("\n")) < width
     text.encode()
 
@@ -230,8 +230,8 @@ def test_model_text_is_always_behind_bars_and_labels(asked, width):
 def test_an_expanded_page_shows_every_character(text, width):
     drawn = Page(width=width, color=False).draw(RUN._replace(command=text, part="", arguments={}), whole=True)
 
-    shown = "".join(line[2:] for line in drawn.split("\n") if line.startswith("| "))
-    assert shown == plain(text).replace("\n", "")
+    visible = "".join(line[2:] for line in drawn.split("\n") if line.startswith("| "))
+    assert visible == plain(text).replace("\n", "")
 
 
 def test_a_part_is_highlighted_among_wide_characters():
@@ -245,8 +245,8 @@ def test_a_part_is_highlighted_among_wide_characters():
 
 
 def test_huge_texts_do_not_flood_the_screen():
-    for one in ("x", "日", "e" + "\u0301" * 50):
-        asked = RUN._replace(command=one * 10_000, part="", arguments={"a": one * 50_000})
+    for sample in ("x", "日", "e" + "\u0301" * 50):
+        asked = RUN._replace(command=sample * 10_000, part="", arguments={"a": sample * 50_000})
 
         assert len(answer(asked, "y\n")[1]) < 6000
 

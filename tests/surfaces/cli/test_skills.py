@@ -53,7 +53,9 @@ def test_skills_are_listed_with_those_that_failed_to_load(command):
     assert "Evil" not in lines
     assert all(word in lines.replace("\n", "") for word in ("fix", "BAD", ".hilt/skills/new", ".claude/skills/pdf"))
     assert [skill["name"] for skill in data["skills"]] == ["hilt", "pdf", "skill-creator", "tool-creator"]
-    assert [(found["name"], found["argument_hint"]) for found in data["commands"]] == [("fix", "ISSUE")]
+    assert [(skill_command["name"], skill_command["argument_hint"]) for skill_command in data["commands"]] == [
+        ("fix", "ISSUE")
+    ]
     assert [item["name"] for item in data["untrusted"]] == ["new"]
     assert [os.path.basename(problem["path"]) for problem in data["problems"]] == ["BAD"]
     assert len(data["hidden"]) == 1
@@ -64,11 +66,11 @@ def test_a_skill_is_shown(command):
     config(command).write("skills/pdf/SKILL.md", text("pdf", "Line one.\n\n\x1b[31mLine two.", more=more))
     config(command).write("skills/pdf/references/a.md", "")
 
-    shown = command.run("skills", "show", "pdf").stdout.decode()
+    output = command.run("skills", "show", "pdf").stdout.decode()
     data = as_json(command, "show", "pdf")
 
-    assert shown.startswith("pdf\n\nDoes things.\n\npersonal, ")
-    assert shown.endswith("license: MIT\nallowed tools: Read\nfile: references/a.md\n\nLine one.\n\n[31mLine two.\n")
+    assert output.startswith("pdf\n\nDoes things.\n\npersonal, ")
+    assert output.endswith("license: MIT\nallowed tools: Read\nfile: references/a.md\n\nLine one.\n\n[31mLine two.\n")
     assert (data["license"], data["allowed_tools"], data["files"]) == ("MIT", "Read", ["references/a.md"])
     assert failed(command, "show", "pfd") == "not_found"
 
@@ -143,8 +145,8 @@ def test_an_installed_skill_is_replaced_only_by_force_and_backed_up(command):
     done = command.run("skills", "install", "pdf", "--force")
 
     assert "Two." in as_json(command, "show", "pdf")["body"]
-    kept = done.stdout.decode().rpartition(" is in ")[2].strip()
-    assert "One." in Folder(kept).read("SKILL.md")
+    backup = done.stdout.decode().rpartition(" is in ")[2].strip()
+    assert "One." in Folder(backup).read("SKILL.md")
 
 
 # files of the folder pdf, and links: a target in place of contents

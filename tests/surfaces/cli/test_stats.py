@@ -65,11 +65,11 @@ def test_calls_are_filtered_by_tool_session_workspace_and_time(filled):
 
 
 def test_json_holds_the_same_and_more(filled):
-    found = json.loads(told(filled, "--json"))
+    stats = json.loads(told(filled, "--json"))
 
-    assert set(found) == {"start", "end", "tools", "errors"}
-    assert found["errors"] == {"file_not_found": 20, "unknown_tool": 1}
-    shell = next(use for use in found["tools"] if use["tool"] == "run_shell")
+    assert set(stats) == {"start", "end", "tools", "errors"}
+    assert stats["errors"] == {"file_not_found": 20, "unknown_tool": 1}
+    shell = next(use for use in stats["tools"] if use["tool"] == "run_shell")
     assert (shell["calls"], shell["failed"], sum(shell["plot"])) == (33, 7, 33)
     assert (shell["p50_ms"], shell["p95_ms"]) == (2450.0, 4700.0)
 
@@ -147,10 +147,10 @@ def on_a_terminal(command, **environ: str) -> str:
     [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
 )
 def test_colours_are_for_terminals_that_want_them(filled, environ, coloured):
-    shown = on_a_terminal(filled, COLUMNS="80", **environ)
+    output = on_a_terminal(filled, COLUMNS="80", **environ)
 
-    assert ("\x1b[" in shown) == coloured
-    plain = re.sub(r"\x1b\[\d+m", "", shown)
+    assert ("\x1b[" in output) == coloured
+    plain = re.sub(r"\x1b\[\d+m", "", output)
     assert "\x1b" not in plain
     assert plain.replace("\r\n", "\n").splitlines()[2:] == told(filled).splitlines()[2:]
 

@@ -107,7 +107,7 @@ def no_call(name: str, args: Mapping[str, Any]) -> Result:
 
 
 def test_tools_are_listed_by_source_with_their_problems():
-    found = CustomTools(
+    discovered = CustomTools(
         {
             "b": definition(name="b", dangerous=True),
             "a": definition(name="a", source="project", description="Evil \x1b[2J\nmore"),
@@ -119,7 +119,7 @@ def test_tools_are_listed_by_source_with_their_problems():
         {},
     )
 
-    assert listed(found) == (
+    assert listed(discovered) == (
         "project:\n  a  markdown, Evil ␛[2J\npersonal:\n  b  markdown, ⚠ Do.\n"
         "broken:\n  /x/c.md:3: It is broken.\n"
         f"not trusted, so not loaded (to review: {HILT} tools trust):\n  /w/d.md\n"
@@ -158,9 +158,9 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
     assert (done.returncode, done.stderr) == (0, "")
     root, environ = command.folder.path, command.environ
     with Workers() as workers:
-        found = open_discovery(root, environ, workers).current()
-        assert (list(found.definitions), found.problems) == ([name], ())
-        made = found.definitions[name]
+        discovered = open_discovery(root, environ, workers).current()
+        assert (list(discovered.definitions), discovered.problems) == ([name], ())
+        made = discovered.definitions[name]
         assert made.origin.startswith(done.stdout.strip())
         executors = {
             "markdown": scripts.executor(environ),
@@ -174,7 +174,7 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
                 return runtime.call(called, **args)
 
             assert call(name, {"name": "World"}).error is None
-            checked = check(found, call)
+            checked = check(discovered, call)
     assert checked.ok, checked.lines
     assert checked.lines[-1].startswith(f"{name}: OK")
 
@@ -193,7 +193,7 @@ def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
         done.stdout
         == f"{command.folder.join(TOOLS + 'hi.md')}\nIt is not loaded until you trust it: {HILT} tools trust\n"
     )
-    assert [one.path for one in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
+    assert [tool_file.path for tool_file in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
 
 
 @pytest.mark.parametrize(
@@ -278,12 +278,12 @@ def test_check_without_tools_succeeds(run):
     ],
 )
 def test_examples_are_run_and_compared(example, result, failure):
-    found = NOTHING._replace(definitions={"t": definition(examples=(example,))})
+    discovered = NOTHING._replace(definitions={"t": definition(examples=(example,))})
 
-    checked = check(found, lambda name, args: result)
+    checked = check(discovered, lambda name, args: result)
 
-    wanted = "t: OK, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
-    assert (checked.lines, checked.ok) == ((wanted,), failure is None)
+    expected = "t: OK, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
+    assert (checked.lines, checked.ok) == ((expected,), failure is None)
 
 
 def test_the_example_of_a_tool_that_asks_runs_when_the_user_agrees(command, run, at_terminal):
@@ -478,10 +478,10 @@ def test_a_tool_is_shown_and_installed_when_the_user_agrees(command, answered, f
     assert list(find().definitions) == ["f"]
     assert sorted(os.listdir(own(command))) == [".installed.json", "f"]
     with open(own(command, ".installed.json"), encoding="utf-8") as file:
-        kept = json.load(file)
+        record = json.load(file)
     installed = {name.removeprefix("f/"): text.encode() for name, text in folder_files().items()}
-    assert kept == {"f": {"from": source, "checksum": fingerprint(installed)}}
-    assert kept["f"]["checksum"] in text
+    assert record == {"f": {"from": source, "checksum": fingerprint(installed)}}
+    assert record["f"]["checksum"] in text
 
 
 def test_a_repository_that_redirects_is_not_followed(answered):
@@ -521,14 +521,14 @@ def test_an_installed_tool_that_was_changed_is_reported(command, answered, run, 
         (place / name).write_text(text)
     answered("install", str(place / "f"))
     tools = [sys.executable, "-m", "hilt", "tools"]
-    told = f"{own(command, 'f')}: note: changed since installation"
+    note = f"{own(command, 'f')}: note: changed since installation"
 
     def said(*words: str) -> str:
         return subprocess.run(
             [*tools, *words], env=command.environ, cwd=command.folder.path, capture_output=True, text=True, timeout=60
         ).stdout
 
-    assert told not in said("check")
+    assert note not in said("check")
     assert "changed since installed" not in said("list")
 
     script = next(name for name in os.listdir(own(command, "f")) if name.endswith(".sh"))
@@ -544,8 +544,8 @@ def test_an_installed_tool_that_was_changed_is_reported(command, answered, run, 
         if change == "a link":
             os.symlink("/etc/hostname", path)
 
-    assert told in said("check")
-    assert told in said("check", own(command, "f"))
+    assert note in said("check")
+    assert note in said("check", own(command, "f"))
     assert f"changed since installation:\n  {own(command, 'f')}\n" in said("list")
 
 
@@ -676,8 +676,8 @@ def test_a_tool_is_removed_when_the_user_agrees(command, answered, tmp_path, fin
 
     status, _ = answered("remove", "f", typed=typed)
 
-    left = ["greet"] if typed == "y\n" else ["f", "greet"]
-    assert (status, sorted(find().definitions)) == (0 if typed == "y\n" else 1, left)
+    remaining = ["greet"] if typed == "y\n" else ["f", "greet"]
+    assert (status, sorted(find().definitions)) == (0 if typed == "y\n" else 1, remaining)
     with open(own(command, ".installed.json"), encoding="utf-8") as file:
         assert sorted(json.load(file)) == (["greet.md"] if typed == "y\n" else ["f", "greet.md"])
 
@@ -710,8 +710,8 @@ def test_a_tool_is_removed_by_its_name_and_by_that_of_its_file(command, answered
 
 
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
-@pytest.mark.parametrize("sandbox, left", [("declared", ["loaded"]), ("read-only", [])])
-def test_removing_a_tool_loads_modules_as_the_settings_say(command, answered, sandbox, left):
+@pytest.mark.parametrize("sandbox, remaining", [("declared", ["loaded"]), ("read-only", [])])
+def test_removing_a_tool_loads_modules_as_the_settings_say(command, answered, sandbox, remaining):
     command.environ["HILT_CUSTOM_SANDBOX"] = sandbox
     os.makedirs(own(command))
     module = "from contextlib import suppress\nfrom hilt import tool\n\n@tool\ndef greet() -> str:\n    'Greet.'\n"
@@ -721,7 +721,7 @@ def test_removing_a_tool_loads_modules_as_the_settings_say(command, answered, sa
 
     status, _ = answered("remove", "greet")
 
-    assert (status, os.listdir(own(command)), list(command.folder.tree())) == (0, [], left)
+    assert (status, os.listdir(own(command)), list(command.folder.tree())) == (0, [], remaining)
 
 
 def test_a_dangling_link_is_removed(command, answered):

@@ -45,13 +45,13 @@ def change(command) -> str:
 def test_the_last_change_is_shown_and_undone_after_a_yes(command):
     id = change(command)
     with Screen([HILT, "undo", "last"], env=command.environ, cwd=command.folder.path) as screen:
-        shown = screen.expect("Undo it? [y/n] > ")
+        output = screen.expect("Undo it? [y/n] > ")
         assert command.folder.read("a.txt") == "one\n2\nthree\n"
         screen.type("y\n")
         status, text = screen.end()
 
-    assert f"multi_edit {id}, " in shown
-    assert all(part in bare(shown) for part in ("a.txt", "b.txt", "- 2", "+ two"))
+    assert f"multi_edit {id}, " in output
+    assert all(part in bare(output) for part in ("a.txt", "b.txt", "- 2", "+ two"))
     assert (status, "restored 2 files" in text) == (0, True)
     assert command.folder.read("a.txt") == "one\ntwo\nthree\n"
     assert command.folder.read("b.txt") == "b\n"
@@ -91,9 +91,9 @@ def test_the_last_change_may_be_an_undo(command):
 def test_with_json_the_last_change_is_only_shown_without_the_yes_flag(command):
     id = change(command)
 
-    shown = json.loads(command.run("undo", "last", "--json").stdout)
-    assert (shown["id"], shown["operation"], shown["restored"]) == (id, "multi_edit", False)
-    assert "+two" in shown["diff"]
+    preview = json.loads(command.run("undo", "last", "--json").stdout)
+    assert (preview["id"], preview["operation"], preview["restored"]) == (id, "multi_edit", False)
+    assert "+two" in preview["diff"]
     assert command.folder.read("a.txt") == "one\n2\nthree\n"
 
     done = json.loads(command.run("undo", "last", "--json", "--yes").stdout)

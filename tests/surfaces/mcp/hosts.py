@@ -63,8 +63,8 @@ def listening(command: Command, *words: str, cold: bool = False, constants: Sequ
         assert process.stderr is not None
         try:
             for line in process.stderr:
-                found = re.search(r"listening on (http://\S+)", line.decode())
-                if found:
+                match = re.search(r"listening on (http://\S+)", line.decode())
+                if match:
                     break
             else:
                 raise AssertionError("it did not start")
@@ -73,7 +73,7 @@ def listening(command: Command, *words: str, cold: bool = False, constants: Sequ
             if "--no-token" not in words:
                 with open(path, encoding="ascii") as file:
                     token = file.read().strip()
-            yield Address(found[1], token, process)
+            yield Address(match[1], token, process)
         finally:
             process.terminate()
             for pipe in (process.stdin, process.stdout, process.stderr):

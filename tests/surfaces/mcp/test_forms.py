@@ -130,4 +130,4 @@ def test_answers_are_always_strings(response):
     answers, numbers = read_choices([ONE], response)
     assert isinstance(read_own_words([ONE], numbers, answers, response)["Which?"], str)
     answers, numbers = read_choices([SEVERAL], response)
-    assert all(isinstance(one, str) for one in read_own_words([SEVERAL], numbers, answers, response)["What?"])
+    assert all(isinstance(answer, str) for answer in read_own_words([SEVERAL], numbers, answers, response)["What?"])

@@ -81,8 +81,8 @@ class Session:
         )
 
     def call(self, tool: str, id: Any = 1, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.post(request(id, "tools/call", name=tool, arguments=arguments)).json()["result"]
-        return found
+        result: dict[str, Any] = self.post(request(id, "tools/call", name=tool, arguments=arguments)).json()["result"]
+        return result
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def test_a_port_in_use_is_reported(command):
 
 
 @pytest.mark.parametrize(
-    "text, found",
+    "text, expected",
     [
         ("", Listening("127.0.0.1", 0)),
         ("8000", Listening("127.0.0.1", 8000)),
@@ -277,8 +277,8 @@ def test_a_port_in_use_is_reported(command):
         ("[::1]", Listening("::1", 0)),
     ],
 )
-def test_addresses_are_parsed(text, found):
-    assert read_address(text) == found
+def test_addresses_are_parsed(text, expected):
+    assert read_address(text) == expected
 
 
 @pytest.mark.parametrize("text", ["example.com:80", "127.0.0.1:", "127.0.0.1:x", ":99999", ":-1", "300.0.0.1:1"])
@@ -363,20 +363,20 @@ def test_a_string_counts_as_one_value_whatever_its_contents(command):
 def test_idle_connections_are_closed_and_others_accepted(hasty):
     with ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection(("127.0.0.1", hasty.port))) for _ in range(100)]
-        for number, one in enumerate(silent):
-            one.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
+        for number, connection in enumerate(silent):
+            connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
         assert not call(hasty, "list_dir", {})["isError"]
-        for one in silent:
-            one.settimeout(WAIT_SECONDS)
-            assert one.recv(1000) == b""
+        for connection in silent:
+            connection.settimeout(WAIT_SECONDS)
+            assert connection.recv(1000) == b""
 
 
 def test_more_half_open_connections_than_slots_block_nobody(secret):
     with ExitStack() as stack:
         for number in range(CONNECTIONS_MAX + 200):
-            one = stack.enter_context(socket.create_connection(("127.0.0.1", secret.port)))
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", secret.port)))
             with suppress(OSError):  # another took its place
-                one.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
+                connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
         answers = [post(secret, HELLO) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200] * 3
         assert not call(secret, "list_dir", {})["isError"]
@@ -413,12 +413,12 @@ def test_a_connection_that_does_not_finish_its_next_request_is_closed(hasty):
     headers = {**HEADERS, **hasty.headers, "Content-Length": str(len(body))}
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
     head = REQUEST.format(port=hasty.port) + "".join(lines) + "\r\n"
-    with socket.create_connection(("127.0.0.1", hasty.port)) as one:
-        one.settimeout(WAIT_SECONDS)
-        one.sendall(head.encode() + body)
-        assert one.recv(65536).startswith(b"HTTP/1.1 200")
-        one.sendall(b"P")
-        while one.recv(65536):
+    with socket.create_connection(("127.0.0.1", hasty.port)) as connection:
+        connection.settimeout(WAIT_SECONDS)
+        connection.sendall(head.encode() + body)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"P")
+        while connection.recv(65536):
             pass
 
 
@@ -430,8 +430,8 @@ def test_fifty_clients_work_at_once(command):
         mode = "legacy" if number % 2 else "2026-07-28"
         async with over_http(address, mode) as client:
             for _ in range(3):
-                found = await client.call_tool("read_file", {"path": f"{number}.txt"})
-                assert f"file {number}\n" in text_of(found) + "\n"
+                result = await client.call_tool("read_file", {"path": f"{number}.txt"})
+                assert f"file {number}\n" in text_of(result) + "\n"
 
     async def test() -> None:
         with listening(command) as address:
@@ -552,7 +552,8 @@ def test_a_batch_is_answered_in_one_stream(secret):
     listing = request("b", "tools/call", name="list_dir", arguments={})
 
     answers = {
-        one["id"]: one for one in events(session.post([request(1, "ping"), note, listing, 5, request("x", "y")]))
+        message["id"]: message
+        for message in events(session.post([request(1, "ping"), note, listing, 5, request("x", "y")]))
     }
 
     assert answers.keys() == {1, "b", None, "x"}
@@ -562,23 +563,25 @@ def test_a_batch_is_answered_in_one_stream(secret):
 
 
 def test_a_long_batch_is_answered(secret):
-    found = events(Session(secret, "2025-03-26").post([request(number, "ping") for number in range(BATCH_MAX)]))
+    answers = events(Session(secret, "2025-03-26").post([request(number, "ping") for number in range(BATCH_MAX)]))
 
-    assert {one["id"] for one in found} == set(range(BATCH_MAX))
+    assert {message["id"] for message in answers} == set(range(BATCH_MAX))
 
 
 def test_questions_of_a_batch_are_asked_and_answered_by_a_batch(command):
     asks(command)
     with listening(command) as address:
         session = Session(address, "2025-03-26", elicitation={})
-        calls = [request(one, "tools/call", name="write_file", arguments={"path": one, "content": ""}) for one in "ab"]
+        calls = [
+            request(name, "tools/call", name="write_file", arguments={"path": name, "content": ""}) for name in "ab"
+        ]
         with session.stream(calls) as response:
             data = (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
             questions = [next(data), next(data)]
             assert {question["method"] for question in questions} == {"elicitation/create"}
             yes = {"action": "accept", "content": {"decision": "once"}}
-            told = session.post([{"jsonrpc": "2.0", "id": question["id"], "result": yes} for question in questions])
-            assert (told.status_code, told.content) == (202, b"")
+            answer = session.post([{"jsonrpc": "2.0", "id": question["id"], "result": yes} for question in questions])
+            assert (answer.status_code, answer.content) == (202, b"")
             assert {next(data)["id"], next(data)["id"]} == {"a", "b"}
             assert next(data, None) is None
 
@@ -766,14 +769,14 @@ def test_a_client_cannot_end_the_call_of_another(command, mode):
         with listening(command) as address:
             async with over_http(address, mode) as first, over_http(address, mode) as second:
                 wait = f"until [ -e go ]; do sleep 0.05; done; echo {first_mark.name}"
-                kept = asyncio.create_task(first.call_tool("run_shell", {"command": wait, "timeout": 200}))
+                running = asyncio.create_task(first.call_tool("run_shell", {"command": wait, "timeout": 200}))
                 sleep = {"command": f"sleep 300; echo {second_mark.name}", "timeout": 200}
                 ended = asyncio.create_task(second.call_tool("run_shell", sleep))
                 await asyncio.to_thread(wait_until, lambda: first_mark.alive() and second_mark.alive())
                 ended.cancel()  # both have the same number
                 await asyncio.to_thread(wait_until, lambda: not second_mark.alive())
                 command.folder.write("go")
-                assert first_mark.name in text_of(await kept)
+                assert first_mark.name in text_of(await running)
                 with pytest.raises(asyncio.CancelledError):
                     await ended
 

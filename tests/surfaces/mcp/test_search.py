@@ -22,25 +22,25 @@ def test_a_tool_is_found_and_called(command, kind):
     async def test() -> None:
         async with connected(command, kind, "--search") as client:
             listed = (await client.list_tools()).tools
-            found = await client.call_tool("tool_search", {"query": "write a whole file", "limit": 1})
-            (one,) = (found.structured_content or {})["tools"]
+            result = await client.call_tool("tool_search", {"query": "write a whole file", "limit": 1})
+            (match,) = (result.structured_content or {})["tools"]
             arguments = {"path": "a.txt", "content": "hi\n"}
-            done = await client.call_tool("tool_call", {"name": one["name"], "arguments": arguments})
-            wrong = await client.call_tool("tool_call", {"name": one["name"], "arguments": {"pth": "a.txt"}})
+            done = await client.call_tool("tool_call", {"name": match["name"], "arguments": arguments})
+            wrong = await client.call_tool("tool_call", {"name": match["name"], "arguments": {"pth": "a.txt"}})
             unknown = await client.call_tool("tool_call", {"name": "write_fil"})
             none = await client.call_tool("tool_search", {"query": "select:write_fil"})
 
         assert [tool.name for tool in listed] == ["tool_call", "tool_search"]
         assert "write_file" in str(listed[1].description)
         assert [tool.annotations.read_only_hint for tool in listed if tool.annotations] == [False, True]
-        assert one["inputSchema"]["required"] == ["path", "content"]
+        assert match["inputSchema"]["required"] == ["path", "content"]
         assert text_of(done) == "wrote 3 bytes to a.txt"
         assert wrong.is_error
         assert text_of(wrong).startswith("invalid_args: ")
         assert "did you mean path?" in text_of(wrong)
         assert unknown.is_error
         assert none.is_error
-        assert all("write_file" in text_of(one) for one in (unknown, none))
+        assert all("write_file" in text_of(reply) for reply in (unknown, none))
 
     run(test())
     assert command.folder.tree() == {"a.txt": "hi\n"}

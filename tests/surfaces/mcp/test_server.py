@@ -70,7 +70,7 @@ def test_a_session_lists_reads_edits_patches_and_undoes(command, kind):
 
     async def test() -> None:
         async with connected(command, kind, cold=True) as client:
-            told = str(client.instructions)
+            instructions = str(client.instructions)
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             read = await client.call_tool("read_file", {"path": "a.txt"})
             await client.call_tool("edit_file", {"path": "a.txt", "old_text": "two", "new_text": "TWO"})
@@ -89,8 +89,8 @@ def test_a_session_lists_reads_edits_patches_and_undoes(command, kind):
         assert failed.is_error
         assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
         assert failed.meta["dev.hilt/error"] == {"code": "file_not_found", "details": {"path": "none.txt"}}
-        assert len(told) <= CHARACTERS
-        assert kind[1] != "legacy" or "read_file" in told  # the other is pinned, and does not shake hands
+        assert len(instructions) <= CHARACTERS
+        assert kind[1] != "legacy" or "read_file" in instructions  # the other is pinned, and does not shake hands
 
     run(test())
     assert command.folder.tree() == {"a.txt": "one\nthree\n", "b.txt": "new\n"}
@@ -106,9 +106,9 @@ def test_a_picture_is_returned_as_a_picture(command, kind):
 
     async def test() -> None:
         async with connected(command, kind) as client:
-            found = await client.call_tool("read_file", {"path": "a.png"})
+            result = await client.call_tool("read_file", {"path": "a.png"})
 
-        name, picture = found.content
+        name, picture = result.content
         assert (name.type, name.text) == ("text", "a.png: image/png, 70 bytes")
         assert (picture.type, picture.mime_type) == ("image", "image/png")
 
@@ -492,13 +492,13 @@ def test_a_question_without_a_client_is_an_error(command, kind):
 @each_way
 def test_an_added_tool_is_announced_listed_and_talks_to_the_client(command, kind):
     elicit, _ = accepting(word="Good day")
-    told = asyncio.Event()
+    notified = asyncio.Event()
     logs: list[Any] = []
     steps: list[Any] = []
 
     async def message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            notified.set()
 
     async def log(params: Any) -> None:
         logs.append((params.level, params.data))
@@ -509,7 +509,7 @@ def test_an_added_tool_is_announced_listed_and_talks_to_the_client(command, kind
     async def added(client: Any) -> None:
         config(command, "tools/greeting.py", GREETING)
         if kind[1] == "legacy":
-            await told.wait()
+            await notified.wait()
 
     async def test() -> None:
         callbacks = {"elicitation_callback": elicit, "message_handler": message, "logging_callback": log}
@@ -626,7 +626,7 @@ def test_a_session_is_shown_the_snapshots_of_its_own_changes(command, kind):
             await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
             listed = (await client.list_resources(meta=meta)).resources
 
-        assert [one.name for one in listed if not one.uri.startswith("hilt://skills/")] == ["a.txt"]
+        assert [resource.name for resource in listed if not resource.uri.startswith("hilt://skills/")] == ["a.txt"]
 
     run(test())
 
@@ -643,15 +643,15 @@ def test_long_output_and_snapshots_are_resources(command, kind):
             await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
             listed = (await client.list_resources(meta=meta)).resources
             templates = (await client.list_resource_templates()).resource_templates
-            overflow = next(one.uri for one in listed if one.uri.startswith("hilt://overflow/"))
-            snapshot = next(one.uri for one in listed if one.uri.startswith("hilt://snapshots/"))
+            overflow = next(resource.uri for resource in listed if resource.uri.startswith("hilt://overflow/"))
+            snapshot = next(resource.uri for resource in listed if resource.uri.startswith("hilt://snapshots/"))
             long = (await client.read_resource(overflow, meta=meta)).contents[0]
             before = (await client.read_resource(snapshot, meta=meta)).contents[0]
             for uri in ("hilt://overflow/..%2Fstate.db", "hilt://snapshots/00/a.txt", "hilt://nothing"):
                 with pytest.raises(MCPError):
                     await client.read_resource(uri, meta=meta)
 
-        assert {one.uri_template.partition("{")[0] for one in templates} == {
+        assert {template.uri_template.partition("{")[0] for template in templates} == {
             "hilt://overflow/",
             "hilt://snapshots/",
             "hilt://skills/",
@@ -673,17 +673,17 @@ def test_only_the_named_tools_are_available(command):
 
 
 def test_a_mode_that_hides_tools_is_announced(command):
-    told = asyncio.Event()
+    notified = asyncio.Event()
 
     async def message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            notified.set()
 
     async def test() -> None:
         callbacks = {"message_handler": message, "elicitation_callback": closing("decline")}
         async with connected(command, STDIO_OLD, **callbacks) as client:
             await client.call_tool("enter_plan_mode", {})
-            await told.wait()
+            await notified.wait()
             assert "write_file" not in [tool.name for tool in (await client.list_tools()).tools]
 
     run(test())
@@ -696,14 +696,14 @@ def test_plan_mode_is_hidden_when_nobody_could_end_it(command, kind):
             names = [tool.name for tool in (await client.list_tools()).tools]
             refused = await client.call_tool("enter_plan_mode", {})
             meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
-            found = await client.call_tool("tool_search", {"query": "plan mode"}, meta=meta)
+            result = await client.call_tool("tool_search", {"query": "plan mode"}, meta=meta)
         async with connected(command, kind, elicitation_callback=closing("decline")) as client:
             assert "enter_plan_mode" in [tool.name for tool in (await client.list_tools()).tools]
 
         assert "enter_plan_mode" not in names
         assert "write_file" in names
         assert refused.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
-        assert "enter_plan_mode" not in [tool["name"] for tool in found.structured_content["tools"]]
+        assert "enter_plan_mode" not in [tool["name"] for tool in result.structured_content["tools"]]
 
     run(test())
 

@@ -42,13 +42,13 @@ def test_a_flood_of_new_sessions_ends_no_named_or_busy_one(sessions, monkeypatch
     named = sessions.of_request({SESSION: "mine"}, calls=True)
     working = sessions.of_request({}, calls=True)
     working.calls = 1
-    told = working.offered
+    name = working.offered
 
     for _ in range(50):
         sessions.of_request({}, calls=True)
 
     assert sessions.of_request({SESSION: "mine"}, calls=True) is named
-    assert sessions.of_request({SESSION: told}, calls=True) is working
+    assert sessions.of_request({SESSION: name}, calls=True) is working
 
 
 def test_a_flood_of_names_ends_no_recently_used_session(sessions, monkeypatch):

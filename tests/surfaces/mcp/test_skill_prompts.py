@@ -38,7 +38,7 @@ def test_skills_are_resources_and_prompts_and_commands_are_prompts(command, kind
     async def test() -> None:
         async with connected(command, kind) as client:
             prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
-            uris = [str(one.uri) for one in (await client.list_resources()).resources]
+            uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
             loaded = await client.get_prompt("pdf", {"arguments": "'a b.pdf'"})
             fixed = await client.get_prompt("git:fix", {"arguments": "12"})
             same_name = await client.get_prompt("command:pdf", {})
@@ -118,12 +118,12 @@ def test_a_denied_tool_denies_its_prompts(command):
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
 def test_a_client_that_listed_prompts_is_notified_of_changes(command, kind):
-    heard: set[type] = set()
+    notified: set[type] = set()
     both = asyncio.Event()
 
     async def message(item: object) -> None:
-        heard.add(type(item))
-        if {types.PromptListChangedNotification, types.ResourceListChangedNotification} <= heard:
+        notified.add(type(item))
+        if {types.PromptListChangedNotification, types.ResourceListChangedNotification} <= notified:
             both.set()
 
     async def test() -> None:

@@ -511,9 +511,9 @@ def test_a_batch_is_answered_with_a_batch(batching):
 def test_invalid_messages_in_a_batch_are_answered_with_the_rest(batching, batch, codes):
     _write(batching, batch)
 
-    found = [(answer["id"], answer.get("error", {}).get("code")) for answer in batching.read()]
+    outcomes = [(answer["id"], answer.get("error", {}).get("code")) for answer in batching.read()]
 
-    assert sorted(found, key=repr) == sorted(codes, key=repr)
+    assert sorted(outcomes, key=repr) == sorted(codes, key=repr)
     assert batching.ask("ping")["result"] == {}
 
 
