@@ -1,4 +1,4 @@
-"""The layering of the design, read from the imports; and what every module owes its reader."""
+"""The layering of the design, read from the imports, and the documentation that every module needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hilt import catalog
 ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 
-# every module belongs to one layer, by its first name; imports point down, and inside of a layer only where it is said
+# every module belongs to one layer, by its first name; imports point down, and within a layer only where listed
 WORDS = {
     *("errors", "places", "choices", "variables", "lazy", "fence", "call", "params", "schema", "wire", "declaration"),
 }
@@ -64,7 +64,7 @@ def tree(module: str) -> ast.Module:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Return the modules that a module imports anywhere, also in functions and for types only."""
+    """Return all imports of a module, including those in functions and for types only."""
     imported: set[str] = set()
 
     def visit(node: ast.AST) -> None:
@@ -128,7 +128,7 @@ def test_the_architecture_page_lists_every_folder_and_module():
 
 TOOLS = [module for module in MODULES if first(module) == "tools" and module != "tools.__init__"]
 
-# the world: what a tool must not have in its hands
+# modules that a tool must not use directly
 WORLD = {
     *("os", "io", "pathlib", "shutil", "socket", "subprocess", "tempfile", "urllib", "http", "sqlite3", "ctypes"),
     *("fcntl", "glob"),
@@ -137,7 +137,7 @@ RUNS_CODE = {"open", "exec", "eval", "compile", "__import__"}
 
 
 def functions_called(module: str) -> set[str]:
-    """Return the names of the functions that a module calls, those of methods too."""
+    """Return the names of the functions and methods that a module calls."""
     calls = [node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
     names = {call.id for call in calls if isinstance(call, ast.Name)}
     return names | {f".{call.attr}" for call in calls if isinstance(call, ast.Attribute)}
@@ -206,7 +206,7 @@ def test_a_test_file_mirrors_its_module_or_says_what_it_covers():
 
 
 def test_importing_a_module_does_no_work():
-    """At module level there are definitions, constants, and what chooses between them; nothing is called."""
+    """Module level has definitions, constants and conditions only; nothing is called."""
     allowed = (
         *(ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign),
         *(ast.AnnAssign, ast.AugAssign, ast.If, ast.Try),

@@ -23,14 +23,14 @@ PROCESSES = 12
 
 @pytest.fixture
 def memory() -> Iterator[str]:
-    """A base in memory: what is tested is the order of things, not the disk."""
+    """A folder in memory: these tests are about ordering, not the disk."""
     base = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     yield base
     shutil.rmtree(base)
 
 
 def hammered(base: str, way: str, count: int) -> list[str]:
-    """Let all processes begin at the same moment; return what any of them complained of."""
+    """Start all processes at the same moment; return their complaints."""
     command = [sys.executable, "-m", "tests.state.hammering", way, base]
     pipe = subprocess.PIPE
     processes = [
@@ -76,7 +76,7 @@ def test_twelve_processes_edit_five_files_and_no_change_and_no_snapshot_is_lost(
         assert runtime.trail.verify() is None
         assert len(runtime.trail.rows(tool="edit_file")) == 600
         for id in ids:
-            # each takes away exactly one line: the newest one of its file
+            # each undo removes exactly one line: the newest one of its file
             file = runtime.history().find(id).snapshots[0].path
             before = added(folder.read(file))
             assert runtime.call("undo", action="restore", id=id).ok

@@ -19,7 +19,7 @@ from hilt.testing import environment, temporary_runtime
 
 @pytest.fixture
 def folders(base):
-    """The personal settings, the workspace, and an environment that leads to them."""
+    """The personal settings, the workspace, and an environment that points to them."""
     personal, workspace = Path(base, "config"), Path(base, "workspace")
     personal.mkdir()
     (workspace / ".hilt").mkdir(parents=True)
@@ -96,7 +96,7 @@ def test_a_project_can_tighten_and_never_loosen(folders, project, key, value):
 
 
 def test_every_setting_that_a_project_may_set_can_only_become_stricter():
-    """What a new setting must prove: joining with anything keeps what the user had, or makes it stricter."""
+    """Every new setting must show this: merging any project value keeps the user's value or makes it stricter."""
     for name, key in config.KEYS.items():
         if key.tighten is None:
             continue

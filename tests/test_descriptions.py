@@ -1,4 +1,4 @@
-"""What the built-in tools tell a model: little enough to be read with every request, and every rule that it needs."""
+"""The descriptions of built-in tools: short enough to send with every request, with every rule that a model needs."""
 
 from __future__ import annotations
 

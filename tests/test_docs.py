@@ -1,7 +1,7 @@
-"""The documents are true: their examples run, their links lead somewhere, their tables are complete.
+"""The documentation is correct: its examples run, its links resolve, its tables are complete.
 
 In README.md, docs/quickstart.md and docs/guides/ a block marked `console` is typed into one shell per page: `$ ` begins
-a command, `> ` goes on with it, the lines after it are what it prints; `...` stands for any lines, or for any text in
+a command, `> ` continues it, the lines after it are its output; `...` stands for any lines, or for any text in
 one. A block marked `python` is run, and a block marked `text` right after it is what it prints; with a path behind
 the word, a block is a file to be saved there. Times, durations, ids and checksums are not compared.
 """
@@ -29,7 +29,7 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.
 PAGES = [ROOT / "README.md", ROOT / "docs/quickstart.md", *sorted(ROOT.glob("docs/guides/*.md"))]
 ADD_A_TOOL = ROOT / "docs/guides/add-a-tool.md"
 
-# what installs hilt, or plays this very suite: not for inside a test
+# commands that install hilt or run this suite; not for use inside a test
 NOT_TYPED = {"make setup", ". .venv/bin/activate", "make run", "make test"}
 
 SKIPPED = {".git", ".venv", "venv", "build", "dist", "__pycache__"}
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Something to type, and what it should print."""
+    """A command and its expected output."""
 
     at: int
     command: str
@@ -110,7 +110,7 @@ def saved(block: Block, scripts: Path) -> Path:
 
 
 def plain(text: str) -> str:
-    """Return the text with everything that differs from run to run replaced by a word."""
+    """Return the text with everything that varies between runs replaced by a placeholder."""
     text = re.sub(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+Z)?", "TIME", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "CHECKSUM", text)
     text = re.sub(r"\b[0-9a-f]{12}\b", "ID", text)
@@ -131,7 +131,7 @@ def pattern(expected: list[str]) -> re.Pattern[str]:
 
 
 def own_environment(base: Path) -> dict[str, str]:
-    """Return the variables of a user who has set none of hilt's."""
+    """Return the environment of a user without any hilt variables."""
     path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
     env = {"PATH": path, "LANG": "C.UTF-8", "HOME": str(base / "home"), "TMPDIR": str(base / "tmpdir")}
     for name in ("HOME", "TMPDIR"):
@@ -140,7 +140,7 @@ def own_environment(base: Path) -> dict[str, str]:
 
 
 def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None:
-    """Type everything the page shows, in order, in one shell, and compare what comes out."""
+    """Type all commands of the page, in order, into one shell, and compare the output."""
     scripts = base / "scripts"
     scripts.mkdir()
     expected = list(examples(page, scripts))
@@ -150,7 +150,7 @@ def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
     try:
         done = subprocess.run(
-            ["sh", "-u", str(script)],  # a variable that a user has not set must not lead to the root of the machine
+            ["sh", "-u", str(script)],  # an unset variable must not resolve to the root folder
             cwd=workspace,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -345,7 +345,7 @@ def repository_files() -> Iterator[Path]:
 
 
 def test_no_file_contains_a_path_of_a_developers_machine():
-    # spelt in pieces, so that this file is not found itself
+    # written in pieces, so that this file does not match
     names = ("wo" + "rk/", "ro" + "ot/", "ho" + r"me/\w", "Us" + r"ers/\w")
     places = re.compile(r"(?<![\w}\])/.~$-])/(?:" + "|".join(names) + ")")
     problems = []

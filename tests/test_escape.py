@@ -30,7 +30,7 @@ TURNS = 10 * int(os.environ.get("HILT_STRESS") or 20)  # of eight threads, with 
 
 
 def photograph(root: str) -> dict[str, tuple[int, int, bytes]]:
-    """Return every file below a folder with its inode, time of change and contents."""
+    """Return every file below a folder with its inode, modification time and contents."""
     entries = {}
     for folder, _, names in os.walk(root):
         for name in names:
@@ -104,36 +104,36 @@ def test_thousands_of_reads_and_writes_while_links_are_swapped_touch_nothing_out
     assert photograph(outside.path) == before
     assert not [text for text in texts if SECRET in text]
     assert "internal" not in codes, codes
-    assert "path_outside_workspace" in codes  # the swaps were met
+    assert "path_outside_workspace" in codes  # some calls met a swap
 
 
 # --- sensitive and protected names, through every tool and every spelling --------------------------------------------
 
 
 def with_path(name: str, path: str) -> dict[str, Any]:
-    """Return arguments that make a tool touch a path; none for a tool that takes none."""
+    """Return arguments that make a tool touch a path; empty for a tool without one."""
     if name == "apply_patch":
         return {"patch": f"*** Begin Patch\n*** Update File: {path}\n@@\n-token\n+stolen\n*** End Patch\n"}
     if name == "search_replace":
         return {"pattern": "token", "replacement": "stolen", "files": path}
     schema = Catalog().find(name).tool.schema
-    return smallest(schema, path) if found_touch(schema) else {}
+    return smallest(schema, path) if takes_path(schema) else {}
 
 
-def found_touch(schema: Schema) -> bool:
+def takes_path(schema: Schema) -> bool:
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
-    return TOUCH in schema or any(map(found_touch, inner))
+    return TOUCH in schema or any(map(takes_path, inner))
 
 
 def smallest(schema: Schema, path: str) -> Any:
-    """Return the smallest value of a schema, with the path wherever one is marked."""
+    """Return the smallest valid value of a schema, with the path in every path field."""
     if TOUCH in schema:
         return [path] if schema.get("type") == "array" else path
     if schema.get("type") == "object":
         required = {
             name: inner
             for name, inner in schema.get("properties", {}).items()
-            if name in schema.get("required", ()) or found_touch(inner)
+            if name in schema.get("required", ()) or takes_path(inner)
         }
         return {name: smallest(inner, path) for name, inner in required.items()}
     if schema.get("type") == "array":
@@ -143,7 +143,7 @@ def smallest(schema: Schema, path: str) -> Any:
     return {"string": "token", "integer": 1, "number": 1, "boolean": False}[schema["type"]]
 
 
-# what runs programs is held by the sandbox, whose tests are beside it
+# tools that run programs are confined by the sandbox, which has tests of its own
 TOOLS = [
     tool.name for tool in Catalog().tools() if with_path(tool.name, "x") and not tool.effects & {"execute", "network"}
 ]
@@ -200,13 +200,13 @@ def code_of(result: Result) -> str | None:
 
 
 def ready(runtime: Runtime, name: str) -> None:
-    """Bring the session where a tool looks at its paths: a plan is read in plan mode only."""
+    """Bring the session into a mode where the tool checks its paths: a plan is read in plan mode only."""
     if name == "exit_plan_mode":
         assert runtime.call("enter_plan_mode").ok
 
 
-def told(result: Result) -> str:
-    """Return everything a caller is told."""
+def reported_text(result: Result) -> str:
+    """Return everything that a caller sees of a result."""
     error = result.error
     return f"{result.text} {result.data} {dict(result.meta)} {result.view} {error and (error.message, error.details)}"
 
@@ -223,9 +223,9 @@ def test_a_sensitive_file_is_refused_by_every_tool_in_every_spelling(runtime, gu
 
         assert result.error is not None, spelling
         codes = {result.error.code}
-        # characters that this file system tells apart may also simply not exist
+        # on a file system that distinguishes these characters the path may not exist
         assert codes <= {"sensitive_path", "path_outside_workspace", "invalid_args"}, (spelling, result.error)
-        assert "token\n" not in told(result).replace("'token'", ""), spelling
+        assert "token\n" not in reported_text(result).replace("'token'", ""), spelling
     assert guarded.tree() == before
 
 
@@ -306,7 +306,7 @@ def test_a_snapshot_from_before_a_name_became_sensitive_is_not_restored_or_shown
 
     assert result.error is not None
     assert result.error.code == "sensitive_path"
-    assert "token" not in told(result)
+    assert "token" not in reported_text(result)
     assert folder.read("vault.txt") == "public\n"
 
 
@@ -347,7 +347,7 @@ def test_no_tool_that_searches_a_folder_shows_its_sensitive_files(runtime, guard
 
     assert code_of(result) != "internal"
     for hint in ("token-of-the-user", "id_ed25519", ".env.local", "root:x:0"):
-        assert hint not in told(result)
+        assert hint not in reported_text(result)
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_special_files_are_refused_by_every_tool_without_blocking(runtime, works
 
 
 class Slow:
-    """A tool that waits in the middle of a change until it is let go on."""
+    """A tool that waits in the middle of a change until it is released."""
 
     def __init__(self, timeout: float) -> None:
         self.inside = threading.Event()
@@ -435,7 +435,7 @@ class Slow:
 
 @pytest.fixture(params=["timeout", "cancelled"])
 def given_up(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
-    """A runtime in which a call was given up while it still runs, inside its change."""
+    """A runtime with an abandoned call that is still running, inside its change."""
     slow = Slow(timeout=0.05 if request.param == "timeout" else 600)
     with temporary_runtime(base, tools=[slow.tool]) as (runtime, folder):
         folder.write("a.txt", "old\n")

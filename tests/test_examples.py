@@ -1,6 +1,6 @@
 """The gallery in examples/tools: every tool is checked, and run through the runtime and by one-shot calls.
 
-Programs that may be missing are stood in for by one that prints its arguments, so that each word can be compared.
+Programs that may be missing are replaced by a script that prints its arguments, so that each word can be compared.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Desk:
         path.chmod(0o755)
 
     def use_real(self, name: str) -> None:
-        """Use the program of the machine; the set-up does not install these, so the test is skipped without it."""
+        """Use the installed program; the setup does not install it, so the test is skipped without it."""
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
         self.programs.joinpath(name).unlink()
@@ -117,14 +117,14 @@ def runtime(desk: Desk) -> Iterator[Runtime]:
 
 
 def answered(result: Any) -> Any:
-    """Return what a tool answered; text that is JSON as its value."""
+    """Return the result of a tool, with JSON text decoded."""
     assert result.error is None, result.error.message
     return json.loads(result.text) if result.data is None else result.data
 
 
 @contextmanager
 def serving() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """Serve a greeting on this machine; yield the address, and the paths and test headers that were asked for."""
+    """Serve a greeting on loopback; yield the address, and the requested paths and test headers."""
     seen: list[tuple[str, str | None]] = []
 
     class Greeting(BaseHTTPRequestHandler):

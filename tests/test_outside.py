@@ -1,4 +1,4 @@
-"""Behaviour that a check from outside found wrong once."""
+"""Regressions that external checks have found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that tools do not write, or only when the user was asked: configuration of agents, editors, start files."""
+"""Names that tools never write, or only after asking: agent configuration, editor settings, startup files."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def code(result: Result) -> str:
 
 
 def change(runtime: Runtime, way: str, path: str) -> Result:
-    """Change a file from "old" to "new" in one of the ways there are."""
+    """Change a file from "old" to "new" with the given tool."""
     edit = {"path": path, "old_text": "old", "new_text": "new"}
     match way:
         case "write_file":
@@ -276,7 +276,7 @@ TURNS = int(os.environ.get("HILT_STRESS") or 10) * 10
 
 @pytest.mark.parametrize("guarded", [".vscode", ".claude", "sub/.vscode", "sub/.mcp.json"])
 def test_a_folder_swapped_for_a_link_after_the_decision_opens_no_protected_file(world, guarded):
-    """The way is a plain folder when the call is decided on, and sometimes a link when the file is opened."""
+    """The folder is a plain one when the call is decided, and sometimes a link when the file is opened."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         pytest.skip("no way to exchange two names")
@@ -311,7 +311,7 @@ def test_a_folder_swapped_for_a_link_after_the_decision_opens_no_protected_file(
 
 
 def test_an_approval_for_one_protected_file_opens_no_other(world):
-    """A question about one name does not open another that asks, though one call walks to both."""
+    """Approving one protected name does not allow another, even when one call reaches both."""
     with world.runtime() as runtime:
         store = runtime._store(runtime.session)[0]
     mine, other = store.door.for_call(), store.door.for_call()

@@ -188,7 +188,7 @@ def test_a_queued_call_can_be_cancelled_and_never_runs(base):
         waiting.cancel()
         assert [code_of(result) for result in results] == ["cancelled"]
         gate.set()
-        assert runtime.call("read_file", path="a.txt").error is not None  # after both, in the same lane
+        assert runtime.call("read_file", path="a.txt").error is not None  # runs after both, in the same lane
         assert folder.tree() == {}
 
 

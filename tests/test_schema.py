@@ -244,7 +244,7 @@ def nested_lists(rows: list[list[str]]) -> str:
 
 
 def test_many_unknown_arguments_are_refused_with_little_work():
-    """Guessing what was meant is dear: it is done for those that are told, not for all that a request can hold."""
+    """Suggesting names is expensive: it is done only for the reported arguments, not for all in a request."""
     args = {f"path{number:06d}": 1 for number in range(100_000)}
     compared = 0
 
@@ -329,7 +329,7 @@ values = st.recursive(
 
 @st.composite
 def fitting(draw: st.DrawFn, schema: Schema) -> Any:
-    """Draw a value that mostly fits a schema, and now and then does not."""
+    """Draw a value that usually matches a schema, and sometimes does not."""
     if draw(st.integers(0, 9)) == 0:
         return draw(values)
     if "anyOf" in schema:

@@ -1,4 +1,4 @@
-"""Every call that the documents of the other systems print for files and commands, as printed there."""
+"""Every example call in the documentation of the other systems for files and commands, exactly as printed."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_jinn_lists_its_tools(command):
 
 @pytest.fixture
 def programs(command):
-    """Programs of the documents that need not be installed: each prints its arguments, or what its name says."""
+    """Stand-ins for the programs in the documents: each prints its arguments or a fixed output."""
     for name, text in {
         "go": 'echo "go $*"',
         "cargo": 'echo "cargo $*"',
@@ -253,7 +253,7 @@ def rust(command):
 
 
 def jcli(command: Command, tool: str, arguments: str) -> Any:
-    """Send arguments as the j-cli document prints them, on every way a dialect can be named."""
+    """Send arguments as the j-cli document prints them, in every way to select a dialect."""
     request = {"tool": tool, "args": json.loads(arguments)}
     (reply,) = command.ask(request)
     return reply

@@ -13,14 +13,14 @@ import pytest
 
 from tests.surfaces.commands import Command
 
-# modules that cost more than a whole call may
+# modules that take longer to import than a whole call may take
 HEAVY = {
     "argparse", "asyncio", "concurrent.futures", "dataclasses", "difflib", "email", "http", "httpx", "importlib.metadata",  # noqa: E501
     "importlib.resources", "inspect", "jsonschema_rs", "logging", "mcp", "multiprocessing", "pathlib", "pydantic", "rich", "h11", "selectolax", "html_to_markdown",  # noqa: E501
     "ssl", "subprocess", "tomllib", "unittest", "urllib", "yaml", "zipfile", "chardetng_py", "filetype", "PIL", "rapidfuzz",  # noqa: E501
 }  # fmt: skip
 
-# the one-shot path ends with os._exit, which is where the modules are counted
+# the one-shot path ends with os._exit, so the modules are counted there
 COUNT = """
 import os, sys
 def report(status):

@@ -22,7 +22,7 @@ FINE = ENTRY._replace(outcome="ok", agent="", approver="", decision="allow", rea
 
 @pytest.fixture
 def sent():
-    """Telemetry that keeps what it would send: the listener, the spans, and the measurements."""
+    """Telemetry with in-memory exporters: the listener, the spans, and the metrics."""
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -95,7 +95,7 @@ def test_nothing_is_sent_without_a_configured_endpoint(environ):
 
 @pytest.fixture
 def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """A server on the loopback that takes what is sent: its address, and the paths with a header of each request."""
+    """A loopback server that records requests: its address, and the path and one header of each."""
     taken: list[tuple[str, str | None]] = []
 
     class Taking(BaseHTTPRequestHandler):

@@ -185,7 +185,7 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a"}\n' + pretty("b"), ["a", "b"]),
         (b'{"tool":\n\n"a"}', ["a"]),
         (b"\xef\xbb\xbf" + pretty("a"), ["a"]),
-        # blanks that are none to JSON, as in a session
+        # whitespace that JSON does not know, as in a session
         (b'\x0c{"tool":"a"}\n{"tool":"b"}', ["error", "b"]),
         ('\u00a0{"tool":"a"}\n{"tool":"b"}'.encode(), ["error", "b"]),
         (b'nonsense\n{"tool":"b"}\n', ["error", "b"]),
@@ -197,7 +197,7 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a"', ["error"]),
         (b"[" * 100_000 + b'\n{"tool":"b"}\n', ["error", "b"]),
         (b'{"cancel":1}\n{"tool":"b"}', ["cancel", "b"]),
-        # a value that holds lines which look like requests is still one value
+        # a value that contains lines like requests is still one value
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"}\n]}}\n{"tool":"b"}', ["a", "b"]),
         (b'{"tool": "a", "args": {"x": "unfinished\n{"name":"b"}\n', ["error", "b"]),
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"},\n{"tool":"inner"}\n]}}', ["a"]),
@@ -238,14 +238,14 @@ def test_all_valid_requests_are_found_whatever_is_between_them(requests):
 
 @given(st.lists(st.tuples(good, bad), min_size=1, max_size=5))
 def test_a_malformed_request_spoils_no_other(pairs):
-    """Every good request on a line of its own is found when the lines before it could not go on with it."""
+    """Every valid request on its own line is found unless an earlier line could continue on it."""
     raw = b"\n".join(piece for request, noise in pairs for piece in (noise, json.dumps(json.loads(request)).encode()))
 
     assert split(raw).count("g") == len(pairs)
 
 
 def work(raw: bytes) -> int:
-    """Return how many bytes the splitter hands to the JSON scanner and to decoding, all tries together."""
+    """Return how many bytes the splitter passes to the JSON scanner and the decoder in total."""
     total = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:
@@ -304,7 +304,7 @@ def test_requests_on_one_line_are_split_without_copying_the_rest_each_time(monke
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_call_or_one_error_and_any_stream_ends(raw):
-    """Whatever arrives: no other error, and every byte of a stream is in one of the pieces or in none twice."""
+    """For any input there is no other error, and no byte of a stream is in two pieces."""
     with suppress(wire.Refused):
         wire.decode_request(raw)
     pieces = list(wire.read_requests(io.BytesIO(raw)))

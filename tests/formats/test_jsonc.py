@@ -137,7 +137,7 @@ comments = st.sampled_from(["", " ", "\n", '// , } " {\n', '/* , " { */', "\n\t"
 
 
 def written(data, value):
-    """Write a value with blanks and comments anywhere, and sometimes a comma too many."""
+    """Write a value with whitespace and comments anywhere, and sometimes a trailing comma."""
     gap = data.draw(comments)
     if isinstance(value, dict | list):
         opening, closing = "{}" if isinstance(value, dict) else "[]"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hilt.formats.strict_yaml import MAX_CHARACTERS, MAX_DEPTH, NOT_A_STRING, BadStrictYaml, load
 
-# pieces of which every rule of the format can be broken
+# pieces that can break every rule of the format
 PIECES = (
     *("name", "description", "metadata", "a", "b", "é", "null", "~", "12:30", "0o7", "=", "<<"),
     *(": ", ":", " : ", "::", " ", "  ", "\n", "\n\n", "\n  ", "\n    ", "\t", "- ", "-", "? ", "?", "#", " # c"),
@@ -22,11 +22,11 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def reference(text: str) -> Any:
-    """Return the mapping that the reference reads, or None if it refuses the text or falls over it."""
+    """Return the mapping that the reference reads, or None if it refuses the text or crashes."""
     try:
         return plain(strictyaml.load(text).data)
     except NotImplementedError:
-        reject()  # it mixes up comments of its own making
+        reject()  # it fails on comments that it made itself
     except Exception:  # noqa: BLE001
         return None
 

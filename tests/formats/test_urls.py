@@ -1,4 +1,4 @@
-"""URLs: the one spelling of a host."""
+"""URLs: the canonical spelling of a host."""
 
 from __future__ import annotations
 

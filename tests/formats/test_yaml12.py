@@ -1,4 +1,4 @@
-"""YAML with the meaning of version 1.2, its refusals and its limits."""
+"""YAML 1.2: values, errors and limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hilt.formats.yaml12 import BadYaml, load, load_with_lines
 
 @pytest.fixture(params=["C", "Python"])
 def parser(request, monkeypatch):
-    """Both parsers of PyYAML: the one in C, and the one that stands in where it was not built."""
+    """Both parsers of PyYAML: the one in C, and the fallback in Python."""
     if request.param == "Python":
         monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
 

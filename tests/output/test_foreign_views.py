@@ -1,4 +1,4 @@
-"""Views of tools: what is accepted, what is refused and why."""
+"""Views of tools: which are accepted, which are refused and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views in a terminal: what a person sees, and what can never get through to the terminal itself."""
+"""Views in a terminal: their layout, and the sequences that must never reach the terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHELL: dict[str, Any] = {"type": "shell-output", "command": "npm test", "exitCod
 
 @contextlib.contextmanager
 def rich_installed(installed: bool) -> Iterator[None]:
-    """Make `import rich` fail inside the block when it is not to be installed."""
+    """Make `import rich` fail inside the block unless it is to be installed."""
     with pytest.MonkeyPatch.context() as patch:
         if not installed:
             loaded = {name for name in sys.modules if name.split(".")[0] == "rich"}
@@ -46,7 +46,7 @@ def rich_installed(installed: bool) -> Iterator[None]:
         yield
 
 
-def shown(text: str) -> str:
+def dedented(text: str) -> str:
     return textwrap.dedent(text).strip("\n")
 
 
@@ -208,7 +208,7 @@ def colours_removed(text: str) -> str:
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
 def test_a_view_as_plain_text(view, expected):
-    assert render(view, width=60, color=False) == shown(expected)
+    assert render(view, width=60, color=False) == dedented(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Views: what builders make."""
+"""View builders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Odd views: whatever a tool sends, its result stays, the view is valid or says why not, and drawing it is harmless."""
+"""Odd views: for any view the result stays, the view is valid or has a reason, and drawing it is harmless."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ VALID: dict[str, Any] = {
     "none: a view in an extra field": {"type": "none", "items": [DIFF], "message": "m", "_visualization": TABLE},
 }
 
-# what is no view, and words that say why
+# invalid views, and a part of the reason
 INVALID: dict[str, tuple[Any, str]] = {
     "null": (None, "must be an object, not null"),
     "text": ("diff", "must be an object, not a string"),
@@ -222,7 +222,7 @@ MOST_CHARACTERS = 2_000_000
 
 
 def check_drawn(view: Any, width: int, *, color: bool) -> None:
-    """Draw a view, and look for all that must not be in a drawing."""
+    """Draw a view, and check that the drawing has nothing forbidden."""
     text = render(view, width=width, color=color)
     assert len(text) < MOST_CHARACTERS
     assert STEERING.search(COLOURS.sub("", text) if color else text) is None
@@ -369,7 +369,7 @@ TEXTS = {
 
 
 def as_json(view: Any) -> str | None:
-    """Return a view as JSON, which not all of them can be."""
+    """Return a view as JSON if it can be encoded."""
     try:
         return json.dumps(view, allow_nan=False)
     except ValueError:

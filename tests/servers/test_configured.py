@@ -146,7 +146,7 @@ def test_ambiguous_server_names_are_refused(tmp_path, name):
 
 @given(st.text(alphabet="ab-_", min_size=1, max_size=6), st.text(alphabet="ab_", min_size=1, max_size=6))
 def test_a_name_is_accepted_only_when_no_other_server_can_share_its_prefix(first, second):
-    """Whatever tool a server has, its name begins with the prefix of no other server."""
+    """No tool of a server has a name that begins with the prefix of another server."""
     config = configured("/nonexistent", {first: {"command": "x"}}, anything)
     if first in config.servers:
         other = configured("/nonexistent", {second: {"command": "x"}}, anything).servers

@@ -86,11 +86,11 @@ def test_instructions_in_tag_characters_are_removed():
     assert json.dumps(tool.schema).isascii()
 
 
-# --- what is usable -------------------------------------------------------------------------------------------------
+# --- usable definitions ---------------------------------------------------------------------------------------------
 
 
 def chain(levels: int, fork: int) -> dict[str, Any]:
-    """Return a schema of references behind each other, which may fork."""
+    """Return a schema with a chain of references, which may fork."""
     parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * fork} for n in range(levels)}
     return {"type": "object", "$ref": "#/$defs/d0", "$defs": parts}
 

@@ -53,7 +53,7 @@ def test_a_server_that_starts_with_accepted_definitions_is_no_change(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         stop = runtime.listen(notified.release)
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
-        stop()  # ends the watch, so nothing can come later
+        stop()  # ends the watch, so no notification can come later
 
     assert not notified.acquire(blocking=False)
 

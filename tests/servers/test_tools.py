@@ -108,7 +108,7 @@ def test_reading_the_files_does_not_wait_for_the_authority_lock(bench):
         servers = runtime.servers()
         assert servers is not None
         reading = threading.Thread(target=servers.names, daemon=True)
-        with runtime.authority._lock:  # held by whoever asks for the names that rules may use
+        with runtime.authority._lock:  # held while the names for rules are listed
             reading.start()
             reading.join(30)
             assert not reading.is_alive()
@@ -432,7 +432,7 @@ def test_progress_reaches_the_client(bench):
     assert client.steps[-1:] == [(3.0, 3.0, "step 3")] or client.steps[0] == (1.0, 3.0, "step 1")
 
 
-# --- what a server wants --------------------------------------------------------------------------------------------
+# --- requests of a server -------------------------------------------------------------------------------------------
 
 
 def test_a_form_is_passed_on_with_the_name_of_its_server(bench):
@@ -479,7 +479,7 @@ def test_the_time_of_the_user_does_not_count_against_the_server(bench):
         late = submit(runtime, "mcp__raw__doubt", client)[1]()
 
     assert json.loads(answered.text)["action"] == "accept"
-    assert late.error.code == "timeout"  # its own time still ends
+    assert late.error.code == "timeout"  # its own timeout still applies
 
 
 def test_the_number_of_forms_per_call_is_limited(bench):

@@ -1,4 +1,4 @@
-"""A server whose start is given up does not stay."""
+"""A server whose start is cancelled is ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.marks import Mark, wait_until
 
 
 class Running:
-    """A process that notes its end."""
+    """A process that records its end."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -61,7 +61,7 @@ def test_a_server_ends_even_when_its_loop_closes_meanwhile(tmp_path):
         task = asyncio.create_task(hold(ready))
         await ready.wait()
         while not task.done():
-            task.cancel()  # as often as there is an await, so that none of them goes on
+            task.cancel()  # once per await, so that every one of them is cancelled
             await asyncio.sleep(0)
 
     loop = asyncio.new_event_loop()
@@ -70,5 +70,5 @@ def test_a_server_ends_even_when_its_loop_closes_meanwhile(tmp_path):
     finally:
         loop.close()
     wait_until(lambda: not any(thread.name == "hilt-server-end" for thread in threading.enumerate()))
-    gc.collect()  # a socket that nobody closed would be told here
+    gc.collect()  # an unclosed socket would be reported here
     assert not mark.alive()

@@ -31,7 +31,7 @@ def bench(tmp_path) -> Bench:
 
 @contextmanager
 def serving(wire: str) -> Iterator[dict[str, Any]]:
-    """Start a server on the SDK, unless hilt is to do that, and yield its entry."""
+    """Start an SDK server, unless hilt starts it, and yield its entry."""
     if wire == "stdio":
         yield {"command": sys.executable, "args": [SDK, "stdio"]}
         return
@@ -81,11 +81,11 @@ def test_an_old_sse_server_works_too(bench):
         assert runtime.call("mcp__sdk__add", a=1, b=2).data == {"result": 3}
 
 
-# --- servers that are not what they should be -----------------------------------------------------------------------
+# --- misbehaving servers --------------------------------------------------------------------------------------------
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as an old server does, except where a test says otherwise."""
+    """Answers like an old server, except where a test overrides it."""
 
     protocol_version = "HTTP/1.1"
     misbehave: Callable[[Any, dict[str, Any]], bool]

@@ -21,7 +21,7 @@ def edit(base: str, number: int, count: int) -> None:
 
 
 def open_first(base: str, number: int, count: int) -> None:
-    """Be one of those that make the databases."""
+    """Open a runtime on empty state, as all others do."""
     with temporary_runtime(base, session=f"s{number}") as (runtime, _):
         for turn in range(count):
             tell("write", runtime.call("write_file", path=f"{number}/{turn}.txt", content="x"))

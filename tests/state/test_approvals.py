@@ -158,7 +158,7 @@ def test_reading_creates_no_database(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-# --- what an approval is bound to ---------------------------------------------------------------------------------
+# --- scope of an approval -----------------------------------------------------------------------------------------
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -433,7 +433,7 @@ def test_revoking_an_invalid_id_revokes_nothing(approvals, id):
     assert len(approvals.grants()) == 1
 
 
-# --- who is there -------------------------------------------------------------------------------------------------
+# --- attendance ---------------------------------------------------------------------------------------------------
 
 
 def test_a_workspace_is_attended_while_somebody_attends_it(approvals, tmp_path):
@@ -473,7 +473,7 @@ def test_a_truncated_or_outdated_heartbeat_is_ignored(approvals, tmp_path, secon
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    assert approvals.attended("w")  # nobody knows yet
+    assert approvals.attended("w")  # not attended yet
 
     change(tmp_path, "UPDATE attendance SET beat_at=beat_at+?", seconds * 10**9)
 
@@ -492,7 +492,7 @@ def start(way: str, directory: str, number: str) -> subprocess.Popen[str]:
 
 
 def together(way: str, directory: Path, numbers: list[str]) -> list[str]:
-    """Let processes do the same at the same time; return what each of them printed."""
+    """Let processes do the same at the same time; return the output of each."""
     with ThreadPoolExecutor(len(numbers)) as pool:
         processes = list(pool.map(lambda number: start(way, str(directory), number), numbers))
         return list(pool.map(lambda one: one.communicate("\n", timeout=HANG_SECONDS)[0].strip(), processes))
@@ -509,7 +509,7 @@ def test_many_processes_that_ask_and_answer_lose_nothing(approvals, tmp_path):
     assert set(together("ask_own", tmp_path, [str(number) for number in range(PROCESSES)])) == {"done"}
 
     assert len(approvals.pending()) == 2 * PROCESSES
-    assert len(approvals.grants()) == 1  # they all kept the same rule
+    assert len(approvals.grants()) == 1  # they all stored the same rule
     with sqlite3.connect(tmp_path / "state.db") as db:
         rows = db.execute("SELECT answered_by, count(*) FROM approvals WHERE state='approved' GROUP BY 1").fetchall()
     db.close()
@@ -521,7 +521,7 @@ def test_one_of_many_simultaneous_answers_counts(approvals, tmp_path):
 
     answers = Counter(together("answer", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
 
-    # a yes may be taken back by a no that comes later, and by nothing else
+    # only a later no may withdraw a yes
     assert answers["approved"] <= 1
     assert answers["approved"] + answers["denied"] >= 1
     assert answers["denied"] <= 1

@@ -23,7 +23,7 @@ from hilt.testing import temporary_runtime
 
 
 def nothing() -> None:
-    """A call that nobody gave up."""
+    """A call that was not cancelled."""
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def ready(tasks: list[Task]) -> set[int]:
 
 
 def is_cyclic(tasks: list[Task]) -> bool:
-    """Whether tasks remain when those that wait for nothing are taken away again and again."""
+    """Whether tasks remain after repeatedly removing those without blockers."""
     waiting = {task.id: set(task.blockers) for task in tasks}
     while free := {id for id, blockers in waiting.items() if not blockers & waiting.keys()}:
         waiting = {id: blockers for id, blockers in waiting.items() if id not in free}

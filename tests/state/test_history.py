@@ -208,7 +208,7 @@ def test_a_missing_blob_file_is_refused_with_the_same_error(base):
         assert result.error is not None
         assert "damaged" in result.error.message
         assert folder.read("a.txt") == "new"
-        # and the same contents can be kept again
+        # and the same contents can be stored again
         folder.write("a.txt", "o" * (2 * MEGABYTE))
         again = runtime.call("write_file", path="a.txt", content="newer", force=True)
         assert again.error is None or again.error.code == "stale_file"
@@ -245,7 +245,7 @@ def test_folders_and_paths_with_odd_names_are_restored_unchanged(open_history):
 
 
 def test_a_marker_removed_before_it_is_locked_is_recreated(open_history, tmp_path, monkeypatch):
-    """Another process sweeps between the making and the locking of a marker."""
+    """Another process sweeps between the creation and the locking of a marker."""
     import fcntl
 
     history = open_history()

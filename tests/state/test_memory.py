@@ -32,7 +32,7 @@ def memory(tmp_path, config):
 
 
 def nothing() -> None:
-    """A call that nobody gave up."""
+    """A call that was not cancelled."""
 
 
 # --- many processes -----------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
 
 
 def together(script: str, base: object, count: int, *arguments: str) -> None:
-    """Run so many processes; each waits for the end of its input, which comes when all are there."""
+    """Run that many processes; each waits for the end of its input, which comes when all have started."""
     command = [sys.executable, "-c", script, str(base)]
     running = [
         subprocess.Popen([*command, str(number), *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE)

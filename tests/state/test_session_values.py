@@ -112,5 +112,5 @@ def test_storing_a_value_does_not_scan_other_sessions(values):
 
     values.set("w", "mine", "mode", "plan")
 
-    assert len(steps) < 3  # thousands of steps; a look at all takes more than ten
+    assert len(steps) < 3  # in thousands of steps; a full scan takes more than ten
     assert values.get("w", "mine", "mode") == "plan"

@@ -15,7 +15,7 @@ from hilt.state.todos import Todo, TodoLists
 
 
 def nothing() -> None:
-    """A call that nobody gave up."""
+    """A call that was not cancelled."""
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_ending_a_session_deletes_its_stamps(trail):
     assert trail.end_session("w", "s")
     assert not trail.end_session("w", "s")
     assert trail.stamps("w", "s", ["a"]) == {}
-    assert [row.seq for row in trail.rows()] == [1]  # what happened stays
+    assert [row.seq for row in trail.rows()] == [1]  # the rows stay
 
 
 def test_only_idle_sessions_are_deleted(trail):
@@ -250,7 +250,7 @@ def test_an_end_noted_elsewhere_reveals_deleted_rows_and_head(trail, tmp_path):
     change(trail, tmp_path, "DELETE FROM audit WHERE seq>8")
     os.remove(tmp_path / "trail.db.head")
     other = Trail(str(tmp_path / "trail.db"))
-    fill(other, 5)  # goes on from row 8 and makes a new head
+    fill(other, 5)  # continues from row 8 and makes a new head
     other.close()
 
     assert trail.breaks() == []
@@ -304,11 +304,11 @@ def test_a_head_that_cannot_be_written_is_reported(trail, tmp_path):
         assert caught.value.code == "resource_limit"
 
 
-# --- rows that wait -------------------------------------------------------------------------------------------------
+# --- queued rows ----------------------------------------------------------------------------------------------------
 
 
 def break_database(tmp_path):
-    """Let the database take no rows until what is returned is called."""
+    """Let the database take no rows until the returned function is called."""
     writer = sqlite3.connect(tmp_path / "trail.db", isolation_level=None)
     writer.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'database is full'); END")
 
@@ -464,7 +464,7 @@ def test_an_older_trail_without_agents_stays_valid_and_continues(tmp_path):
     trail.close()
 
 
-# the hashes of rows are kept for good: this one is of a row of the first version
+# the hashes of rows never change: this is the hash of a row of the first version
 def test_the_hash_of_a_row_never_changes():
     row = TrailEntry(1, "w", "s", "tool", "d", "allow", "", "", "ok", 12)
     text = "1:1,1:w,1:s,4:tool,1:d,5:allow,0:,0:,2:ok,2:12"
@@ -511,7 +511,7 @@ def test_rows_beyond_the_limit_are_removed_except_those_of_the_last_hour(trail):
     fill(trail, 150, at=now - SECOND)
 
     assert trail.prune(rows=200) == 250
-    assert trail.prune(rows=200) == 0  # a row more than that is not worth a removal
+    assert trail.prune(rows=200) == 0  # one row more does not trigger a removal
     assert trail.prune(rows=100) == 50
     assert trail.prune(rows=100) == 0  # the rest is of the last hour
     assert trail.breaks() == []
@@ -629,7 +629,7 @@ def test_use_is_counted_by_tool_and_by_time(trail):
         (30, "a", "ok"),
     ):
         trail.record(entry(tool, at=now - int(hours * 3600) * SECOND, outcome=outcome), {})
-    trail.record(entry("a", at=now + DAY), {})  # of a clock that was wrong
+    trail.record(entry("a", at=now + DAY), {})  # from a wrong clock
 
     usage = trail.usage(since=now / SECOND - 10 * 3600, parts=10)
 

@@ -19,7 +19,7 @@ TEXTS = st.builds(lambda lines, end: "".join(lines) + end, FEW_LINES, st.sampled
 
 
 def apply(old, hunks):
-    """Return what the hunks make of the lines of a text; every context and removed line must be where it says."""
+    """Apply hunks to the lines of a text; every context and removed line must match."""
     lines = [strip_ending(line) for line in split_lines(old)]
     result, at = [], 0
     for hunk in hunks:
@@ -197,7 +197,7 @@ def scattered(count, kinds):
 def test_the_work_is_bounded_for_any_two_sequences(make):
     small, large = (count_steps(equal_runs, *make(n)) for n in (1_000, 4_000))
 
-    # the search that is exact for few differences costs the same for both; beyond it, work grows with the length
+    # the exact search for few differences costs the same for both; beyond it, work grows with the length
     assert large < 6 * small + 250_000
 
 

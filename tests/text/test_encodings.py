@@ -107,7 +107,7 @@ def test_a_wrong_first_guess_still_decodes_every_byte():
 def test_decoding_and_encoding_is_the_identity(data):
     text, encoding = decode(data)
 
-    if encoding.name not in ("cp932", "euc-jp", "big5hkscs"):  # these spell some characters in two ways
+    if encoding.name not in ("cp932", "euc-jp", "big5hkscs"):  # these encode some characters in two ways
         assert encode(text, encoding) == data
     assert splice(data, text, encoding, []) == data
 
@@ -156,10 +156,10 @@ def test_bytes_outside_the_spans_are_unchanged(codec, marked, parts):
 @pytest.mark.parametrize(
     "codec, twin",
     [
-        ("cp932", b"\x87\x90"),  # the second spelling of a mathematical sign
+        ("cp932", b"\x87\x90"),  # the second encoding of a mathematical sign
         ("cp932", b"\xed\x40"),
         ("big5hkscs", b"\xa1\xc3"),
-        ("euc-jp", b"\x8f\xa2\xb7"),  # decodes to a character whose usual spelling is shorter
+        ("euc-jp", b"\x8f\xa2\xb7"),  # decodes to a character whose usual encoding is shorter
     ],
 )
 def test_a_character_with_two_encodings_keeps_its_own(codec, twin):

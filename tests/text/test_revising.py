@@ -1,4 +1,4 @@
-"""Edits that are noted and made together end as edits that are made one by one."""
+"""Batched edits have the same outcome as sequential edits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.files.editing import Document, context_lines
 from hilt.text import revising
 from hilt.text.encodings import Span
 
-# few and alike, so that texts repeat, overlap and straddle what was written before
+# few and similar, so that texts repeat, overlap and straddle earlier replacements
 PIECES = st.sampled_from(["abab", "aba", "b", "\n", "\r\n", "    ", "\t", "é", "x = 1", "x = 12", " ", "“q”", "\r"])
 TEXTS = st.lists(PIECES, max_size=30).map("".join)
 Edits = list[tuple[str, str, bool]]
@@ -109,7 +109,7 @@ def test_text_is_located_after_earlier_replacements(sweep):
 
 
 def drawn(random: Random, least: int, most: int) -> str:
-    """Return letters that repeat soon; hypothesis prefers texts in which too little does."""
+    """Return repetitive letters; hypothesis prefers texts with little repetition."""
     return "".join(random.choices("ab\n", k=random.randint(least, most)))
 
 

@@ -23,7 +23,7 @@ FORMATS = {
 
 
 class Person:
-    """Somebody who remembers what they were asked, and answers."""
+    """A user who answers and records the questions."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers

@@ -73,7 +73,7 @@ def test_a_baseline_reports_the_changes(runtime, project):
 
     assert result.data == {"changed": ["main.go"], "added": ["added.txt"], "removed": ["b/y.txt"], "unchanged_count": 4}
     assert result.view["rows"][0] == {"path": "main.go", "state": "changed"}
-    # only the part that is looked at is compared
+    # only the selected part is compared
     assert runtime.call("checksum_tree", path="b", baseline=baseline).data == {
         "changed": [],
         "added": [],

@@ -14,7 +14,7 @@ from hilt.testing import Folder
 
 
 class Layout(NamedTuple):
-    """The files of a small project as it is really laid out, and what is to be found in it."""
+    """The files of a small real project, and the expected detection."""
 
     name: str
     files: dict[str, str]

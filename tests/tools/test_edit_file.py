@@ -59,7 +59,7 @@ def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, wor
     st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r\n"), max_size=8),
 )  # fmt: skip
 def test_the_preview_of_any_edit_is_its_patch(tmp_path_factory, lines, ending, final, new):
-    """The property: for any text and any edit, git apply of the preview gives the bytes of the real run."""
+    """For any text and edit, applying the preview with git gives the bytes of the real run."""
     text = ending.join(line.replace("\n", "").replace("\r", "") for line in lines)
     text = f"{text}{ending}UNIQUE{ending}{text}" + (ending if final else "")
     if new == "UNIQUE":

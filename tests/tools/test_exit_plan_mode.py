@@ -24,7 +24,7 @@ def writes(runtime):
     return runtime.call("write_file", path="b.txt", content="x").ok
 
 
-def kept(runtime):
+def stored_values(runtime):
     values = SessionValues(runtime.state)
     try:
         return values.all(runtime.id, runtime.session)
@@ -39,7 +39,7 @@ def test_an_approved_plan_brings_the_former_mode_back(planning):
     assert result.meta["mode"] == "normal"
     assert result.view == {"type": "markdown", "content": PLAN, "title": "Approved plan"}
     assert writes(planning)
-    assert kept(planning) == {}
+    assert stored_values(planning) == {}
 
 
 def test_the_former_mode_is_the_sessions_own_when_it_had_one(runtime):
@@ -49,7 +49,7 @@ def test_the_former_mode_is_the_sessions_own_when_it_had_one(runtime):
     runtime.call("enter_plan_mode")
 
     assert approved(runtime, "exit_plan_mode", plan=PLAN).meta["mode"] == "auto-accept"
-    assert kept(runtime) == {"mode": "auto-accept"}
+    assert stored_values(runtime) == {"mode": "auto-accept"}
 
 
 def test_approving_a_plan_also_leaves_a_plan_mode_set_in_the_settings(base):
@@ -139,7 +139,7 @@ def test_proposed_grants_are_recorded_and_grant_nothing(planning):
     result = approved(planning, "exit_plan_mode", plan=PLAN, allowed_prompts=prompts)
 
     assert result.meta["proposed_grants"] == proposed
-    assert kept(planning) == {"proposed_grants": proposed}
+    assert stored_values(planning) == {"proposed_grants": proposed}
     approvals = Approvals(planning.state)
     assert approvals.grants() == []
     approvals.close()

@@ -1,4 +1,4 @@
-"""Structured answers fit the schemas that their tools declare, and the schemas ask for all that is always there."""
+"""Structured results match the schemas of their tools, and the schemas require every field that is always present."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.web.servers import answer, serving
 
 PYTHON = "x = 1\ny = 2\n"
 
-# what each tool is asked; JOB stands for a background job that has ended, TERMINAL for one that runs
+# the calls of each tool; JOB is a finished background job, TERMINAL a running one
 CALLS: dict[str, list[dict[str, Any]]] = {
     "ask_user": [
         {"questions": [{"question": "Which?", "options": ["a", "b"]}]},
@@ -111,7 +111,7 @@ class Asked:
         return results
 
     def output(self, name: str) -> Any:
-        """Return what a tool declares."""
+        """Return the output schema of a tool."""
         return self._runtime.catalog.find(name).tool.output
 
 

@@ -265,7 +265,7 @@ def test_the_middle_strategy_moves_a_long_first_line_to_the_remainder(runtime, w
     st.booleans(),
 )
 def test_the_shown_part_and_the_remainder_are_the_whole_file(lengths, truncate, numbers):
-    """The property: shown lines and remainder together are the lines of the file, none lost, none twice."""
+    """Shown lines and remainder together are the lines of the file, none lost and none repeated."""
     from hilt.text import windows
 
     text = [f"{index}:".ljust(length, "ü") for index, length in enumerate(lengths)]
@@ -425,7 +425,7 @@ def test_a_large_utf16_file_is_decoded_like_a_small_one(runtime, workspace):
     assert result.text == "399999\tline é\n400000\tline é"
 
 
-# --- what is not text -------------------------------------------------------------------------------------------
+# --- binary files -----------------------------------------------------------------------------------------------
 
 
 def picture(kind: str, size: tuple[int, int] = (3, 2), **options) -> bytes:
@@ -636,7 +636,7 @@ def test_many_threads_may_read_pdfs_at_once(runtime, workspace):
     assert texts == {number: f"[page 1 of 1]\nnumber {number}" for number in range(8)}
 
 
-# --- what cannot be read ----------------------------------------------------------------------------------------
+# --- unreadable files -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -695,7 +695,7 @@ def test_a_link_to_a_name_that_is_not_utf8_is_read(runtime, workspace):
     result = runtime.call("read_file", path="link")
 
     assert result.text == "1\tx"
-    wire.decode_value(wire.encode_result(result))  # no half characters in the envelope
+    wire.decode_value(wire.encode_result(result))  # no lone surrogates in the envelope
 
 
 # --- checksums and exact contents -------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_many_calls_at_once_lose_no_hook(runtime):
     assert [hook["index"] for hook in listed(runtime)] == list(range(8))
 
 
-# --- what a registered hook does ------------------------------------------------------------------------------------
+# --- effects of registered hooks ------------------------------------------------------------------------------------
 
 
 def test_a_registered_hook_blocks_calls_of_its_session_in_other_processes_too(base):

@@ -50,7 +50,7 @@ def names(result: Result) -> list[str]:
 
 
 def settle(*paths: str) -> None:
-    """Let files and folders look as if they had been there for a while."""
+    """Give files and folders an old modification time."""
     for path in paths:
         os.utime(path, ns=(10**18, 10**18))
 
@@ -83,7 +83,7 @@ def test_the_example_of_the_reference_returns_ranked_metadata_and_paths(home, wo
 
 @pytest.fixture
 def everywhere(home: Folder, config: Folder, workspace: Folder, base: str) -> None:
-    """One entry about sharks in every place that there is."""
+    """One entry about sharks in every known location."""
     for path, name in {
         ".claude/kb/shark-kb.md": "kb",
         ".claude/skills/shark-claude/SKILL.md": "claude skill",
@@ -382,7 +382,7 @@ def test_a_damaged_index_is_rebuilt(runtime, home, config, contents):
 
 def test_an_index_that_cannot_be_written_goes_to_the_state_directory(base, workspace, home, config):
     home.write(".claude/kb/note.md", "# Shark\n")
-    # a folder that has the name of the index cannot become one, whoever we are
+    # a folder in place of the index blocks it, even for root
     os.makedirs(config.join("context-index-none.db"))
     with opened(base) as runtime:
         assert names(ask(runtime, "shark")) == ["note"]

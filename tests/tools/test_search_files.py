@@ -21,12 +21,14 @@ def search(runtime, pattern, **args):
     return result
 
 
-def found(runtime, pattern, **args):
+def search_data(runtime, pattern, **args):
     return search(runtime, pattern, format="json", **args).data
 
 
 def places(runtime, pattern, **args):
-    return [f"{item['file']}:{item['line']}:{item['column']}" for item in found(runtime, pattern, **args)["results"]]
+    return [
+        f"{item['file']}:{item['line']}:{item['column']}" for item in search_data(runtime, pattern, **args)["results"]
+    ]
 
 
 @pytest.fixture(params=["ripgrep", "python"])
@@ -76,7 +78,7 @@ def test_the_examples_of_the_reference_run_as_printed(project, environ, request_
     assert reply["visualization"]["type"] == "file-list"
 
 
-# --- what is found -----------------------------------------------------------------------------------------------
+# --- matches -----------------------------------------------------------------------------------------------------
 
 
 def test_matches_are_sorted_by_path_and_line_with_columns_in_characters(either, workspace):
@@ -108,12 +110,12 @@ def test_matches_are_sorted_by_path_and_line_with_columns_in_characters(either, 
     ],
 )
 def test_include_and_type_choose_the_files(either, project, args, expected):
-    assert sorted({item["file"] for item in found(either, "[a-z]", **args)["results"]}) == expected
+    assert sorted({item["file"] for item in search_data(either, "[a-z]", **args)["results"]}) == expected
 
 
 def test_include_may_begin_with_the_absolute_path_of_the_folder(either, project):
     for path in (".", "lib"):
-        data = found(either, "[a-z]", path=path, include=project.join("lib/*.py"))
+        data = search_data(either, "[a-z]", path=path, include=project.join("lib/*.py"))
         assert {item["file"] for item in data["results"]} == {"lib/util.py"}
 
 
@@ -126,7 +128,7 @@ def test_context_stands_around_each_match(either, workspace):
     assert search(either, "[39]$", context_lines=1).text == (
         "a.txt-2-2\na.txt:3:3\na.txt-4-4\n--\na.txt-8-8\na.txt:9:9"
     )
-    assert found(either, "6", context_lines=2)["results"] == [
+    assert search_data(either, "6", context_lines=2)["results"] == [
         {"file": "a.txt", "line": 6, "column": 1, "text": "6", "context_before": "4\n5", "context_after": "7\n8"}
     ]
 
@@ -142,7 +144,7 @@ def test_literal_and_case(either, workspace):
 def test_a_match_may_run_over_lines(either, workspace):
     workspace.write("a.txt", "one\ntwo\nthree\none\ntwo\n")
 
-    assert found(either, "one\\ntwo", multiline=True)["results"] == [
+    assert search_data(either, "one\\ntwo", multiline=True)["results"] == [
         {"file": "a.txt", "line": 1, "column": 1, "text": "one\ntwo", "end_line": 2},
         {"file": "a.txt", "line": 4, "column": 1, "text": "one\ntwo", "end_line": 5},
     ]
@@ -153,7 +155,7 @@ def test_a_match_may_run_over_lines(either, workspace):
 def test_crlf_line_endings_are_recognised(either, workspace):
     workspace.write("a.txt", "one\r\ntwo\r\n")
 
-    assert found(either, "one$")["results"] == [{"file": "a.txt", "line": 1, "column": 1, "text": "one"}]
+    assert search_data(either, "one$")["results"] == [{"file": "a.txt", "line": 1, "column": 1, "text": "one"}]
     assert places(either, "\\r$") == ["a.txt:1:4", "a.txt:2:4"]
 
 
@@ -163,13 +165,13 @@ def test_utf16_files_and_files_with_a_byte_order_mark_are_searched_as_text(eithe
     workspace.write("latin.txt", b"caf\xe9 x\n")
 
     assert places(either, "x") == ["latin.txt:1:6", "marked.txt:1:1", "wide.txt:1:7"]
-    assert found(either, "x", path="latin.txt")["results"][0]["text"] == "caf\ufffd x"
+    assert search_data(either, "x", path="latin.txt")["results"][0]["text"] == "caf\ufffd x"
 
 
 def test_long_lines_are_cut_around_the_match(either, workspace):
     workspace.write("a.txt", "<" + "-" * 1000 + "x" + "-" * 1000 + ">\n")
 
-    (item,) = found(either, "x")["results"]
+    (item,) = search_data(either, "x")["results"]
 
     assert item["column"] == 1002
     assert len(item["text"]) == 200
@@ -178,7 +180,7 @@ def test_long_lines_are_cut_around_the_match(either, workspace):
     assert item["text"].endswith("-…")
 
 
-# --- what is left out --------------------------------------------------------------------------------------------
+# --- skipped files -----------------------------------------------------------------------------------------------
 
 
 def test_excluded_hidden_binary_and_sensitive_files_are_left_out(either, workspace):
@@ -233,19 +235,19 @@ def test_ignored_files_are_skipped_and_mentioned_when_little_is_found(either, wo
     for path in ("a.txt", "b.log", "out/c.txt"):
         workspace.write(path, "needle\n")
 
-    data = found(either, "needle")
+    data = search_data(either, "needle")
     assert (data["total_count"], data["ignored_files"]) == (1, 2)
     note = search(either, "nothing").text
     assert [fact for fact in ("No matches", "2 files", "no_ignore: true") if fact not in note] == []
     assert places(either, "needle", no_ignore=True) == ["a.txt:1:1", "b.log:1:1", "out/c.txt:1:1"]
-    # a glob that asks for it does not bring it back
+    # a glob that matches it does not include it
     assert places(either, "needle", include="*.log") == []
 
 
 def test_a_named_binary_file_is_reported(either, workspace):
     workspace.write("a.bin", b"x\n\0")
 
-    assert found(either, "x", path="a.bin")["total_count"] == 0
+    assert search_data(either, "x", path="a.bin")["total_count"] == 0
     assert search(either, "x", path="a.bin", format="filenames").text.startswith("[No matches.")
     assert search(either, "x", path=".", format="filenames").text == "[No matches.]"
 
@@ -261,7 +263,7 @@ def test_every_format_says_that_a_named_file_is_binary(runtime, workspace, forma
     assert "binary" not in (wide.text or wide.data.get("hint", ""))
 
 
-# --- how much is shown -------------------------------------------------------------------------------------------
+# --- limits ------------------------------------------------------------------------------------------------------
 
 
 def test_pages_cover_every_match_once(either, workspace):
@@ -285,12 +287,12 @@ def test_pages_cover_every_match_once(either, workspace):
 def test_pages_stop_at_the_largest_offset(runtime, workspace):
     workspace.write("a.txt", "x\n" * 100_004)
 
-    last = found(runtime, "x", offset=100_000, max_matches=2)
+    last = search_data(runtime, "x", offset=100_000, max_matches=2)
 
     assert [item["line"] for item in last["results"]] == [100_001, 100_002]
     assert (last["truncated"], last["total_count"], "next" in last) == (True, 100_004, False)
     assert "100000" in last["hint"]
-    assert found(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
+    assert search_data(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
 
 
 def test_text_shows_every_counted_match_and_names_the_next_call(runtime, workspace):
@@ -329,7 +331,7 @@ def test_a_line_of_100_megabytes_is_searched(runtime, workspace, path):
         file.writelines(b"-" * (1 << 20) for _ in range(99))
         file.write(("é" * 10 + "needle" + "-" * 100 + "\nneedle again\n").encode())
 
-    data = found(runtime, "needle", path=path)
+    data = search_data(runtime, "needle", path=path)
 
     size = 99 * (1 << 20)
     assert [(item["line"], item["column"]) for item in data["results"]] == [(1, size + 11), (2, 1)]
@@ -343,7 +345,7 @@ def test_a_line_with_millions_of_matches_affects_no_other_file(runtime, workspac
         file.writelines(b"a" * (1 << 20) for _ in range(50))
     workspace.write("short.txt", "a\n")
 
-    data = found(runtime, "a")
+    data = search_data(runtime, "a")
 
     assert [item["file"] for item in data["results"]] == ["short.txt"]
     assert (data["truncated"], data["total_is_minimum"]) == (True, True)
@@ -418,7 +420,7 @@ def test_odd_file_names_are_shown_and_found(either, workspace):
         with open(os.path.join(os.fsencode(workspace.path), os.fsencode(name)), "w") as file:
             file.write("needle\n")
 
-    names = sorted(item["file"] for item in found(either, "needle")["results"])
+    names = sorted(item["file"] for item in search_data(either, "needle")["results"])
 
     assert names == sorted(name if isinstance(name, str) else "inv\\xffalid" for name in NAMES)
     assert "new\\nline.txt:1:needle" in search(either, "needle").text.split("\n")
@@ -455,7 +457,7 @@ def test_paths_that_vanish_during_the_walk_are_skipped(runtime, workspace):
     thread.start()
     try:
         for _ in range(10):
-            data = found(runtime, "needle", include="kept/*")
+            data = search_data(runtime, "needle", include="kept/*")
             assert data["total_count"] == 300
     finally:
         stop.set()
@@ -480,7 +482,7 @@ def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, w
     workspace.write("a.txt", "a" * 5000 + "!\n")
 
     with without_ripgrep(base):
-        data = found(runtime, "(a+)+$", timeout=1)
+        data = search_data(runtime, "(a+)+$", timeout=1)
         text = search(runtime, "(a+)+$", timeout=0.5).text
 
     assert text.startswith("[No matches so far. There may be more")
@@ -490,7 +492,7 @@ def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, w
 
 
 def children(word: str) -> list[str]:
-    """Return the commands of running processes that hold the word and belong to this test."""
+    """Return the command lines of running processes of this test that contain the word."""
     commands = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

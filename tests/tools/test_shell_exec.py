@@ -154,7 +154,7 @@ def test_shell_exec_of_agentos(runtime, workspace):
 
 
 def _arm(workspace, setting):
-    """Write a bare repository to the workspace, as file tools could, whose settings start a program."""
+    """Write a bare repository whose settings start a program, as file tools could."""
     helper = workspace.write("evil/post-index-change", f"#!/bin/sh\ntouch {workspace.join('started')}\n")
     os.chmod(helper, 0o755)
     workspace.write("evil/HEAD", "ref: refs/heads/main\n")

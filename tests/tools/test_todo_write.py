@@ -145,7 +145,7 @@ def test_todos_work_in_every_mode_and_with_a_rule_file(base, workspace, mode):
 
 
 def test_todos_do_not_slow_down_reads(runtime):
-    """A session value would: it takes away the fast path."""
+    """A session value would disable the fast path."""
     write(runtime, ONE)
 
     assert runtime.authority.is_calm(runtime.session)

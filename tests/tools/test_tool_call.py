@@ -56,7 +56,7 @@ def test_the_dialect_of_the_call_applies(runtime, workspace):
     assert runtime.request(call).ok
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------------
 
 
 def test_it_does_not_call_itself(runtime):
@@ -95,7 +95,7 @@ def test_an_unknown_tool_suggests_the_nearest_name(runtime):
     assert (error.code, error.details["nearest"][0]) == ("unknown_tool", "read_file")
 
 
-# --- policy, record, approvals ------------------------------------------------------------------------------------
+# --- policy, trail, approvals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

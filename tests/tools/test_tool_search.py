@@ -9,7 +9,7 @@ from hilt.testing import temporary_runtime
 FINDERS = {"tool_search", "tool_call"}
 
 
-def found(runtime, query, **args):
+def search_names(runtime, query, **args):
     return [tool["name"] for tool in runtime.call("tool_search", query=query, **args).data["tools"]]
 
 
@@ -39,7 +39,7 @@ def fetchInvoice(number: int, currency: str = "EUR") -> str:
     ],
 )
 def test_a_task_description_finds_its_tool(runtime, query, name):
-    assert found(runtime, query)[0] == name
+    assert search_names(runtime, query)[0] == name
 
 
 def test_the_result_has_everything_a_call_needs(runtime):
@@ -57,18 +57,18 @@ def test_the_result_has_everything_a_call_needs(runtime):
 @pytest.mark.parametrize("query", ["invoice", "fetch invoice", "ledger", "currency", "fetchInvoice", "convert"])
 def test_camel_case_names_descriptions_and_parameters_are_searched(base, query):
     with temporary_runtime(base, tools=[fetchInvoice]) as (runtime, _):
-        assert found(runtime, query)[0] == "fetchInvoice"
+        assert search_names(runtime, query)[0] == "fetchInvoice"
 
 
 def test_an_exact_name_ranks_first(runtime):
-    assert found(runtime, "undo")[0] == "undo"
-    assert found(runtime, "files search_files write_file text")[:2] == ["search_files", "write_file"]
+    assert search_names(runtime, "undo")[0] == "undo"
+    assert search_names(runtime, "files search_files write_file text")[:2] == ["search_files", "write_file"]
 
 
 def test_the_limit_sets_the_number_of_results(runtime):
-    assert len(found(runtime, "file")) == 5
-    assert len(found(runtime, "file", limit=2)) == 2
-    assert len(found(runtime, "file", limit=1000)) <= 20
+    assert len(search_names(runtime, "file")) == 5
+    assert len(search_names(runtime, "file", limit=2)) == 2
+    assert len(search_names(runtime, "file", limit=1000)) <= 20
 
 
 def test_no_match_is_not_an_error(runtime):
@@ -93,11 +93,11 @@ def test_an_empty_query_is_refused(runtime, query):
 
 
 def test_schemas_are_returned_by_name_in_the_order_requested(runtime):
-    assert found(runtime, "select:write_file, read_file,write_file") == ["write_file", "read_file"]
+    assert search_names(runtime, "select:write_file, read_file,write_file") == ["write_file", "read_file"]
 
 
 def test_dialect_names_are_accepted(runtime):
-    assert found(runtime, "select:Read,tool::file_write") == ["read_file", "write_file"]
+    assert search_names(runtime, "select:Read,tool::file_write") == ["read_file", "write_file"]
 
 
 def test_an_unknown_name_is_reported_beside_the_others(runtime):
@@ -119,7 +119,7 @@ def test_too_few_and_too_many_names_are_refused(runtime, query):
     assert not runtime.call("tool_search", query=query).ok
 
 
-# --- what is hidden -----------------------------------------------------------------------------------------------
+# --- hidden tools -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,15 @@ def test_too_few_and_too_many_names_are_refused(runtime, query):
 )
 def test_hidden_tools_are_not_found(base, flags, query, name):
     with temporary_runtime(base, flags=flags) as (runtime, _):
-        assert name not in found(runtime, query, limit=20)
-        assert name not in found(runtime, f"select:read_file,{query}")
+        assert name not in search_names(runtime, query, limit=20)
+        assert name not in search_names(runtime, f"select:read_file,{query}")
         refused = runtime.call("tool_search", query=f"select:{query}").error
         assert refused is not None
         assert refused.code == "unknown_tool"
 
 
 def test_neither_search_nor_call_is_found(runtime):
-    assert not FINDERS & set(found(runtime, "tool_search tool_call find tools call", limit=20))
+    assert not FINDERS & set(search_names(runtime, "tool_search tool_call find tools call", limit=20))
 
 
 def test_under_a_dialect_its_names_and_schemas_are_found(base):

@@ -1,4 +1,4 @@
-"""web_fetch through a runtime: what a model reads of real servers, under the rules in force."""
+"""web_fetch through a runtime, against real servers and with rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fetched(base: str, sent: bytes, **args: object) -> Result:
 
 
 def content(result: Result) -> str:
-    """Return what stands between the marks."""
+    """Return the text between the markers."""
     assert result.ok, result.error
     text = result.text.split("\n", 2)[2]
     return text[: text.rindex("\n[end of content ")]

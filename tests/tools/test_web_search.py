@@ -1,4 +1,4 @@
-"""web_search through a runtime, against servers that speak as each provider does."""
+"""web_search through a runtime, against stand-in servers for each provider."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ SPEAKING: dict[str, Callable[[Asked], bytes]] = {"exa": exa, "tavily": tavily, "
 
 @contextmanager
 def searching(base: str, sites: Mapping[str, Site], **more: str) -> Iterator[Runtime]:
-    """Open a runtime whose providers are the sites."""
+    """Open a runtime that uses the sites as providers."""
     workspace = os.path.join(base, "workspace")
     os.makedirs(workspace, exist_ok=True)
     flags = {"web.base_urls": {name: site.url("") for name, site in sites.items()}}

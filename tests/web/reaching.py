@@ -1,4 +1,4 @@
-"""A web for tests: a resolver of their own, a cache of its own, and a record of what was contacted and asked for."""
+"""A web client for tests: its own resolver and cache, and a record of contacts and checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.web.guard import NetworkGuard
 
 
 class Reach:
-    """What makes a web, and what it did."""
+    """A maker of web clients, with a record of their actions."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Reach:
 
     @property
     def web(self) -> Web:
-        """The web of one more call."""
+        """A web client for one more call."""
         return Web(self._access)
 
     def fetch(self, url: str, headers: Mapping[str, str] | None = None, **options: object) -> StoredAnswer:

@@ -1,4 +1,4 @@
-"""Addresses: public ones, and all others, against a classification of its own."""
+"""Addresses: public ones and all others, against an independent classification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetches: redirects of every kind, headers that stay with their origin, and pages that are kept for a while."""
+"""Fetches: redirects of every kind, headers that stay with their origin, and cached pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def failure(fetching, *args, **options) -> ToolError:
 
 
 def routes(**paths: bytes):
-    """Return answers by path; other paths are not there."""
+    """Return responses by path; other paths are not found."""
     return lambda asked: paths.get(asked.path.strip("/").replace("/", "_"), answer("no", status="404 Not Found"))
 
 
@@ -202,7 +202,7 @@ def test_an_authorization_with_a_line_break_is_refused(reach):
         assert failure(reach(site.place).fetch, site.url(), authorization="a\nb").code == "invalid_args"
 
 
-# --- pages that are kept ------------------------------------------------------------------------------------------
+# --- cached pages -------------------------------------------------------------------------------------------------
 
 
 def test_a_page_is_cached_briefly(reach):

@@ -1,4 +1,4 @@
-"""Connections: to the checked address, with the name for TLS, and within bounds whatever a server sends."""
+"""Connections: to the checked address, with the host name for TLS, and within limits for any response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def failure(fetching, *args, **options) -> ToolError:
 def test_the_checked_address_is_contacted_with_the_host_name(reach, authority, monkeypatch):
     with serving(answer("hi"), authority.server("site.example")) as site:
         web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.1"]}, authority=authority.file)
-        monkeypatch.setattr(socket, "getaddrinfo", None)  # a second look would fail
+        monkeypatch.setattr(socket, "getaddrinfo", None)  # a second lookup would fail
 
         response = web.fetch(site.url(host="site.example"))
 

@@ -1,4 +1,4 @@
-"""The guard: every spelling of a place that is not public is refused, and nothing is looked up twice."""
+"""The guard: every spelling of a non-public address is refused, and no name is resolved twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PUBLIC = "93.184.216.34"
 
 
 def guard(*opened: str, **names: list[str]) -> NetworkGuard:
-    """Return a guard whose resolver knows these names (with underscores for dots), and numeric addresses."""
+    """Return a guard whose resolver knows these names (with underscores for dots) and numeric addresses."""
     known = {name.replace("_", "."): addresses for name, addresses in names.items()}
     return NetworkGuard(opened, lambda host: known.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
 
@@ -29,7 +29,7 @@ def refusal(url: str, checking: NetworkGuard | None = None) -> ToolError:
 
 
 def outcome(url: str) -> tuple[str, ...]:
-    """Return the addresses that a URL leads to, or the code of the error."""
+    """Return the addresses that a URL resolves to, or the error code."""
     try:
         return guard().check(url).addresses
     except ToolError as error:
@@ -37,7 +37,7 @@ def outcome(url: str) -> tuple[str, ...]:
 
 
 def spellings(address: IPv4Address) -> list[str]:
-    """Return ways in which programs accept an address of IPv4."""
+    """Return the spellings in which programs accept an IPv4 address."""
     number = int(address)
     parts = list(address.packed)
     return [
@@ -235,7 +235,7 @@ def test_an_address_of_this_machine_is_recognised():
     assert not is_own(PUBLIC)
 
 
-# gives the loopback interface of a new network a public address, and asks the guard about it
+# gives the loopback interface of a new network namespace a public address, and checks it with the guard
 OWN = """
 import fcntl, socket, struct
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:

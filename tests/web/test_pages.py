@@ -1,4 +1,4 @@
-"""Pages: the main content as a person sees it, whatever the HTML is like."""
+"""Pages: the visible main content of any HTML."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""An MCP server on JSON lines and the standard library, that behaves as its tools are called, well or badly.
+"""An MCP server on JSON lines and the standard library; its tools behave as their names say, well or badly.
 
     raw_server.py FOLDER
 
-FOLDER/tools.json, when it is there, says which tools it describes, FOLDER/page.json what else is in the list of them,
-and FOLDER/mode how it starts: mute or stillborn.
+FOLDER/tools.json, if present, holds the tools it describes, FOLDER/page.json other fields of the tool list,
+and FOLDER/mode the way it starts: mute or stillborn.
 Each start leaves FOLDER/started-PID, and each message that it gets is a line of FOLDER/heard.
 """
 
@@ -54,7 +54,7 @@ def described() -> list[dict[str, Any]]:
 
 
 def page() -> dict[str, Any]:
-    """Return what comes with the tools."""
+    """Return the other fields of the tool list."""
     try:
         with open(os.path.join(FOLDER, "page.json"), encoding="utf-8") as file:
             fields: dict[str, Any] = json.load(file)
@@ -77,7 +77,7 @@ def text(*lines: str, **more: Any) -> dict[str, Any]:
 
 
 def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
-    """Do what a tool is called for; None when no answer is to come."""
+    """Run a tool; return None when it must not answer."""
     form = {"type": "object", "properties": {"color": {"type": "string", "default": "red"}}}
     question = {"message": "Which\u200b color?", "requestedSchema": form}
     match name:

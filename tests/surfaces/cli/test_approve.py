@@ -53,7 +53,7 @@ def at_terminal(command: Command, *words: str, **options: bool) -> Screen:
     return Screen([HILT, *words], env=env, cwd=command.folder.path, **options)
 
 
-def told(command: Command, *words: str) -> tuple[int, str]:
+def status_and_text(command: Command, *words: str) -> tuple[int, str]:
     """Run the command for a person who only looks; return its exit status and what they see."""
     with at_terminal(command, *words) as screen:
         return screen.end()
@@ -65,7 +65,7 @@ def told(command: Command, *words: str) -> tuple[int, str]:
 def test_pending_approvals_are_listed(command, approvals, id):
     approvals.ask("w", "other", "e", ASKED._replace(command="x\x1b[2J" + "y" * 500), seconds=600)
 
-    status, text = told(command, "approve")
+    status, text = status_and_text(command, "approve")
 
     assert status == 0
     assert f"{id}  run_shell  (9 min left)  /homes/me/project, session default\n| make install\n" in text
@@ -78,7 +78,7 @@ def test_pending_approvals_are_listed(command, approvals, id):
 def test_pending_approvals_are_listed_for_one_workspace(command, approvals, id):
     other = approvals.ask("w", "s", "e", ASKED, seconds=600).id
 
-    text = told(command, "approve", "--workspace", ".")[1]
+    text = status_and_text(command, "approve", "--workspace", ".")[1]
 
     assert (id in text, other in text) == (True, False)
 
@@ -86,7 +86,7 @@ def test_pending_approvals_are_listed_for_one_workspace(command, approvals, id):
 def test_an_empty_list_of_approvals_says_so(tmp_path):
     command = Command(str(tmp_path))
 
-    assert told(command, "approve") == (0, "No calls are waiting for approval.\n")
+    assert status_and_text(command, "approve") == (0, "No calls are waiting for approval.\n")
     assert not os.path.exists(command.state)
 
 
@@ -122,7 +122,7 @@ def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status
 
 @pytest.mark.parametrize("flag, rules", [("--once", []), ("--always", ["run_shell(/make install/)"])])
 def test_a_flag_answers_without_a_prompt(command, approvals, id, flag, rules):
-    status, text = told(command, "approve", id, flag)
+    status, text = status_and_text(command, "approve", id, flag)
 
     assert (status, approvals.find(id).state) == (0, "approved")
     assert "| make install" in text
@@ -133,7 +133,7 @@ def test_a_flag_answers_without_a_prompt(command, approvals, id, flag, rules):
 @pytest.mark.parametrize("words", [("--for", "8h"), ("--always", "--for=8h"), ("--for", "8h", "--always")])
 def test_a_call_may_be_allowed_for_some_time(command, approvals, id, words):
     before = time.time_ns()
-    status, text = told(command, "approve", id, *words)
+    status, text = status_and_text(command, "approve", id, *words)
     after = time.time_ns()
 
     (grant,) = approvals.grants()
@@ -156,14 +156,14 @@ def test_a_call_can_be_reviewed_without_answering(command, approvals):
     asked = ASKED._replace(command="".join(f"echo {number}\n" for number in range(100)))
     id = approvals.ask("w", "s", "e", asked, seconds=600).id
 
-    status, text = told(command, "approve", "show", id)
+    status, text = status_and_text(command, "approve", "show", id)
 
     assert (status, text.count("| echo ")) == (0, 100)
     assert approvals.find(id).state == "pending"
 
 
 def test_a_call_is_denied_with_a_reason(command, approvals, id):
-    assert told(command, "deny", id, "--reason", "not today") == (0, "Denied: run_shell, make install\n")
+    assert status_and_text(command, "deny", id, "--reason", "not today") == (0, "Denied: run_shell, make install\n")
 
     approval = approvals.find(id)
     assert (approval.state, approval.reason, approval.answered_by) == ("denied", "not today", "terminal")
@@ -172,7 +172,7 @@ def test_a_call_is_denied_with_a_reason(command, approvals, id):
 def test_an_unused_approval_is_withdrawn(command, approvals, id):
     approvals.answer(id, approved=True, by="console", always=True)
 
-    status, text = told(command, "deny", id)
+    status, text = status_and_text(command, "deny", id)
 
     assert (status, approvals.find(id).state) == (0, "denied")
     assert "hilt grants" in text
@@ -183,7 +183,7 @@ def test_an_approval_that_is_not_pending_cannot_be_answered(command, approvals, 
     approvals.answer(id, approved=False, by="console")
 
     for name in (id, "abcdef", "\x1b[2J"):
-        status, text = told(command, *words, name)
+        status, text = status_and_text(command, *words, name)
         assert status == 1
         assert text.startswith("not_found: ")
         assert "\x1b" not in text
@@ -217,7 +217,7 @@ def test_an_approval_that_is_not_pending_cannot_be_answered(command, approvals, 
     ],
 )
 def test_a_usage_error_is_reported(command, words):
-    status, text = told(command, *words)
+    status, text = status_and_text(command, *words)
 
     assert (status, text.startswith("hilt: ")) == (2, True)
 
@@ -226,26 +226,26 @@ def test_a_usage_error_is_reported(command, words):
 
 
 def test_grants_are_listed_and_revoked(command, approvals):
-    assert told(command, "grants") == (0, "There are no grants.\n")
+    assert status_and_text(command, "grants") == (0, "There are no grants.\n")
     grant = approvals.add_grant(
         "w", "Bash(\x1b[2Jmake:*)", by="me", folder="/homes/me/p", expires=time.time_ns() + 10**15
     )
     other = approvals.add_grant("v", "Read", by="me")
 
-    text = told(command, "grants", "list")[1]
+    text = status_and_text(command, "grants", "list")[1]
     assert f"{grant.id}  Bash(␛[2Jmake:*)\n  in /homes/me/p, since " in text
     assert ", until " in text
-    assert told(command, "grants", "--workspace", ".")[1] == "There are no grants.\n"
+    assert status_and_text(command, "grants", "--workspace", ".")[1] == "There are no grants.\n"
 
-    listed = json.loads(told(command, "grants", "--json")[1])
+    listed = json.loads(status_and_text(command, "grants", "--json")[1])
     assert [(item["id"], item["rule"], item["folder"]) for item in listed] == [
         (grant.id, "Bash(\x1b[2Jmake:*)", "/homes/me/p"),
         (other.id, "Read", None),
     ]
 
-    assert told(command, "grants", "revoke", grant.id[:8]) == (0, "No longer allowed: Bash(␛[2Jmake:*)\n")
+    assert status_and_text(command, "grants", "revoke", grant.id[:8]) == (0, "No longer allowed: Bash(␛[2Jmake:*)\n")
     assert approvals.grants() == [other]
-    assert told(command, "grants", "revoke", grant.id)[0] == 1
+    assert status_and_text(command, "grants", "revoke", grant.id)[0] == 1
 
 
 # --- trust --------------------------------------------------------------------------------------------------------
@@ -283,9 +283,9 @@ def test_the_difference_is_shown_when_a_trusted_file_changed(command):
     trust = Trust(command.state)
     trust.trust("rules", command.folder.join(RULES), command.folder.bytes(RULES))
     trust.close()
-    assert told(command, "trust", RULES)[1].endswith("is already trusted.\n")
+    assert status_and_text(command, "trust", RULES)[1].endswith("is already trusted.\n")
     command.folder.write(RULES, "allow:\n  - Bash\nask:\n  - Read\n")
-    assert "no longer trusted" in told(command, "trust", "list")[1]
+    assert "no longer trusted" in status_and_text(command, "trust", "list")[1]
 
     with at_terminal(command, "trust", RULES) as screen:
         page = screen.expect(" > ")
@@ -311,7 +311,7 @@ def test_the_trusted_content_is_the_shown_content(command):
 def test_a_project_is_trusted_file_by_file(command):
     command.folder.write(RULES, "deny: []\n")
     command.folder.write(".mcp.json", "{}")
-    listed = told(command, "trust")[1].replace("\n", "")
+    listed = status_and_text(command, "trust")[1].replace("\n", "")
     assert "permissions.yaml  rules, not trusted" in listed
     assert ".mcp.json  servers, not trusted" in listed
 
@@ -343,7 +343,7 @@ def test_a_link_is_shown_with_its_target(command):
 def test_the_scripts_of_hooks_are_trusted_with_their_file(command):
     command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
     command.folder.write(".hilt/hooks/deep/check.sh", "exit 2\n")
-    listed = told(command, "trust")[1].replace("\n", "")
+    listed = status_and_text(command, "trust")[1].replace("\n", "")
     assert "hooks.yaml  hooks, not trusted" in listed
     assert "hooks/deep/check.sh  hooks, not trusted" in listed
 
@@ -364,7 +364,7 @@ def test_rules_of_a_folder_above_are_listed(command):
     with open(rules, "w", encoding="utf-8") as file:
         file.write("allow: [Write]\n")
 
-    assert "permissions.yaml  rules, not trusted" in told(command, "trust")[1].replace("\n", "")
+    assert "permissions.yaml  rules, not trusted" in status_and_text(command, "trust")[1].replace("\n", "")
 
 
 def test_trust_is_revoked(command):
@@ -373,9 +373,9 @@ def test_trust_is_revoked(command):
     trust.trust("rules", command.folder.join(RULES), b"deny: []\n")
     trust.close()
 
-    assert told(command, "trust", "revoke", RULES) == (0, f"No longer trusted: {RULES}\n")
+    assert status_and_text(command, "trust", "revoke", RULES) == (0, f"No longer trusted: {RULES}\n")
     assert not trusts(command, RULES)
-    assert told(command, "trust", "revoke", RULES)[0] == 1
+    assert status_and_text(command, "trust", "revoke", RULES)[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -387,20 +387,20 @@ def test_a_path_that_cannot_be_trusted_is_reported(command, name, code):
     os.mkdir(command.folder.join("empty"))
     command.folder.write("large", b"x" * (1024 * 1024 + 1))
 
-    status, text = told(command, "trust", name)
+    status, text = status_and_text(command, "trust", name)
 
     assert (status, text.partition(":")[0]) == (1, code)
 
 
 def test_nothing_is_trusted_in_an_empty_project(command):
-    assert told(command, "trust") == (0, "No file is trusted, and no file of this project needs trust.\n")
-    assert told(command, "trust", "--json") == (0, "[]\n")
+    assert status_and_text(command, "trust") == (0, "No file is trusted, and no file of this project needs trust.\n")
+    assert status_and_text(command, "trust", "--json") == (0, "[]\n")
 
 
 def test_the_list_of_trusted_files_is_available_as_json(command):
     command.folder.write(".hilt/permissions.yaml", "allow: [Read]\n")
 
-    [trusted] = json.loads(told(command, "trust", "list", "--json")[1])
+    [trusted] = json.loads(status_and_text(command, "trust", "list", "--json")[1])
 
     path = command.folder.join(".hilt/permissions.yaml")
     assert trusted == {"path": path, "kind": "rules", "state": "untrusted", "since": None}

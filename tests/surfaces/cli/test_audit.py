@@ -20,14 +20,14 @@ def calls(command):
     )
 
 
-def told(command, *words: str) -> str:
+def audit_text(command, *words: str) -> str:
     done = command.run("audit", *words)
     assert (done.returncode, done.stderr) == (0, b"")
     return str(done.stdout.decode())
 
 
 def rows(command, *words: str) -> list[Any]:
-    return [json.loads(line) for line in told(command, "--json", *words).splitlines()]
+    return [json.loads(line) for line in audit_text(command, "--json", *words).splitlines()]
 
 
 def test_every_call_is_recorded_by_its_canonical_name_and_outcome(command):
@@ -63,7 +63,7 @@ def test_written_contents_are_not_in_the_trail(command):
 )
 def test_the_trail_can_be_filtered(command, words, count):
     assert len(rows(command, *words)) == count
-    assert len(told(command, *words).splitlines()) == count
+    assert len(audit_text(command, *words).splitlines()) == count
 
 
 def test_an_intact_trail_is_verified(command):
@@ -104,9 +104,9 @@ def change(command, statement: str) -> None:
 
 
 def test_the_check_and_the_head_are_available_as_json(command):
-    assert json.loads(told(command, "verify", "--json")) == {"whole": True, "breaks": []}
-    head = json.loads(told(command, "head", "--json"))
-    assert told(command, "head") == f"{head['row']}:{head['hash']}\n"
+    assert json.loads(audit_text(command, "verify", "--json")) == {"whole": True, "breaks": []}
+    head = json.loads(audit_text(command, "head", "--json"))
+    assert audit_text(command, "head") == f"{head['row']}:{head['hash']}\n"
     change(command, "UPDATE audit SET outcome='x' WHERE seq=2")
 
     done = command.run("audit", "verify", "--json")
@@ -124,11 +124,11 @@ def test_every_break_is_reported(command):
 
 
 def test_a_noted_head_proves_the_rows_up_to_it(command):
-    head = told(command, "head").strip()
+    head = audit_text(command, "head").strip()
     assert head.startswith("5:")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
 
-    assert told(command, "verify", "--witness", head) == "The audit trail is intact.\n"
+    assert audit_text(command, "verify", "--witness", head) == "The audit trail is intact.\n"
     done = command.run("audit", "verify", "--witness", "5:" + "0" * 64)
     assert (done.returncode, b"broken at row 5" in done.stdout) == (1, True)
     done = command.run("audit", "verify", "--witness=99:" + "0" * 64)
@@ -160,13 +160,13 @@ def test_broken_settings_do_not_hide_the_trail(command):
     command.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
     assert len(rows(command)) == 5
-    assert told(command, "verify") == "The audit trail is intact.\n"
+    assert audit_text(command, "verify") == "The audit trail is intact.\n"
 
 
 def test_a_line_cannot_control_the_terminal(command):
     command.ask({"tool": "a\x1b[31m\nb"})
 
-    printed = told(command, "--limit", "1")
+    printed = audit_text(command, "--limit", "1")
 
     assert "\x1b" not in printed
     assert len(printed.splitlines()) == 1

@@ -32,7 +32,7 @@ def project(command: Command, text: str) -> str:
     return command.folder.join(".hilt/config.toml")
 
 
-def shown(command: Command, *words: str) -> Any:
+def config_show(command: Command, *words: str) -> Any:
     done = command.run("config", "show", "--json", *words)
     assert (done.returncode, done.stderr) == (0, b"")
     return json.loads(done.stdout)
@@ -53,7 +53,7 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
     theirs = project(command, "# theirs\n[workspace]\nsensitive = [\n  '*.key',\n]\n[shell]\nnetwork = 'none'\n")
     command.environ["HILT_UNDO_MB"] = "30"
 
-    values = shown(command, "--dialect", "jinn")
+    values = config_show(command, "--dialect", "jinn")
 
     assert list(values) == list(config.KEYS)
     assert values["output.keep_mb"] == {"value": 500, "source": "default"}
@@ -70,8 +70,8 @@ def test_tool_folders_come_from_the_flag_then_the_variables_then_the_file(comman
     seen = []
     for change in ({}, {"HILT_TOOLS_DIR": "/short::/other"}, {"HILT_CUSTOM_DIRS": "/long"}):
         command.environ |= change
-        seen.append((shown(command)["custom.dirs"]["value"], shown(command)["custom.dirs"]["source"]))
-    values = shown(command, "--tools-dir", "mine", "--tools", "read_file,undo")
+        seen.append((config_show(command)["custom.dirs"]["value"], config_show(command)["custom.dirs"]["source"]))
+    values = config_show(command, "--tools-dir", "mine", "--tools", "read_file,undo")
 
     assert seen == [
         (["/file"], "config.toml"),
@@ -95,7 +95,7 @@ def test_the_shown_settings_are_a_valid_file(command):
     assert "undo.calls = 500  # default\n" in text
     personal(command, text)
     del command.environ["HILT_RESIDENT"]
-    assert {name for name, setting in shown(command).items() if setting["source"] != "config.toml"} == {
+    assert {name for name, setting in config_show(command).items() if setting["source"] != "config.toml"} == {
         name for name, key in KEYS.items() if key.default is None
     }
 
@@ -112,7 +112,7 @@ def test_broken_settings_are_not_shown_as_if_they_applied(command):
 def test_the_lines_of_a_very_long_value_are_not_searched(command):
     own = personal(command, "workspace.roots = [\n" + "'x',\n" * 3000 + "]\n")
 
-    assert shown(command)["workspace.roots"]["file"] == own
+    assert config_show(command)["workspace.roots"]["file"] == own
     assert problems(command) == []
 
 
@@ -335,13 +335,13 @@ def test_project_settings_loosen_only_when_their_content_is_trusted(command):
     theirs = project(command, text)
     personal(command, 'disabledTools = ["memory"]\n')
 
-    before = shown(command)
+    before = config_show(command)
     trust = Trust(command.state)
     trust.trust("config", theirs, text.encode())
     trust.close()
-    after = shown(command)
+    after = config_show(command)
     project(command, text + "undo.calls = 3\n")
-    changed = shown(command)
+    changed = config_show(command)
 
     for values in (before, changed):
         assert (values["mode"]["value"], values["shell.network"]["value"]) == ("normal", "none")
@@ -358,11 +358,11 @@ def test_the_lists_of_agents_config_json_apply_when_it_is_trusted(command, insid
     path = command.folder.write("agents.config.json", text)
     personal(command, 'alwaysAllow = ["Read"]\n')
 
-    before = shown(command)
+    before = config_show(command)
     trust = Trust(command.state)
     trust.trust("config", path, text.encode())
     trust.close()
-    after = shown(command)
+    after = config_show(command)
 
     assert (before["disabledTools"]["value"], before["alwaysAllow"]["value"]) == ([], ["Read"])
     assert (after["disabledTools"]["value"], after["alwaysAllow"]["value"]) == (["undo"], ["Read", "Write"])
@@ -371,7 +371,7 @@ def test_the_lists_of_agents_config_json_apply_when_it_is_trusted(command, insid
 
 def test_an_untrusted_agents_config_json_may_contain_anything(command):
     command.folder.write("agents.config.json", "{nonsense")
-    assert shown(command)["disabledTools"]["value"] == []
+    assert config_show(command)["disabledTools"]["value"] == []
 
     command.environ["HILT_TRUST"] = "all"
     done = command.run("config", "show")

@@ -13,7 +13,7 @@ from skills_ref import validate  # type: ignore[import-untyped]
 
 from hilt.testing import Folder
 from tests.skills.places import text
-from tests.surfaces.cli.test_approve import at_terminal, told
+from tests.surfaces.cli.test_approve import at_terminal, status_and_text
 from tests.surfaces.commands import HILT, Command
 
 
@@ -44,7 +44,7 @@ def test_skills_are_listed_with_those_that_failed_to_load(command):
     command.folder.write(".hilt/skills/new/SKILL.md", text("new", description="Evil \x1b[2J text."))
     Folder(command.environ["HOME"]).write(".claude/skills/pdf/SKILL.md", text("pdf"))
 
-    status, lines = told(command, "skills")
+    status, lines = status_and_text(command, "skills")
     data = as_json(command, "list")
 
     assert status == 0
@@ -278,7 +278,7 @@ def test_a_skill_is_reviewed_file_by_file_and_again_after_a_change(command):
     command.folder.write(f"{path}/SKILL.md", text("pdf"))
     command.folder.write(f"{path}/scripts/run.sh", "echo one\n")
     command.folder.write(".hilt/commands/go.md", "Go.\n")
-    listed = told(command, "trust")[1].replace("\n", "")
+    listed = status_and_text(command, "trust")[1].replace("\n", "")
     assert "run.sh  skill, not trusted" in listed
     assert "go.md  command, not trusted" in listed
 

@@ -32,14 +32,14 @@ def filled(command):
     return command
 
 
-def told(command, *words: str) -> str:
+def stats_text(command, *words: str) -> str:
     done = command.run("stats", *words)
     assert (done.returncode, done.stderr) == (0, b"")
     return str(done.stdout.decode())
 
 
 def test_a_table_shows_counts_failures_percentiles_and_a_plot(filled):
-    lines = told(filled).splitlines()
+    lines = stats_text(filled).splitlines()
 
     assert re.fullmatch(r"101 calls since \d{4}-\d\d-\d\d \d\d:\d\d, 21 failed \(20\.8%\)", lines[0])
     assert lines[2].split() == ["tool", "calls", "failed", "p50", "p95", "each", "bar", "30.0", "min"]
@@ -57,15 +57,15 @@ def test_a_table_shows_counts_failures_percentiles_and_a_plot(filled):
 
 
 def test_calls_are_filtered_by_tool_session_workspace_and_time(filled):
-    assert told(filled, "--tool", "read_file").startswith("34 calls")
-    assert told(filled, "--session", "s1").startswith("50 calls")
-    assert re.match(r"(19|20|21) calls", told(filled, "--since", "2h"))
-    assert told(filled, "--tool=read_file", "--since=2999-01-01") == "No calls are recorded.\n"
-    assert told(filled, "--workspace", ".") == "No calls are recorded.\n"
+    assert stats_text(filled, "--tool", "read_file").startswith("34 calls")
+    assert stats_text(filled, "--session", "s1").startswith("50 calls")
+    assert re.match(r"(19|20|21) calls", stats_text(filled, "--since", "2h"))
+    assert stats_text(filled, "--tool=read_file", "--since=2999-01-01") == "No calls are recorded.\n"
+    assert stats_text(filled, "--workspace", ".") == "No calls are recorded.\n"
 
 
 def test_json_holds_the_same_and_more(filled):
-    stats = json.loads(told(filled, "--json"))
+    stats = json.loads(stats_text(filled, "--json"))
 
     assert set(stats) == {"start", "end", "tools", "errors"}
     assert stats["errors"] == {"file_not_found": 20, "unknown_tool": 1}
@@ -75,13 +75,13 @@ def test_json_holds_the_same_and_more(filled):
 
 
 def test_prometheus_reads_the_counters_of_every_tool(filled):
-    text = told(filled, "--prometheus")
+    text = stats_text(filled, "--prometheus")
 
     assert 'tool_execution_total{tool="run_shell",status="failure"} 7\n' in text
     assert 'tool_execution_total{tool="(unknown)",status="failure"} 1\n' in text
     assert 'function_call_duration_ms_bucket{tool="run_shell",status="success",le="1000"} 5\n' in text
     assert 'function_call_duration_ms_count{tool="run_shell",status="success"} 26\n' in text
-    only = told(filled, "--prometheus", "--tool", "read_file")
+    only = stats_text(filled, "--prometheus", "--tool", "read_file")
     assert set(re.findall(r'tool="([^"]*)"', only)) == {"read_file"}
 
 
@@ -89,21 +89,21 @@ def test_new_calls_are_counted(command):
     command.folder.write("a.txt", "a\n")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}}, {"tool": "Read", "args": {"path": "b.txt"}})
 
-    text = told(command, "--prometheus")
+    text = stats_text(command, "--prometheus")
 
     assert 'tool_execution_total{tool="read_file",status="failure"} 1\n' in text
     assert 'tool_execution_total{tool="read_file",status="success"} 1\n' in text
-    assert told(command, "--workspace", ".").startswith("2 calls")
+    assert stats_text(command, "--workspace", ".").startswith("2 calls")
 
 
 def test_an_empty_trail_is_reported(command):
-    assert told(command) == "No calls are recorded.\n"
+    assert stats_text(command) == "No calls are recorded.\n"
 
 
 def test_broken_settings_do_not_hide_the_trail(filled):
     filled.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
-    assert told(filled).startswith("101 calls")
+    assert stats_text(filled).startswith("101 calls")
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_colours_are_for_terminals_that_want_them(filled, environ, coloured):
     assert ("\x1b[" in output) == coloured
     plain = re.sub(r"\x1b\[\d+m", "", output)
     assert "\x1b" not in plain
-    assert plain.replace("\r\n", "\n").splitlines()[2:] == told(filled).splitlines()[2:]
+    assert plain.replace("\r\n", "\n").splitlines()[2:] == stats_text(filled).splitlines()[2:]
 
 
 def test_ascii_output_gets_plain_bars(filled):
     filled.environ.update(PYTHONIOENCODING="ascii")
 
-    assert told(filled).isascii()
-    assert "a_tool_of_somebody_with~" in told(filled)
+    assert stats_text(filled).isascii()
+    assert "a_tool_of_somebody_with~" in stats_text(filled)

@@ -523,13 +523,13 @@ def test_an_installed_tool_that_was_changed_is_reported(command, answered, run, 
     tools = [sys.executable, "-m", "hilt", "tools"]
     note = f"{own(command, 'f')}: note: changed since installation"
 
-    def said(*words: str) -> str:
+    def text_of(*words: str) -> str:
         return subprocess.run(
             [*tools, *words], env=command.environ, cwd=command.folder.path, capture_output=True, text=True, timeout=60
         ).stdout
 
-    assert note not in said("check")
-    assert "changed since installed" not in said("list")
+    assert note not in text_of("check")
+    assert "changed since installed" not in text_of("list")
 
     script = next(name for name in os.listdir(own(command, "f")) if name.endswith(".sh"))
     path = own(command, f"f/{script}")
@@ -544,9 +544,9 @@ def test_an_installed_tool_that_was_changed_is_reported(command, answered, run, 
         if change == "a link":
             os.symlink("/etc/hostname", path)
 
-    assert note in said("check")
-    assert note in said("check", own(command, "f"))
-    assert f"changed since installation:\n  {own(command, 'f')}\n" in said("list")
+    assert note in text_of("check")
+    assert note in text_of("check", own(command, "f"))
+    assert f"changed since installation:\n  {own(command, 'f')}\n" in text_of("list")
 
 
 def test_a_removed_tool_is_not_reported_as_changed(command, answered, run, tmp_path):
