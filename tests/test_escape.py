@@ -406,7 +406,7 @@ def test_special_files_are_refused_by_every_tool_without_blocking(runtime, works
     assert not stat.S_ISREG(os.lstat(workspace.join("special")).st_mode)
 
 
-# --- a call that was given up ---------------------------------------------------------------------------------------
+# --- an abandoned call ----------------------------------------------------------------------------------------------
 
 
 class Slow:
@@ -434,7 +434,7 @@ class Slow:
 
 
 @pytest.fixture(params=["timeout", "cancelled"])
-def given_up(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
+def abandoned(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
     """A runtime with an abandoned call that is still running, inside its change."""
     slow = Slow(timeout=0.05 if request.param == "timeout" else 600)
     with temporary_runtime(base, tools=[slow.tool]) as (runtime, folder):
@@ -458,8 +458,8 @@ def given_up(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
         slow.go_on.set()
 
 
-def test_an_abandoned_call_never_commits(given_up):
-    runtime, folder, slow, _ = given_up
+def test_an_abandoned_call_never_commits(abandoned):
+    runtime, folder, slow, _ = abandoned
 
     slow.go_on.set()
     slow.ended.wait()
@@ -470,8 +470,8 @@ def test_an_abandoned_call_never_commits(given_up):
     assert sorted(os.listdir(folder.path)) == ["a.txt"]
 
 
-def test_locks_of_an_abandoned_call_do_not_block_other_files(given_up):
-    runtime, folder, _, _ = given_up
+def test_locks_of_an_abandoned_call_do_not_block_other_files(abandoned):
+    runtime, folder, _, _ = abandoned
 
     assert runtime.call("write_file", path="b.txt", content="x").ok
     assert folder.read("a.txt") == "old\n"

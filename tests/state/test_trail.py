@@ -304,7 +304,7 @@ def test_a_head_that_cannot_be_written_is_reported(trail, tmp_path):
         assert caught.value.code == "resource_limit"
 
 
-# --- queued rows ----------------------------------------------------------------------------------------------------
+# --- queued rows --------------------------------------------------------------------------------------------------
 
 
 def break_database(tmp_path):

@@ -1,9 +1,9 @@
-"""The program that a test starts instead of hilt: it has hilt forked, and stands for the fork until that ends.
+"""The program that a test starts instead of hilt: it requests a fork, and represents it until the fork ends.
 
     stand_in.py SOCKET launch|session WORDS...
 
-It hands over its streams, arguments, environment and folder, passes signals on, and ends as the fork does; only the
-process id is another. With `session`, the fork leads a session whose terminal is standard input. Only built-in modules
+It passes on its streams, arguments, environment, folder and signals, and ends as the fork does; only the
+process id differs. With `session`, the fork leads a session whose terminal is standard input. Only built-in modules
 are imported: `os`, `signal` and `socket` would take longer than all the rest.
 """
 

@@ -15,9 +15,9 @@ from tests.surfaces.commands import Command
 from tests.surfaces.test_resident import gone, pid
 
 
-@pytest.fixture(autouse=True)  # made first, so that it looks last
+@pytest.fixture(autouse=True)  # requested first, so that it checks last
 def mark() -> Iterator[Mark]:
-    """A word that the processes of the test have in their arguments."""
+    """A marker in the arguments of all processes of the test."""
     mark = Mark()
     yield mark
     wait_until(lambda: not mark.alive())
@@ -39,7 +39,7 @@ def task_id_of(reply: dict[str, Any]) -> str:
 
 
 def look(command: Command, task_id: str, *, words: tuple[str, ...] = (), **args: Any) -> dict[str, Any]:
-    """Return what job_output answers to a one-shot call."""
+    """Return the job_output result of a one-shot call."""
     [reply] = command.ask({"tool": "job_output", "args": {"task_id": task_id, **args}}, words=words)
     assert reply["ok"], reply
     answer: dict[str, Any] = json.loads(reply["result"])
@@ -87,7 +87,7 @@ def test_a_job_started_with_hilt_call_is_available_too(short, mark):
 def test_the_resident_returns_the_same_reply_as_a_direct_call(short, mark):
     request = {**background(mark), "id": {"any": [1]}, "request_id": "r"}
 
-    # the first starts the resident, the second is handed over at once
+    # the first starts the resident, the second is forwarded at once
     replies = [short.ask(request)[0] for _ in range(2)]
 
     for reply in replies:
@@ -108,7 +108,7 @@ def test_several_requests_in_one_call_are_answered_in_order(short, mark):
 
 
 def recorded(command: Command) -> list[tuple[str, str, str]]:
-    """Return tool, approver and outcome of every call on record."""
+    """Return tool, approver and outcome of every recorded call."""
     rows = map(json.loads, command.run("audit", "--json").stdout.splitlines())
     return [(row["tool"], row["approver"], row["outcome"]) for row in rows]
 
@@ -145,7 +145,7 @@ def test_without_the_resident_a_one_shot_call_has_no_jobs(short, mark, how, tool
     if how == "environment":
         short.environ["HILT_RESIDENT"] = "off"
     else:
-        del short.environ["HILT_RESIDENT"]  # the environment would win over the file
+        del short.environ["HILT_RESIDENT"]  # the environment would override the file
         os.makedirs(short.environ["HILT_CONFIG_DIR"])
         with open(os.path.join(short.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
             file.write('resident = "off"\n')
@@ -171,7 +171,7 @@ def test_a_caller_that_the_resident_declines_has_no_jobs(short, mark):
 
 
 def test_a_resident_of_another_version_exits(short, mark):
-    """As after an upgrade: the old one has a job, which ends with it."""
+    """As after an upgrade: the old resident has a job, which ends with it."""
     old = short.environ | {"PYTHONPATH": fake_version(short)}
     new, short.environ = short.environ, old
     start(short, mark)
@@ -185,7 +185,7 @@ def test_a_resident_of_another_version_exits(short, mark):
 
 
 def fake_version(command: Command) -> str:
-    """Return a folder which, on the path, makes hilt believe that it is another version."""
+    """Return a folder that gives hilt another version when it is on the path."""
     code = "import hilt\nhilt.__version__ = '0.0.0'\n"
     folder = os.path.join(os.path.dirname(command.folder.path), "older")
     os.makedirs(folder)
@@ -194,7 +194,7 @@ def fake_version(command: Command) -> str:
     return folder
 
 
-# --- whose jobs they are
+# --- owners of jobs
 
 
 def test_a_session_finds_its_jobs_with_another_environment(short, mark):
@@ -225,7 +225,7 @@ def test_a_job_sees_the_environment_of_its_caller(short, mark):
     assert look(short, start(short, mark, "greet"))["output"] == "hello\n"
 
 
-# --- how they end
+# --- the end of jobs
 
 
 def test_jobs_end_when_the_resident_is_stopped(short, mark):

@@ -1,4 +1,4 @@
-"""Every kind of bad input, on every surface: one clear error envelope, the process survives, nothing is written."""
+"""Every kind of invalid input on every surface: one clear error envelope, the process survives, nothing is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.surfaces.commands import Command
 WRITE = '"tool":"write_file","args":{"path":"never.txt","content":"x"}'
 GOOD = b'{"tool":"read_file","args":{"path":"a.txt"},"id":"good"}\n'
 
-# name, the line, the code, words of the message
+# name, line, error code, part of the message
 BAD = [
     ("not JSON", b"hello\n", "invalid_request", "not JSON"),
     ("half a request", b'{"tool":"write_file","args":\n', "invalid_request", "not JSON"),

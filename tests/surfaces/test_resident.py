@@ -100,7 +100,7 @@ def test_a_reply_is_sent_as_soon_as_its_request_arrives(resident):
 
 def test_the_settings_can_turn_forwarding_off(resident):
     before = count(resident)
-    del resident.environ["HILT_RESIDENT"]  # the environment would win over the file
+    del resident.environ["HILT_RESIDENT"]  # the environment would override the file
     os.makedirs(resident.environ["HILT_CONFIG_DIR"])
     with open(os.path.join(resident.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
         file.write('resident = "off"\n')
@@ -148,7 +148,7 @@ def test_changed_settings_are_seen_by_the_next_call(resident):
 
 
 def refused(resident: Command, run) -> None:
-    """Hold a caller that is confined in another way to the same answer from a process of its own."""
+    """Check that a caller with other restrictions gets the same reply from its own process."""
     before = count(resident)
     done = run()
     assert (done.returncode, done.stderr) == (0, b"")

@@ -44,7 +44,7 @@ def session(command) -> Iterator[Session]:
 
 @contextmanager
 def locked(command: Command, *names: str) -> Iterator[None]:
-    """Hold the locks of files, so that calls that change them wait."""
+    """Hold the locks of files, so that calls on them wait."""
     paths = [os.path.join(os.path.realpath(command.folder.path), name) for name in names]
     with locks.targets(os.path.join(command.state, "locks"), paths, lambda: None):
         yield
@@ -211,7 +211,7 @@ def test_a_thousand_requests_are_all_answered(command):
 
 
 def test_a_request_that_takes_long_to_parse_is_not_overtaken(command, session):
-    """The patch is read before anybody knows what it touches; the next request must wait for that too."""
+    """The files of a patch are unknown until it is parsed; the next request must wait for that too."""
     added = "+line\n" * 300_000
     session.send(tool="apply_patch", args={"patch": f"*** Begin Patch\n*** Add File: n.txt\n{added}*** End Patch"})
     session.send(tool="stat_file", args={"path": "n.txt"})
@@ -256,7 +256,7 @@ def test_a_signal_ends_the_session_and_its_commands(command, number, sandbox):
     wait_until(lambda: "begun" in command.folder.tree())
 
     for _ in range(3):
-        session.process.send_signal(number)  # as when a program in between passes on what both were sent
+        session.process.send_signal(number)  # as when a parent process forwards a signal that both received
     out, errors = session.process.communicate(timeout=HANG_SECONDS)
 
     assert started["ok"]
@@ -275,7 +275,7 @@ def test_a_signal_between_calls_ends_the_session(command, session):
 
     session.process.send_signal(signal.SIGTERM)
 
-    # while more could still be asked
+    # while more requests could still come
     assert session.process.wait(HANG_SECONDS) == -signal.SIGTERM
     assert session.process.communicate() == (b"", b"")
 

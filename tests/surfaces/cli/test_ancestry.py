@@ -111,7 +111,7 @@ def test_a_process_name_may_look_like_other_fields(tmp_path):
 
 @LINUX
 def test_parents_that_end_meanwhile_do_not_hide_hilt(tmp_path):
-    """Shells end one after the other while one below them looks again and again: hilt is always seen above them."""
+    """Shells end one after the other while a process below them keeps checking: hilt is always found above them."""
     looks = (
         "import os, time; from hilt.surfaces.cli.ancestry import hilt_above; end = time.monotonic() + 1.5\n"
         "while time.monotonic() < end:\n  if hilt_above(os.getpid()) is None: print('hidden')\n"

@@ -42,7 +42,7 @@ def approvals(command) -> Iterator[Approvals]:
 
 @pytest.fixture
 def id(command, approvals) -> str:
-    """The id of an approval that waits."""
+    """The id of a pending approval."""
     workspace = digest(os.path.realpath(command.folder.path))
     made: str = approvals.ask(workspace, "default", "d", ASKED, seconds=600).id
     return made
@@ -54,7 +54,7 @@ def at_terminal(command: Command, *words: str, **options: bool) -> Screen:
 
 
 def status_and_text(command: Command, *words: str) -> tuple[int, str]:
-    """Run the command for a person who only looks; return its exit status and what they see."""
+    """Run the command without typing anything; return its exit status and output."""
     with at_terminal(command, *words) as screen:
         return screen.end()
 
@@ -406,7 +406,7 @@ def test_the_list_of_trusted_files_is_available_as_json(command):
     assert trusted == {"path": path, "kind": "rules", "state": "untrusted", "since": None}
 
 
-# --- who may answer -----------------------------------------------------------------------------------------------
+# --- permission to answer -----------------------------------------------------------------------------------------
 
 COMMANDS = [["approve"], ["approve", "ID", "--always"], ["deny", "ID"], ["grants"], ["trust", "."]]
 
@@ -449,7 +449,7 @@ def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals,
         "env -i HOME=$HOME PATH=$PATH HILT_STATE_DIR=$HILT_STATE_DIR {hilt} {words}",
         # a terminal of its own
         "{python} -c 'import pty, sys; pty.spawn(sys.argv[1:])' {hilt} {words}",
-        # left behind by its parents
+        # orphaned
         "(setsid sh -c '{{ {hilt} {words}; }} > out 2>&1; touch done' &); "
         "until [ -e done ]; do sleep 0.1; done; cat out",
     ],

@@ -93,7 +93,7 @@ def test_tampering_is_detected_and_stays_detected(command, statement, row):
         done = command.run("audit", "verify")
         assert done.returncode == 1
         assert f"broken at row {row}" in done.stdout.decode().splitlines()[0]
-        # what is called afterwards does not cover it
+        # later calls do not hide it
         command.ask(*[{"tool": "read_file", "args": {"path": "a.txt"}}] * 40)
 
 

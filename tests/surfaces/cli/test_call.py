@@ -112,7 +112,7 @@ def test_colours_are_for_terminals_that_want_them(command, variable, coloured):
 
 
 def on_terminal(command: Command, environ: dict[str, str], *words: str) -> tuple[int, bytes]:
-    """Make a call whose output is a terminal; return the exit status and what is shown."""
+    """Make a call with a terminal as output; return the exit status and the output."""
     master, slave = pty.openpty()
     process = subprocess.Popen([HILT, "call", *words], cwd=command.folder.path, env=environ, stdout=slave, stderr=slave)
     os.close(slave)

@@ -38,7 +38,7 @@ def test_the_values_of_a_flag_are_those_of_its_setting(command):
 
 
 def with_stream(command: Command, redirection: str, *words: str) -> tuple[int, bytes, bytes]:
-    """Run the command with one of its streams closed or sent elsewhere."""
+    """Run the command with one of its streams closed or redirected."""
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", HILT, *words],
         input=READ.encode() + b"\n",

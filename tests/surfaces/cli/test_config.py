@@ -188,7 +188,7 @@ def test_a_special_file_is_reported_without_blocking(command, target):
 
     listed = problems(command)
 
-    assert len(listed) == (0 if target == "nowhere" else 1)  # a link to nothing is no file for calls either
+    assert len(listed) == (0 if target == "nowhere" else 1)  # calls treat a dangling link as a missing file too
 
 
 _VALUES = st.one_of(
@@ -235,7 +235,7 @@ def test_joined_statements_are_the_document(lines):
             list(_statements(text))
         return
     if any(line.startswith("[[") for line in lines):
-        return  # arrays of tables are no settings
+        return  # arrays of tables are not settings
 
     together: dict[str, Any] = {}
     for statement in _statements(text):

@@ -1,4 +1,4 @@
-"""`hilt explain`, and that every surface decides alike and says why."""
+"""`hilt explain`; every surface makes the same decision with a reason."""
 
 from __future__ import annotations
 

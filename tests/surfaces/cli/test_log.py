@@ -86,7 +86,7 @@ def test_calls_of_other_processes_are_followed_until_it_is_interrupted(command):
 
 def test_followed_calls_can_be_filtered_too(command):
     with following(command, "-n", "1", "--tool", "read_file", "--json") as (_, next_line):
-        next_line()  # it has begun to look
+        next_line()  # it has started to follow
         command.ask({"tool": "stat_file", "args": {"path": "a.txt"}}, {**READ, "session": "mine"})
         row = json.loads(next_line())
         assert (row["tool"], row["session"]) == ("read_file", "mine")

@@ -20,7 +20,7 @@ from tests.surfaces.terminals import Screen
 PERSON = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="applications keep their settings elsewhere")
 
-# where an entry is written, and whether it names the folder to work in
+# the file of an entry, and whether it names a working folder
 PROJECT = {
     "claude": (".mcp.json", None),
     "codex": (".codex/config.toml", None),
@@ -188,7 +188,7 @@ def test_a_usage_error_is_reported(command, words, reason):
     assert command.folder.tree() == {}
 
 
-# --- what is there already ----------------------------------------------------------------------------------------
+# --- existing files -----------------------------------------------------------------------------------------------
 
 ZED = """\
 // my settings
@@ -329,7 +329,7 @@ def test_an_unwritable_folder_is_reported(command):
     assert (done.returncode, b"permission_denied" in done.stderr) == (1, True)
 
 
-# --- the person ---------------------------------------------------------------------------------------------------
+# --- the user -----------------------------------------------------------------------------------------------------
 
 
 def at_terminal(command: Command, *words: str) -> Screen:

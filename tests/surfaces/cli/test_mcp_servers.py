@@ -20,7 +20,7 @@ ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": WORDS}
 
 
 class Place:
-    """A command whose workspace names one server, and the folder in which that is told what it has."""
+    """A command whose workspace has one server, and the folder that controls the tools of that server."""
 
     def __init__(self, command: Command, base: str) -> None:
         self.command = command

@@ -40,7 +40,7 @@ CALL = Asked("register_hook", {"event": "stop"}, "it always asks")
 
 
 def answer(asked: Asked, *lines: str, width: int = 80, color: bool = False) -> tuple[Answer, str]:
-    """Answer a question with these lines, then the end of input; return the answer and what was printed."""
+    """Answer a question with these lines, then the end of input; return the answer and the output."""
     typed = iter([*lines, *[""] * 3])
     printed: list[str] = []
     reply = prompt(asked, read=lambda: next(typed), write=printed.append, width=width, color=color)

@@ -28,7 +28,7 @@ def as_json(command: Command, *words: str) -> Any:
 
 
 def failed(command: Command, *words: str) -> str:
-    """Run a command that fails, and return its code."""
+    """Run a command that fails, and return its error code."""
     done = command.run("skills", *words)
     assert (done.returncode, done.stdout) == (1, b"")
     return done.stderr.decode().partition(":")[0]
@@ -309,7 +309,7 @@ def test_all_skills_of_a_folder_are_reviewed(command):
 
 
 def answer(command: Command, path: str, *answers: str) -> str:
-    """Review a path at a terminal with these answers; return what was shown."""
+    """Review a path at a terminal with these answers; return the output."""
     with at_terminal(command, "trust", path) as screen:
         page = ""
         for typed in answers:

@@ -18,7 +18,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @pytest.fixture
 def filled(command):
-    """The command, with calls of the last ten hours on record."""
+    """The command, with recorded calls of the last ten hours."""
     trail = Trail(os.path.join(command.state, "trail.db"))
     now = time.time_ns()
     for number in range(100):
@@ -125,7 +125,7 @@ def test_a_usage_error_is_reported(command, words, complaint):
 
 
 def on_a_terminal(command, **environ: str) -> str:
-    """Run the command with a terminal of 80 columns as its output, and return what it wrote there."""
+    """Run the command on a terminal of 80 columns and return its output."""
     control, terminal = pty.openpty()
     process = subprocess.Popen(
         [HILT, "stats"], stdout=terminal, stdin=terminal, cwd=command.folder.path, env=command.environ | environ

@@ -65,7 +65,7 @@ def at_terminal(command) -> Callable[..., Screen]:
 @pytest.fixture
 def answered(at_terminal) -> Callable[..., tuple[int, str]]:
     def answered(*words: str, typed: str = "y\n", times: int = 1) -> tuple[int, str]:
-        """Run the command for a person who types the same at every question; return the status and all text."""
+        """Run the command for a user who types the same at every prompt; return the status and all text."""
         with at_terminal(*words) as screen:
             for _ in range(times):
                 screen.expect("[y/n] > ")
@@ -180,7 +180,7 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
 
 
 class NoGrants:
-    """A user who always allows nothing."""
+    """A user without any grants."""
 
     def has(self, grant: str) -> bool:
         return False
@@ -443,7 +443,7 @@ def archived(path: str, files: Mapping[str, str]) -> str:
 
 @pytest.fixture(params=["path", "folder", "zip", "tgz", "git"])
 def source(command, request, tmp_path) -> str:
-    """The same tool in every shape that can be installed."""
+    """The same tool in every format that can be installed."""
     files = folder_files()
     if request.param in ("zip", "tgz"):
         return archived(str(tmp_path / f"a.{request.param}"), {f"top-1.0/{name}": text for name, text in files.items()})
@@ -459,7 +459,7 @@ def source(command, request, tmp_path) -> str:
 
 
 def committed(place: str, environ: Mapping[str, str]) -> None:
-    """Make a folder a repository with all its files."""
+    """Commit all files of a folder to a new repository."""
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", place]
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
         subprocess.run([*git, *words], check=True, env=environ)

@@ -41,7 +41,7 @@ def test_schemas_are_valid_and_describe_every_parameter(command, kind, name, par
 
 
 def documented(schema: Any) -> list[str]:
-    """Return the parameters, at any depth, that have no description."""
+    """Return the parameters without a description, at any depth."""
     missing = []
     for parameter, known in schema.get("properties", {}).items():
         if not known.get("description"):
@@ -88,7 +88,7 @@ def test_under_a_dialect_only_its_names_are_listed(command):
     assert [line.split()[0] for line in lines] == list(catalog.dialect("jcli"))
 
 
-# --- what they cost -----------------------------------------------------------------------------------------------
+# --- cost ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_cost_of_every_tool_and_list_is_shown(command):
@@ -172,7 +172,7 @@ def test_a_tool_is_available_as_json(command, name, stands_for):
     assert "x-" not in json.dumps(described["parameters"])
 
 
-# --- only some of them --------------------------------------------------------------------------------------------
+# --- selections ---------------------------------------------------------------------------------------------------
 
 
 def test_only_the_named_tools_are_listed_and_run(command):

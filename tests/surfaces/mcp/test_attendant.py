@@ -1,4 +1,4 @@
-"""What a tool tells while it runs, on its way to the client."""
+"""Progress and log messages of a running tool, on their way to the client."""
 
 from __future__ import annotations
 

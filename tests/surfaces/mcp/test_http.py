@@ -38,12 +38,12 @@ BOTH = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def post(address: Address, message: Any, **headers: str) -> httpx2.Response:
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     headers = {**HEADERS, **address.headers, **headers}
-    # nothing to verify on loopback, and certificates take as long to load as the rest
+    # nothing to verify on loopback, and loading certificates takes as long as the rest
     return httpx2.post(address.url, content=body, headers=headers, timeout=WAIT_SECONDS, verify=False)
 
 
 def modern(address: Address, method: str, **params: Any) -> dict[str, Any]:
-    """Send one request of the protocol without connections, and return its answer."""
+    """Send one request of the stateless protocol, and return its result."""
     meta = {**META, **params.pop("meta", {})}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
@@ -104,7 +104,7 @@ def secret(tmp_path_factory) -> Iterator[Address]:
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory) -> Iterator[Address]:
-    """One that waits two seconds for a request."""
+    """A server that waits two seconds for a request."""
     constants = ["hilt.surfaces.mcp.http:HEAD_SECONDS=2"]
     with listening(Command(str(tmp_path_factory.mktemp("hasty"))), constants=constants) as address:
         yield address
@@ -112,7 +112,7 @@ def hasty(tmp_path_factory) -> Iterator[Address]:
 
 @pytest.fixture(scope="module")
 def open_to_all(tmp_path_factory) -> Iterator[Address]:
-    """One without a token."""
+    """A server without a token."""
     with listening(Command(str(tmp_path_factory.mktemp("open"))), "--no-token") as address:
         yield address
 
@@ -124,7 +124,7 @@ def asks(command: Any) -> None:
         file.write("ask: [Write]\n")
 
 
-# --- who may come in ------------------------------------------------------------------------------------------------
+# --- access ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_token_is_created_once_and_printed_once(command):
@@ -375,7 +375,7 @@ def test_more_half_open_connections_than_slots_block_nobody(secret):
     with ExitStack() as stack:
         for number in range(CONNECTIONS_MAX + 200):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", secret.port)))
-            with suppress(OSError):  # another took its place
+            with suppress(OSError):  # another connection took its slot
                 connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
         answers = [post(secret, HELLO) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200] * 3
@@ -539,7 +539,7 @@ def test_an_id_in_use_is_refused_and_its_request_continues(command):
             assert other.post(request(7, "ping")).json()["result"] == {}
             command.folder.write("go")
             assert any('"id":7' in line for line in lines)
-        # the answer comes just before its id is free again
+        # the response comes just before its id is free again
         wait_until(lambda: session.post(request(7, "ping")).json().get("result") == {})
 
 
@@ -611,7 +611,7 @@ def test_a_batch_without_a_session_is_refused(secret):
     assert post(secret, ping, **{"mcp-session-id": "unknown"}).status_code == 404
 
 
-# --- each client for itself ---------------------------------------------------------------------------------------
+# --- separate clients -----------------------------------------------------------------------------------------------
 
 
 def test_another_clients_session_is_not_found(secret):
@@ -643,7 +643,7 @@ def test_jobs_and_request_ids_belong_to_their_client(command, mode):
                 own = await first.call_tool("job_list", {}, meta=meta)
                 assert mark.name in str(own.structured_content)
                 assert mark.alive()
-            if mode == "legacy":  # its connection has ended, and the session with it
+            if mode == "legacy":  # the connection has ended, and the session with it
                 await asyncio.to_thread(wait_until, lambda: not mark.alive())
 
     run(test())
@@ -731,7 +731,7 @@ def test_a_stream_that_is_closed_ends_its_call(command):
         with httpx2.stream("POST", address.url, json=message, headers=headers, timeout=WAIT_SECONDS) as response:
             lines = response.iter_lines()  # kept: the stream is closed with what reads it
             next(lines)
-            wait_until(mark.alive)  # a sign of life may come before the command runs
+            wait_until(mark.alive)  # a progress message may come before the command runs
         wait_until(lambda: not mark.alive())
 
 
@@ -773,7 +773,7 @@ def test_a_client_cannot_end_the_call_of_another(command, mode):
                 sleep = {"command": f"sleep 300; echo {second_mark.name}", "timeout": 200}
                 ended = asyncio.create_task(second.call_tool("run_shell", sleep))
                 await asyncio.to_thread(wait_until, lambda: first_mark.alive() and second_mark.alive())
-                ended.cancel()  # both have the same number
+                ended.cancel()  # both have the same request id
                 await asyncio.to_thread(wait_until, lambda: not second_mark.alive())
                 command.folder.write("go")
                 assert first_mark.name in text_of(await running)

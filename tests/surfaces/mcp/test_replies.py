@@ -38,7 +38,7 @@ def note(text: str = "") -> dict[str, Any]:
 
 
 class Client:
-    """Takes what is sent, as soon as it reads."""
+    """Receives messages as soon as it reads."""
 
     def __init__(self, *, reads: bool = True) -> None:
         self.messages: list[Any] = []
@@ -63,7 +63,7 @@ class Client:
 
 
 def answered(*messages: Any, holds: bool = True) -> Client:
-    """Return the client after all was sent to it."""
+    """Return the client after all messages were sent to it."""
 
     async def sent() -> Client:
         client = Client()
@@ -183,7 +183,7 @@ def test_notifications_resume_once_the_client_has_read():
             client.reads.set()
             await client.took.acquire()
             await client.took.acquire()
-            await asyncio.sleep(0)  # for the one who counts
+            await asyncio.sleep(0)  # for the counter
             await reply(note("second"))
         return client
 

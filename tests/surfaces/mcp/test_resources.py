@@ -1,4 +1,4 @@
-"""Resources of our own: a session reads of them what its tools might read."""
+"""Our own resources: a session reads only those that its tools could read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large sets of tools over MCP: found by what they do, called by name, listed in few words."""
+"""Large sets of tools over MCP: search, calls by name, lean lists."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_installed_entry_starts_a_server(command, host, tmp_path):
     (servers,) = json.loads(command.folder.read(path)).values()
     entry = servers["hilt"]
     words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
-    # a program that says where a server works starts it anywhere
+    # a host that passes the folder of a server starts it in any folder
     folder = str(tmp_path) if host == "kiro" else command.folder.path
 
     async def test() -> None:

@@ -53,7 +53,7 @@ def config(command: Any, name: str, text: str) -> None:
 
 
 def accepting(**content: Any) -> tuple[Any, list[Any]]:
-    """Return a callback of a user who fills in every form so, and the forms."""
+    """Return a callback that fills in every form with these values, and the list of forms."""
     forms: list[Any] = []
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
@@ -90,7 +90,7 @@ def test_a_session_lists_reads_edits_patches_and_undoes(command, kind):
         assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
         assert failed.meta["dev.hilt/error"] == {"code": "file_not_found", "details": {"path": "none.txt"}}
         assert len(instructions) <= CHARACTERS
-        assert kind[1] != "legacy" or "read_file" in instructions  # the other is pinned, and does not shake hands
+        assert kind[1] != "legacy" or "read_file" in instructions  # the other era is pinned, without a handshake
 
     run(test())
     assert command.folder.tree() == {"a.txt": "one\nthree\n", "b.txt": "new\n"}
@@ -225,7 +225,7 @@ def test_a_call_stays_alive_while_the_user_decides(command, kind):
 
 
 def closing(action: Any, after: float = 0) -> Any:
-    """Return a callback of somebody who closes every form, after some seconds."""
+    """Return a callback that closes every form after some seconds."""
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
         await asyncio.sleep(after)
@@ -334,7 +334,7 @@ def test_a_client_without_forms_is_told_how_to_approve_and_the_call_then_runs(co
 
 
 def recorded(command: Any, tool: str) -> list[tuple[str, str, str]]:
-    """Return the decision, the approver and the outcome of each call of a tool on record."""
+    """Return the decision, approver and outcome of each recorded call of a tool."""
     done = command.run("audit", "--json", "--tool", tool)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return [(row["decision"], row["approver"], row["outcome"]) for row in rows]
@@ -394,7 +394,7 @@ def test_an_approval_may_be_named(command):
         async with connected(command, HTTP_NEW) as client:
             asked = await client.call_tool("write_file", call)
             approval = asked.meta["dev.hilt/error"]["details"]["approval"]
-            # a part of an id names none, or who tries would find out which there are
+            # an id prefix is not accepted, or clients could guess ids
             part = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval[:8]})
             assert part.meta["dev.hilt/error"]["code"] == "approval_required"
             approve(command, approval)
@@ -770,7 +770,7 @@ def test_a_tool_that_waits_for_the_client_ends_when_its_call_is_cancelled(comman
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
-            # all workers of the tool were busy with them
+            # all workers of the tool were busy with these calls
             again = asyncio.create_task(client.call_tool("greet", {"name": "Ann"}))
             asked.clear()
             await asked.wait()

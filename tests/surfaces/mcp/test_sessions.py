@@ -60,7 +60,7 @@ def test_a_flood_of_names_ends_no_recently_used_session(sessions, monkeypatch):
     assert sessions.of_request({SESSION: "name 0"}, calls=True) is mine
 
     mine.used -= module.NAMED_SECONDS + 1
-    sessions.of_request({SESSION: "one more"}, calls=True)  # takes the place of that one
+    sessions.of_request({SESSION: "one more"}, calls=True)  # takes the slot of that session
 
 
 def test_a_new_session_is_refused_when_all_are_busy(sessions, monkeypatch):

@@ -32,7 +32,7 @@ def lines(command):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """A server that many tests share: none of them may hurt it."""
+    """A server that many tests share; none of them may break it."""
     with Lines(Command(str(tmp_path_factory.mktemp("shared")))) as client:
         yield client
 
@@ -253,7 +253,7 @@ def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
     writer = threading.Thread(target=flood, daemon=True)
     writer.start()
     seen = -1
-    while sent != seen:  # until it can write no more
+    while sent != seen:  # until the pipe is full
         seen = sent
         time.sleep(1)
 
@@ -267,7 +267,7 @@ def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
 
 @pytest.fixture
 def silent(command):
-    """A client that asks for more than it reads, and a command that it has started before."""
+    """A client that requests more than it reads, and a command that it started before."""
     for number in range(20):
         command.folder.write(f"{number}.txt", ("x" * 99 + "\n") * 250)
     mark = Mark()
@@ -336,7 +336,7 @@ def test_a_flood_is_answered_to_the_last_request(lines):
 
 @pytest.fixture
 def asking(command):
-    """A client that can be asked, of a server that asks before it writes."""
+    """A client that supports forms, of a server that asks before it writes."""
     path = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
@@ -392,7 +392,7 @@ def test_a_question_asked_when_all_slots_are_taken_can_be_answered(command):
         for _ in range(REQUESTS_MAX):
             client.send("tools/call", name="hesitate", arguments={"until": command.folder.join("go")})
         last = client.send("ping")
-        wait_until_idle(client.process.pid)  # it waits for room
+        wait_until_idle(client.process.pid)  # the ping waits for a free slot
         guard = threading.Timer(WAIT_SECONDS, client.process.kill)
         guard.start()
 
@@ -469,7 +469,7 @@ def test_any_kind_of_input_file_is_read(command, kind, tmp_path):
 
 @pytest.fixture
 def batching(command):
-    """A client of the one revision that has batches."""
+    """A client of the only revision with batches."""
     with Lines(command, version="2025-03-26") as client:
         yield client
 
@@ -541,7 +541,7 @@ def test_a_full_batch_is_answered(batching):
 def test_a_cancelled_request_of_a_batch_blocks_no_other(batching):
     sleep = {"name": "run_shell", "arguments": {"command": "sleep 300", "timeout": 200}}
     _write(batching, [_request("slow", "tools/call", **sleep), _request("a")])
-    assert batching.ask("ping")["result"] == {}  # no batch has come before it
+    assert batching.ask("ping")["result"] == {}  # no batch before it
 
     _write(batching, [_request("slow"), _request("b")])
     in_use = {answer["id"]: answer for answer in batching.read()}
