@@ -121,9 +121,9 @@ def test_the_architecture_page_lists_every_folder_and_module():
     for line in block[1].splitlines():
         names = line[2:].partition("   ")[0] if line.startswith("  ") and line[2:3].strip() else ""
         listed.update(name.rstrip("/") for name in names.split())
-    there = {first(module) for module in MODULES} - {"__init__", "__main__"}
+    existing = {first(module) for module in MODULES} - {"__init__", "__main__"}
 
-    assert listed == there
+    assert listed == existing
 
 
 TOOLS = [module for module in MODULES if first(module) == "tools" and module != "tools.__init__"]
@@ -243,7 +243,7 @@ def test_no_two_public_classes_have_the_same_name():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(module)
 
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: owners for name, owners in places.items() if len(owners) > 1} == {}
 
 
 def test_the_public_names_can_be_imported():

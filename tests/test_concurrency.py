@@ -29,9 +29,9 @@ def memory() -> Iterator[str]:
     shutil.rmtree(base)
 
 
-def hammered(base: str, way: str, count: int) -> list[str]:
+def hammered(base: str, mode: str, count: int) -> list[str]:
     """Start all processes at the same moment; return their complaints."""
-    command = [sys.executable, "-m", "tests.state.hammering", way, base]
+    command = [sys.executable, "-m", "tests.state.hammering", mode, base]
     pipe = subprocess.PIPE
     processes = [
         subprocess.Popen(

@@ -105,8 +105,8 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
                 assert key.choices.index(key.tighten(mine, project)) <= key.choices.index(mine), name
             continue
         own: Any = 5 if key.default is None else key.default  # None: no limit
-        for theirs in ((), ("x",)) if key.type is list else (1, 10**9):
-            joined = key.tighten(own, theirs)
+        for project_value in ((), ("x",)) if key.type is list else (1, 10**9):
+            joined = key.tighten(own, project_value)
             assert set(own) <= set(joined) if key.type is list else joined <= own, name
 
 

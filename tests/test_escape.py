@@ -341,9 +341,9 @@ def test_no_tool_that_searches_a_folder_shows_its_sensitive_files(runtime, guard
     os.symlink("/etc", guarded.join("sub/etc"))
     args = with_path(name, folder.format(root=guarded.path))
     optional = {"hidden": True, "depth": 10, "include_hidden": True, "no_ignore": True, "follow": True}
-    known = Catalog().find(name).tool.schema["properties"]
+    properties = Catalog().find(name).tool.schema["properties"]
 
-    result = runtime.call(name, **args, **{key: value for key, value in optional.items() if key in known})
+    result = runtime.call(name, **args, **{key: value for key, value in optional.items() if key in properties})
 
     assert code_of(result) != "internal"
     for hint in ("token-of-the-user", "id_ed25519", ".env.local", "root:x:0"):

@@ -112,8 +112,8 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.fixture
 def runtime(desk: Desk) -> Iterator[Runtime]:
-    with Runtime(str(desk.workspace), environ=desk.environ, asker=desk.ask) as made:
-        yield made
+    with Runtime(str(desk.workspace), environ=desk.environ, asker=desk.ask) as example_runtime:
+        yield example_runtime
 
 
 def answered(result: Any) -> Any:
@@ -324,10 +324,10 @@ def test_ffmpeg_writes_only_in_the_workspace(desk, tmp_path):
 @pytest.fixture
 def database(desk: Desk) -> Path:
     path = desk.workspace / "shop.db"
-    with sqlite3.connect(path) as made:
-        made.execute("create table goods (name text, price real, picture blob)")
-        made.executemany("insert into goods values (?, ?, ?)", [(f"good {n}", n / 2, b"\0\1") for n in range(5)])
-    made.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table goods (name text, price real, picture blob)")
+        connection.executemany("insert into goods values (?, ?, ?)", [(f"good {n}", n / 2, b"\0\1") for n in range(5)])
+    connection.close()
     return path
 
 

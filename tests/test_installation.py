@@ -111,7 +111,7 @@ def test_no_part_of_the_virtual_environment_is_writable(project, path):
     assert [name for name in sorted(project.folder.tree()) if "__pycache__" not in name] == before
 
 
-def test_an_environment_around_the_workspace_leaves_the_rest_of_it_writable(tmp_path):
+def test_a_virtual_environment_around_the_workspace_leaves_the_workspace_writable(tmp_path):
     project = Project(tmp_path, ".")
 
     for path in (f"lib/{PYTHON}/site-packages/evil.pth", "bin/hilt", "pyvenv.cfg", f"lib/{PYTHON}/sitecustomize.py"):

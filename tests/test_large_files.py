@@ -168,10 +168,10 @@ def test_a_file_too_large_for_memory_is_not_read(runtime, huge, tool, args, code
 @pytest.mark.parametrize("action", ["restore", "preview"])
 def test_undo_does_not_read_a_file_that_has_become_too_large(runtime, workspace, action):
     workspace.write("a.txt", "one\n")
-    made = runtime.call("write_file", path="a.txt", content="two\n")
+    written = runtime.call("write_file", path="a.txt", content="two\n")
     os.truncate(workspace.join("a.txt"), HUGE)
 
-    error = runtime.call("undo", action=action, id=made.meta["undo"], force=True).error
+    error = runtime.call("undo", action=action, id=written.meta["undo"], force=True).error
 
     assert error.code == "file_too_large"
 

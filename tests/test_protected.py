@@ -44,7 +44,7 @@ ASKING = (
     "sub/.vs\u200bcode/tasks.json",
     "x/../.vscode/tasks.json",
 )
-WAYS = ("write_file", "edit_file", "multi_edit", "apply_patch", "apply_patch_move", "search_replace")
+TOOLS = ("write_file", "edit_file", "multi_edit", "apply_patch", "apply_patch_move", "search_replace")
 
 
 class Person:
@@ -87,10 +87,10 @@ def code(result: Result) -> str:
     return "ok" if result.error is None else result.error.code
 
 
-def change(runtime: Runtime, way: str, path: str) -> Result:
+def change(runtime: Runtime, tool: str, path: str) -> Result:
     """Change a file from "old" to "new" with the given tool."""
     edit = {"path": path, "old_text": "old", "new_text": "new"}
-    match way:
+    match tool:
         case "write_file":
             return runtime.call("write_file", path=path, content="new\n")
         case "edit_file":
@@ -106,39 +106,39 @@ def change(runtime: Runtime, way: str, path: str) -> Result:
     return runtime.call("search_replace", pattern="old", replacement="new", files=path)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("path", REFUSED)
-def test_agent_configuration_is_refused_at_any_depth_in_any_spelling(world, way, path):
+def test_agent_configuration_is_refused_at_any_depth_in_any_spelling(world, tool, path):
     world.folder.write(path, "old\n")
     world.folder.write("plain.txt", "new\n")
     person = Person()
     before = world.folder.tree()
 
     with world.runtime(person) as runtime:
-        result = change(runtime, way, path)
+        result = change(runtime, tool, path)
 
     assert code(result) == "protected_path"
     assert person.questions == []
     assert world.folder.tree() == before
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("path", ASKING)
-def test_files_that_editors_and_environments_run_ask_before_a_write(world, way, path):
+def test_files_that_editors_and_environments_run_ask_before_a_write(world, tool, path):
     os.mkdir(world.folder.join("x"))
-    if way != "apply_patch_move":
+    if tool != "apply_patch_move":
         world.folder.write(os.path.normpath(path), "old\n")
     world.folder.write("plain.txt", "new\n")
     before = world.folder.tree()
     refusing, agreeing = Person("deny"), Person()
 
     with world.runtime() as runtime:
-        assert code(change(runtime, way, path)) == "approval_required"
+        assert code(change(runtime, tool, path)) == "approval_required"
     with world.runtime(refusing) as runtime:
-        assert code(change(runtime, way, path)) == "USER_REJECTION"
+        assert code(change(runtime, tool, path)) == "USER_REJECTION"
     assert world.folder.tree() == before
     with world.runtime(agreeing) as runtime:
-        result = change(runtime, way, path)
+        result = change(runtime, tool, path)
 
     assert code(result) == "ok", result.error
     assert "can run programs" in agreeing.questions[0].reason

@@ -304,9 +304,9 @@ def arrays(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
 def objects(draw: st.DrawFn, inner: st.SearchStrategy[Schema]) -> Schema:
     properties = draw(st.dictionaries(names, inner, max_size=3))
     required = [name for name in properties if draw(st.booleans())]
-    for name, known in properties.items():
-        if name not in required and draw(st.booleans()) and known.get("type") == "string" and "enum" not in known:
-            properties[name] = {**known, "default": "filled"}
+    for name, member in properties.items():
+        if name not in required and draw(st.booleans()) and member.get("type") == "string" and "enum" not in member:
+            properties[name] = {**member, "default": "filled"}
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
 
@@ -347,8 +347,8 @@ def fitting(draw: st.DrawFn, schema: Schema) -> Any:
             value = draw(st.lists(fitting(schema["items"]), max_size=3))
         case "object":
             value = {
-                name: draw(fitting(known))
-                for name, known in schema.get("properties", {}).items()
+                name: draw(fitting(subschema))
+                for name, subschema in schema.get("properties", {}).items()
                 if draw(st.booleans())
             }
             extra = schema["additionalProperties"]
@@ -454,11 +454,11 @@ def test_an_invalid_schema_or_an_external_reference_is_refused_without_resolving
     ],
 )  # fmt: skip
 def test_redundant_schema_keywords_are_not_shown(annotation, schema):
-    made = from_annotation(annotation)
-    before = json.dumps(made)
+    full = from_annotation(annotation)
+    before = json.dumps(full)
 
-    assert compact(made) == schema
-    assert json.dumps(made) == before
+    assert compact(full) == schema
+    assert json.dumps(full) == before
 
 
 def keywords(default: Any, minimum: int, description: str = "") -> Any:
@@ -466,16 +466,16 @@ def keywords(default: Any, minimum: int, description: str = "") -> Any:
 
 
 def test_parameter_names_are_not_mistaken_for_schema_keywords():
-    made = from_function(keywords, skip=0)[1]
+    schema = from_function(keywords, skip=0)[1]
 
-    assert list(compact(made)["properties"]) == ["default", "minimum", "description"]
-    assert list(lean(made)["properties"]) == ["default", "minimum", "description"]
+    assert list(compact(schema)["properties"]) == ["default", "minimum", "description"]
+    assert list(lean(schema)["properties"]) == ["default", "minimum", "description"]
 
 
 def test_a_lean_schema_has_no_descriptions_at_any_depth():
-    made = {**from_annotation(list[Point]), "description": "Points.", "$defs": {"p": {"description": "P."}}}
+    schema = {**from_annotation(list[Point]), "description": "Points.", "$defs": {"p": {"description": "P."}}}
 
-    assert lean(made) == {
+    assert lean(schema) == {
         "type": "array",
         "items": {
             "type": "object",
@@ -510,13 +510,13 @@ def test_the_cost_of_a_tool_is_counted_in_characters_of_compact_json():
 
 
 def test_a_record_requires_every_field_that_is_not_optional():
-    made = record({"a": STRING, "b": array(INTEGER), "c": mapping(STRING)}, optional="b c")
+    schema = record({"a": STRING, "b": array(INTEGER), "c": mapping(STRING)}, optional="b c")
 
-    assert made["required"] == ["a"]
-    check_any(made, {"a": "x", "b": [1], "c": {"any": "text"}})
+    assert schema["required"] == ["a"]
+    check_any(schema, {"a": "x", "b": [1], "c": {"any": "text"}})
     for wrong in ({}, {"a": 1}, {"a": "x", "b": ["1"]}, {"a": "x", "c": {"any": 1}}):
         with pytest.raises(ToolError):
-            check_any(made, wrong)
+            check_any(schema, wrong)
 
 
 @pytest.mark.parametrize(

@@ -96,12 +96,12 @@ def test_nothing_is_sent_without_a_configured_endpoint(environ):
 @pytest.fixture
 def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     """A loopback server that records requests: its address, and the path and one header of each."""
-    taken: list[tuple[str, str | None]] = []
+    received: list[tuple[str, str | None]] = []
 
     class Taking(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            taken.append((self.path, self.headers["x-key"]))
+            received.append((self.path, self.headers["x-key"]))
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -112,17 +112,17 @@ def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", taken
+    yield f"http://127.0.0.1:{server.server_port}", received
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-@pytest.mark.parametrize("way", ["variable", "setting"])
-def test_spans_and_metrics_reach_the_endpoint_before_exit(collector, way):
-    address, taken = collector
+@pytest.mark.parametrize("source", ["variable", "setting"])
+def test_spans_and_metrics_reach_the_endpoint_before_exit(collector, source):
+    address, received = collector
     environ = {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret"}
-    if way == "variable":
+    if source == "variable":
         listener = telemetry.open_telemetry({**environ, telemetry.ENDPOINT: address})
     else:
         listener = telemetry.open_telemetry(environ, address + "/")
@@ -131,7 +131,7 @@ def test_spans_and_metrics_reach_the_endpoint_before_exit(collector, way):
     listener(FINE, "a")
     listener.close()
 
-    assert sorted(taken) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
+    assert sorted(received) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
 
 
 def test_an_unreachable_endpoint_blocks_nothing_and_logs_nothing():

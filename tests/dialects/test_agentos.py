@@ -11,7 +11,7 @@ from tests.tools.test_read_file import pdf, picture
 
 
 @pytest.mark.parametrize(
-    "name, theirs, ours",
+    "name, theirs, expected",
     [
         ("tool::file_read", {"path": "a"}, {"path": "a", "max_bytes": 1024 * 1024}),
         ("tool::file_read", {"path": "a", "maxBytes": 10.7}, {"path": "a", "max_bytes": 10}),
@@ -21,8 +21,8 @@ from tests.tools.test_read_file import pdf, picture
         ("tool::file_list", {"path": "a", "recursive": True}, {"path": "a", "depth": 10, "max_entries": 10_000, "hidden": True, "details": True}),  # noqa: E501
     ],
 )  # fmt: skip
-def test_arguments_are_translated(name, theirs, ours):
-    assert ENTRIES[name].arguments(theirs) == ours
+def test_arguments_are_translated(name, arguments, expected):
+    assert ENTRIES[name].arguments(arguments) == expected
 
 
 def test_a_patch_without_changes_still_names_its_file():
@@ -129,4 +129,4 @@ def test_schemas_are_valid_and_closed(name):
 
     jsonschema_rs.meta.validate(schema)
     assert schema["additionalProperties"] is False
-    assert all(known["description"] for known in schema["properties"].values())
+    assert all(parameter["description"] for parameter in schema["properties"].values())

@@ -11,7 +11,7 @@ from hilt.testing import temporary_runtime
 
 
 @pytest.mark.parametrize(
-    "name, theirs, ours",
+    "name, theirs, expected",
     [
         ("Read", {"path": "a"}, {"path": "a", "start_line": 1, "truncate": "none"}),
         ("Read", {"path": "a", "offset": 0}, {"path": "a", "start_line": 1, "truncate": "none"}),
@@ -23,11 +23,11 @@ from hilt.testing import temporary_runtime
         ("Edit", {"path": "a", "old_string": "b", "new_string": "c"}, {"path": "a", "old_text": "b", "new_text": "c"}),
     ],
 )  # fmt: skip
-def test_arguments_are_translated(name, theirs, ours):
-    given = dict(theirs)
+def test_arguments_are_translated(name, arguments, expected):
+    given = dict(arguments)
 
-    assert ENTRIES[name].arguments(theirs) == ours
-    assert theirs == given
+    assert ENTRIES[name].arguments(arguments) == expected
+    assert arguments == given
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_schemas_are_valid_and_closed(name):
 
     jsonschema_rs.meta.validate(schema)
     assert schema["additionalProperties"] is False
-    assert all(known["description"] for known in schema["properties"].values())
+    assert all(parameter["description"] for parameter in schema["properties"].values())
 
 
 def test_policy_and_trail_see_the_canonical_tool(base):

@@ -56,7 +56,7 @@ def test_grep_shows_files_context_lines_and_the_requested_number(runtime, projec
     assert grep(runtime, pattern="absent") == "[No matches.]"
 
 
-def test_glob_says_how_many_it_left_out(runtime, project):
+def test_glob_reports_how_many_paths_it_left_out(runtime, project):
     result = runtime.call("Glob", pattern="**/*.rs", limit=1)
 
     assert result.text == "main.rs\n[Showing 1 of 2 files; use a larger limit to see more.]"

@@ -121,10 +121,10 @@ def test_an_invalid_document_is_not_edited(text):
 def test_a_large_file_with_one_long_line_is_edited():
     text = json.dumps({"history": ["x, {} // \\" * 10] * 20_000, "mcpServers": {"other": 1}})
 
-    made = with_member(text, PATH, VALUE)
+    edited = with_member(text, PATH, VALUE)
 
-    assert json.loads(made)["mcpServers"] == {"other": 1, "hilt": VALUE}
-    assert without_member(made, PATH) == text
+    assert json.loads(edited)["mcpServers"] == {"other": 1, "hilt": VALUE}
+    assert without_member(edited, PATH) == text
 
 
 values = st.recursive(
@@ -153,15 +153,15 @@ def written(data, value):
 
 @given(st.data(), objects, objects, st.booleans(), values)
 def test_only_the_one_member_changes(data, outer, servers, nested, value):
-    whole = {**outer, **({"mcpServers": servers} if nested else {})}
+    document = {**outer, **({"mcpServers": servers} if nested else {})}
     assume(nested or "mcpServers" not in outer)
-    text = written(data, whole)
+    text = written(data, document)
 
-    made = with_member(text, PATH, value)
+    edited = with_member(text, PATH, value)
 
-    assert parsed(made) == {**whole, "mcpServers": {**whole.get("mcpServers", {}), "hilt": value}}
-    gone = without_member(made, PATH)
-    rest = {key: item for key, item in whole.get("mcpServers", {}).items() if key != "hilt"}
-    assert parsed(gone) == {**whole, "mcpServers": rest}
+    assert parsed(edited) == {**document, "mcpServers": {**document.get("mcpServers", {}), "hilt": value}}
+    removed = without_member(edited, PATH)
+    rest = {key: item for key, item in document.get("mcpServers", {}).items() if key != "hilt"}
+    assert parsed(removed) == {**document, "mcpServers": rest}
     for mark in ("//", "/*"):
-        assert gone.count(mark) >= (text.count(mark) if "hilt" not in servers else 0)
+        assert removed.count(mark) >= (text.count(mark) if "hilt" not in servers else 0)

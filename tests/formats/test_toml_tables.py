@@ -38,11 +38,11 @@ notifications = true
 
 
 def test_a_table_is_replaced_with_its_comments_and_the_rest_stays():
-    made = with_table(SETTINGS, PATH, VALUES)
+    edited = with_table(SETTINGS, PATH, VALUES)
 
     start, end = SETTINGS.index("# why"), SETTINGS.index("\n# about")
     new = 'command = "/bin/hilt"\nargs = ["mcp", "--lean"]\n# why\n'
-    assert made == SETTINGS[:start] + new + SETTINGS[end:]
+    assert edited == SETTINGS[:start] + new + SETTINGS[end:]
 
 
 def test_a_table_is_removed_with_those_below_it():
@@ -113,7 +113,7 @@ def test_an_inline_table_is_not_removed(text):
 
 @given(st.text(), st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3), st.text(min_size=1))
 def test_any_text_survives_writing_and_reading(command, args, name):
-    made = with_table("a = 1\n", ("mcp_servers", name), {"command": command, "args": args})
+    edited = with_table("a = 1\n", ("mcp_servers", name), {"command": command, "args": args})
 
-    assert tomllib.loads(made) == {"a": 1, "mcp_servers": {name: {"command": command, "args": args}}}
-    assert without_table(made, ("mcp_servers", name)) == "a = 1\n"
+    assert tomllib.loads(edited) == {"a": 1, "mcp_servers": {name: {"command": command, "args": args}}}
+    assert without_table(edited, ("mcp_servers", name)) == "a = 1\n"

@@ -66,12 +66,12 @@ def test_a_score_is_between_zero_and_one_and_grows_with_coverage(terms, total, d
     everything = f" {' '.join(terms)} "
     half = f" {' '.join(terms[::2])} "
 
-    whole, matched = ranking.score(question, (everything, "", "", ""))
+    full_score, matched = ranking.score(question, (everything, "", "", ""))
     part, _ = ranking.score(question, (half, "", "", ""))
     below, _ = ranking.score(question, ("", "", "", everything))
 
-    assert 0 <= part <= whole <= 1
-    assert below <= whole
+    assert 0 <= part <= full_score <= 1
+    assert below <= full_score
     assert len(matched) == min(len(terms), ranking.MATCHED_TERMS)
 
 

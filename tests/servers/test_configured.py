@@ -199,7 +199,7 @@ def test_a_substituted_value_is_not_expanded_again(tmp_path):
     assert expanded(server, {"A": "${B}", "B": "b"}).args == ("${B}",)
 
 
-def test_a_variable_that_is_not_set_is_named(tmp_path):
+def test_an_unset_variable_is_named(tmp_path):
     server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${KEY}"]}}, anything).servers["a"]
 
     with pytest.raises(ToolError) as caught:

@@ -222,9 +222,9 @@ def test_added_and_removed_tools_are_distinguished():
 
 def test_true_and_one_are_different_values():
     integer = definition(inputSchema={"type": "object", "properties": {"x": {"const": 1}}})
-    true = definition(inputSchema={"type": "object", "properties": {"x": {"const": True}}})
+    boolean = definition(inputSchema={"type": "object", "properties": {"x": {"const": True}}})
 
-    assert digest(integer) != digest(true)
+    assert digest(integer) != digest(boolean)
 
 
 # --- tools ----------------------------------------------------------------------------------------------------------

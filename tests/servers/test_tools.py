@@ -230,12 +230,12 @@ def test_a_tool_that_changes_while_the_server_runs_is_refused_afterwards(bench):
         assert runtime.call("mcp__raw__alter").text == "altered"
         changed = eventually(lambda: runtime.call("mcp__raw__echo", text="a").error)
         new = runtime.call("mcp__raw__extra")
-        gone = runtime.call("mcp__raw__fail")
+        removed = runtime.call("mcp__raw__fail")
         (state,) = servers.states()
 
     assert changed.code == "untrusted"
     assert new.error.code == "untrusted"
-    assert gone.error.code == "not_found"
+    assert removed.error.code == "not_found"
     assert (state.difference.changed, state.difference.new, state.difference.gone) == (("echo",), ("extra",), ("fail",))
 
 
@@ -525,8 +525,8 @@ def test_a_form_is_cleaned_and_one_with_hidden_fields_is_declined(bench):
 
 def test_servers_get_neither_sampling_nor_roots(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        for wish in ("sample", "roots"):
-            result = submit(runtime, f"mcp__raw__{wish}", Client())[1]()
+        for request in ("sample", "roots"):
+            result = submit(runtime, f"mcp__raw__{request}", Client())[1]()
             assert "not supported" in json.loads(result.text)["message"]
     (hello,) = [message for message in bench.heard() if message.get("method") == "initialize"]
     assert sorted(hello["params"]["capabilities"]) == ["elicitation"]
@@ -710,7 +710,7 @@ def test_a_list_does_not_wait_twice_for_a_server_that_hangs(bench, monkeypatch):
 
 
 def test_an_idle_server_ends_and_restarts_on_demand(bench):
-    made = tools.Servers(
+    servers = tools.Servers(
         bench.folder.path,
         bench.environ,
         bench.state,
@@ -720,15 +720,15 @@ def test_an_idle_server_ends_and_restarts_on_demand(bench):
     )
     try:
         os.makedirs(bench.state, mode=0o700, exist_ok=True)
-        assert len(made.tools()) > 5
+        assert len(servers.tools()) > 5
         (pid,) = bench.pids()
         eventually(lambda: not lives(pid))
-        (state,) = made.states()
+        (state,) = servers.states()
         assert (state.failure, state.running) == ("", False)
-        made.offer("raw")
+        servers.offer("raw")
         assert len(bench.pids()) == 2
     finally:
-        made.close()
+        servers.close()
 
 
 def test_a_server_that_ends_just_when_it_is_called_is_restarted(bench, monkeypatch):

@@ -304,7 +304,7 @@ def test_an_unreachable_server_is_reported(bench):
     assert result.error.code == "tool_failed"
 
 
-def test_a_server_that_comes_back_is_used_again(bench):
+def test_a_recovered_server_is_used_again(bench):
     down = threading.Event()
 
     def sometimes(handler: Any, body: dict[str, Any]) -> bool:

@@ -46,7 +46,7 @@ def attend(approvals: Approvals, number: str) -> str:
     return "gone"
 
 
-WAYS: dict[str, Callable[[Approvals, str], str]] = {
+ACTIONS: dict[str, Callable[[Approvals, str], str]] = {
     "ask_same": ask_same,
     "ask_own": ask_own,
     "answer": answer,
@@ -55,10 +55,10 @@ WAYS: dict[str, Callable[[Approvals, str], str]] = {
 }
 
 if __name__ == "__main__":
-    way, directory, number = sys.argv[1:]
+    action, directory, number = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
     try:
-        print(WAYS[way](Approvals(directory), number))
+        print(ACTIONS[action](Approvals(directory), number))
     except ToolError as error:
         print(error.code)

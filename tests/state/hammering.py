@@ -50,10 +50,10 @@ def tell(action: str, result: Result) -> None:
         print(f"{action}: {result.error.code}: {result.error.message}")
 
 
-WAYS: dict[str, Callable[[str, int, int], None]] = {"edit": edit, "open_first": open_first, "nested": nested}
+MODES: dict[str, Callable[[str, int, int], None]] = {"edit": edit, "open_first": open_first, "nested": nested}
 
 if __name__ == "__main__":
-    way, base, number, count = sys.argv[1:]
+    mode, base, number, count = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
-    WAYS[way](base, int(number), int(count))
+    MODES[mode](base, int(number), int(count))

@@ -29,9 +29,9 @@ PROCESSES = 20
 
 @pytest.fixture
 def approvals(tmp_path) -> Iterator[Approvals]:
-    made = Approvals(str(tmp_path))
-    yield made
-    made.close()
+    store = Approvals(str(tmp_path))
+    yield store
+    store.close()
 
 
 def ask(approvals: Approvals, digest: str = DIGEST, *, session: str = "s", seconds: float = 600) -> Approval:
@@ -66,14 +66,14 @@ def test_a_question_is_stored_with_everything_that_is_shown(approvals, tmp_path)
         session="s",
     )
 
-    made = approvals.ask("w", "s", DIGEST, asked, seconds=60)
+    approval = approvals.ask("w", "s", DIGEST, asked, seconds=60)
 
     other = Approvals(str(tmp_path))
-    assert other.pending() == other.pending("w") == [made]
+    assert other.pending() == other.pending("w") == [approval]
     assert other.pending("elsewhere") == []
-    assert other.find(made.id) == made
-    assert (made.asked, made.state, made.answered_at) == (asked, "pending", None)
-    assert made.expires_at - made.asked_at == 60_000_000_000
+    assert other.find(approval.id) == approval
+    assert (approval.asked, approval.state, approval.answered_at) == (asked, "pending", None)
+    assert approval.expires_at - approval.asked_at == 60_000_000_000
     other.close()
 
 
@@ -131,8 +131,8 @@ def test_old_finished_questions_are_deleted(approvals, tmp_path):
 
 def test_an_approval_is_found_by_an_id_prefix(approvals, tmp_path):
     for number, id in enumerate(("aa11", "aa22", "bb")):
-        made = ask(approvals, str(number))
-        change(tmp_path, "UPDATE approvals SET id=? WHERE id=?", id, made.id)
+        approval = ask(approvals, str(number))
+        change(tmp_path, "UPDATE approvals SET id=? WHERE id=?", id, approval.id)
 
     assert approvals.find("b").id == "bb"
     assert approvals.find("aa1").id == "aa11"
@@ -243,11 +243,11 @@ def test_a_denial_reports_its_reason_every_time(approvals):
 
 
 def test_silence_is_not_a_denial(approvals):
-    made = ask(approvals, seconds=0)
+    approval = ask(approvals, seconds=0)
 
-    assert code(lambda: approvals.use(made.id, "w", "s", DIGEST)) == "approval_timeout"
-    assert code(lambda: approvals.answer(made.id, approved=True, by="me")) == "not_found"
-    assert refusal(approvals.find(made.id)).code == "approval_timeout"
+    assert code(lambda: approvals.use(approval.id, "w", "s", DIGEST)) == "approval_timeout"
+    assert code(lambda: approvals.answer(approval.id, approved=True, by="me")) == "not_found"
+    assert refusal(approvals.find(approval.id)).code == "approval_timeout"
 
 
 def test_an_unused_approval_expires(approvals, tmp_path):
@@ -483,18 +483,18 @@ def test_a_truncated_or_outdated_heartbeat_is_ignored(approvals, tmp_path, secon
 # --- many processes -----------------------------------------------------------------------------------------------
 
 
-def start(way: str, directory: str, number: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "tests.state.asking", way, directory, number]
+def start(action: str, directory: str, number: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "tests.state.asking", action, directory, number]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
-def together(way: str, directory: Path, numbers: list[str]) -> list[str]:
+def together(action: str, directory: Path, numbers: list[str]) -> list[str]:
     """Let processes do the same at the same time; return the output of each."""
     with ThreadPoolExecutor(len(numbers)) as pool:
-        processes = list(pool.map(lambda number: start(way, str(directory), number), numbers))
+        processes = list(pool.map(lambda number: start(action, str(directory), number), numbers))
         return list(pool.map(lambda one: one.communicate("\n", timeout=HANG_SECONDS)[0].strip(), processes))
 
 

@@ -217,12 +217,12 @@ def test_a_missing_blob_file_is_refused_with_the_same_error(base):
 def test_clearing_removes_only_the_snapshots_of_this_workspace(open_history, tmp_path):
     history, other = open_history("w"), open_history("other")
     add(history, b"a", b"b" * (2 * MEGABYTE))
-    kept = add(other, b"c")
+    remaining = add(other, b"c")
 
     assert history.clear() == 2
 
     assert (history.changes(), history.total(), blob_files(tmp_path)) == ([], 0, [])
-    assert [change.id for change in other.changes()] == [kept]
+    assert [change.id for change in other.changes()] == [remaining]
     assert history.clear() == 0
 
 

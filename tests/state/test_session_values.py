@@ -13,9 +13,9 @@ from hilt.state.session_values import SessionValues
 
 @pytest.fixture
 def values(tmp_path) -> Iterator[SessionValues]:
-    made = SessionValues(str(tmp_path))
-    yield made
-    made.close()
+    store = SessionValues(str(tmp_path))
+    yield store
+    store.close()
 
 
 @pytest.mark.parametrize("value", [False, 0, "", [], {}, "plan", {"a": [1, None, "ü\ud800"]}, 1.5])
@@ -40,7 +40,7 @@ def test_values_belong_to_their_session(values):
     assert not values.clear("w", "s")
 
 
-def test_none_removes_a_value(values):
+def test_setting_none_removes_a_value(values):
     values.set("w", "s", "mode", "plan")
     values.set("w", "s", "mode", None)
 

@@ -35,7 +35,7 @@ def entry(
     return TrailEntry(at, "w", session, tool, digest({}), "allow", "reason", "", outcome, micros)
 
 
-def test_rows_come_back_oldest_first_and_filtered(trail):
+def test_rows_are_returned_oldest_first_and_filtered(trail):
     for number in range(6):
         trail.record(
             entry(["read_file", "write_file"][number % 2], at=NOW + number * SECOND, session=f"s{number % 3}"), {}
@@ -338,8 +338,8 @@ def test_a_row_that_the_database_rejects_is_queued_and_appended_once(trail, tmp_
 
 def test_a_row_that_was_appended_before_a_crash_is_not_appended_again(trail, tmp_path):
     trail.record(entry("run_shell"), {})
-    kept = (tmp_path / "trail.db.reserve", entry("run_shell"))
-    Reserve(str(kept[0])).put(json.dumps(kept[1]).encode())
+    queued = (tmp_path / "trail.db.reserve", entry("run_shell"))
+    Reserve(str(queued[0])).put(json.dumps(queued[1]).encode())
 
     assert [row.entry.tool for row in trail.rows()] == ["run_shell"]
     trail.make_ready()

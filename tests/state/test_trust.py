@@ -12,9 +12,9 @@ from hilt.state.trust import MAX_BYTES, PROJECT_FILES, Trust, kind_of, trusts_al
 
 @pytest.fixture
 def trust(tmp_path) -> Iterator[Trust]:
-    made = Trust(str(tmp_path / "state"))
-    yield made
-    made.close()
+    store = Trust(str(tmp_path / "state"))
+    yield store
+    store.close()
 
 
 @pytest.fixture

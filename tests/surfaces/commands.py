@@ -30,8 +30,8 @@ def forked(*words: str, session: bool = False) -> list[str]:
 
     With `session`, standard input is a terminal, and becomes the controlling one.
     """
-    way = "session" if session else "launch"
-    return [sys.executable, "-I", "-S", stand_in.__file__, _fork_server(_mounts()), way, *words]
+    mode = "session" if session else "launch"
+    return [sys.executable, "-I", "-S", stand_in.__file__, _fork_server(_mounts()), mode, *words]
 
 
 def can_fork(environ: Mapping[str, str]) -> bool:

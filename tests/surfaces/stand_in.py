@@ -19,10 +19,10 @@ STATUS_BYTES = 64
 
 
 def main() -> None:
-    path, way, *words = sys.argv[1:]
+    path, mode, *words = sys.argv[1:]
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(path)
-    request = marshal.dumps((words, posix.environ, posix.getcwdb(), way == "session"))
+    request = marshal.dumps((words, posix.environ, posix.getcwdb(), mode == "session"))
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
     connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
     posix.closerange(0, 3)

@@ -150,9 +150,9 @@ def test_a_request_of_exactly_the_limit_is_accepted_and_one_byte_more_is_refused
     start, rest = b'{"tool":"stat_file","args":{"path":"', b'"}}'
     path = b"x" * (16 * 1024 * 1024 - len(start + rest))
 
-    taken, refused = (
+    accepted, refused = (
         json.loads(command.run(*words, input=start + value + rest + end).stdout) for value in (path, path + b"x")
     )
 
-    assert taken["error_code"] != "invalid_request"
+    assert accepted["error_code"] != "invalid_request"
     assert refused["error_code"] == "invalid_request"

@@ -149,9 +149,9 @@ def test_invalid_settings_refuse_every_call(command):
 
 
 def test_a_deleted_working_directory_is_an_error_envelope(command, tmp_path):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    script = f"cd {gone} && rmdir {gone} && echo '{json.dumps(READ)}' | {HILT}"
+    deleted = tmp_path / "gone"
+    deleted.mkdir()
+    script = f"cd {deleted} && rmdir {deleted} && echo '{json.dumps(READ)}' | {HILT}"
 
     done = subprocess.run(["sh", "-c", script], env=command.environ, capture_output=True, timeout=60)
 

@@ -44,9 +44,9 @@ def _number(pattern: bytes, command: Command) -> int:
     return int(match[1])
 
 
-def wait_until(true) -> None:
+def wait_until(condition) -> None:
     deadline = time.monotonic() + 30
-    while not true():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -333,7 +333,7 @@ def test_nothing_is_imported_from_the_working_directory(short):
     assert "imported" not in os.listdir(short.folder.path)
 
 
-def test_a_caller_keeps_its_runtime_however_many_others_come(resident, tmp_path):
+def test_a_caller_keeps_its_runtime_when_many_others_connect(resident, tmp_path):
     waiting = resident.start()
     waiting.stdin.write(json.dumps(READ).encode() + b"\n")
     waiting.stdin.flush()

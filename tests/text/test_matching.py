@@ -32,7 +32,7 @@ def refusal(text, old_text, new_text, **options):
         ("a\n\nb\n", "\n\n", "\n", (1, 2)),
     ],
 )
-def test_text_that_occurs_once_is_replaced_where_it_stands(text, old_text, new_text, lines):
+def test_text_that_occurs_once_is_replaced_in_place(text, old_text, new_text, lines):
     match = find_edit(text, old_text, new_text, path="a.py")
 
     assert match.exact
@@ -184,7 +184,7 @@ def test_a_change_of_only_whitespace_or_quotes_is_an_edit_when_old_text_is_exact
         ("    a()\n    b()\n", "    a()\n", "", "    b()\n"),
     ],
 )  # fmt: skip
-def test_with_fuzzy_indent_new_text_gets_the_indentation_of_its_place(text, old_text, new_text, result):
+def test_fuzzy_indent_indents_new_text_like_its_surroundings(text, old_text, new_text, result):
     assert edit(text, old_text, new_text, fuzzy_indent=True) == result
 
 
@@ -200,7 +200,7 @@ def test_with_fuzzy_indent_a_block_of_another_shape_is_not_found(text, old_text)
     assert refusal(text, old_text, "new", fuzzy_indent=True).code == "edit_not_found"
 
 
-def test_with_fuzzy_indent_two_places_are_refused():
+def test_fuzzy_indent_refuses_two_matches():
     error = refusal("  a()\n  b()\n    a()\n    b()\n", "a()\nb()\n", "c()\n", fuzzy_indent=True)
 
     assert (error.code, error.details["lines"]) == ("edit_not_unique", [1, 3])

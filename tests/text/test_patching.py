@@ -325,7 +325,7 @@ def test_only_removed_and_added_lines_are_in_the_spans():
         ("a\nx\nx\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n", [2, 3]),
     ],
 )
-def test_a_hunk_that_fits_several_places_is_refused(text, patch, places):
+def test_a_hunk_that_matches_several_places_is_refused(text, patch, places):
     error = refusal(apply, text, patch)
 
     assert (error.code, error.details) == ("patch_conflict", {"path": "f", "hunk": 1, "lines": places})

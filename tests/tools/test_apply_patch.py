@@ -59,7 +59,7 @@ def test_the_three_operations_and_a_move_are_one_change(runtime, workspace):
     assert workspace.tree() == before
 
 
-def test_files_may_change_places_and_keep_their_modes(runtime, workspace):
+def test_files_may_be_swapped_and_keep_their_modes(runtime, workspace):
     os.chmod(workspace.write("a", "1\n"), 0o755)
     os.chmod(workspace.write("b", "2\n"), 0o640)
     moves = [f"*** Update File: {source}\n*** Move to: {target}\n" for source, target in ("at", "ba", "tb")]

@@ -52,7 +52,7 @@ def test_answers_are_returned_by_question(base, tool):
     ]
 
 
-def test_the_person_sees_the_questions_with_every_option_in_one_shape(base):
+def test_the_user_sees_every_question_with_its_options_in_one_format(base):
     person = Person(Style="Concise", other=[])
 
     ask(base, person, STYLE, FORMATS)
@@ -84,7 +84,7 @@ def test_asking_without_a_user_is_a_clear_error(base):
     assert ask(base, None, STYLE).error.code == "no_one_to_ask"
 
 
-def test_a_person_who_does_not_answer_is_an_error(base):
+def test_a_user_who_does_not_answer_is_an_error(base):
     def silent(questions: Any) -> dict[str, Any]:
         raise ToolError("approval_timeout", "Nobody answered.")
 

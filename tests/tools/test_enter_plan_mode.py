@@ -44,7 +44,7 @@ def test_plan_mode_belongs_to_the_session_and_outlives_the_process(base):
         assert runtime.call("write_file", **write).ok
 
 
-def test_it_takes_no_arguments(runtime):
+def test_entering_plan_mode_takes_no_arguments(runtime):
     assert runtime.call("enter_plan_mode", plan="x").error.code == "invalid_args"
 
 

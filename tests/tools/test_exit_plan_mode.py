@@ -67,7 +67,7 @@ def test_before_the_approval_nothing_changes(planning):
     assert not writes(planning)
 
 
-def test_the_person_is_shown_the_plan(planning):
+def test_the_user_is_shown_the_plan(planning):
     result = planning.call("exit_plan_mode", plan=PLAN, allowed_prompts=["run the tests"])
 
     approvals = Approvals(planning.state)

@@ -127,7 +127,7 @@ def test_many_waits_block_nobody_and_can_be_cancelled(runtime):
 
 
 @pytest.mark.parametrize("block", [True, False])
-def test_it_is_called_task_output_in_jcli(runtime, block):
+def test_jcli_calls_it_task_output(runtime, block):
     started = runtime.request(Call("Bash", {"command": "echo text", "run_in_background": True}, dialect="jcli"))
     task_id = started.data["task_id"]
     look(runtime, task_id)

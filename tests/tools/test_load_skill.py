@@ -24,14 +24,14 @@ def test_a_skill_is_loaded_with_its_arguments_and_further_files(user):
         result = runtime.call("load_skill", name="fix", arguments="bug 'main file'")
         opened = [runtime.call("read_file", path=path).ok for path in result.meta["files"]]
 
-    opening, first, second, files, wish = result.text.split("\n")
+    opening, first, second, files, allowed_tools = result.text.split("\n")
     assert opening.startswith("[Skill fix, project, from .hilt/skills/fix: the next 2 lines.")
     assert "untrusted content" in opening
     assert (first, second) == ("Fix bug in main file.", "All: bug 'main file'; third: <>.")
     listed = [f".hilt/skills/fix/{name}" for name in ("assets/b.bin", "references/a.md", "scripts/run.sh")]
     assert files == f"[Further files, for read_file: {', '.join(listed)}]"
-    assert "Bash(git:*) Read" in wish
-    assert "grants nothing" in wish
+    assert "Bash(git:*) Read" in allowed_tools
+    assert "grants nothing" in allowed_tools
     assert [result.meta[key] for key in ("skill", "source", "path")] == ["fix", "project", ".hilt/skills/fix"]
     assert result.meta["files"] == listed
     assert opened == [True] * 3
@@ -94,7 +94,7 @@ def test_a_skill_text_cannot_fake_its_end_marker(user):
     assert result.meta["files"] == []
 
 
-def test_a_long_text_goes_to_the_overflow_folder(user):
+def test_a_long_text_is_stored_in_the_overflow_folder(user):
     user.config.write("skills/pdf/SKILL.md", text("pdf", "word " * 50_000))
     with user.runtime() as runtime:
         result = runtime.call("load_skill", name="pdf")
@@ -142,12 +142,12 @@ def test_the_jcli_name_takes_and_returns_the_same(user):
     user.config.write("skills/pdf/SKILL.md", text("pdf", "For $ARGUMENTS."))
     user.config.write("skills/pdf/references/a.md", "")
     with user.runtime() as runtime:
-        ours = runtime.call("load_skill", name="pdf", arguments="you")
-        theirs = runtime.request(Call("LoadSkill", {"name": "pdf", "arguments": "you"}))
+        canonical = runtime.call("load_skill", name="pdf", arguments="you")
+        dialect_result = runtime.request(Call("LoadSkill", {"name": "pdf", "arguments": "you"}))
         unknown = runtime.request(Call("LoadSkill", {"name": "pfd"}))
         wrong = runtime.request(Call("LoadSkill", {"skill": "pdf"}))
 
-    assert theirs.text == ours.text.replace("for read_file", "for Read")
+    assert dialect_result.text == canonical.text.replace("for read_file", "for Read")
     assert unknown.error is not None
     assert unknown.error.details["nearest"] == ["pdf"]
     assert wrong.error is not None

@@ -117,9 +117,9 @@ def test_a_folder_of_a_repository_shares_the_memory_of_the_repository(base, work
     os.makedirs(workspace.join("packages/web"))
     with Runtime(workspace.join("packages/web"), environ=environment(base)) as inner:
         inner.call("memory", action="save", key="k", value="from below")
-    with Runtime(workspace.path, environ=environment(base)) as whole:
-        assert whole.call("memory", action="recall", key="k").text == "from below"
-        assert whole.call("memory", action="recall", key="k", scope=workspace.path).text == "from below"
+    with Runtime(workspace.path, environ=environment(base)) as outer:
+        assert outer.call("memory", action="recall", key="k").text == "from below"
+        assert outer.call("memory", action="recall", key="k", scope=workspace.path).text == "from below"
 
 
 # --- list, search, tags, expiry -------------------------------------------------------------------------------------

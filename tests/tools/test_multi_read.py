@@ -77,7 +77,7 @@ def test_one_refused_file_does_not_affect_the_others(runtime, workspace, path, c
     assert data["errors"][path]["error_code"] == code
 
 
-def test_it_fails_only_when_all_files_fail(runtime, workspace):
+def test_a_read_fails_only_when_all_files_fail(runtime, workspace):
     error = read(runtime, "nothing.txt", ".env").error
 
     assert error.code == "file_not_found"

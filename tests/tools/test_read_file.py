@@ -169,7 +169,7 @@ def test_two_thousand_lines_without_a_final_newline_are_returned_whole(runtime, 
 
 
 @pytest.mark.parametrize(
-    "truncate, expected, gone",
+    "truncate, expected, removed",
     [
         ("head", [(1, 2000)], (2001, 5000)),
         ("smart", [(1, 2000)], (2001, 5000)),
@@ -177,7 +177,7 @@ def test_two_thousand_lines_without_a_final_newline_are_returned_whole(runtime, 
         ("middle", [(1, 1000), (4001, 5000)], (1001, 4000)),
     ],
 )
-def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, truncate, expected, gone):
+def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, truncate, expected, removed):
     workspace.write("a.txt", lines(5000))
 
     result = runtime.call("read_file", path="a.txt", truncate=truncate, line_numbers=False)
@@ -187,9 +187,9 @@ def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, tru
     assert lines_shown == [f"line {number}" for first, last in expected for number in range(first, last + 1)]
     assert note.startswith(" and ".join(f"{first}-{last}" for first, last in expected) + " of 5000.")
     rest = runtime.call("read_file", path=result.meta["truncation"]["remainder"], line_numbers=False, end_line=2)
-    assert rest.text.startswith(f"line {gone[0]}\nline {gone[0] + 1}")
+    assert rest.text.startswith(f"line {removed[0]}\nline {removed[0] + 1}")
     with open(result.meta["truncation"]["remainder"], encoding="utf-8") as file:
-        assert file.read() == "".join(f"line {number}\n" for number in range(gone[0], gone[1] + 1))
+        assert file.read() == "".join(f"line {number}\n" for number in range(removed[0], removed[1] + 1))
 
 
 def test_the_strategy_none_cuts_no_lines(runtime, workspace):

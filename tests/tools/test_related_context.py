@@ -219,7 +219,7 @@ def test_a_project_cannot_configure_paths(base, workspace, home):
 
 
 @pytest.mark.parametrize("variable", [None, "XDG_CONFIG_HOME", "JINN_CONFIG_DIR"])
-def test_the_paths_of_jinn_are_used_when_ours_has_none(base, workspace, home, config, variable):
+def test_the_paths_of_jinn_are_the_default(base, workspace, home, config, variable):
     folder = ".config" if variable is None else "elsewhere"
     home.write("notes/shark-jinn.md", "# A shark\n")
     home.write("own/shark-own.md", "# A shark\n")
@@ -270,15 +270,15 @@ def test_nested_folders_list_each_entry_once(base, workspace, home):
 # --- following the files ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["one process", "a process per call"])
-def test_the_index_follows_every_change_and_reads_only_changed_files(base, workspace, home, kept):
+@pytest.mark.parametrize("shared", [True, False], ids=["one process", "a process per call"])
+def test_the_index_follows_every_change_and_reads_only_changed_files(base, workspace, home, shared):
     runtimes: list[Runtime] = []
 
     def asked(query: str) -> tuple[list[str], int]:
-        if not runtimes or not kept:
+        if not runtimes or not shared:
             runtimes.append(opened(base))
         result = ask(runtimes[-1], query)
-        if not kept:
+        if not shared:
             runtimes[-1].close()
         return names(result), result.data["index"]["refreshed"]
 
@@ -380,7 +380,7 @@ def test_a_damaged_index_is_rebuilt(runtime, home, config, contents):
     assert names(ask(runtime, "shark")) == ["note"]
 
 
-def test_an_index_that_cannot_be_written_goes_to_the_state_directory(base, workspace, home, config):
+def test_an_unwritable_index_is_stored_in_the_state_directory(base, workspace, home, config):
     home.write(".claude/kb/note.md", "# Shark\n")
     # a folder in place of the index blocks it, even for root
     os.makedirs(config.join("context-index-none.db"))

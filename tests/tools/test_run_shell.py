@@ -252,7 +252,7 @@ def test_a_command_with_nul_is_refused(runtime):
 # --- surroundings -----------------------------------------------------------------------------------------------
 
 
-def test_it_runs_in_the_workspace_or_a_folder_of_it(runtime, workspace):
+def test_a_command_runs_in_the_workspace_or_one_of_its_folders(runtime, workspace):
     workspace.write("inner folder/a.txt")
 
     assert body(run(runtime, "pwd")) == os.path.realpath(workspace.path)

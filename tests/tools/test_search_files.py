@@ -119,7 +119,7 @@ def test_include_may_begin_with_the_absolute_path_of_the_folder(either, project)
         assert {item["file"] for item in data["results"]} == {"lib/util.py"}
 
 
-def test_context_stands_around_each_match(either, workspace):
+def test_context_lines_surround_each_match(either, workspace):
     workspace.write("a.txt", "".join(f"{number}\n" for number in range(1, 10)))
 
     assert search(either, "[36]$", context_lines=1).text == (
@@ -133,7 +133,7 @@ def test_context_stands_around_each_match(either, workspace):
     ]
 
 
-def test_literal_and_case(either, workspace):
+def test_literal_and_case_options(either, workspace):
     workspace.write("a.txt", "a.b\naxb\nA.B\n")
 
     assert places(either, "a.b", literal=True) == ["a.txt:1:1"]

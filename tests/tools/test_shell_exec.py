@@ -118,14 +118,14 @@ def test_a_timeout_has_an_exit_code(runtime):
     assert "run_in_background: true" in result.data["advice"]
 
 
-def test_it_runs_in_a_folder_of_the_workspace(runtime, workspace):
+def test_a_program_runs_in_a_folder_of_the_workspace(runtime, workspace):
     workspace.write("my-project/a.txt")
 
     assert execute(runtime, "ls", cwd="my-project").data["stdout"] == "a.txt\n"
     assert execute(runtime, "ls", cwd="../..").error.code == "path_outside_workspace"
 
 
-def test_it_is_confined(runtime, workspace, base):
+def test_a_program_is_confined(runtime, workspace, base):
     execute(runtime, "touch", "inside", os.path.join(base, "outside"))
 
     assert os.path.exists(workspace.join("inside"))

@@ -189,9 +189,9 @@ def test_a_long_list_is_paged(runtime):
 
 def test_texts_have_no_control_or_invisible_characters(runtime):
     texts = {"title": "do\u202e\x1b[31m\nit", "description": "a\r\nb\x00\u200b\n\n\n\nc\udc00", "owner": "a\u2066\tb"}
-    made = task(runtime, "create", **texts)["task"]
+    created = task(runtime, "create", **texts)["task"]
 
-    assert (made["title"], made["description"], made["owner"]) == ("do[31m it", "a\nb\n\nc", "a b")
+    assert (created["title"], created["description"], created["owner"]) == ("do[31m it", "a\nb\n\nc", "a b")
     assert task(runtime, "list", owner="a b\u200b")["total_count"] == 1
 
 

@@ -17,11 +17,11 @@ def code(result):
 
 
 def test_the_named_tool_answers(runtime, workspace):
-    made = runtime.call("tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n"})
+    written = runtime.call("tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n"})
     direct = runtime.call("write_file", path="a.txt", content="hi\n", dry_run=True)
 
-    assert made.text == "wrote 3 bytes to a.txt"
-    assert made.meta["undo"]
+    assert written.text == "wrote 3 bytes to a.txt"
+    assert written.meta["undo"]
     assert workspace.tree() == {"a.txt": "hi\n"}
     through = runtime.call(
         "tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n", "dry_run": True}
@@ -59,7 +59,7 @@ def test_the_dialect_of_the_call_applies(runtime, workspace):
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 
-def test_it_does_not_call_itself(runtime):
+def test_tool_call_does_not_call_itself(runtime):
     inner = {"name": "tool_call", "arguments": {"name": "job_list"}}
 
     assert runtime.call("tool_call", **inner).error.code == "invalid_request"

@@ -174,7 +174,7 @@ def test_one_file_of_a_call_may_be_named_by_any_path_spelling(runtime, workspace
     assert undo(runtime, "preview", id=id, path="../a.txt").error.code == "path_outside_workspace"
 
 
-def test_clear_forgets_everything_and_says_how_much(runtime, workspace):
+def test_clear_removes_everything_and_reports_how_much(runtime, workspace):
     runtime.call("write_file", path="a.txt", content="1")
     runtime.call("write_file", path="a.txt", content="2")
 
@@ -192,7 +192,7 @@ def test_a_dry_run_of_a_restore_is_its_preview(runtime, workspace):
     assert workspace.read("a.txt") == "two\n"
 
 
-def test_binary_contents_come_back_byte_for_byte(runtime, workspace):
+def test_binary_contents_are_restored_byte_for_byte(runtime, workspace):
     data = bytes(range(256)) * 1000
     workspace.write("a.bin", data)
     id = runtime.call("write_file", path="a.bin", content="text").meta["undo"]

@@ -243,7 +243,7 @@ def test_an_internal_address_is_refused_and_recorded(base, url):
     assert (row.entry.outcome, row.entry.contacts) == ("ssrf_blocked", "")
 
 
-def test_the_record_says_which_addresses_were_contacted(base):
+def test_the_trail_records_the_contacted_addresses(base):
     with (
         serving(answer("there")) as other,
         serving(redirect(other.url())) as site,
@@ -304,7 +304,7 @@ def rules(base: str, text: str) -> None:
         file.write(text)
 
 
-def test_plan_mode_fetches(base):
+def test_plan_mode_allows_fetches(base):
     with serving(answer("x")) as site, reaching(base, site, mode="plan") as runtime:
         assert runtime.call("web_fetch", url=site.url()).ok
 

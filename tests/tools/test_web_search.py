@@ -133,12 +133,12 @@ def test_the_type_argument_is_for_exa_only(base):
 
 
 @pytest.mark.parametrize(
-    "there, expected",
+    "providers, expected",
     [((), "duckduckgo"), (("brave",), "brave"), (("brave", "tavily"), "tavily"), (("tavily", "exa"), "exa")],
 )
-def test_without_a_provider_the_first_with_a_key_is_asked(base, there, expected):
+def test_without_a_provider_the_first_with_a_key_is_asked(base, providers, expected):
     with serving(SPEAKING[expected]) as site:
-        keys = {KEYS[name]: f"key of {name}" for name in there}
+        keys = {KEYS[name]: f"key of {name}" for name in providers}
         with searching(base, {expected: site}, **keys) as runtime:
             assert runtime.call("web_search", query="x").data["provider"] == expected
 

@@ -52,8 +52,8 @@ class Reach:
 
     def fetch(self, url: str, headers: Mapping[str, str] | None = None, **options: object) -> StoredAnswer:
         """Fetch a URL as a call would."""
-        known: dict[str, object] = {"headers": headers or {}, "authorization": None, "most": 500_000, **options}
-        return self.web.fetch(url, **known)  # type: ignore[arg-type]
+        arguments: dict[str, object] = {"headers": headers or {}, "authorization": None, "most": 500_000, **options}
+        return self.web.fetch(url, **arguments)  # type: ignore[arg-type]
 
     def _resolve(self, host: str) -> Sequence[str]:
         self.looked_up.append(host)

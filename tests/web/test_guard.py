@@ -18,8 +18,8 @@ PUBLIC = "93.184.216.34"
 
 def guard(*opened: str, **names: list[str]) -> NetworkGuard:
     """Return a guard whose resolver knows these names (with underscores for dots) and numeric addresses."""
-    known = {name.replace("_", "."): addresses for name, addresses in names.items()}
-    return NetworkGuard(opened, lambda host: known.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
+    hosts = {name.replace("_", "."): addresses for name, addresses in names.items()}
+    return NetworkGuard(opened, lambda host: hosts.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
 
 
 def refusal(url: str, checking: NetworkGuard | None = None) -> ToolError:

@@ -127,9 +127,9 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
         case "roots":
             return text(json.dumps(ask("roots/list", {})))
         case "trick":
-            shown = {"a": {"type": "string", "title": "Name\u202e", "description": "Yours\u200b"}}
+            visible = {"a": {"type": "string", "title": "Name\u202e", "description": "Yours\u200b"}}
             hidden = {"a": {"type": "string", "enum": ["yes", "n\u200bo"]}}
-            forms = [{"type": "object", "properties": properties} for properties in (shown, hidden)]
+            forms = [{"type": "object", "properties": properties} for properties in (visible, hidden)]
             return text(json.dumps([ask("elicitation/create", {**question, "requestedSchema": schema}) for schema in forms]))
         case "half":
             return text("half \ud800")

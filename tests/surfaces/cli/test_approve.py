@@ -35,17 +35,17 @@ ASKED = Asked(
 
 @pytest.fixture
 def approvals(command) -> Iterator[Approvals]:
-    made = Approvals(command.state)
-    yield made
-    made.close()
+    store = Approvals(command.state)
+    yield store
+    store.close()
 
 
 @pytest.fixture
 def id(command, approvals) -> str:
     """The id of a pending approval."""
     workspace = digest(os.path.realpath(command.folder.path))
-    made: str = approvals.ask(workspace, "default", "d", ASKED, seconds=600).id
-    return made
+    pending: str = approvals.ask(workspace, "default", "d", ASKED, seconds=600).id
+    return pending
 
 
 def at_terminal(command: Command, *words: str, **options: bool) -> Screen:
@@ -430,7 +430,7 @@ def test_a_terminal_that_is_not_the_controlling_one_is_not_enough(command, appro
     assert approvals.find(id).state == "pending"
 
 
-def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals, id):
+def test_a_pipe_cannot_answer_for_the_user_at_the_terminal(command, approvals, id):
     line = f"yes | {shlex.quote(HILT)} approve {id}; exit $?"
     with Screen(["sh", "-c", line], env=command.environ, cwd=command.folder.path) as screen:
         status, text = screen.end()

@@ -229,7 +229,7 @@ def test_the_check_finds_a_problem_exactly_when_calls_are_refused(tmp_path_facto
 def test_joined_statements_are_the_document(lines):
     text = "\n".join(lines)
     try:
-        whole = tomllib.loads(text)
+        document = tomllib.loads(text)
     except ValueError:
         with pytest.raises(tomllib.TOMLDecodeError):
             list(_statements(text))
@@ -241,7 +241,7 @@ def test_joined_statements_are_the_document(lines):
     for statement in _statements(text):
         merge(together, statement.data)
 
-    assert together == whole
+    assert together == document
 
 
 def merge(into: dict[str, Any], more: dict[str, Any]) -> None:

@@ -217,9 +217,9 @@ def test_the_flags_are_forwarded_to_the_resident(short):
 
 
 def test_a_tool_hidden_by_a_flag_is_not_listed(command):
-    for words, there in (((), True), (("--mode", "plan"), False), (("--profile", "nano"), True)):
+    for words, listed in (((), True), (("--mode", "plan"), False), (("--profile", "nano"), True)):
         names = {tool["name"] for tool in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
-        assert ("write_file" in names) is there
+        assert ("write_file" in names) is listed
         assert ("undo" in names) is (not words)
 
 

@@ -61,8 +61,8 @@ def install(command: Command, *words: str) -> str:
 
 
 def entry_of(text: str, host: str) -> dict[str, Any]:
-    whole = tomllib.loads(text) if host == "codex" else json.loads(text)
-    entry: dict[str, Any] = whole[KEYS.get(host, "mcpServers")]["hilt"]
+    document = tomllib.loads(text) if host == "codex" else json.loads(text)
+    entry: dict[str, Any] = document[KEYS.get(host, "mcpServers")]["hilt"]
     return entry
 
 
@@ -148,8 +148,8 @@ def test_server_options_are_in_the_entry(command):
 
     install(command, "claude", "--yes", "--name", "second", *more)
 
-    whole = json.loads(command.folder.read(".mcp.json"))
-    assert whole["mcpServers"]["second"]["args"] == [
+    document = json.loads(command.folder.read(".mcp.json"))
+    assert document["mcpServers"]["second"]["args"] == [
         *("mcp", "--profile", "minimal", "--tools", "read_file,Write"),
         *("--tools-dir", command.folder.join("mine"), "--search", "--lean"),
     ]
@@ -275,9 +275,9 @@ def test_the_existing_file_and_format_are_used(command, name, before):
 
     install(command, "opencode", "--yes")
 
-    whole = json.loads(command.folder.read(name))["mcp"]
-    assert "hilt" in whole.get("servers", whole)
-    assert ("hilt" in whole) == ("servers" not in whole)
+    document = json.loads(command.folder.read(name))["mcp"]
+    assert "hilt" in document.get("servers", document)
+    assert ("hilt" in document) == ("servers" not in document)
     assert command.folder.tree().keys() == {name}
 
 

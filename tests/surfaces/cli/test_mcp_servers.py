@@ -76,9 +76,9 @@ def test_the_list_shows_the_state_of_every_server_and_starts_none(place):
     assert "not started yet" in place.listed()
     assert place.starts() == 0
     assert place.call(cold=True)["result"] == "hi"
-    known = place.listed()
-    assert "raw  1 tool" in known
-    assert "mcp__raw__echo  Say it again." in known
+    listing = place.listed()
+    assert "raw  1 tool" in listing
+    assert "mcp__raw__echo  Say it again." in listing
     assert place.starts() == 1
 
 

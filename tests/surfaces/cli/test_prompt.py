@@ -133,14 +133,14 @@ def test_truncated_text_can_be_expanded():
     lines = "".join(f"+line {number}\n" for number in range(100))
     asked = EDIT._replace(diff=lines, arguments={"text": "one\ntwo\n" * 200, **{f"n{i}": i for i in range(20)}})
 
-    cut, whole = answer(asked, "y\n")[1], answer(asked, "s\n", "y\n")[1]
+    cut, expanded = answer(asked, "y\n")[1], answer(asked, "s\n", "y\n")[1]
 
     assert len(cut.splitlines()) < 24
     assert "… 91 more lines" in cut
     assert "… 15 more arguments" in cut
     assert "[s] show all" in cut
     assert "line 99" not in cut
-    added = whole[len(cut) :]
+    added = expanded[len(cut) :]
     assert "| +line 99\n" in added
     assert added.count("|   two\n") == 200
     assert "| n19: 19\n" in added
@@ -206,8 +206,8 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @given(ASKED, st.integers(30, 120), st.booleans(), st.booleans())
-def test_a_page_fits_its_width_and_holds_nothing_but_visible_text(asked, width, color, whole):
-    drawn = Page(width=width, color=color).draw(asked, whole=whole)
+def test_a_page_fits_its_width_and_has_only_visible_text(asked, width, color, expanded):
+    drawn = Page(width=width, color=color).draw(asked, whole=expanded)
     text = SGR.sub("", drawn) if color else drawn
 
     assert {character for character in text if not character.isprintable()} <= {"\n"}

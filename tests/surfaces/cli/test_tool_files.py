@@ -95,8 +95,8 @@ def find(command) -> Iterator[Callable[[], CustomTools]]:
 
 
 def definition(**fields: Any) -> Definition:
-    known = Definition("t", "Do.\nMore.", {"type": "object"}, "/x/t.md", "personal", "markdown", "/x", "hash")
-    return known._replace(**fields)
+    base_definition = Definition("t", "Do.\nMore.", {"type": "object"}, "/x/t.md", "personal", "markdown", "/x", "hash")
+    return base_definition._replace(**fields)
 
 
 def no_call(name: str, args: Mapping[str, Any]) -> Result:
@@ -160,14 +160,14 @@ def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, nam
     with Workers() as workers:
         discovered = open_discovery(root, environ, workers).current()
         assert (list(discovered.definitions), discovered.problems) == ([name], ())
-        made = discovered.definitions[name]
-        assert made.origin.startswith(done.stdout.strip())
+        new_tool = discovered.definitions[name]
+        assert new_tool.origin.startswith(done.stdout.strip())
         executors = {
             "markdown": scripts.executor(environ),
             "folder": folder_tools.executor(environ, NoGrants()),
             "python": python_tools.executor(workers, environ, root),
         }
-        tool = to_tool(made, executors[kind](made))
+        tool = to_tool(new_tool, executors[kind](new_tool))
         with Runtime(root, tools=[tool], environ=environ, flags={"mode": "yolo"}) as runtime:
 
             def call(called: str, args: Mapping[str, Any]) -> Result:

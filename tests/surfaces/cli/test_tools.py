@@ -43,10 +43,10 @@ def test_schemas_are_valid_and_describe_every_parameter(command, kind, name, par
 def documented(schema: Any) -> list[str]:
     """Return the parameters without a description, at any depth."""
     missing = []
-    for parameter, known in schema.get("properties", {}).items():
-        if not known.get("description"):
+    for parameter, subschema in schema.get("properties", {}).items():
+        if not subschema.get("description"):
             missing.append(parameter)
-        for inner in (known, known.get("items", {}), *known.get("anyOf", ())):
+        for inner in (subschema, subschema.get("items", {}), *subschema.get("anyOf", ())):
             missing += documented(inner) if inner is not schema else []
     return missing
 

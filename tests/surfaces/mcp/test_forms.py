@@ -85,7 +85,7 @@ def test_a_form_closed_by_a_program_is_not_a_denial(response):
 
 def test_a_form_that_is_accepted_with_its_defaults_approves_nothing():
     fields = approval_form(ASKED)["params"]["requestedSchema"]["properties"]
-    content = {name: known["default"] for name, known in fields.items()}
+    content = {name: field["default"] for name, field in fields.items()}
 
     answer = read_approval(ASKED, {"action": "accept", "content": content}, "me", automatic=True)
 

@@ -255,10 +255,10 @@ def test_other_paths_are_not_found(secret, path):
 
 
 def test_a_port_in_use_is_reported(command):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        done = command.run("mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        done = command.run("mcp", "--http", f"127.0.0.1:{occupied.getsockname()[1]}")
 
     assert done.returncode == 1
     assert b"permission_denied: Cannot listen on" in done.stderr
@@ -397,13 +397,13 @@ REQUEST = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
 def test_refused_connections_take_no_slot(secret, head, more):
     with ExitStack() as stack:
         refused = [stack.enter_context(socket.create_connection(("127.0.0.1", secret.port))) for _ in range(20)]
-        for one in refused:
-            one.settimeout(WAIT_SECONDS)
-            one.sendall(head.format(port=secret.port).encode())
-            assert one.recv(4096).startswith(b"HTTP/1.1 401")
+        for connection in refused:
+            connection.settimeout(WAIT_SECONDS)
+            connection.sendall(head.format(port=secret.port).encode())
+            assert connection.recv(4096).startswith(b"HTTP/1.1 401")
             with suppress(OSError):
-                one.sendall(more)
-                while one.recv(4096):
+                connection.sendall(more)
+                while connection.recv(4096):
                     pass
         assert not call(secret, "list_dir", {})["isError"]
 

@@ -115,7 +115,7 @@ def test_a_line_that_is_too_long_is_an_error_and_uses_little_memory(command):
         assert peak < 300_000
 
 
-def test_a_large_argument_goes_through(lines, command):
+def test_a_large_argument_is_accepted(lines, command):
     text = "é\u2028" * 500_000
 
     assert not lines.call("write_file", path="a.txt", content=text)["isError"]
@@ -449,18 +449,18 @@ def test_any_kind_of_input_file_is_read(command, kind, tmp_path):
     import pty
     import termios
 
-    ours, theirs = pty.openpty()
-    attributes = termios.tcgetattr(theirs)
+    master, terminal = pty.openpty()
+    attributes = termios.tcgetattr(terminal)
     attributes[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
     with subprocess.Popen(
-        [HILT, "mcp"], stdin=theirs, stdout=subprocess.PIPE, cwd=command.folder.path, env=command.environ
+        [HILT, "mcp"], stdin=terminal, stdout=subprocess.PIPE, cwd=command.folder.path, env=command.environ
     ) as process:
-        os.close(theirs)
-        os.write(ours, data.encode())
+        os.close(terminal)
+        os.write(master, data.encode())
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["id"] == 1
-        os.close(ours)
+        os.close(master)
         assert process.wait(WAIT_SECONDS) in (0, -signal.SIGHUP)
 
 
