@@ -114,7 +114,7 @@ def test_a_call_checks_the_changes_of_a_running_job(runtime, repository):
     runtime.call("job_stop", task_id=job)
 
 
-def test_a_job_that_repeats_a_planted_file_is_ended_with_a_reason(runtime, repository):
+def test_a_job_that_plants_a_file_again_is_ended_with_a_reason(runtime, repository):
     command = "git init -q sub; cp sub/.git/config c; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> c;"
     command += " while :; do cp c sub/.git/config; done"
 

@@ -11,7 +11,7 @@ from tests.tools.test_read_file import pdf, picture
 
 
 @pytest.mark.parametrize(
-    "name, theirs, expected",
+    "name, arguments, expected",
     [
         ("tool::file_read", {"path": "a"}, {"path": "a", "max_bytes": 1024 * 1024}),
         ("tool::file_read", {"path": "a", "maxBytes": 10.7}, {"path": "a", "max_bytes": 10}),

@@ -11,7 +11,7 @@ from hilt.testing import temporary_runtime
 
 
 @pytest.mark.parametrize(
-    "name, theirs, expected",
+    "name, arguments, expected",
     [
         ("Read", {"path": "a"}, {"path": "a", "start_line": 1, "truncate": "none"}),
         ("Read", {"path": "a", "offset": 0}, {"path": "a", "start_line": 1, "truncate": "none"}),
