@@ -1,4 +1,4 @@
-"""The layering of the design, read from the imports; and what every module owes its reader."""
+"""The layering of the design, read from the imports, and the documentation that every module needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hilt import catalog
 ROOT = os.path.dirname(os.path.abspath(hilt.__file__))
 ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 
-# every module belongs to one layer, by its first name; imports point down, and inside of a layer only where it is said
+# every module belongs to one layer, by its first name; imports point down, and within a layer only where listed
 WORDS = {
     *("errors", "places", "choices", "variables", "lazy", "fence", "call", "params", "schema", "wire", "declaration"),
 }
@@ -64,26 +64,26 @@ def tree(module: str) -> ast.Module:
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Return the modules that a module imports anywhere, also in functions and for types only."""
-    found: set[str] = set()
+    """Return all imports of a module, including those in functions and for types only."""
+    imported: set[str] = set()
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, ast.expr):  # has no statements in it
             return
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 inner = full.removeprefix("hilt.")
                 is_module = full.startswith("hilt.") and (inner in MODULES or f"{inner}.__init__" in MODULES)
-                found.add(full if is_module else str(node.module))
+                imported.add(full if is_module else str(node.module))
         for child in ast.iter_child_nodes(node):
             visit(child)
 
     visit(tree(module))
-    return frozenset(found)
+    return frozenset(imported)
 
 
 def own(module: str) -> set[str]:
@@ -113,22 +113,22 @@ def test_imports_point_down():
     ] == []
 
 
-def test_the_page_on_architecture_shows_the_folders_and_modules_there_are():
+def test_the_architecture_page_lists_every_folder_and_module():
     page = ARCHITECTURE.read_text(encoding="utf-8")
     block = re.search(r"```text\nsrc/hilt/\n(.*?)```", page, re.DOTALL)
     assert block
-    shown = set[str]()
+    listed = set[str]()
     for line in block[1].splitlines():
         names = line[2:].partition("   ")[0] if line.startswith("  ") and line[2:3].strip() else ""
-        shown.update(name.rstrip("/") for name in names.split())
-    there = {first(module) for module in MODULES} - {"__init__", "__main__"}
+        listed.update(name.rstrip("/") for name in names.split())
+    existing = {first(module) for module in MODULES} - {"__init__", "__main__"}
 
-    assert shown == there
+    assert listed == existing
 
 
 TOOLS = [module for module in MODULES if first(module) == "tools" and module != "tools.__init__"]
 
-# the world: what a tool must not have in its hands
+# modules that a tool must not use directly
 WORLD = {
     *("os", "io", "pathlib", "shutil", "socket", "subprocess", "tempfile", "urllib", "http", "sqlite3", "ctypes"),
     *("fcntl", "glob"),
@@ -137,7 +137,7 @@ RUNS_CODE = {"open", "exec", "eval", "compile", "__import__"}
 
 
 def functions_called(module: str) -> set[str]:
-    """Return the names of the functions that a module calls, those of methods too."""
+    """Return the names of the functions and methods that a module calls."""
     calls = [node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
     names = {call.id for call in calls if isinstance(call, ast.Name)}
     return names | {f".{call.attr}" for call in calls if isinstance(call, ast.Attribute)}
@@ -145,9 +145,12 @@ def functions_called(module: str) -> set[str]:
 
 def test_a_tool_reaches_the_world_only_through_its_context():
     offenders = {
-        module: found
+        module: forbidden
         for module in TOOLS
-        if (found := {name for name in imports(module) if first(name) in WORLD} | functions_called(module) & RUNS_CODE)
+        if (
+            forbidden := {name for name in imports(module) if first(name) in WORLD}
+            | functions_called(module) & RUNS_CODE
+        )
     }
 
     assert offenders == {}
@@ -160,10 +163,10 @@ def test_a_tool_imports_no_other_tool():
 def test_a_tool_file_declares_exactly_the_tool_of_its_name():
     for module in TOOLS:
         name = module.partition(".")[2]
-        found = import_module(f"hilt.{module}")
-        kind = type(getattr(found, name))
+        tool_module = import_module(f"hilt.{module}")
+        kind = type(getattr(tool_module, name))
 
-        assert [value.name for value in vars(found).values() if isinstance(value, kind)] == [name]
+        assert [value.name for value in vars(tool_module).values() if isinstance(value, kind)] == [name]
 
 
 def test_the_folder_listing_is_the_tool_list():
@@ -178,7 +181,7 @@ def test_a_dialect_is_pure():
             assert functions_called(module) & impure == set(), module
 
 
-def test_every_module_says_what_it_is():
+def test_every_module_has_a_docstring():
     lower = ("hilt", "python", "state.db", "memory.db", "trail.db")
     texts = {module: ast.get_docstring(tree(module)) or "" for module in MODULES}
 
@@ -189,7 +192,7 @@ def test_every_module_says_what_it_is():
     ] == []
 
 
-def test_a_test_file_is_where_its_module_is_or_says_what_it_is_about():
+def test_a_test_file_mirrors_its_module_or_says_what_it_covers():
     tests = Path(__file__).parent
     names = {str(path.relative_to(tests)): path for path in tests.rglob("test_*.py") if "data" not in path.parts}
     modules = {module.replace(".", os.sep) for module in MODULES}
@@ -203,7 +206,7 @@ def test_a_test_file_is_where_its_module_is_or_says_what_it_is_about():
 
 
 def test_importing_a_module_does_no_work():
-    """At module level there are definitions, constants, and what chooses between them; nothing is called."""
+    """Module level has definitions, constants and conditions only; nothing is called."""
     allowed = (
         *(ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign),
         *(ast.AnnAssign, ast.AugAssign, ast.If, ast.Try),
@@ -219,7 +222,7 @@ def test_importing_a_module_does_no_work():
     assert extra == []
 
 
-def test_public_functions_and_classes_say_their_contract():
+def test_public_functions_and_classes_have_docstrings():
     missing = [
         f"{module}.{node.name}"
         for module in MODULES
@@ -240,10 +243,10 @@ def test_no_two_public_classes_have_the_same_name():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(module)
 
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: owners for name, owners in places.items() if len(owners) > 1} == {}
 
 
-def test_the_public_names_are_these_and_can_be_imported():
+def test_the_public_names_can_be_imported():
     assert sorted(hilt.__all__) == ["Context", "Output", "Result", "Runtime", "ToolError", "__version__", "tool"]
     for name in hilt.__all__:
         assert getattr(hilt, name) is not None
@@ -251,7 +254,7 @@ def test_the_public_names_are_these_and_can_be_imported():
         hilt.nothing  # noqa: B018
 
 
-def test_every_code_that_is_raised_is_in_the_table():
+def test_every_raised_error_code_is_in_the_table():
     from hilt.errors import CODES
 
     raised = {

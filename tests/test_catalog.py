@@ -22,7 +22,7 @@ def greet(ctx: Context, name: str = "you", times: int = 1) -> Output:
     return Output(" ".join([f"Hello, {name}."] * times))
 
 
-def test_a_tool_of_the_caller_is_called_like_any_other(base):
+def test_a_tool_passed_to_the_runtime_is_called_like_any_other(base):
     with temporary_runtime(base, tools=[greet]) as (runtime, _):
         assert runtime.call("greet", name="Ada", times=2.0).text == "Hello, Ada. Hello, Ada."
         refused: Any = runtime.call("greet", nme="Ada").error
@@ -30,7 +30,7 @@ def test_a_tool_of_the_caller_is_called_like_any_other(base):
 
 
 @pytest.mark.parametrize("taken", ["read_file", "greet"])
-def test_a_name_can_be_taken_once(taken):
+def test_a_tool_name_cannot_be_taken_twice(taken):
     with pytest.raises(ValueError, match=f"already a tool called '{taken}'"):
         Catalog([greet, greet._replace(name=taken)])
 
@@ -39,7 +39,7 @@ def test_a_name_can_be_taken_once(taken):
     "name, near",
     [("readfile", "read_file"), ("ReadFile", "read_file"), ("read-file", "read_file"), ("list_dirs", "list_dir"), ("Raed", "Read")],  # noqa: E501
 )  # fmt: skip
-def test_an_unknown_name_is_answered_with_the_nearest(name, near):
+def test_an_unknown_name_suggests_the_nearest_tool(name, near):
     with pytest.raises(ToolError) as caught:
         Catalog().find(name)
 
@@ -49,7 +49,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(name, near):
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_tool_or_an_unknown_one(name):
+def test_any_text_is_a_tool_name_or_unknown(name):
     known = {*built_in_names(), *dialect("jcli"), *dialect("agentos")}
     if name in known:
         assert Catalog().find(name).tool.name in built_in_names()
@@ -59,13 +59,13 @@ def test_any_text_is_a_tool_or_an_unknown_one(name):
     assert caught.value.code == "unknown_tool"
 
 
-def test_dialects_lead_to_tools_that_exist_and_clash_with_none():
-    names = [name for one in dialect_names() for name in dialect(one)]
+def test_dialect_names_map_to_existing_tools_and_clash_with_none():
+    names = [name for dialect_name in dialect_names() for name in dialect(dialect_name)]
 
     assert len(names) == len(set(names))
     assert set(names).isdisjoint(built_in_names())
-    for one in dialect_names():
-        for entry in dialect(one).values():
+    for dialect_name in dialect_names():
+        for entry in dialect(dialect_name).values():
             assert entry.tool in built_in_names()
 
 

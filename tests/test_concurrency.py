@@ -23,15 +23,15 @@ PROCESSES = 12
 
 @pytest.fixture
 def memory() -> Iterator[str]:
-    """A base in memory: what is tested is the order of things, not the disk."""
+    """A folder in memory: these tests are about ordering, not the disk."""
     base = tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
     yield base
     shutil.rmtree(base)
 
 
-def hammered(base: str, way: str, count: int) -> list[str]:
-    """Let all processes begin at the same moment; return what any of them complained of."""
-    command = [sys.executable, "-m", "tests.state.hammering", way, base]
+def hammered(base: str, mode: str, count: int) -> list[str]:
+    """Start all processes at the same moment; return their complaints."""
+    command = [sys.executable, "-m", "tests.state.hammering", mode, base]
     pipe = subprocess.PIPE
     processes = [
         subprocess.Popen(
@@ -46,12 +46,12 @@ def hammered(base: str, way: str, count: int) -> list[str]:
         assert process.stdin
         process.stdin.write("go\n")
         process.stdin.flush()
-    said: list[str] = []
+    complaints: list[str] = []
     for process in processes:
         out, _ = process.communicate()
-        said += out.splitlines()
+        complaints += out.splitlines()
         assert process.returncode == 0, out
-    return said
+    return complaints
 
 
 def added(text: str) -> list[str]:
@@ -76,14 +76,14 @@ def test_twelve_processes_edit_five_files_and_no_change_and_no_snapshot_is_lost(
         assert runtime.trail.verify() is None
         assert len(runtime.trail.rows(tool="edit_file")) == 600
         for id in ids:
-            # each takes away exactly one line: the newest one of its file
+            # each undo removes exactly one line: the newest one of its file
             file = runtime.history().find(id).snapshots[0].path
             before = added(folder.read(file))
             assert runtime.call("undo", action="restore", id=id).ok
             assert added(folder.read(file)) == before[:-1]
 
 
-def test_twelve_processes_may_all_be_the_first(memory):
+def test_twelve_processes_may_start_on_empty_state_at_once(memory):
     os.mkdir(os.path.join(memory, "workspace"))
 
     assert hammered(memory, "open_first", 3) == []
@@ -95,7 +95,7 @@ def test_twelve_processes_may_all_be_the_first(memory):
     assert [name for _, _, names in os.walk(os.path.join(memory, "state", "journal")) for name in names] == []
 
 
-def test_processes_whose_workspaces_lie_inside_each_other_lose_no_update(memory):
+def test_processes_with_nested_workspaces_lose_no_update(memory):
     folder = Folder(os.path.join(memory, "workspace"))
     folder.write("inner/0.txt", "END\n")
 
@@ -132,7 +132,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
 
 
 @pytest.mark.parametrize(
-    "tamper, found",
+    "tamper, reason",
     [
         ("UPDATE audit SET outcome='ok' WHERE seq=7", 7),
         ("UPDATE audit SET tool='read_file' WHERE seq=1", 1),
@@ -152,7 +152,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
         ),
     ],
 )
-def test_a_row_of_the_trail_that_was_changed_removed_moved_or_added_is_found(memory, tamper, found):
+def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, reason):
     with temporary_runtime(memory) as (runtime, _):
         for _ in range(24):
             assert not runtime.call("list_dir", path="missing").ok
@@ -162,4 +162,4 @@ def test_a_row_of_the_trail_that_was_changed_removed_moved_or_added_is_found(mem
         db.executescript(tamper)
     db.close()
 
-    assert Trail(path).verify() == found
+    assert Trail(path).verify() == reason

@@ -19,7 +19,7 @@ from hilt.testing import environment, temporary_runtime
 
 @pytest.fixture
 def folders(base):
-    """The personal settings, the workspace, and an environment that leads to them."""
+    """The personal settings, the workspace, and an environment that points to them."""
     personal, workspace = Path(base, "config"), Path(base, "workspace")
     personal.mkdir()
     (workspace / ".hilt").mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_later_sources_win_and_are_named(folders):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", " 5", "x", "1000000001", "9" * 30, "9" * 5000])
-def test_a_variable_that_is_no_number_in_the_limits_is_refused(folders, text):
+def test_a_variable_outside_the_numeric_limits_is_refused(folders, text):
     assert refusal(folders, environ={"HILT_UNDO_CALLS": text}).message.startswith("HILT_UNDO_CALLS: undo.calls must ")
 
 
@@ -96,7 +96,7 @@ def test_a_project_can_tighten_and_never_loosen(folders, project, key, value):
 
 
 def test_every_setting_that_a_project_may_set_can_only_become_stricter():
-    """What a new setting must prove: joining with anything keeps what the user had, or makes it stricter."""
+    """Every new setting must show this: merging any project value keeps the user's value or makes it stricter."""
     for name, key in config.KEYS.items():
         if key.tighten is None:
             continue
@@ -105,8 +105,8 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
                 assert key.choices.index(key.tighten(mine, project)) <= key.choices.index(mine), name
             continue
         own: Any = 5 if key.default is None else key.default  # None: no limit
-        for theirs in ((), ("x",)) if key.type is list else (1, 10**9):
-            joined = key.tighten(own, theirs)
+        for project_value in ((), ("x",)) if key.type is list else (1, 10**9):
+            joined = key.tighten(own, project_value)
             assert set(own) <= set(joined) if key.type is list else joined <= own, name
 
 
@@ -136,7 +136,7 @@ def test_every_setting_that_a_project_may_set_can_only_become_stricter():
     ],
 )
 @pytest.mark.parametrize("place", ["personal", "project"])
-def test_a_file_that_is_not_understood_refuses_everything_and_says_why(folders, place, text, reason):
+def test_an_invalid_settings_file_refuses_every_call_and_says_why(folders, place, text, reason):
     error = refusal(folders, **{place: text})
 
     assert reason in error.message
@@ -154,7 +154,7 @@ def test_a_broken_personal_file_is_named_with_its_path(folders, text):
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("raw", [b"\xff\xfe", b"undo.calls = 1\0", b"\xef\xbb\xbfundo.calls = 1"])
-def test_bytes_that_are_not_toml_refuse_everything(folders, place, raw):
+def test_a_settings_file_that_is_not_toml_refuses_every_call(folders, place, raw):
     path = folders[0] if place == 0 else folders[1] / ".hilt"
     (path / "config.toml").write_bytes(raw)
 
@@ -163,7 +163,7 @@ def test_bytes_that_are_not_toml_refuse_everything(folders, place, raw):
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "pipe"])
-def test_a_project_file_that_is_no_regular_file_is_refused_without_waiting(folders, target):
+def test_a_project_file_that_is_not_a_regular_file_is_refused_without_blocking(folders, target):
     path = folders[1] / ".hilt" / "config.toml"
     if target == "folder":
         path.mkdir()
@@ -202,7 +202,7 @@ def test_a_broken_project_file_refuses_every_call_until_it_is_mended(base, folde
         assert runtime.call("list_dir").ok
 
 
-def test_a_project_that_names_more_sensitive_files_is_obeyed(base, folders):
+def test_a_project_can_add_sensitive_files(base, folders):
     (folders[1] / ".hilt" / "config.toml").write_text('workspace.sensitive = ["private/*", "*.pem"]\n')
     with temporary_runtime(base) as (runtime, folder):
         for path in ("private/a.txt", "sub/key.pem"):
@@ -222,10 +222,10 @@ def cached(base: str) -> list[Path]:
 def test_a_parsed_file_is_kept_and_used(base, folders):
     (folders[0] / "config.toml").write_text("undo.calls = 7\n")
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
-    [kept] = cached(base)
-    data = json.loads(kept.read_text())
+    [cache] = cached(base)
+    data = json.loads(cache.read_text())
     data["data"]["undo"]["calls"] = 8
-    kept.write_text(json.dumps(data))
+    cache.write_text(json.dumps(data))
 
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 8  # read from the cache, not from the file
 
@@ -254,8 +254,8 @@ def test_a_file_that_changed_is_parsed_again(folders, change):
 @pytest.mark.parametrize("damage", ["", "null", "[]", "{", '{"stamp": 1}', '{"stamp": [], "data": 1}', "\0\0"])
 def test_a_damaged_cache_is_not_used(base, folders, damage):
     load(folders, personal="undo.calls = 7\n")
-    for kept in cached(base):
-        kept.write_text(damage)
+    for cache in cached(base):
+        cache.write_text(damage)
 
     assert config.load(str(folders[1]), folders[2], {})["undo.calls"] == 7
 
@@ -287,11 +287,11 @@ def test_a_state_folder_that_cannot_be_written_only_costs_the_cache(folders, bas
         ({"HOME": "/h", "HILT_CONFIG_DIR": "", "XDG_CONFIG_HOME": ""}, "/h/.config/hilt", "/h/.local/state/hilt"),
     ],
 )
-def test_settings_and_state_are_where_the_environment_says(environ, config_dir, state_dir):
+def test_environment_variables_choose_the_settings_and_state_folders(environ, config_dir, state_dir):
     assert (places.config_dir(environ), places.state_dir(environ)) == (config_dir, state_dir)
 
 
-def test_what_the_settings_depend_on_changes_with_the_files_and_with_trust_in_them(folders):
+def test_the_settings_stamp_changes_with_the_files_and_their_trust(folders):
     workspace, environ = str(folders[1]), folders[2]
     seen = [settings_stamp(workspace, environ)]
     for name in (config.PROJECT, config.FOREIGN):

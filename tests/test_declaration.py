@@ -29,13 +29,13 @@ def count_words(text: str, skip: Count = 0, loudly: bool = False) -> dict[str, i
     return {"words": len(text.split()) - skip}
 
 
-def test_a_docstring_gives_the_description_and_apart_from_it_the_details():
+def test_a_docstring_gives_the_description_and_separate_details():
     assert count_words.description == "Count words.\n\nBlanks divide them."
     assert count_words.details == "Line ends are blanks.\n\nSo are tabs."
     assert count_words.schema["properties"]["text"]["description"] == "To count in."
 
 
-def test_without_details_there_are_none():
+def test_a_docstring_without_details_has_none():
     @tool
     def plain() -> str:
         """Do it. Details: none."""
@@ -48,11 +48,11 @@ def test_without_details_there_are_none():
     "name, title",
     [("read_file", "Read file"), ("undo", "Undo"), ("mcp__git__log", "Mcp  git  log"), ("größe", "Größe"), ("_", "")],
 )
-def test_a_title_is_the_name_as_people_read_it(name, title):
+def test_a_title_is_derived_from_the_name(name, title):
     assert count_words._replace(name=name).title == title
 
 
-def test_a_model_is_shown_no_more_of_a_schema_than_it_needs():
+def test_a_model_sees_only_the_parts_of_a_schema_it_needs():
     assert count_words.parameters == {
         "type": "object",
         "properties": {
@@ -64,7 +64,7 @@ def test_a_model_is_shown_no_more_of_a_schema_than_it_needs():
     }
 
 
-def test_a_schema_that_came_with_a_tool_is_shown_as_it_is():
+def test_a_schema_supplied_with_a_tool_is_shown_unchanged():
     foreign: Schema = {
         "type": "object",
         "properties": {"n": {"type": "integer", "minimum": 0, "default": 0}},
@@ -83,7 +83,7 @@ def test_a_schema_that_came_with_a_tool_is_shown_as_it_is():
     assert brought.parameters == foreign
 
 
-def test_what_is_not_shown_is_still_checked_and_filled(base):
+def test_hidden_schema_keywords_are_still_validated_and_defaults_filled(base):
     with temporary_runtime(base, tools=[count_words]) as (runtime, _):
         counted = runtime.call("count_words", text="a b")
         wrong = [runtime.call("count_words", text="a", **args) for args in ({"skip": -1}, {"shout": True})]
@@ -92,6 +92,6 @@ def test_what_is_not_shown_is_still_checked_and_filled(base):
     assert [result.error and result.error.code for result in wrong] == ["invalid_args", "invalid_args"]
 
 
-def test_a_tool_declares_the_schema_of_its_answer():
+def test_a_tool_declares_the_schema_of_its_result():
     assert count_words.output == ANSWER
     assert tool(lambda: None).output is None

@@ -1,4 +1,4 @@
-"""What the built-in tools tell a model: little enough to be read with every request, and every rule that it needs."""
+"""The descriptions of built-in tools: short enough to send with every request, with every rule that a model needs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ def tools(runtime) -> dict[str, Tool]:
 
 @pytest.mark.parametrize("is_lean, most", [(False, AVERAGE), (True, LEAN_AVERAGE)])
 def test_the_list_of_tools_is_short(runtime, is_lean, most):
-    found = {one.name: cost(definition(one)) for one in shown(runtime.authority, session=runtime.session, lean=is_lean)}
+    costs = {
+        tool.name: cost(definition(tool)) for tool in shown(runtime.authority, session=runtime.session, lean=is_lean)
+    }
 
-    assert len(found) > 20
-    assert sum(found.values()) / len(found) <= most
-    assert {name: count for name, count in found.items() if count > MOST} == {}
+    assert len(costs) > 20
+    assert sum(costs.values()) / len(costs) <= most
+    assert {name: count for name, count in costs.items() if count > MOST} == {}
 
 
-def test_a_lean_list_lacks_only_what_parameters_mean(runtime):
+def test_a_lean_list_omits_only_parameter_descriptions(runtime):
     for full, short in zip(
         shown(runtime.authority, session=runtime.session),
         shown(runtime.authority, session=runtime.session, lean=True),
@@ -68,11 +70,11 @@ def test_a_lean_list_lacks_only_what_parameters_mean(runtime):
         ("write_file", ["changed since you read it", "creating folders", "edit_file", "undo"]),
     ],
 )
-def test_what_a_model_must_know_is_told(tools, name, rules):
+def test_a_description_states_every_rule_a_model_needs(tools, name, rules):
     tool = tools[name]
-    told = " ".join(f"{tool.description} {meanings(tool.parameters)}".split())
+    text = " ".join(f"{tool.description} {meanings(tool.parameters)}".split())
 
-    assert [rule for rule in rules if rule not in told] == []
+    assert [rule for rule in rules if rule not in text] == []
 
 
 def meanings(schema: dict[str, object]) -> str:
@@ -86,16 +88,16 @@ def meanings(schema: dict[str, object]) -> str:
 
 
 def test_details_are_for_people_alone(runtime, tools):
-    told = {one.name: str(definition(one)) for one in shown(runtime.authority, session=runtime.session)}
+    texts = {tool.name: str(definition(tool)) for tool in shown(runtime.authority, session=runtime.session)}
 
     detailed = {name: tool.details for name, tool in tools.items() if tool.details}
     assert "USER_REJECTION" in detailed["exit_plan_mode"]
     for name, details in detailed.items():
-        assert "Details:" not in told[name]
-        assert details not in told[name]
+        assert "Details:" not in texts[name]
+        assert details not in texts[name]
 
 
-def test_the_first_line_says_what_a_tool_is_for_in_one_sentence(tools):
+def test_the_first_line_of_a_description_is_one_sentence(tools):
     for tool in tools.values():
         assert tool.summary.endswith("."), tool.name
         assert len(tool.summary) <= 120, tool.name

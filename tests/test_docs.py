@@ -1,7 +1,7 @@
-"""The documents are true: their examples run, their links lead somewhere, their tables are complete.
+"""The documentation is correct: its examples run, its links resolve, its tables are complete.
 
 In README.md, docs/quickstart.md and docs/guides/ a block marked `console` is typed into one shell per page: `$ ` begins
-a command, `> ` goes on with it, the lines after it are what it prints; `...` stands for any lines, or for any text in
+a command, `> ` continues it, the lines after it are its output; `...` stands for any lines, or for any text in
 one. A block marked `python` is run, and a block marked `text` right after it is what it prints; with a path behind
 the word, a block is a file to be saved there. Times, durations, ids and checksums are not compared.
 """
@@ -29,7 +29,7 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.
 PAGES = [ROOT / "README.md", ROOT / "docs/quickstart.md", *sorted(ROOT.glob("docs/guides/*.md"))]
 ADD_A_TOOL = ROOT / "docs/guides/add-a-tool.md"
 
-# what installs hilt, or plays this very suite: not for inside a test
+# commands that install hilt or run this suite; not for use inside a test
 NOT_TYPED = {"make setup", ". .venv/bin/activate", "make run", "make test"}
 
 SKIPPED = {".git", ".venv", "venv", "build", "dist", "__pycache__"}
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Something to type, and what it should print."""
+    """A command and its expected output."""
 
     at: int
     command: str
@@ -60,19 +60,19 @@ class Example(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    found: list[Block] = []
+    result: list[Block] = []
     inside: Block | None = None
     for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
         if inside is None and line.startswith("```"):
             language, _, path = line[3:].partition(" ")
             inside = Block(language, path, [], number + 1)
         elif inside is not None and line == "```":
-            found.append(inside)
+            result.append(inside)
             inside = None
         elif inside is not None:
             inside.lines.append(line)
     assert inside is None, f"{page.name} has a block that does not end"
-    return found
+    return result
 
 
 def examples(page: Path, scripts: Path) -> Iterator[Example]:
@@ -110,7 +110,7 @@ def saved(block: Block, scripts: Path) -> Path:
 
 
 def plain(text: str) -> str:
-    """Return the text with everything that differs from run to run replaced by a word."""
+    """Return the text with everything that varies between runs replaced by a placeholder."""
     text = re.sub(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+Z)?", "TIME", text)
     text = re.sub(r"\b[0-9a-f]{64}\b", "CHECKSUM", text)
     text = re.sub(r"\b[0-9a-f]{12}\b", "ID", text)
@@ -131,7 +131,7 @@ def pattern(expected: list[str]) -> re.Pattern[str]:
 
 
 def own_environment(base: Path) -> dict[str, str]:
-    """Return the variables of a user who has set none of hilt's."""
+    """Return the environment of a user without any hilt variables."""
     path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
     env = {"PATH": path, "LANG": "C.UTF-8", "HOME": str(base / "home"), "TMPDIR": str(base / "tmpdir")}
     for name in ("HOME", "TMPDIR"):
@@ -140,17 +140,17 @@ def own_environment(base: Path) -> dict[str, str]:
 
 
 def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None:
-    """Type everything the page shows, in order, in one shell, and compare what comes out."""
+    """Type all commands of the page, in order, into one shell, and compare the output."""
     scripts = base / "scripts"
     scripts.mkdir()
-    wanted = list(examples(page, scripts))
-    assert wanted, f"{page.name} shows nothing to try"
-    lines = [f"{example.command}\nprintf '\\n@@ %s\\n' {example.at}" for example in wanted]
+    expected = list(examples(page, scripts))
+    assert expected, f"{page.name} shows nothing to try"
+    lines = [f"{example.command}\nprintf '\\n@@ %s\\n' {example.at}" for example in expected]
     script = scripts / "page.sh"
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
     try:
         done = subprocess.run(
-            ["sh", "-u", str(script)],  # a variable that a user has not set must not lead to the root of the machine
+            ["sh", "-u", str(script)],  # an unset variable must not resolve to the root folder
             cwd=workspace,
             env=env,
             stdin=subprocess.DEVNULL,
@@ -160,13 +160,13 @@ def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None
         )
     finally:
         subprocess.run(["hilt", "resident", "stop"], env=env, cwd=workspace, capture_output=True)
-    wrong = "\n".join(differences(page, wanted, done.stdout.decode()))
+    wrong = "\n".join(differences(page, expected, done.stdout.decode()))
     if wrong:
         pytest.fail(wrong, pytrace=False)
 
 
-def differences(page: Path, wanted: list[Example], printed: str) -> Iterator[str]:
-    for example in wanted:
+def differences(page: Path, examples: list[Example], printed: str) -> Iterator[str]:
+    for example in examples:
         output, mark, printed = printed.partition(f"\n@@ {example.at}\n")
         typed = f"{name_of(page)}:{example.at}\n$ {example.command}\n"
         if not mark:
@@ -216,7 +216,7 @@ def tour(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
 
-def test_the_tour_ends_well_leaves_nothing_behind_and_fits_80_columns_without_colour(tmp_path):
+def test_the_tour_succeeds_cleans_up_and_fits_80_columns_without_colour(tmp_path):
     env = own_environment(tmp_path)
 
     done = tour(env)
@@ -246,7 +246,7 @@ def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
-def test_the_reference_is_what_the_tools_declare():
+def test_the_reference_matches_the_tool_declarations():
     command = [sys.executable, str(ROOT / "scripts/reference.py"), "--check"]
 
     done = subprocess.run(command, capture_output=True, text=True)
@@ -278,11 +278,11 @@ def broken_links(page: Path) -> Iterator[str]:
             yield f"{name_of(page)}: {link} names no heading"
 
 
-def test_every_relative_link_leads_somewhere():
+def test_every_relative_link_resolves():
     assert [link for page in DOCUMENTS for link in broken_links(page)] == []
 
 
-def test_every_document_can_be_reached_from_the_readme():
+def test_every_document_is_linked_from_the_readme():
     reached: set[Path] = set()
     pending = [ROOT / "README.md"]
     while pending:
@@ -308,7 +308,7 @@ def test_every_error_code_is_once_in_the_protocol_page():
     assert [code for code in CODES if cells.count(code) != 1] == []
 
 
-def test_reserved_is_what_no_tool_answers_with():
+def test_reserved_codes_are_exactly_those_that_no_tool_returns():
     table = (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
     sources = [path for path in (ROOT / "src/hilt").rglob("*.py") if path.name != "errors.py"]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
@@ -328,8 +328,8 @@ def test_every_settings_file_shown_in_the_configuration_page_is_accepted(tmp_pat
     env = environment(str(tmp_path))
     os.makedirs(env["HILT_CONFIG_DIR"])
 
-    for shown in (block for block in blocks(ROOT / "docs/configuration.md") if block.language == "toml"):
-        Path(env["HILT_CONFIG_DIR"], "config.toml").write_text("\n".join(shown.lines), encoding="utf-8")
+    for example_block in (block for block in blocks(ROOT / "docs/configuration.md") if block.language == "toml"):
+        Path(env["HILT_CONFIG_DIR"], "config.toml").write_text("\n".join(example_block.lines), encoding="utf-8")
         assert "config.toml" in load(str(tmp_path), env, {}).sources.values()
 
 
@@ -344,16 +344,16 @@ def repository_files() -> Iterator[Path]:
         yield from (Path(folder) / name for name in names if name not in SKIPPED)
 
 
-def test_no_file_names_a_place_on_somebodys_machine():
-    # spelt in pieces, so that this file is not found itself
+def test_no_file_contains_a_path_of_a_developers_machine():
+    # written in pieces, so that this file does not match
     names = ("wo" + "rk/", "ro" + "ot/", "ho" + r"me/\w", "Us" + r"ers/\w")
     places = re.compile(r"(?<![\w}\])/.~$-])/(?:" + "|".join(names) + ")")
-    found = []
+    problems = []
     for path in repository_files():
         try:
             text = path.read_text(encoding="utf-8")
         except (UnicodeDecodeError, OSError):
             continue
-        found += [f"{name_of(path)}: {match.group()}" for match in places.finditer(text)]
+        problems += [f"{name_of(path)}: {match.group()}" for match in places.finditer(text)]
 
-    assert found == []
+    assert problems == []

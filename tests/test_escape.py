@@ -30,15 +30,15 @@ TURNS = 10 * int(os.environ.get("HILT_STRESS") or 20)  # of eight threads, with 
 
 
 def photograph(root: str) -> dict[str, tuple[int, int, bytes]]:
-    """Return every file below a folder with its inode, time of change and contents."""
-    found = {}
+    """Return every file below a folder with its inode, modification time and contents."""
+    entries = {}
     for folder, _, names in os.walk(root):
         for name in names:
             full = os.path.join(folder, name)
             status = os.lstat(full)
             with open(full, "rb") as file:
-                found[full] = (status.st_ino, status.st_mtime_ns, file.read())
-    return found
+                entries[full] = (status.st_ino, status.st_mtime_ns, file.read())
+    return entries
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def memory() -> Iterator[str]:
     shutil.rmtree(base)
 
 
-def test_thousands_of_reads_and_writes_beside_a_process_that_swaps_links_touch_nothing_outside(memory):
+def test_thousands_of_reads_and_writes_while_links_are_swapped_touch_nothing_outside(memory):
     outside = Folder(os.path.join(memory, "outside"))
     outside.write("secret.txt", SECRET)
     outside.write("file.txt", SECRET)
@@ -104,38 +104,38 @@ def test_thousands_of_reads_and_writes_beside_a_process_that_swaps_links_touch_n
     assert photograph(outside.path) == before
     assert not [text for text in texts if SECRET in text]
     assert "internal" not in codes, codes
-    assert "path_outside_workspace" in codes  # the swaps were met
+    assert "path_outside_workspace" in codes  # some calls met a swap
 
 
 # --- sensitive and protected names, through every tool and every spelling --------------------------------------------
 
 
 def with_path(name: str, path: str) -> dict[str, Any]:
-    """Return arguments that make a tool touch a path; none for a tool that takes none."""
+    """Return arguments that make a tool touch a path; empty for a tool without one."""
     if name == "apply_patch":
         return {"patch": f"*** Begin Patch\n*** Update File: {path}\n@@\n-token\n+stolen\n*** End Patch\n"}
     if name == "search_replace":
         return {"pattern": "token", "replacement": "stolen", "files": path}
     schema = Catalog().find(name).tool.schema
-    return smallest(schema, path) if found_touch(schema) else {}
+    return smallest(schema, path) if takes_path(schema) else {}
 
 
-def found_touch(schema: Schema) -> bool:
+def takes_path(schema: Schema) -> bool:
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
-    return TOUCH in schema or any(map(found_touch, inner))
+    return TOUCH in schema or any(map(takes_path, inner))
 
 
 def smallest(schema: Schema, path: str) -> Any:
-    """Return the smallest value of a schema, with the path wherever one is marked."""
+    """Return the smallest valid value of a schema, with the path in every path field."""
     if TOUCH in schema:
         return [path] if schema.get("type") == "array" else path
     if schema.get("type") == "object":
-        wanted = {
+        required = {
             name: inner
             for name, inner in schema.get("properties", {}).items()
-            if name in schema.get("required", ()) or found_touch(inner)
+            if name in schema.get("required", ()) or takes_path(inner)
         }
-        return {name: smallest(inner, path) for name, inner in wanted.items()}
+        return {name: smallest(inner, path) for name, inner in required.items()}
     if schema.get("type") == "array":
         return [smallest(schema["items"], path)]
     if "enum" in schema:
@@ -143,7 +143,7 @@ def smallest(schema: Schema, path: str) -> Any:
     return {"string": "token", "integer": 1, "number": 1, "boolean": False}[schema["type"]]
 
 
-# what runs programs is held by the sandbox, whose tests are beside it
+# tools that run programs are confined by the sandbox, which has tests of its own
 TOOLS = [
     tool.name for tool in Catalog().tools() if with_path(tool.name, "x") and not tool.effects & {"execute", "network"}
 ]
@@ -200,13 +200,13 @@ def code_of(result: Result) -> str | None:
 
 
 def ready(runtime: Runtime, name: str) -> None:
-    """Bring the session where a tool looks at its paths: a plan is read in plan mode only."""
+    """Bring the session into a mode where the tool checks its paths: a plan is read in plan mode only."""
     if name == "exit_plan_mode":
         assert runtime.call("enter_plan_mode").ok
 
 
-def told(result: Result) -> str:
-    """Return everything a caller is told."""
+def reported_text(result: Result) -> str:
+    """Return everything that a caller sees of a result."""
     error = result.error
     return f"{result.text} {result.data} {dict(result.meta)} {result.view} {error and (error.message, error.details)}"
 
@@ -223,9 +223,9 @@ def test_a_sensitive_file_is_refused_by_every_tool_in_every_spelling(runtime, gu
 
         assert result.error is not None, spelling
         codes = {result.error.code}
-        # characters that this file system tells apart may also simply not exist
+        # on a file system that distinguishes these characters the path may not exist
         assert codes <= {"sensitive_path", "path_outside_workspace", "invalid_args"}, (spelling, result.error)
-        assert "token\n" not in told(result).replace("'token'", ""), spelling
+        assert "token\n" not in reported_text(result).replace("'token'", ""), spelling
     assert guarded.tree() == before
 
 
@@ -282,7 +282,7 @@ def test_configuration_is_not_written_by_any_tool(runtime, guarded, name, path):
         ("link-to-config", "sensitive_path"),
     ],
 )
-def test_patch_headers_of_every_kind_are_held_to_the_same_rules(runtime, guarded, patch, path, code):
+def test_every_kind_of_patch_header_follows_the_same_rules(runtime, guarded, patch, path, code):
     guarded.write("ok.txt", "ok\n")
     before = guarded.tree()
 
@@ -306,11 +306,11 @@ def test_a_snapshot_from_before_a_name_became_sensitive_is_not_restored_or_shown
 
     assert result.error is not None
     assert result.error.code == "sensitive_path"
-    assert "token" not in told(result)
+    assert "token" not in reported_text(result)
     assert folder.read("vault.txt") == "public\n"
 
 
-def test_an_undo_does_not_write_through_what_became_a_link(runtime, workspace):
+def test_an_undo_does_not_write_through_a_path_that_became_a_link(runtime, workspace):
     outside = workspace.write("../outside/a.txt", "theirs\n")
     workspace.write("dir/a.txt", "old\n")
     id = runtime.call("write_file", path="dir/a.txt", content="new\n").meta["undo"]
@@ -323,7 +323,7 @@ def test_an_undo_does_not_write_through_what_became_a_link(runtime, workspace):
     assert workspace.read("../outside/a.txt") == "theirs\n"
 
 
-def test_a_folder_listing_shows_neither_sensitive_names_nor_what_is_behind_links(runtime, guarded):
+def test_a_folder_listing_shows_neither_sensitive_names_nor_link_targets(runtime, guarded):
     os.symlink("/etc", guarded.join("etc"))
 
     entries = runtime.call("list_dir", path=".", hidden=True, depth=10, max_entries=10_000).data["entries"]
@@ -334,20 +334,20 @@ def test_a_folder_listing_shows_neither_sensitive_names_nor_what_is_behind_links
 
 @pytest.mark.parametrize("name", [name for name in TOOLS if name not in WRITING])
 @pytest.mark.parametrize("folder", [".", "sub", "{root}", "sub/link-up"])
-def test_no_tool_that_looks_through_a_folder_shows_what_is_sensitive_in_it(runtime, guarded, name, folder):
+def test_no_tool_that_searches_a_folder_shows_its_sensitive_files(runtime, guarded, name, folder):
     for path in (".git/config", "sub/.env", "sub/.env.local", ".ssh/id_ed25519", "sub/.aws/credentials"):
         guarded.write(path, "token-of-the-user\n")
     guarded.write("sub/plain.txt", "token\n")
     os.symlink("/etc", guarded.join("sub/etc"))
     args = with_path(name, folder.format(root=guarded.path))
     optional = {"hidden": True, "depth": 10, "include_hidden": True, "no_ignore": True, "follow": True}
-    known = Catalog().find(name).tool.schema["properties"]
+    properties = Catalog().find(name).tool.schema["properties"]
 
-    result = runtime.call(name, **args, **{key: value for key, value in optional.items() if key in known})
+    result = runtime.call(name, **args, **{key: value for key, value in optional.items() if key in properties})
 
     assert code_of(result) != "internal"
     for hint in ("token-of-the-user", "id_ed25519", ".env.local", "root:x:0"):
-        assert hint not in told(result)
+        assert hint not in reported_text(result)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def make_special(kind: str, path: str) -> socket.socket | None:
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.parametrize("name", [name for name in TOOLS if name not in ("stat_file", "list_dir")])
-def test_special_files_are_refused_by_every_tool_without_waiting(runtime, workspace, kind, name):
+def test_special_files_are_refused_by_every_tool_without_blocking(runtime, workspace, kind, name):
     server = make_special(kind, workspace.join("special"))
     try:
         ready(runtime, name)
@@ -406,11 +406,11 @@ def test_special_files_are_refused_by_every_tool_without_waiting(runtime, worksp
     assert not stat.S_ISREG(os.lstat(workspace.join("special")).st_mode)
 
 
-# --- a call that was given up ---------------------------------------------------------------------------------------
+# --- an abandoned call ----------------------------------------------------------------------------------------------
 
 
 class Slow:
-    """A tool that waits in the middle of a change until it is let go on."""
+    """A tool that waits in the middle of a change until it is released."""
 
     def __init__(self, timeout: float) -> None:
         self.inside = threading.Event()
@@ -434,8 +434,8 @@ class Slow:
 
 
 @pytest.fixture(params=["timeout", "cancelled"])
-def given_up(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
-    """A runtime in which a call was given up while it still runs, inside its change."""
+def abandoned(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
+    """A runtime with an abandoned call that is still running, inside its change."""
     slow = Slow(timeout=0.05 if request.param == "timeout" else 600)
     with temporary_runtime(base, tools=[slow.tool]) as (runtime, folder):
         folder.write("a.txt", "old\n")
@@ -458,8 +458,8 @@ def given_up(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
         slow.go_on.set()
 
 
-def test_a_call_that_was_given_up_never_commits(given_up):
-    runtime, folder, slow, _ = given_up
+def test_an_abandoned_call_never_commits(abandoned):
+    runtime, folder, slow, _ = abandoned
 
     slow.go_on.set()
     slow.ended.wait()
@@ -470,14 +470,14 @@ def test_a_call_that_was_given_up_never_commits(given_up):
     assert sorted(os.listdir(folder.path)) == ["a.txt"]
 
 
-def test_what_a_given_up_call_holds_does_not_stop_other_files(given_up):
-    runtime, folder, _, _ = given_up
+def test_locks_of_an_abandoned_call_do_not_block_other_files(abandoned):
+    runtime, folder, _, _ = abandoned
 
     assert runtime.call("write_file", path="b.txt", content="x").ok
     assert folder.read("a.txt") == "old\n"
 
 
-def test_a_call_that_commits_can_no_longer_be_given_up(base):
+def test_a_call_that_is_committing_cannot_be_abandoned(base):
     slow = Slow(timeout=600)
     with temporary_runtime(base, tools=[slow.tool]) as (runtime, folder):
         folder.write("a.txt", "old\n")

@@ -1,6 +1,6 @@
 """The gallery in examples/tools: every tool is checked, and run through the runtime and by one-shot calls.
 
-Programs that may be missing are stood in for by one that prints its arguments, so that each word can be compared.
+Programs that may be missing are replaced by a script that prints its arguments, so that each word can be compared.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Desk:
         path.chmod(0o755)
 
     def use_real(self, name: str) -> None:
-        """Use the program of the machine; the set-up does not install these, so the test is skipped without it."""
+        """Use the installed program; the setup does not install it, so the test is skipped without it."""
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
         self.programs.joinpath(name).unlink()
@@ -112,19 +112,19 @@ def desk(tmp_path: Path) -> Desk:
 
 @pytest.fixture
 def runtime(desk: Desk) -> Iterator[Runtime]:
-    with Runtime(str(desk.workspace), environ=desk.environ, asker=desk.ask) as made:
-        yield made
+    with Runtime(str(desk.workspace), environ=desk.environ, asker=desk.ask) as example_runtime:
+        yield example_runtime
 
 
 def answered(result: Any) -> Any:
-    """Return what a tool answered; text that is JSON as its value."""
+    """Return the result of a tool, with JSON text decoded."""
     assert result.error is None, result.error.message
     return json.loads(result.text) if result.data is None else result.data
 
 
 @contextmanager
 def serving() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """Serve a greeting on this machine; yield the address, and the paths and test headers that were asked for."""
+    """Serve a greeting on loopback; yield the address, and the requested paths and test headers."""
     seen: list[tuple[str, str | None]] = []
 
     class Greeting(BaseHTTPRequestHandler):
@@ -149,7 +149,7 @@ def harmless(desk: Desk) -> bool:
     return not list(desk.workspace.rglob("hacked*"))
 
 
-def test_every_example_is_right_and_its_own_examples_pass(desk):
+def test_every_example_is_valid_and_its_own_examples_pass(desk):
     program("bun")
     program("node")
 
@@ -161,14 +161,14 @@ def test_every_example_is_right_and_its_own_examples_pass(desk):
     assert "sqlite-query: OK, 1 example passed" in lines
 
 
-def test_the_gallery_of_the_guide_names_every_example():
+def test_the_gallery_in_the_guide_lists_every_example():
     guide = (EXAMPLES.parent.parent / "docs/guides/custom-tools.md").read_text(encoding="utf-8")
 
     for name in TOOLS:
         assert f"| `{name}` |" in guide
 
 
-def test_a_selector_of_pods_is_one_word_whatever_it_says(desk, runtime):
+def test_a_pod_selector_stays_one_word_whatever_it_contains(desk, runtime):
     for value in HOSTILE:
         words = answered(runtime.call("k8s_pods", namespace="default", selector=value))
 
@@ -182,7 +182,7 @@ def test_sections_choose_between_pods_and_logs(runtime):
     assert words == ["logs", "--namespace=a", "--tail=50", "--", "api-1"]
 
 
-def test_arguments_that_do_not_fit_are_all_named(runtime):
+def test_all_invalid_arguments_are_named(runtime):
     error = runtime.call("k8s_pods", namespace="--all", lines=0).error
 
     assert error.code == "invalid_args"
@@ -190,7 +190,7 @@ def test_arguments_that_do_not_fit_are_all_named(runtime):
     assert "lines must be at least 1, not 0" in error.message
 
 
-def test_labels_and_search_words_reach_gh_as_they_are(desk, runtime):
+def test_labels_and_search_words_reach_gh_unchanged(desk, runtime):
     for value in HOSTILE:
         words = answered(runtime.call("gh_issues", repository="o/r", labels=["bug", value], search=value, limit=3))
 
@@ -201,7 +201,7 @@ def test_labels_and_search_words_reach_gh_as_they_are(desk, runtime):
         assert harmless(desk)
 
 
-def test_filter_and_file_reach_jq_as_they_are(desk, runtime):
+def test_filter_and_file_reach_jq_unchanged(desk, runtime):
     for value in HOSTILE:
         name = value.replace("/", "|")[:60]
         desk.write(name, "{}")
@@ -212,7 +212,7 @@ def test_filter_and_file_reach_jq_as_they_are(desk, runtime):
         assert harmless(desk)
 
 
-def test_jq_itself_takes_values_out_of_a_file(desk):
+def test_the_real_jq_extracts_values_from_a_file(desk):
     desk.use_real("jq")
     desk.write("-n", '{"a": [{"b": "x"}, {"b": "-y"}]}')
 
@@ -225,7 +225,7 @@ def test_jq_itself_takes_values_out_of_a_file(desk):
     assert refused.code == "tool_failed"
 
 
-def test_jq_sees_no_variables_of_the_user_and_writes_nothing(desk):
+def test_jq_sees_no_user_variables_and_writes_nothing(desk):
     desk.write("a", "{}")
     desk.stand_in("jq", "print(json.dumps(sorted(os.environ)))\ntry: open('made', 'w')\nexcept OSError: pass")
     desk.environ["GITHUB_TOKEN"] = "secret"
@@ -241,7 +241,7 @@ def test_jq_sees_no_variables_of_the_user_and_writes_nothing(desk):
 CURL = ["--silent", "--show-error", "--fail", "--globoff", "--location", "--max-redirs", "5", "--proto", "=http,https"]
 
 
-def test_address_and_headers_reach_curl_as_they_are(desk, runtime):
+def test_url_and_headers_reach_curl_unchanged(desk, runtime):
     for value in HOSTILE:
         desk.answer = "once"
         address = "https://example.com/?q=" + "".join(value.split())[:1000]
@@ -261,7 +261,7 @@ def test_a_header_is_never_read_from_a_file(desk, runtime):
     assert "must not begin with @" in error.message
 
 
-def test_curl_itself_fetches_an_address(desk):
+def test_the_real_curl_fetches_a_url(desk):
     desk.use_real("curl")
     desk.answer = "once"
     with serving() as (address, seen), Runtime(str(desk.workspace), environ=desk.environ, asker=desk.ask) as runtime:
@@ -273,7 +273,7 @@ def test_curl_itself_fetches_an_address(desk):
     assert harmless(desk)
 
 
-def test_the_token_of_the_user_is_in_no_argument(desk):
+def test_the_users_token_appears_in_no_argument(desk):
     desk.environ["HTTP_GET_TOKEN"] = "secret"
     desk.answer = "once"
     desk.stand_in("curl", "print(json.dumps([sys.argv[1:], open(sys.argv[sys.argv.index('--config') + 1]).read()]))")
@@ -285,29 +285,29 @@ def test_the_token_of_the_user_is_in_no_argument(desk):
     assert settings == 'header = "Authorization: Bearer secret"\n'
 
 
-def test_reaching_the_network_asks_and_a_refusal_runs_nothing(desk, runtime):
+def test_network_access_asks_and_a_denial_runs_nothing(desk, runtime):
     error = runtime.call("http_get", url="https://example.com").error
 
     assert error.code == "USER_REJECTION"
     assert len(desk.asked) == 1
 
 
-def test_names_of_videos_reach_ffmpeg_as_they_are(desk):
+def test_video_names_reach_ffmpeg_unchanged(desk):
     with Runtime(str(desk.workspace), environ=desk.environ, flags={"mode": "auto-accept"}) as runtime:
         for value in HOSTILE:
             result = runtime.call("video_clip", source=value, target=value, start=1.5, seconds=10, silent=True)
 
             assert result.error is None, result.error
-            words, _, told = result.text.partition("\n")
+            words, _, rest = result.text.partition("\n")
             assert json.loads(words) == [
                 *("-nostdin", "-hide_banner", "-loglevel", "error", "-n", "-ss", "1.5", "-i", f"file:{value}"),
                 *("-t", "10", "-c", "copy", "-an", f"file:{value}"),
             ]
-            assert told.startswith("Wrote ")
+            assert rest.startswith("Wrote ")
             assert harmless(desk)
 
 
-def test_ffmpeg_writes_in_the_workspace_and_nowhere_else(desk, tmp_path):
+def test_ffmpeg_writes_only_in_the_workspace(desk, tmp_path):
     outside = tmp_path / "outside"
     line = f"for name in sys.argv[-1][5:], {str(outside)!r}:\n try: open(name, 'w').write('x')\n except OSError: pass"
     desk.stand_in("ffmpeg", f"{line}\nsys.exit(3)")
@@ -324,21 +324,21 @@ def test_ffmpeg_writes_in_the_workspace_and_nowhere_else(desk, tmp_path):
 @pytest.fixture
 def database(desk: Desk) -> Path:
     path = desk.workspace / "shop.db"
-    with sqlite3.connect(path) as made:
-        made.execute("create table goods (name text, price real, picture blob)")
-        made.executemany("insert into goods values (?, ?, ?)", [(f"good {n}", n / 2, b"\0\1") for n in range(5)])
-    made.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table goods (name text, price real, picture blob)")
+        connection.executemany("insert into goods values (?, ?, ?)", [(f"good {n}", n / 2, b"\0\1") for n in range(5)])
+    connection.close()
     return path
 
 
-def test_values_of_a_query_are_values(database, runtime):
+def test_query_values_are_bound_as_parameters(database, runtime):
     for value in HOSTILE:
         result = runtime.call("sqlite-query", database=database.name, sql="select ? as said", parameters=[value])
 
         assert answered(result) == {"columns": ["said"], "rows": [[value]], "more": False}
 
 
-def test_rows_of_a_database_come_with_a_table(database, runtime):
+def test_database_rows_come_with_a_table_view(database, runtime):
     result = runtime.call("sqlite-query", database="shop.db", sql="select * from goods order by price", limit=2)
 
     rows = [["good 0", 0.0, "<2 bytes>"], ["good 1", 0.5, "<2 bytes>"]]
@@ -375,7 +375,7 @@ def test_a_csv_file_is_shown_as_a_table(desk, runtime):
     assert (result.view["type"], result.view["totalRows"]) == ("table", 2)
 
 
-def test_a_variable_that_a_tool_names_comes_from_the_file_of_the_user(desk):
+def test_a_variable_that_a_tool_needs_comes_from_the_users_env_file(desk):
     desk.workspace.joinpath("a.csv").write_bytes("name\né\n".encode("latin-1"))
     settings = Path(desk.environ["HILT_CONFIG_DIR"])
     settings.mkdir()
@@ -385,7 +385,7 @@ def test_a_variable_that_a_tool_names_comes_from_the_file_of_the_user(desk):
         assert answered(runtime.call("csv-table", path="a.csv"))["rows"] == [["é"]]
 
 
-def test_a_folder_that_builds_make_is_cleaned_at_once(desk, runtime):
+def test_a_build_folder_is_cleaned_without_asking(desk, runtime):
     desk.write("build/a/b.o", "x")
     desk.write("build/c.o", "x")
     desk.write("src/main.c", "x")
@@ -397,7 +397,7 @@ def test_a_folder_that_builds_make_is_cleaned_at_once(desk, runtime):
 
 
 @pytest.mark.parametrize("folder", ["..", ".", "../other", "/", "build/../.."])
-def test_what_is_outside_the_workspace_is_never_cleaned(desk, runtime, folder):
+def test_a_folder_outside_the_workspace_is_never_cleaned(desk, runtime, folder):
     desk.write("build/a.o", "x")
 
     error = runtime.call("clean-folder", folder=folder).error
@@ -407,7 +407,7 @@ def test_what_is_outside_the_workspace_is_never_cleaned(desk, runtime, folder):
     assert (desk.workspace / "build/a.o").exists()
 
 
-def test_a_link_that_leads_outside_is_never_cleaned(desk, runtime, tmp_path):
+def test_a_link_to_a_folder_outside_is_never_cleaned(desk, runtime, tmp_path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/a").write_text("x")
     (desk.workspace / "build").symlink_to(tmp_path / "outside")
@@ -416,7 +416,7 @@ def test_a_link_that_leads_outside_is_never_cleaned(desk, runtime, tmp_path):
     assert (tmp_path / "outside/a").exists()
 
 
-def test_cleaning_another_folder_asks_and_always_is_kept_for_that_folder(desk, runtime):
+def test_cleaning_another_folder_asks_and_an_always_answer_covers_that_folder(desk, runtime):
     desk.write("src/a.c", "x")
     desk.write("docs/a.md", "x")
     refused = runtime.call("clean-folder", folder="src").error
@@ -459,7 +459,7 @@ def test_a_tool_in_typescript_counts_words(desk, runtime):
     assert harmless(desk)
 
 
-def test_a_module_in_javascript_makes_names(runtime):
+def test_a_javascript_module_makes_names(runtime):
     program("node")
 
     assert answered(runtime.call("slugs", titles=["Ünï cödé!", "uni code", "?!"])) == [

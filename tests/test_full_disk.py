@@ -1,4 +1,4 @@
-"""A state directory without space: nothing runs unrecorded, nothing is lost, and all works again once there is some."""
+"""A full state directory: no call runs unrecorded, nothing is lost, and calls work again once space is freed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_on_a_full_disk_a_call_is_refused_before_anything_runs(runtime, workspac
     assert runtime.trail.verify() is None
 
 
-def test_a_disk_that_is_full_from_the_start_refuses_calls_until_it_is_not(base, disk):
+def test_a_disk_that_is_full_from_the_start_refuses_calls_until_space_is_freed(base, disk):
     disk.fill()
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("a.txt", "a\n")
@@ -108,11 +108,11 @@ def test_a_command_that_fills_the_disk_is_on_record(runtime, disk):
         os.path.join(disk.path, "sandbox", runtime.id, os.listdir(f"{disk.path}/sandbox/{runtime.id}")[0], "tmp/much")
     )
 
-    # the refused one is on record where it fits
+    # the refused call is recorded if it fits
     assert tools(runtime)[:2] == ["run_shell", "run_shell"]
 
 
-def test_one_shot_calls_are_refused_and_answered_again(base, disk):
+def test_one_shot_calls_are_refused_until_space_is_freed(base, disk):
     command = Command(base)
     command.folder.write("a.txt", "a\n")
     request = {"tool": "read_file", "args": {"path": "a.txt"}}
@@ -125,7 +125,7 @@ def test_one_shot_calls_are_refused_and_answered_again(base, disk):
     assert command.ask(request)[0]["ok"]
 
 
-def test_the_resident_process_refuses_calls_and_answers_again(base, disk):
+def test_the_resident_process_refuses_calls_until_space_is_freed(base, disk):
     command = Command(base, HILT_RESIDENT="auto")
     assert command.run("resident", "start").returncode == 0
     try:
@@ -166,7 +166,7 @@ def test_clearing_the_history_frees_a_full_disk(base, disk):
 
 
 @pytest.mark.parametrize("leave", [*range(128, 400, 24)])
-def test_a_change_that_finds_too_little_space_is_made_or_not_made(runtime, workspace, disk, leave):
+def test_a_change_that_runs_out_of_space_is_complete_or_absent(runtime, workspace, disk, leave):
     old = {f"{name}.txt": os.urandom(40_000).hex() for name in "abc"}
     for name, text in old.items():
         workspace.write(name, text)
@@ -190,7 +190,7 @@ def test_a_change_that_finds_too_little_space_is_made_or_not_made(runtime, works
     assert [os.listdir(folder) for folder, _, _ in os.walk(runtime._journal)] in ([], [[]])
 
 
-def test_long_output_that_cannot_be_kept_is_shown_in_part(runtime, disk):
+def test_long_output_that_cannot_be_stored_is_shown_in_part(runtime, disk):
     runtime.call("run_shell", command="true")
     disk.fill(200 << 10)
 
@@ -202,7 +202,7 @@ def test_long_output_that_cannot_be_kept_is_shown_in_part(runtime, disk):
     assert [names for _, _, names in os.walk(os.path.join(disk.path, "overflow")) if names] == []
 
 
-def test_output_that_neither_memory_nor_the_disk_holds_ends_the_command(runtime, disk):
+def test_output_that_fits_neither_memory_nor_disk_ends_the_command(runtime, disk):
     runtime.call("run_shell", command="true")
 
     result = runtime.call("run_shell", command="seq 3000000")
@@ -213,7 +213,7 @@ def test_output_that_neither_memory_nor_the_disk_holds_ends_the_command(runtime,
     assert runtime.call("run_shell", command="true").ok
 
 
-def test_a_job_whose_output_cannot_be_kept_ends_and_says_why(runtime, disk):
+def test_a_job_whose_output_cannot_be_stored_ends_and_says_why(runtime, disk):
     job = runtime.call("run_shell", command="seq 3000000", run_in_background=True).data["task_id"]
     (state,) = runtime.jobs().list(runtime.session)
     wait_until(lambda: runtime.jobs().running == 0)
@@ -225,7 +225,7 @@ def test_a_job_whose_output_cannot_be_kept_ends_and_says_why(runtime, disk):
     assert "its output could not be saved: No space left on device" in str(ended)
 
 
-def test_large_old_files_that_find_no_place_leave_nothing_behind(runtime, workspace, disk):
+def test_large_snapshots_that_do_not_fit_leave_nothing_behind(runtime, workspace, disk):
     old = {name: os.urandom(700_000).hex() for name in ("a.txt", "b.txt")}
     for name, text in old.items():
         workspace.write(name, text)
@@ -240,12 +240,12 @@ def test_large_old_files_that_find_no_place_leave_nothing_behind(runtime, worksp
     assert runtime.call("list_dir").ok
 
 
-def test_doctor_says_that_the_disk_is_full(base, disk):
+def test_doctor_reports_a_full_disk(base, disk):
     command = Command(base)
     command.ask({"tool": "list_dir", "args": {}})
     disk.fill()
 
-    told = command.run("doctor")
+    report = command.run("doctor")
 
-    assert told.returncode == 1
-    assert b"0 KB free; calls are refused below 128 KB" in told.stdout
+    assert report.returncode == 1
+    assert b"0 KB free; calls are refused below 128 KB" in report.stdout

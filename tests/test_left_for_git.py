@@ -54,7 +54,7 @@ def prepare(workspace: Folder) -> None:
 
 
 def git(workspace: Folder, folder: str) -> None:
-    """Do what the user does next."""
+    """Run git as the user does next."""
     if os.path.isdir(workspace.join(folder)):
         subprocess.run(["git", "status"], cwd=workspace.join(folder), check=True, capture_output=True)
 
@@ -82,7 +82,7 @@ def test_a_program_without_a_shell_says_what_was_put_aside(runtime, repository):
     assert len(notes_of(done)) == 1
 
 
-def test_a_job_is_looked_at_while_it_runs_and_says_what_was_put_aside(runtime, repository):
+def test_a_running_job_is_checked_and_says_what_was_put_aside(runtime, repository):
     command = f"{PLANT}; {SEND_AWAY}; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
 
@@ -100,10 +100,10 @@ def test_a_job_is_looked_at_while_it_runs_and_says_what_was_put_aside(runtime, r
     assert runtime.call("job_list").data["jobs"][0]["disarmed"] == ended["disarmed"]
 
 
-def test_a_call_looks_at_what_a_job_has_done(runtime, repository):
+def test_a_call_checks_the_changes_of_a_running_job(runtime, repository):
     command = f"read; {PLANT}; echo ready; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
-    # until the job is known to last
+    # until the job is known to keep running
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["seconds"] > 1.2)
     runtime.call("job_input", task_id=job, input="")
     wait_until(lambda: "ready" in runtime.call("job_output", task_id=job, block=False).data["output"])
@@ -114,7 +114,7 @@ def test_a_call_looks_at_what_a_job_has_done(runtime, repository):
     runtime.call("job_stop", task_id=job)
 
 
-def test_a_job_that_plants_something_again_is_ended_and_says_why(runtime, repository):
+def test_a_job_that_plants_a_file_again_is_ended_with_a_reason(runtime, repository):
     command = "git init -q sub; cp sub/.git/config c; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> c;"
     command += " while :; do cp c sub/.git/config; done"
 
@@ -127,7 +127,7 @@ def test_a_job_that_plants_something_again_is_ended_and_says_why(runtime, reposi
     assert all(note.startswith("sub/.git/config ") for note in ended["disarmed"])
 
 
-def test_a_rebase_of_a_job_is_looked_at_when_the_job_ends(runtime, repository):
+def test_a_rebase_in_a_job_is_checked_when_the_job_ends(runtime, repository):
     who = "-c user.name=n -c user.email=e"
     commits = f"for i in 1 2; do git {who} commit -q --allow-empty -m $i; done"
     command = f"{commits}; ! git {who} rebase -f -x 'sleep 2; false' -x $PWD/evil HEAD~ 2> /dev/null"
@@ -154,14 +154,14 @@ def test_a_hook_says_what_was_put_aside(runtime, repository):
     assert len(notes_of(runtime.call("read_file", path="evil"))) == 1
 
 
-def test_a_command_that_was_given_up_is_looked_at_too(runtime, repository):
+def test_an_abandoned_command_is_checked_too(runtime, repository):
     done = runtime.call("run_shell", command=f"{PLANT}; sleep 20", timeout=1)
 
     assert done.classification == "timeout"
     assert len(notes_of(done)) == 1
 
 
-def test_what_a_job_left_when_hilt_was_killed_is_put_aside_by_the_next_call(base):
+def test_files_that_a_job_left_when_hilt_was_killed_are_put_aside_by_the_next_call(base):
     workspace = Folder(os.path.join(base, "workspace"))
     os.makedirs(workspace.path, exist_ok=True)
     prepare(workspace)

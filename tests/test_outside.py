@@ -1,4 +1,4 @@
-"""Behaviour that a check from outside found wrong once."""
+"""Regressions that external checks have found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilt.call import Result
 from hilt.testing import temporary_runtime
 
 
-def test_a_deletion_that_does_not_mention_all_of_a_file_is_refused(runtime, workspace):
+def test_a_deletion_that_lists_only_a_part_of_the_file_is_refused(runtime, workspace):
     workspace.write("keep", "a\nb\nPRECIOUS\n")
 
     result = runtime.call("apply_patch", patch="--- a/keep\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n")
@@ -21,7 +21,7 @@ def test_a_deletion_that_does_not_mention_all_of_a_file_is_refused(runtime, work
     assert workspace.read("keep") == "a\nb\nPRECIOUS\n"
 
 
-def test_a_file_that_was_never_read_can_be_edited_whoever_changed_it(runtime, workspace):
+def test_a_file_that_was_never_read_can_be_edited_after_outside_changes(runtime, workspace):
     workspace.write("a", "one\ntwo\n")
     assert runtime.call("edit_file", path="a", old_text="one", new_text="1").ok
     workspace.write("a", "1\ntwo\nthree\n")
@@ -30,7 +30,7 @@ def test_a_file_that_was_never_read_can_be_edited_whoever_changed_it(runtime, wo
     assert workspace.read("a") == "1\n2\nthree\n"
 
 
-def test_a_file_that_was_read_is_guarded_after_own_changes_too(runtime, workspace):
+def test_a_file_that_was_read_stays_guarded_after_our_own_changes(runtime, workspace):
     workspace.write("a", "one\ntwo\n")
     assert runtime.call("read_file", path="a").ok
     assert runtime.call("edit_file", path="a", old_text="one", new_text="1").ok
@@ -63,14 +63,14 @@ def test_a_call_that_would_change_nothing_says_so(runtime, workspace, name, args
     assert runtime.call("undo", action="list").data["total"] == 0
 
 
-def test_the_first_changed_line_is_that_of_the_file_not_of_the_first_edit(runtime, workspace):
+def test_the_first_changed_line_is_the_first_in_the_file(runtime, workspace):
     workspace.write("a", "one\ntwo\n")
     edits = [{"path": "a", "old_text": "two", "new_text": "2"}, {"path": "a", "old_text": "one", "new_text": "1"}]
 
     assert runtime.call("multi_edit", edits=edits).meta["edit"]["first_changed_line"] == 1
 
 
-def test_calls_for_many_files_show_a_list_of_diffs_even_for_one(runtime, workspace):
+def test_tools_for_many_files_return_a_list_of_diffs_even_for_one(runtime, workspace):
     workspace.write("a", "one\n")
 
     edited = runtime.call("multi_edit", edits=[{"path": "a", "old_text": "one", "new_text": "1"}])
@@ -89,7 +89,7 @@ def test_the_next_call_after_a_cut_tail_shows_the_lines_before(runtime, workspac
     assert before.text.startswith("1001\n")
 
 
-def test_reading_a_remainder_keeps_no_second_one(runtime, workspace):
+def test_reading_a_remainder_stores_no_second_one(runtime, workspace):
     workspace.write("long", "".join(f"{number}\n" for number in range(1, 9001)))
     first = runtime.call("read_file", path="long").meta["truncation"]["remainder"]
 
@@ -99,14 +99,14 @@ def test_reading_a_remainder_keeps_no_second_one(runtime, workspace):
     assert os.listdir(os.path.dirname(first)) == [os.path.basename(first)]
 
 
-def test_no_reply_holds_what_some_readers_take_for_the_end_of_a_line():
+def test_no_reply_contains_an_unescaped_line_separator():
     reply = wire.encode_result(Result("a\u2028b\u2029c\x85d"))
 
     assert len(reply.decode().splitlines()) == 1
     assert json.loads(reply)["result"] == "a\u2028b\u2029c\x85d"
 
 
-def test_a_structured_result_reads_in_the_library_as_on_the_wire(runtime, workspace):
+def test_a_structured_result_is_the_same_in_the_library_and_on_the_wire(runtime, workspace):
     workspace.write("a", "one\n")
 
     result = runtime.call("stat_file", path="a")
@@ -122,7 +122,7 @@ def test_a_structured_result_reads_in_the_library_as_on_the_wire(runtime, worksp
         ("Edit", {"path": "a", "old_string": "", "new_string": "y"}, "old_string"),
     ],
 )
-def test_errors_of_a_dialect_speak_its_words(runtime, workspace, name, args, word):
+def test_errors_in_a_dialect_use_its_argument_names(runtime, workspace, name, args, word):
     workspace.write("a", "one x\ntwo x\n")
 
     error = runtime.call(name, **args).error
@@ -131,7 +131,7 @@ def test_errors_of_a_dialect_speak_its_words(runtime, workspace, name, args, wor
     assert not {"old_text", "new_text", "start_line"} & set(f"{error.message} {error.suggestion}".split())
 
 
-def test_what_is_sensitive_by_itself_stays_so_when_the_user_adds_more(base):
+def test_default_sensitive_names_stay_when_the_user_adds_more(base):
     os.makedirs(os.path.join(base, "config"))
     with open(os.path.join(base, "config", "config.toml"), "w") as file:
         file.write('[workspace]\nsensitive = ["*.key"]\n')

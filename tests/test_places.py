@@ -28,26 +28,26 @@ def program(folder, name: str) -> str:
     return str(path)
 
 
-def test_a_hilt_that_path_leads_to_is_named_by_its_name(started_as):
+def test_a_hilt_on_path_is_started_by_its_name(started_as):
     started_as(HILT, path=os.path.dirname(HILT))
 
     assert command("approve", "ID") == "hilt approve ID"
 
 
-def test_a_hilt_that_is_not_on_path_is_named_by_its_full_path(started_as):
+def test_a_hilt_that_is_not_on_path_is_started_by_its_full_path(started_as):
     started_as(HILT, path="/nowhere")
 
     assert command("approve", "ID") == f"{shlex.quote(HILT)} approve ID"
 
 
-def test_another_hilt_on_path_is_not_meant(started_as, tmp_path):
+def test_another_hilt_on_path_is_not_used(started_as, tmp_path):
     other = program(tmp_path / "bin", "hilt")
     started_as(HILT, path=os.path.dirname(other))
 
     assert command("approve") == f"{shlex.quote(HILT)} approve"
 
 
-def test_a_link_on_path_to_this_hilt_is_this_hilt(started_as, tmp_path):
+def test_a_link_on_path_to_this_hilt_is_used(started_as, tmp_path):
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "hilt").symlink_to(HILT)
@@ -71,11 +71,11 @@ def test_words_are_quoted():
     assert command("trust", "a b;c").endswith(" trust 'a b;c'")
 
 
-def test_what_a_person_is_told_to_type_works_where_hilt_is_not_on_path(tmp_path):
+def test_commands_shown_to_the_user_work_when_hilt_is_not_on_path(tmp_path):
     host = Command(str(tmp_path), PATH=os.defpath)
     refused = host.ask({"tool": "register_hook", "args": {"action": "register", "event": "stop", "command": "true"}})
-    told = refused[0]["suggestion"].partition("run: ")[2].partition(" approve ")[0]
+    advised = refused[0]["suggestion"].partition("run: ")[2].partition(" approve ")[0]
 
-    done = subprocess.run(f"{told} --version", shell=True, env=host.environ, capture_output=True, text=True)
+    done = subprocess.run(f"{advised} --version", shell=True, env=host.environ, capture_output=True, text=True)
 
     assert (done.returncode, done.stdout[:4]) == (0, "hilt")

@@ -26,7 +26,7 @@ def test_a_missing_program_fails_a_test_where_ci_is_set(monkeypatch):
 
 
 @pytest.mark.parametrize("name", EXTRAS)
-def test_what_the_set_up_does_not_install_is_skipped_everywhere(monkeypatch, name):
+def test_a_program_that_the_setup_does_not_install_is_skipped_everywhere(monkeypatch, name):
     monkeypatch.setenv("CI", "true")
     monkeypatch.setattr("tests.programs.PATH", "")
 
@@ -35,5 +35,5 @@ def test_what_the_set_up_does_not_install_is_skipped_everywhere(monkeypatch, nam
 
 
 @pytest.mark.parametrize("name", ["sh", "bash", "bun", "go", "node", "python3", "uv", "mcp-inspector", "conformance"])
-def test_the_set_up_installs_what_tests_run(name):
+def test_the_setup_installs_the_programs_that_tests_run(name):
     assert os.access(program(name), os.X_OK)

@@ -1,4 +1,4 @@
-"""Names that tools do not write, or only when the user was asked: configuration of agents, editors, start files."""
+"""Names that tools never write, or only after asking: agent configuration, editor settings, startup files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ASKING = (
     "sub/.vs\u200bcode/tasks.json",
     "x/../.vscode/tasks.json",
 )
-WAYS = ("write_file", "edit_file", "multi_edit", "apply_patch", "apply_patch_move", "search_replace")
+TOOLS = ("write_file", "edit_file", "multi_edit", "apply_patch", "apply_patch_move", "search_replace")
 
 
 class Person:
@@ -87,10 +87,10 @@ def code(result: Result) -> str:
     return "ok" if result.error is None else result.error.code
 
 
-def change(runtime: Runtime, way: str, path: str) -> Result:
-    """Change a file from "old" to "new" in one of the ways there are."""
+def change(runtime: Runtime, tool: str, path: str) -> Result:
+    """Change a file from "old" to "new" with the given tool."""
     edit = {"path": path, "old_text": "old", "new_text": "new"}
-    match way:
+    match tool:
         case "write_file":
             return runtime.call("write_file", path=path, content="new\n")
         case "edit_file":
@@ -106,39 +106,39 @@ def change(runtime: Runtime, way: str, path: str) -> Result:
     return runtime.call("search_replace", pattern="old", replacement="new", files=path)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("path", REFUSED)
-def test_configuration_of_agents_is_refused_at_any_depth_in_any_spelling(world, way, path):
+def test_agent_configuration_is_refused_at_any_depth_in_any_spelling(world, tool, path):
     world.folder.write(path, "old\n")
     world.folder.write("plain.txt", "new\n")
     person = Person()
     before = world.folder.tree()
 
     with world.runtime(person) as runtime:
-        result = change(runtime, way, path)
+        result = change(runtime, tool, path)
 
     assert code(result) == "protected_path"
     assert person.questions == []
     assert world.folder.tree() == before
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("path", ASKING)
-def test_what_editors_and_the_environment_run_asks_before_it_is_written(world, way, path):
+def test_files_that_editors_and_environments_run_ask_before_a_write(world, tool, path):
     os.mkdir(world.folder.join("x"))
-    if way != "apply_patch_move":
+    if tool != "apply_patch_move":
         world.folder.write(os.path.normpath(path), "old\n")
     world.folder.write("plain.txt", "new\n")
     before = world.folder.tree()
     refusing, agreeing = Person("deny"), Person()
 
     with world.runtime() as runtime:
-        assert code(change(runtime, way, path)) == "approval_required"
+        assert code(change(runtime, tool, path)) == "approval_required"
     with world.runtime(refusing) as runtime:
-        assert code(change(runtime, way, path)) == "USER_REJECTION"
+        assert code(change(runtime, tool, path)) == "USER_REJECTION"
     assert world.folder.tree() == before
     with world.runtime(agreeing) as runtime:
-        result = change(runtime, way, path)
+        result = change(runtime, tool, path)
 
     assert code(result) == "ok", result.error
     assert "can run programs" in agreeing.questions[0].reason
@@ -146,7 +146,7 @@ def test_what_editors_and_the_environment_run_asks_before_it_is_written(world, w
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_it_asks_in_every_mode_and_is_refused_where_nobody_can_be_asked(world, mode):
+def test_protected_files_ask_in_every_mode_and_are_refused_when_nobody_can_answer(world, mode):
     person = Person("deny")
 
     with world.runtime(person, mode=mode) as runtime:
@@ -158,7 +158,7 @@ def test_it_asks_in_every_mode_and_is_refused_where_nobody_can_be_asked(world, m
     assert world.folder.tree() == {}
 
 
-def test_always_keeps_no_grant_that_would_not_hold(world):
+def test_an_always_answer_stores_no_grant_that_would_not_apply(world):
     person = Person("always")
 
     with world.runtime(person) as runtime:
@@ -168,7 +168,7 @@ def test_always_keeps_no_grant_that_would_not_hold(world):
     assert [asked.rules for asked in person.questions] == [(), ()]
 
 
-def test_one_question_is_asked_where_a_rule_asks_too(world):
+def test_a_rule_that_asks_too_adds_no_second_question(world):
     Folder(world.base).write("config/permissions.yaml", json.dumps({"ask": ["Write"]}))
     person = Person()
 
@@ -180,7 +180,7 @@ def test_one_question_is_asked_where_a_rule_asks_too(world):
     assert "permissions.yaml" in asked.reason
 
 
-def test_a_dry_run_is_not_asked_about_and_writes_nothing(world):
+def test_a_dry_run_does_not_ask_and_writes_nothing(world):
     person = Person("deny")
 
     with world.runtime(person) as runtime:
@@ -190,14 +190,14 @@ def test_a_dry_run_is_not_asked_about_and_writes_nothing(world):
     assert (person.questions, world.folder.tree()) == ([], {})
 
 
-def test_explaining_says_that_it_would_ask(world):
+def test_explain_says_that_the_call_would_ask(world):
     with world.runtime(mode="yolo") as runtime:
-        told = runtime.explain(Call("write_file", {"path": "sub/.envrc", "content": "x"}))
+        explanation = runtime.explain(Call("write_file", {"path": "sub/.envrc", "content": "x"}))
 
-    assert (told.decision.verdict, told.decision.voter) == ("ask", "paths")
+    assert (explanation.decision.verdict, explanation.decision.voter) == ("ask", "paths")
 
 
-def test_reading_neither_asks_nor_is_refused(world):
+def test_protected_files_can_be_read_without_asking(world):
     for path in (*REFUSED, ".vscode/tasks.json", ".envrc"):
         world.folder.write(path, "old\n")
 
@@ -206,7 +206,7 @@ def test_reading_neither_asks_nor_is_refused(world):
             assert runtime.call("read_file", path=path).ok
 
 
-def test_undo_of_such_a_file_asks_again_and_then_restores_it(world):
+def test_undo_of_a_protected_file_asks_again_and_then_restores_it(world):
     world.folder.write(".vscode/tasks.json", "old\n")
     with world.runtime(Person()) as runtime:
         id = change(runtime, "write_file", ".vscode/tasks.json").meta["undo"]
@@ -222,7 +222,7 @@ def test_undo_of_such_a_file_asks_again_and_then_restores_it(world):
     assert [len(refusing.questions), len(agreeing.questions)] == [1, 1]
 
 
-def test_undo_does_not_restore_what_has_become_protected(world):
+def test_undo_does_not_restore_a_file_that_has_become_protected(world):
     world.folder.write("ci/build.yml", "old\n")
     with world.runtime() as runtime:
         id = change(runtime, "write_file", "ci/build.yml").meta["undo"]
@@ -233,7 +233,7 @@ def test_undo_does_not_restore_what_has_become_protected(world):
     assert world.folder.read("ci/build.yml") == "new\n"
 
 
-def test_a_search_over_a_folder_passes_such_files_over(world):
+def test_search_and_replace_over_a_folder_skips_protected_files(world):
     paths = (".vscode/a.json", "sub/.vscode/a.json", "sub/.claude/a.json", "sub/plain.json")
     for path in paths:
         world.folder.write(path, "old\n")
@@ -249,7 +249,7 @@ def test_a_search_over_a_folder_passes_such_files_over(world):
     assert {error["error_code"] for error in named.meta["errors"].values()} == {"protected_path"}
 
 
-def test_a_crash_in_the_middle_of_such_a_change_is_mended_without_a_question(world):
+def test_a_crash_during_a_change_of_a_protected_file_is_recovered_without_asking(world):
     world.folder.write(".vscode/tasks.json", "old\n")
     from hilt.state.history import Snapshot
 
@@ -275,8 +275,8 @@ TURNS = int(os.environ.get("HILT_STRESS") or 10) * 10
 
 
 @pytest.mark.parametrize("guarded", [".vscode", ".claude", "sub/.vscode", "sub/.mcp.json"])
-def test_a_folder_swapped_for_a_link_between_decision_and_opening_leads_to_nothing_that_asks(world, guarded):
-    """The way is a plain folder when the call is decided on, and sometimes a link when the file is opened."""
+def test_a_folder_swapped_for_a_link_after_the_decision_opens_no_protected_file(world, guarded):
+    """The folder is a plain one when the call is decided, and sometimes a link when the file is opened."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "renameat2"):
         pytest.skip("no way to exchange two names")
@@ -299,8 +299,8 @@ def test_a_folder_swapped_for_a_link_between_decision_and_opening_leads_to_nothi
         thread.start()
         for turn in range(TURNS):
             name = f"way/{turn}.json"
-            found = code(runtime.call("write_file", path=name, content="x"))
-            codes[found] = codes.get(found, 0) + 1
+            outcome = code(runtime.call("write_file", path=name, content="x"))
+            codes[outcome] = codes.get(outcome, 0) + 1
         over.set()
         thread.join()
 
@@ -310,8 +310,8 @@ def test_a_folder_swapped_for_a_link_between_decision_and_opening_leads_to_nothi
     assert "internal" not in codes
 
 
-def test_what_was_asked_about_opens_nothing_else(world):
-    """A question about one name does not open another that asks, though one call walks to both."""
+def test_an_approval_for_one_protected_file_opens_no_other(world):
+    """Approving one protected name does not allow another, even when one call reaches both."""
     with world.runtime() as runtime:
         store = runtime._store(runtime.session)[0]
     mine, other = store.door.for_call(), store.door.for_call()
@@ -346,7 +346,7 @@ STARTS = (
 
 @pytest.mark.parametrize("path", STARTS)
 @pytest.mark.parametrize("workspace, before", [("home", ""), (".", "home/")])
-def test_start_files_ask_where_the_workspace_is_or_holds_the_home(base, workspace, before, path):
+def test_startup_files_ask_when_the_workspace_is_or_contains_the_home_folder(base, workspace, before, path):
     world = World(base, workspace)
     refusing, agreeing = Person("deny"), Person()
 
@@ -360,13 +360,13 @@ def test_start_files_ask_where_the_workspace_is_or_holds_the_home(base, workspac
     assert len(refusing.questions) == len(agreeing.questions) == 1
 
 
-def test_start_files_are_ordinary_files_elsewhere(world):
+def test_startup_files_are_ordinary_files_elsewhere(world):
     with world.runtime() as runtime:
         for path in (".bashrc", "bin/run", "sub/.profile", ".local/bin/x"):
             assert code(runtime.call("write_file", path=path, content="x")) == "ok"
 
 
-def test_a_workspace_in_the_home_asks_for_the_start_files_in_it(base):
+def test_a_workspace_inside_the_home_folder_asks_for_the_startup_files_in_it(base):
     world = World(base, "home/.config")
     person = Person("deny")
 
@@ -375,7 +375,7 @@ def test_a_workspace_in_the_home_asks_for_the_start_files_in_it(base):
         assert code(runtime.call("write_file", path="other/x", content="x")) == "ok"
 
 
-def test_where_a_start_file_leads_asks_too(base):
+def test_the_target_of_a_startup_file_link_asks_too(base):
     world = World(base, "home")
     world.home.write("dotfiles/bashrc", "old\n")
     os.symlink("dotfiles/bashrc", world.home.join(".bashrc"))
@@ -387,7 +387,7 @@ def test_where_a_start_file_leads_asks_too(base):
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def test_the_user_lifts_single_names_for_file_tools(world):
+def test_the_user_can_unprotect_single_names_for_file_tools(world):
     world.settings('workspace.writable = [".Claude", ".vscode"]')
 
     with world.runtime() as runtime:
@@ -396,7 +396,7 @@ def test_the_user_lifts_single_names_for_file_tools(world):
         assert code(runtime.call("write_file", path=".codex/x", content="x")) == "protected_path"
 
 
-def test_names_for_commands_and_for_file_tools_are_lifted_apart(world):
+def test_names_are_unprotected_separately_for_commands_and_file_tools(world):
     world.settings('workspace.writable = [".claude"]\nshell.writable = [".vscode", ".bashrc", ".codex"]')
 
     with world.runtime() as runtime:
@@ -413,7 +413,7 @@ def test_names_for_commands_and_for_file_tools_are_lifted_apart(world):
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_a_project_adds_protected_names_and_lifts_none(world, trusted):
+def test_a_project_adds_protected_names_and_removes_none(world, trusted):
     text = 'workspace.protected = [".github/workflows"]\nworkspace.writable = [".claude"]\nshell.writable = [".claude"]'
     path = world.folder.write(".hilt/config.toml", text)
     world.settings('workspace.protected = ["Makefile"]')
@@ -446,7 +446,7 @@ def profile_of(runtime: Runtime) -> Any:
 # --- the lists ------------------------------------------------------------------------------------------------------
 
 
-def test_the_files_in_which_programs_keep_their_servers_for_a_project_are_on_a_list():
+def test_the_project_server_files_of_other_programs_are_protected():
     is_guarded = matcher((*PROTECTED, *ASKED))
 
     for host in HOSTS.values():
@@ -454,14 +454,14 @@ def test_the_files_in_which_programs_keep_their_servers_for_a_project_are_on_a_l
             assert is_guarded(path.partition("/")[0]), path
 
 
-def test_no_name_is_on_two_lists_and_start_files_are_plain_paths():
+def test_no_name_is_on_two_lists_and_startup_files_are_plain_paths():
     assert not set(PROTECTED) & set(ASKED)
     assert not [path for path in START_FILES if "*" in path or "?" in path or path.startswith("/") or ".." in path]
     assert without(("a", "B/c", "d"), ("b/C/", "/D")) == ("a",)
 
 
 @pytest.mark.parametrize("first, second", [(("a",), True), (("sub", ".vscode"), True), ((".vscode", "x"), False)])
-def test_a_name_judged_once_is_judged_the_same_again(first: tuple[str, ...], second: bool):
+def test_a_cached_verdict_on_a_name_equals_a_fresh_one(first: tuple[str, ...], second: bool):
     rules = PathRules((), (), (), ASKED)
     answers: Mapping[int, bool] = {}
 

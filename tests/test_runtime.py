@@ -48,7 +48,7 @@ def raising(error: BaseException):
     ],
     ids=repr,
 )
-def test_whatever_a_tool_raises_the_call_is_answered_and_the_next_one_runs(base, error, code):
+def test_any_exception_of_a_tool_is_answered_and_the_next_call_runs(base, error, code):
     with temporary_runtime(base, tools=[raising(error)]) as (runtime, _):
         for _ in range(3):
             result = runtime.call("broken")
@@ -57,7 +57,7 @@ def test_whatever_a_tool_raises_the_call_is_answered_and_the_next_one_runs(base,
         assert runtime.call("list_dir").ok
 
 
-def test_an_incident_is_in_the_log_under_the_id_that_the_answer_names(base):
+def test_an_incident_is_logged_under_the_id_in_the_reply(base):
     with temporary_runtime(base, tools=[raising(ValueError("the cause"))]) as (runtime, _):
         result = runtime.call("broken")
 
@@ -68,7 +68,7 @@ def test_an_incident_is_in_the_log_under_the_id_that_the_answer_names(base):
     assert "ValueError: the cause" in log
 
 
-def test_a_fault_is_answered_when_no_file_can_be_opened(base, monkeypatch):
+def test_a_fault_is_answered_when_file_descriptors_run_out(base, monkeypatch):
     monkeypatch.delitem(sys.modules, "hilt.running.incidents", raising=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
@@ -89,7 +89,7 @@ def test_a_fault_is_answered_when_no_file_can_be_opened(base, monkeypatch):
     "path", ["caf\udce9.txt", "\ud800", "a\nb", "\x7f", "\u202e", "x" * 5000, "a/" * 50, "a/" * 5000]
 )
 @pytest.mark.parametrize("name", ["read_file", "write_file", "stat_file", "list_dir"])
-def test_any_path_is_answered(base, name, path):
+def test_any_path_gets_a_result(base, name, path):
     with temporary_runtime(base) as (runtime, _):
         args = {"content": "x"} if name == "write_file" else {}
         result = runtime.call(name, path=path, **args)
@@ -101,13 +101,13 @@ def test_any_path_is_answered(base, name, path):
 @pytest.mark.parametrize(
     "args", [None, [], "x", 5, {"path": {}}, {"path": ["a"]}, {1: 2}, {"path": b"a"}, {"path": object()}]
 )
-def test_any_arguments_are_answered(runtime, args):
+def test_any_arguments_get_a_result(runtime, args):
     result = runtime.request(Call("read_file", args))
 
     assert code_of(result) in ("invalid_args", "internal")
 
 
-def test_a_call_that_cannot_be_recorded_has_no_answer_but_an_error(base):
+def test_a_call_that_cannot_be_recorded_is_an_error(base):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "secret\n")
         assert runtime.call("read_file", path="a.txt").ok
@@ -151,7 +151,7 @@ def test_more_calls_than_threads_are_all_answered(base):
         assert runtime.call("list_dir").ok
 
 
-def test_closing_a_runtime_gives_up_what_is_running_and_answers_it(base):
+def test_closing_a_runtime_cancels_running_calls_and_answers_them(base):
     gate, inside = threading.Event(), threading.Event()
 
     @tool
@@ -170,7 +170,7 @@ def test_closing_a_runtime_gives_up_what_is_running_and_answers_it(base):
     assert [(code_of(result), result.id) for result in results] == [("cancelled", 9)]
 
 
-def test_a_call_that_waits_its_turn_can_be_cancelled_and_never_runs(base):
+def test_a_queued_call_can_be_cancelled_and_never_runs(base):
     gate, inside = threading.Event(), threading.Event()
 
     @tool(effects="write", touches=lambda args: [__import__("hilt.call").call.Touch("write", "a.txt")])
@@ -188,14 +188,14 @@ def test_a_call_that_waits_its_turn_can_be_cancelled_and_never_runs(base):
         waiting.cancel()
         assert [code_of(result) for result in results] == ["cancelled"]
         gate.set()
-        assert runtime.call("read_file", path="a.txt").error is not None  # after both, in the same lane
+        assert runtime.call("read_file", path="a.txt").error is not None  # runs after both, in the same lane
         assert folder.tree() == {}
 
 
 # --- every call is recorded, and nothing of its contents --------------------------------------------------------------
 
 
-def test_every_call_is_in_the_trail_whatever_became_of_it(base):
+def test_every_call_is_in_the_trail_whatever_its_outcome(base):
     with temporary_runtime(base, tools=[raising(ValueError())]) as (runtime, folder):
         folder.write("a.txt", "x\n")
         runtime.call("read_file", path="a.txt")
@@ -215,7 +215,7 @@ def test_every_call_is_in_the_trail_whatever_became_of_it(base):
     ]
 
 
-def test_the_trail_holds_no_contents_of_files_and_no_arguments(base):
+def test_the_trail_holds_no_file_contents_and_no_arguments(base):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "old marker-one\n")
         runtime.call("read_file", path="a.txt")
@@ -231,11 +231,11 @@ def test_the_trail_holds_no_contents_of_files_and_no_arguments(base):
     assert b"marker" not in raw
 
 
-def test_messages_show_paths_of_the_workspace_and_not_of_the_machine(runtime, workspace):
+def test_messages_show_workspace_paths_and_no_absolute_ones(runtime, workspace):
     workspace.write("dir/a.txt", "x\n")
     workspace.write(".git/config", "x\n")
     os.symlink("/etc/passwd", workspace.join("out"))
-    told = []
+    replies = []
     for path in ("missing.txt", "dir", "dir/a.txt/x", ".git/config", "out", "dir/../missing"):
         for full in (path, workspace.join(path)):
             for name, args in (
@@ -244,13 +244,13 @@ def test_messages_show_paths_of_the_workspace_and_not_of_the_machine(runtime, wo
                 ("stat_file", {}),
             ):
                 result = runtime.call(name, path=full, **args)
-                told.append((full, name, result.text, result.error and (result.error.message, result.error.details)))
+                replies.append((full, name, result.text, result.error and (result.error.message, result.error.details)))
 
-    leaks = [one for one in told if workspace.path in str(one[2:])]
+    leaks = [reply for reply in replies if workspace.path in str(reply[2:])]
     assert leaks == []
 
 
-def test_the_answer_of_a_call_with_an_id_carries_it_on_every_way_out(runtime, workspace):
+def test_every_kind_of_result_carries_the_id_of_its_call(runtime, workspace):
     workspace.write("a.txt", "x\n")
     ids = [0, "", False, [1], {"a": None}, "text"]
     for id in ids:
@@ -299,7 +299,7 @@ def exists(name: str) -> bool:
 # --- time and closing -------------------------------------------------------------------------------------------------
 
 
-def test_a_call_is_answered_when_its_time_is_over(base):
+def test_a_call_is_answered_at_its_deadline(base):
     gate = threading.Event()
 
     @tool(timeout=0.2)
@@ -317,7 +317,7 @@ def test_a_call_is_answered_when_its_time_is_over(base):
     assert time.monotonic() - began < 10
 
 
-def test_a_call_after_the_end_is_answered(base):
+def test_a_call_on_a_closed_runtime_is_answered(base):
     with temporary_runtime(base) as (runtime, _):
         assert runtime.call("list_dir").ok
 
@@ -325,18 +325,18 @@ def test_a_call_after_the_end_is_answered(base):
 
 
 @pytest.mark.parametrize("path", [Path("a.txt"), b"a.txt", {1: 2}, {1: 2, "a": {3}}, {(1, 2)}], ids=repr)
-def test_a_value_that_is_not_json_is_refused_as_any_other_wrong_one(runtime, path):
+def test_a_value_that_is_not_json_is_refused_like_any_invalid_one(runtime, path):
     assert code_of(runtime.call("read_file", path=path)) == "invalid_args"
 
 
-def test_tidying_bears_a_database_that_cannot_be_used(base):
+def test_tidying_tolerates_an_unusable_database(base):
     with temporary_runtime(base) as (runtime, _):
         os.mkdir(os.path.join(base, "state", "trail.db"))
 
         runtime.tidy(0.1)
 
 
-def test_calls_that_may_wait_long_keep_no_other_call_waiting(base):
+def test_slow_calls_do_not_block_other_calls(base):
     released = threading.Event()
 
     @tool(effects="read", timeout=600)

@@ -27,7 +27,7 @@ Ask = Callable[[Any], Any]
 
 @pytest.fixture(scope="session")
 def resident() -> Iterator[dict[str, str]]:
-    """The variables under which a resident process runs, for the whole session."""
+    """The environment of a resident process that runs for the whole session."""
     with tempfile.TemporaryDirectory(prefix="hilt-", dir="/tmp") as base:
         command = Command(base, HILT_RESIDENT="auto")
         assert command.run("resident", "start").returncode == 0
@@ -58,7 +58,7 @@ def through_one_shot(base: str, resident: dict[str, str]) -> Iterator[Ask]:
 
 @contextmanager
 def through_one_shot_together(base: str, resident: dict[str, str]) -> Iterator[Ask]:
-    """One process for all requests, as far as they do not need an answer first."""
+    """One process for all requests, as long as they do not depend on an earlier reply."""
     process = Command(base).start(line=forked())
     yield lambda request: exchange(process, request)
     finish(process)
@@ -107,7 +107,7 @@ def load(name: str, file: str) -> Any:
 
 
 def play(name: str, surface: str, base: str, resident: dict[str, str]) -> list[dict[str, Any]]:
-    """Run a scenario on a surface, hold it to its after/, and return its replies without what may differ."""
+    """Run a scenario on a surface, compare it with its after/, and return its replies without varying parts."""
     folder = Folder(os.path.join(base, "workspace"))
     shutil.copytree(os.path.join(SCENARIOS, name, "before"), folder.path)
     replies: list[dict[str, Any]] = []
@@ -127,15 +127,15 @@ def plain(reply: dict[str, Any], root: str) -> Any:
     return json.loads(re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text))
 
 
-def holds(expected: Any, found: Any) -> bool:
-    """Whether everything expected is there; objects may have more."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        return all(key in found and holds(value, found[key]) for key, value in expected.items())
-    return type(expected) is type(found) and expected == found
+def holds(expected: Any, actual: Any) -> bool:
+    """Whether the actual value has everything expected; objects may have more keys."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return all(key in actual and holds(value, actual[key]) for key, value in expected.items())
+    return type(expected) is type(actual) and expected == actual
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_scenario_ends_as_it_says_and_alike_on_every_surface(name, tmp_path, resident):
+def test_a_scenario_has_the_expected_result_on_every_surface(name, tmp_path, resident):
     expected = load(name, "reply.json")
     played = {surface: play(name, surface, str(tmp_path / surface), resident) for surface in SURFACES}
 

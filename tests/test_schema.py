@@ -88,7 +88,7 @@ def test_a_type_has_one_schema(annotation, schema):
 
 
 @pytest.mark.parametrize("annotation", [bytes, set, tuple[int, int], object, complex])
-def test_a_type_that_json_has_not_is_refused_when_the_tool_is_declared(annotation):
+def test_a_type_without_a_json_equivalent_is_refused_at_declaration(annotation):
     with pytest.raises(TypeError):
         from_annotation(annotation)
 
@@ -131,8 +131,8 @@ def refusal(args: Any, schema: Schema = SCHEMA) -> ToolError:
 
 
 def violations(error: ToolError) -> list[str]:
-    found: Any = error.details["violations"]
-    return [violation["path"] for violation in found]
+    details: Any = error.details["violations"]
+    return [violation["path"] for violation in details]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def violations(error: ToolError) -> list[str]:
         ('{"path": "a", "deep": true}', {"path": "a", "limit": 5, "deep": True}),
     ],
 )
-def test_good_arguments_are_filled(args, filled):
+def test_defaults_are_filled_in_valid_arguments(args, filled):
     checked = check(SCHEMA, args)
 
     assert (checked.args, checked.notes) == (filled, [])
@@ -161,7 +161,7 @@ def test_good_arguments_are_filled(args, filled):
         (1e300, 10, None),
     ],
 )
-def test_a_number_beyond_a_soft_limit_is_moved_to_it_and_that_is_noted(value, limit, note):
+def test_a_number_beyond_a_soft_limit_is_clamped_with_a_note(value, limit, note):
     args, notes = check(SCHEMA, {"path": "a", "limit": value})
 
     assert args["limit"] == limit
@@ -192,20 +192,20 @@ def test_every_violation_is_reported_with_its_path(args, paths):
 
 
 @pytest.mark.parametrize(
-    "given_name, meant",
+    "given_name, suggested",
     [("pth", "path"), ("PATH", "path"), ("file_path", "path"), ("limits", "limit"), ("Deep", "deep")],
 )
-def test_a_misspelt_argument_is_refused_with_the_name_that_was_meant(given_name, meant):
+def test_a_misspelt_argument_is_refused_with_the_likely_name(given_name, suggested):
     error = refusal({given_name: "a"})
 
-    assert f"did you mean {meant}?" in error.message
+    assert f"did you mean {suggested}?" in error.message
 
 
-def test_a_word_near_to_nothing_gets_the_list_of_arguments():
+def test_an_unknown_argument_with_no_near_match_gets_the_list_of_arguments():
     assert "the arguments are: path, limit, deep" in refusal({"path": "a", "zzzz": 1}).message
 
 
-def test_a_value_outside_an_enumeration_gets_the_nearest():
+def test_a_value_outside_an_enumeration_suggests_the_nearest():
     schema = {"type": "object", "properties": {"kind": from_annotation(Literal["head", "tail"])}}
 
     error = refusal({"kind": "heads"}, schema)
@@ -225,14 +225,14 @@ def test_a_value_outside_an_enumeration_gets_the_nearest():
         "{",
     ],
 )
-def test_json_text_is_decoded_once_and_as_strictly_as_a_request(text):
+def test_a_json_string_is_decoded_once_and_as_strictly_as_a_request(text):
     with pytest.raises(ToolError) as caught:
         check(SCHEMA, text)
 
     assert caught.value.code in ("invalid_args", "invalid_request")
 
 
-def test_json_text_inside_json_text_stays_text():
+def test_a_json_string_inside_a_json_string_stays_a_string():
     schema = from_function(nested_lists, skip=0)[1]
 
     assert check(schema, {"rows": '[["a"]]'}).args == {"rows": [["a"]]}
@@ -243,8 +243,8 @@ def nested_lists(rows: list[list[str]]) -> str:
     return ""
 
 
-def test_a_flood_of_unknown_arguments_is_refused_with_little_work():
-    """Guessing what was meant is dear: it is done for those that are told, not for all that a request can hold."""
+def test_many_unknown_arguments_are_refused_with_little_work():
+    """Suggesting names is expensive: it is done only for the reported arguments, not for all in a request."""
     args = {f"path{number:06d}": 1 for number in range(100_000)}
     compared = 0
 
@@ -265,7 +265,7 @@ def test_a_flood_of_unknown_arguments_is_refused_with_little_work():
     assert len(violations(error)) == 100
 
 
-def test_a_request_with_misspelt_arguments_is_refused_through_the_front_door(runtime):
+def test_a_request_with_misspelt_arguments_is_refused_by_the_runtime(runtime):
     result = runtime.request(Call("read_file", {"file": "a.txt", "start": 1}, id=3))
 
     assert (result.error.code, result.id) == ("invalid_args", 3)
@@ -304,9 +304,9 @@ def arrays(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
 def objects(draw: st.DrawFn, inner: st.SearchStrategy[Schema]) -> Schema:
     properties = draw(st.dictionaries(names, inner, max_size=3))
     required = [name for name in properties if draw(st.booleans())]
-    for name, known in properties.items():
-        if name not in required and draw(st.booleans()) and known.get("type") == "string" and "enum" not in known:
-            properties[name] = {**known, "default": "filled"}
+    for name, member in properties.items():
+        if name not in required and draw(st.booleans()) and member.get("type") == "string" and "enum" not in member:
+            properties[name] = {**member, "default": "filled"}
     schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
 
@@ -329,7 +329,7 @@ values = st.recursive(
 
 @st.composite
 def fitting(draw: st.DrawFn, schema: Schema) -> Any:
-    """Draw a value that mostly fits a schema, and now and then does not."""
+    """Draw a value that usually matches a schema, and sometimes does not."""
     if draw(st.integers(0, 9)) == 0:
         return draw(values)
     if "anyOf" in schema:
@@ -347,8 +347,8 @@ def fitting(draw: st.DrawFn, schema: Schema) -> Any:
             value = draw(st.lists(fitting(schema["items"]), max_size=3))
         case "object":
             value = {
-                name: draw(fitting(known))
-                for name, known in schema.get("properties", {}).items()
+                name: draw(fitting(subschema))
+                for name, subschema in schema.get("properties", {}).items()
                 if draw(st.booleans())
             }
             extra = schema["additionalProperties"]
@@ -369,7 +369,7 @@ def outcome(checker: Any, schema: Schema, args: Any) -> Any:
 
 
 @given(st.data())
-def test_the_two_checkers_agree_on_what_a_signature_can_say(data):
+def test_the_two_validators_agree_on_every_schema_of_a_signature(data):
     """For every schema that a signature can express and every value: both refuse it, or both accept it and hand on
     the same arguments, defaults filled, whole numbers whole, null and JSON text treated alike."""
     schema = data.draw(signatures)
@@ -392,7 +392,7 @@ CLOSED = {"type": "object", "properties": {"path": {}, "x": {}}, "additionalProp
         ({"$defs": {"p": CLOSED}, "properties": {"p": {"$ref": "#/$defs/p"}}}, {"p": {"y": 1}}, ["p.y"]),
     ],
 )
-def test_violations_of_any_schema_are_told_in_the_same_words(schema, args, messages):
+def test_violations_of_any_schema_are_reported_in_the_usual_words(schema, args, messages):
     with pytest.raises(ToolError) as caught:
         check_any(schema, args)
 
@@ -400,7 +400,7 @@ def test_violations_of_any_schema_are_told_in_the_same_words(schema, args, messa
     assert [message for message in messages if message not in caught.value.message] == []
 
 
-def test_a_long_value_is_not_repeated_to_who_sent_it():
+def test_a_long_value_is_not_repeated_in_the_error():
     with pytest.raises(ToolError) as caught:
         check_any({"properties": {"a": {"enum": ["yes"]}}}, {"a": "x" * 100_000})
 
@@ -418,7 +418,7 @@ def test_a_long_value_is_not_repeated_to_who_sent_it():
         {"pattern": "("},
     ],
 )
-def test_a_schema_that_points_outside_itself_or_is_broken_is_refused_without_looking_there(schema):
+def test_an_invalid_schema_or_an_external_reference_is_refused_without_resolving_it(schema):
     with pytest.raises(ToolError) as caught:
         check_any(schema, {"a": 1})
 
@@ -453,29 +453,29 @@ def test_a_schema_that_points_outside_itself_or_is_broken_is_refused_without_loo
         }),
     ],
 )  # fmt: skip
-def test_what_goes_without_saying_is_not_shown(annotation, schema):
-    made = from_annotation(annotation)
-    before = json.dumps(made)
+def test_redundant_schema_keywords_are_not_shown(annotation, schema):
+    full = from_annotation(annotation)
+    before = json.dumps(full)
 
-    assert compact(made) == schema
-    assert json.dumps(made) == before
+    assert compact(full) == schema
+    assert json.dumps(full) == before
 
 
 def keywords(default: Any, minimum: int, description: str = "") -> Any:
     """Do it."""
 
 
-def test_names_of_parameters_are_not_taken_for_keywords():
-    made = from_function(keywords, skip=0)[1]
+def test_parameter_names_are_not_mistaken_for_schema_keywords():
+    schema = from_function(keywords, skip=0)[1]
 
-    assert list(compact(made)["properties"]) == ["default", "minimum", "description"]
-    assert list(lean(made)["properties"]) == ["default", "minimum", "description"]
+    assert list(compact(schema)["properties"]) == ["default", "minimum", "description"]
+    assert list(lean(schema)["properties"]) == ["default", "minimum", "description"]
 
 
 def test_a_lean_schema_has_no_descriptions_at_any_depth():
-    made = {**from_annotation(list[Point]), "description": "Points.", "$defs": {"p": {"description": "P."}}}
+    schema = {**from_annotation(list[Point]), "description": "Points.", "$defs": {"p": {"description": "P."}}}
 
-    assert lean(made) == {
+    assert lean(schema) == {
         "type": "array",
         "items": {
             "type": "object",
@@ -492,7 +492,7 @@ def test_a_lean_schema_has_no_descriptions_at_any_depth():
         {"path": st.text()}, optional={"limit": st.integers(), "deep": st.booleans(), "more": st.integers()}
     )
 )
-def test_what_is_shown_allows_all_that_is_accepted(args):
+def test_the_shown_schema_allows_all_accepted_arguments(args):
     try:
         check(SCHEMA, args)
     except ToolError:
@@ -509,14 +509,14 @@ def test_the_cost_of_a_tool_is_counted_in_characters_of_compact_json():
 # --- what a tool answers with -----------------------------------------------------------------------------------------
 
 
-def test_a_record_requires_what_is_not_optional():
-    made = record({"a": STRING, "b": array(INTEGER), "c": mapping(STRING)}, optional="b c")
+def test_a_record_requires_every_field_that_is_not_optional():
+    schema = record({"a": STRING, "b": array(INTEGER), "c": mapping(STRING)}, optional="b c")
 
-    assert made["required"] == ["a"]
-    check_any(made, {"a": "x", "b": [1], "c": {"any": "text"}})
+    assert schema["required"] == ["a"]
+    check_any(schema, {"a": "x", "b": [1], "c": {"any": "text"}})
     for wrong in ({}, {"a": 1}, {"a": "x", "b": ["1"]}, {"a": "x", "c": {"any": 1}}):
         with pytest.raises(ToolError):
-            check_any(made, wrong)
+            check_any(schema, wrong)
 
 
 @pytest.mark.parametrize(
@@ -531,7 +531,7 @@ def test_a_record_requires_what_is_not_optional():
         ({}, {"a": "x"}),
     ],
 )
-def test_a_promise_is_of_an_object_and_kept_by_the_answer(output, data):
+def test_an_output_schema_describes_an_object_and_the_result_matches_it(output, data):
     promise = promised(output)
 
     assert promise is not None
@@ -549,13 +549,13 @@ def test_a_promise_is_of_an_object_and_kept_by_the_answer(output, data):
         {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}},
     ],
 )
-def test_nothing_is_promised_that_an_answer_may_not_keep(output):
+def test_a_result_that_may_not_match_has_no_output_schema(output):
     assert promised(output) is None
 
 
-@pytest.mark.parametrize("data, shown", [({"a": 1}, {"a": 1}), ([1], {"result": [1]}), (0, {"result": 0})])
-def test_data_without_a_declared_schema_is_an_object_too(data, shown):
-    assert structured(None, data) == shown
+@pytest.mark.parametrize("data, expected", [({"a": 1}, {"a": 1}), ([1], {"result": [1]}), (0, {"result": 0})])
+def test_data_without_an_output_schema_is_an_object_too(data, expected):
+    assert structured(None, data) == expected
 
 
 @pytest.mark.parametrize(
@@ -570,11 +570,11 @@ def test_data_without_a_declared_schema_is_an_object_too(data, shown):
         (r"\k<w>", r"\k<w>"),
     ],
 )
-def test_named_groups_of_a_pattern_become_numbers(pattern, numbered):
+def test_named_groups_of_a_pattern_become_numbered_ones(pattern, numbered):
     assert numbered_groups(pattern) == numbered
 
 
-def test_named_groups_count_at_any_depth_of_a_foreign_schema():
+def test_named_groups_are_renumbered_at_any_depth_of_a_foreign_schema():
     foreign = {"type": "object", "properties": {"a": {"items": {"pattern": r"^(?<w>.)\k<w>$"}}}}
 
     assert check_any(foreign, {"a": ["xx"]}).args == {"a": ["xx"]}

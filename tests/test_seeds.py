@@ -1,4 +1,4 @@
-"""Every call that the documents of the other systems print for files and commands, as printed there."""
+"""Every example call in the documentation of the other systems for files and commands, exactly as printed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_command_of_the_jinn_reference_answers_as_described(command, line, res
     assert (reply["ok"], reply["result"]) == (True, result)
 
 
-def test_jinn_reads_a_window_that_the_file_does_not_reach(command):
+def test_jinn_reads_a_window_past_the_end_of_the_file(command):
     line = """echo '{"tool":"read_file","args":{"path":"main.go","start_line":10,"end_line":20}}' | jinn"""
 
     assert shell(command, line)["result"] == "10\t}"
@@ -130,7 +130,7 @@ def test_jinn_applies_the_patch_of_its_reference(command):
     assert command.folder.read("main.go") == "a\nnew\nb\n"
 
 
-def test_jinn_lists_snapshots_then_restores_one_by_its_beginning(command):
+def test_jinn_lists_snapshots_and_restores_one_by_id_prefix(command):
     shell(command, """echo '{"tool":"write_file","args":{"path":"hello.txt","content":"Hello, world.\\n"}}' | jinn""")
 
     listed = json.loads(shell(command, """echo '{"tool":"undo","args":{"action":"list"}}' | jinn""")["result"])
@@ -145,11 +145,11 @@ def test_jinn_lists_snapshots_then_restores_one_by_its_beginning(command):
     assert command.folder.read("hello.txt") == "old content\n"
 
 
-def test_jinn_looks_at_a_file_and_a_folder(command):
-    found = json.loads(shell(command, """echo '{"tool":"stat_file","args":{"path":"main.go"}}' | jinn""")["result"])
+def test_jinn_stats_a_file_and_a_folder(command):
+    entry = json.loads(shell(command, """echo '{"tool":"stat_file","args":{"path":"main.go"}}' | jinn""")["result"])
     listed = json.loads(shell(command, """echo '{"tool":"list_dir","args":{"path":".","depth":2}}' | jinn""")["result"])
 
-    assert (found["path"], found["type"], found["size"], found["lines"]) == ("main.go", "file", len(GO), 10)
+    assert (entry["path"], entry["type"], entry["size"], entry["lines"]) == ("main.go", "file", len(GO), 10)
     assert listed == {
         "entries": ["a.go", "b.go", "config.yaml", "go.mod", "hello.txt", "main.go"],
         "truncated": False,
@@ -167,7 +167,7 @@ def test_jinn_lists_its_tools(command):
 
 @pytest.fixture
 def programs(command):
-    """Programs of the documents that need not be installed: each prints its arguments, or what its name says."""
+    """Stand-ins for the programs in the documents: each prints its arguments or a fixed output."""
     for name, text in {
         "go": 'echo "go $*"',
         "cargo": 'echo "cargo $*"',
@@ -214,7 +214,7 @@ def test_jinn_blocks_dangerous_commands_unless_forced(command, dangerous):
     assert (forced["ok"], forced["risk"]) == (True, "dangerous")
 
 
-def test_jinn_ends_a_command_and_what_it_started_with_124(command):
+def test_jinn_times_a_command_and_its_children_out_with_124(command):
     reply = shell(
         command, """echo '{"tool":"run_shell","args":{"command":"sleep 600 & sleep 600","timeout":1}}' | jinn"""
     )
@@ -295,7 +295,7 @@ def rust(command):
 
 
 def jcli(command: Command, tool: str, arguments: str) -> Any:
-    """Send arguments as the j-cli document prints them, on every way a dialect can be named."""
+    """Send arguments as the j-cli document prints them, in every way to select a dialect."""
     request = {"tool": tool, "args": json.loads(arguments)}
     (reply,) = command.ask(request)
     return reply
@@ -343,7 +343,7 @@ def test_jcli_builds(programs):
     assert reply["meta"]["timeout_ms"] == 300_000
 
 
-def test_jcli_leaves_a_command_in_the_background_and_asks_for_it_later(programs):
+def test_jcli_runs_a_command_in_the_background_and_polls_it(programs):
     programs.environ["HILT_RESIDENT"] = "auto"
     try:
         started = jcli(programs, "Bash", """{"command": "npm run dev", "run_in_background": true}""")
@@ -455,7 +455,7 @@ def test_agentos_applies_the_patch_of_its_page(command):
     assert command.folder.read("src/version.ts") == 'const version = "1.1.0";\nexport { version };\n'
 
 
-def test_agentos_holds_paths_in_the_workspace_root(command, tmp_path):
+def test_agentos_confines_paths_to_the_workspace_root(command, tmp_path):
     (tmp_path / "other").mkdir()
     command.environ["WORKSPACE_ROOT"] = str(tmp_path / "other")
 

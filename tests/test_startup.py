@@ -13,14 +13,14 @@ import pytest
 
 from tests.surfaces.commands import Command
 
-# modules that cost more than a whole call may
+# modules that take longer to import than a whole call may take
 HEAVY = {
     "argparse", "asyncio", "concurrent.futures", "dataclasses", "difflib", "email", "http", "httpx", "importlib.metadata",  # noqa: E501
     "importlib.resources", "inspect", "jsonschema_rs", "logging", "mcp", "multiprocessing", "pathlib", "pydantic", "rich", "h11", "selectolax", "html_to_markdown",  # noqa: E501
     "ssl", "subprocess", "tomllib", "unittest", "urllib", "yaml", "zipfile", "chardetng_py", "filetype", "PIL", "rapidfuzz",  # noqa: E501
 }  # fmt: skip
 
-# the one-shot path ends with os._exit, which is where the modules are counted
+# the one-shot path ends with os._exit, so the modules are counted there
 COUNT = """
 import os, sys
 def report(status):
@@ -77,7 +77,7 @@ def test_a_call_loads_its_own_tool_and_nothing_heavy(tmp_path, tool, args):
     assert {name for name in loaded if name.startswith(("hilt.dialects.", "hilt.web", "hilt.lsp"))} == set()
 
 
-def test_a_name_of_a_dialect_loads_one_tool_too(tmp_path):
+def test_a_dialect_name_loads_only_one_tool_too(tmp_path):
     command = Command(str(tmp_path))
     command.folder.write("a.txt", "a\n")
 
@@ -99,7 +99,7 @@ def test_settings_are_parsed_once_and_then_read_from_the_cache(tmp_path):
     assert "tomllib" not in second
 
 
-def test_the_way_to_the_resident_process_loads_nothing():
+def test_connecting_to_the_resident_process_loads_nothing():
     with tempfile.TemporaryDirectory(prefix="hilt-", dir="/tmp") as base:
         command = Command(base, HILT_RESIDENT="auto")
         command.folder.write("a.txt", "a\n")

@@ -22,7 +22,7 @@ FINE = ENTRY._replace(outcome="ok", agent="", approver="", decision="allow", rea
 
 @pytest.fixture
 def sent():
-    """Telemetry that keeps what it would send: the listener, the spans, and the measurements."""
+    """Telemetry with in-memory exporters: the listener, the spans, and the metrics."""
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -33,7 +33,7 @@ def sent():
     listener.close()
 
 
-def test_a_call_becomes_a_span_with_the_names_of_the_conventions(sent):
+def test_a_call_becomes_a_span_with_the_conventional_attribute_names(sent):
     listener, spans, _ = sent
 
     listener(ENTRY, 7)
@@ -61,7 +61,7 @@ def test_a_call_becomes_a_span_with_the_names_of_the_conventions(sent):
     assert span.resource.attributes["service.name"] == "mine"
 
 
-def test_a_call_that_succeeds_has_no_error_and_says_nothing_that_is_empty(sent):
+def test_a_successful_call_has_no_error_and_no_empty_attributes(sent):
     listener, spans, _ = sent
 
     listener(FINE)
@@ -79,29 +79,29 @@ def test_calls_are_counted_and_timed_by_tool_and_status(sent):
         listener(entry)
 
     (resource,) = measurements.get_metrics_data().resource_metrics
-    found = {metric.name: metric.data.data_points for metric in resource.scope_metrics[0].metrics}
-    counted = {(point.attributes["tool"], point.attributes["status"]): point.value for point in found["tool_execution_total"]}  # fmt: skip  # noqa: E501
+    points = {metric.name: metric.data.data_points for metric in resource.scope_metrics[0].metrics}
+    counted = {(point.attributes["tool"], point.attributes["status"]): point.value for point in points["tool_execution_total"]}  # fmt: skip  # noqa: E501
     assert counted == {("edit_file", "success"): 2, ("edit_file", "failure"): 1, ("(unknown)", "failure"): 1}
-    point = found["function_call_duration_ms"][0]
+    point = points["function_call_duration_ms"][0]
     assert (tuple(point.explicit_bounds), point.sum) == (BOUNDS_MS, 5.0)
 
 
 @pytest.mark.parametrize(
     "environ", [{}, {telemetry.ENDPOINT: ""}, {telemetry.ENDPOINT: "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "True"}]
 )
-def test_nothing_is_told_unless_an_endpoint_is_named(environ):
+def test_nothing_is_sent_without_a_configured_endpoint(environ):
     assert telemetry.open_telemetry(environ) is None
 
 
 @pytest.fixture
 def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """A server on the loopback that takes what is sent: its address, and the paths with a header of each request."""
-    taken: list[tuple[str, str | None]] = []
+    """A loopback server that records requests: its address, and the path and one header of each."""
+    received: list[tuple[str, str | None]] = []
 
     class Taking(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            taken.append((self.path, self.headers["x-key"]))
+            received.append((self.path, self.headers["x-key"]))
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -112,17 +112,17 @@ def collector() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", taken
+    yield f"http://127.0.0.1:{server.server_port}", received
     server.shutdown()
     thread.join()
     server.server_close()
 
 
-@pytest.mark.parametrize("way", ["variable", "setting"])
-def test_spans_and_measurements_reach_the_endpoint_before_the_end(collector, way):
-    address, taken = collector
+@pytest.mark.parametrize("source", ["variable", "setting"])
+def test_spans_and_metrics_reach_the_endpoint_before_exit(collector, source):
+    address, received = collector
     environ = {"OTEL_EXPORTER_OTLP_HEADERS": "x-key=secret"}
-    if way == "variable":
+    if source == "variable":
         listener = telemetry.open_telemetry({**environ, telemetry.ENDPOINT: address})
     else:
         listener = telemetry.open_telemetry(environ, address + "/")
@@ -131,10 +131,10 @@ def test_spans_and_measurements_reach_the_endpoint_before_the_end(collector, way
     listener(FINE, "a")
     listener.close()
 
-    assert sorted(taken) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
+    assert sorted(received) == [("/v1/metrics", "secret"), ("/v1/traces", "secret")]
 
 
-def test_an_endpoint_that_is_away_stops_nothing_and_is_not_complained_of():
+def test_an_unreachable_endpoint_blocks_nothing_and_logs_nothing():
     script = f"""
 from hilt import telemetry
 from hilt.state.trail import TrailEntry
@@ -149,7 +149,7 @@ print("done")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-def test_importing_it_loads_nothing_of_opentelemetry():
+def test_importing_telemetry_does_not_load_opentelemetry():
     script = "import sys, hilt.telemetry; print([name for name in sys.modules if 'telemetry' in name])"
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -11,7 +11,7 @@ from hilt import variables
     "name", ["BASH_ENV", "BASHOPTS", "SHELLOPTS", "PS4", "BASH_FUNC_x%%", "LD_PRELOAD", "LD_AUDIT"]
 )
 @pytest.mark.parametrize("value", ["x", "/opt/x", ""])
-def test_what_runs_before_every_program_is_never_passed_on(name, value):
+def test_variables_that_inject_code_are_never_passed_on(name, value):
     assert variables.neutral({name: value, "KEPT": value}) == {"KEPT": value}
 
 
@@ -42,11 +42,11 @@ def test_what_runs_before_every_program_is_never_passed_on(name, value):
         ("ENV", "/opt/x", None),
     ],
 )
-def test_what_would_be_found_in_the_working_folder_is_not_passed_on(name, value, expected):
+def test_relative_paths_in_variables_are_not_passed_on(name, value, expected):
     assert variables.neutral({name: value}) == ({} if expected is None else {name: expected})
 
 
-def test_an_interpreter_gets_folders_of_libraries_and_nothing_that_loads_one():
+def test_an_interpreter_gets_library_folders_but_no_preload_variable():
     environ = {
         "LD_PRELOAD": "/x.so",
         "LD_LIBRARY_PATH": f"/opt/lib{os.pathsep}lib",

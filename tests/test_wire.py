@@ -94,7 +94,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("raw", BAD.values(), ids=BAD.keys())
-def test_bad_input_is_one_error_with_a_code_and_a_next_step(raw):
+def test_invalid_input_is_one_error_with_a_code_and_a_next_step(raw):
     assert refusal(raw).code == "invalid_request"
 
 
@@ -120,11 +120,11 @@ def test_bad_input_is_one_error_with_a_code_and_a_next_step(raw):
         (b'{"tool":"x","args":{"a":1e308}}', Call("x", {"a": 1e308})),
     ],
 )  # fmt: skip
-def test_good_input_is_a_call(raw, call):
+def test_valid_input_is_a_call(raw, call):
     assert wire.decode_request(raw) == call
 
 
-def test_a_refused_request_echoes_what_could_be_read_of_its_ids():
+def test_a_refused_request_echoes_the_ids_that_could_be_parsed():
     with pytest.raises(wire.Refused) as caught:
         wire.decode_request(b'{"tol":"x","id":7,"request_id":"r"}')
 
@@ -133,7 +133,7 @@ def test_a_refused_request_echoes_what_could_be_read_of_its_ids():
     assert "did you mean 'tool'" in (result.error or ToolError("internal", "")).message
 
 
-def test_a_request_in_the_words_of_another_protocol_is_shown_ours():
+def test_a_request_of_another_protocol_is_shown_our_format():
     for raw in (b'{"name":"read_file","input":{}}', b'{"jsonrpc":"2.0","method":"tools/list"}'):
         assert '{"tool": ' in refusal(raw).suggestion
 
@@ -150,18 +150,18 @@ def test_a_cancel_names_the_call():
 
 def split(raw: bytes) -> list[Any]:
     """Return the requests of a stream: decoded, or "error"."""
-    found: list[Any] = []
+    decoded: list[Any] = []
     for piece in wire.read_requests(io.BytesIO(raw)):
         if isinstance(piece, ToolError):
-            found.append("error")
+            decoded.append("error")
             continue
         try:
             call = wire.decode_request(piece)
         except wire.Refused:
-            found.append("error")
+            decoded.append("error")
         else:
-            found.append(call.tool if isinstance(call, Call) else "cancel")
-    return found
+            decoded.append(call.tool if isinstance(call, Call) else "cancel")
+    return decoded
 
 
 def pretty(tool: str) -> bytes:
@@ -169,7 +169,7 @@ def pretty(tool: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "raw, found",
+    "raw, expected",
     [
         (b"", []),
         (b"\n\n", []),
@@ -185,7 +185,7 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a"}\n' + pretty("b"), ["a", "b"]),
         (b'{"tool":\n\n"a"}', ["a"]),
         (b"\xef\xbb\xbf" + pretty("a"), ["a"]),
-        # blanks that are none to JSON, as in a session
+        # whitespace that JSON does not know, as in a session
         (b'\x0c{"tool":"a"}\n{"tool":"b"}', ["error", "b"]),
         ('\u00a0{"tool":"a"}\n{"tool":"b"}'.encode(), ["error", "b"]),
         (b'nonsense\n{"tool":"b"}\n', ["error", "b"]),
@@ -197,27 +197,27 @@ def pretty(tool: str) -> bytes:
         (b'{"tool":"a"', ["error"]),
         (b"[" * 100_000 + b'\n{"tool":"b"}\n', ["error", "b"]),
         (b'{"cancel":1}\n{"tool":"b"}', ["cancel", "b"]),
-        # a value that holds lines which look like requests is still one value
+        # a value that contains lines like requests is still one value
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"}\n]}}\n{"tool":"b"}', ["a", "b"]),
         (b'{"tool": "a", "args": {"x": "unfinished\n{"name":"b"}\n', ["error", "b"]),
         (b'{"tool":"a","args":{"list":[\n{"tool":"inner"},\n{"tool":"inner"}\n]}}', ["a"]),
     ],
 )
-def test_requests_are_told_apart_however_they_are_laid_out(raw, found):
-    assert split(raw) == found
+def test_requests_are_split_whatever_their_layout(raw, expected):
+    assert split(raw) == expected
 
 
 @pytest.mark.parametrize("newlines", [False, True])
-def test_a_request_over_the_limit_is_one_error_and_the_next_is_answered(newlines):
+def test_a_request_over_the_size_limit_is_one_error_and_the_next_is_answered(newlines):
     filler = b'"' + b"x" * 1000 + b'",' + b"\n" * newlines
     large = b'{"tool":"a","args":{"l":[' + filler * (wire.MAX_REQUEST_BYTES // len(filler) + 1) + b'"x"]}}'
 
-    found = split(large + b'\n{"tool":"b"}\n')
+    requests = split(large + b'\n{"tool":"b"}\n')
 
-    assert found == ["error", "b"]
+    assert requests == ["error", "b"]
 
 
-def test_lines_of_a_session_are_cut_at_the_limit_without_losing_the_next():
+def test_session_lines_are_cut_at_the_limit_without_losing_the_next_one():
     raw = b"x" * (wire.MAX_REQUEST_BYTES + 100) + b"\n" + b'{"tool":"b"}\n' + b"y" * (wire.MAX_REQUEST_BYTES * 2)
 
     lines = list(wire.read_lines(io.BytesIO(raw)))
@@ -231,21 +231,21 @@ bad = st.sampled_from([b"nonsense", b'{"tool":"x"', b"]", b'"text', b"{]", b"\xf
 
 
 @given(st.lists(good, max_size=6))
-def test_good_requests_are_all_found_whatever_stands_between_them(requests):
+def test_all_valid_requests_are_found_whatever_is_between_them(requests):
     for between in (b"\n", b" ", b"", b"\n\n", b"\r\n"):
         assert split(between.join(requests)) == ["g"] * len(requests)
 
 
 @given(st.lists(st.tuples(good, bad), min_size=1, max_size=5))
-def test_what_is_malformed_costs_only_itself(pairs):
-    """Every good request on a line of its own is found when the lines before it could not go on with it."""
+def test_a_malformed_request_spoils_no_other(pairs):
+    """Every valid request on its own line is found unless an earlier line could continue on it."""
     raw = b"\n".join(piece for request, noise in pairs for piece in (noise, json.dumps(json.loads(request)).encode()))
 
     assert split(raw).count("g") == len(pairs)
 
 
 def work(raw: bytes) -> int:
-    """Return how many bytes the splitter hands to the JSON scanner and to decoding, all tries together."""
+    """Return how many bytes the splitter passes to the JSON scanner and the decoder in total."""
     total = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:
@@ -280,7 +280,7 @@ def work(raw: bytes) -> int:
         lambda n: b"\n" * n,
     ],
 )
-def test_hostile_input_is_split_with_work_that_grows_as_the_input_does(hostile):
+def test_hostile_input_is_split_in_linear_work(hostile):
     small, large = hostile(2_000), hostile(16_000)
     allowance = 4 * 1024 * 1024
 
@@ -288,7 +288,7 @@ def test_hostile_input_is_split_with_work_that_grows_as_the_input_does(hostile):
     assert work(small) <= 20 * len(small) + allowance
 
 
-def test_requests_on_one_line_are_split_without_copying_the_rest_for_each(monkeypatch):
+def test_requests_on_one_line_are_split_without_copying_the_rest_each_time(monkeypatch):
     texts: dict[int, str] = {}
     scan = wire._SCAN
 
@@ -303,8 +303,8 @@ def test_requests_on_one_line_are_split_without_copying_the_rest_for_each(monkey
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_call_or_one_refusal_and_a_stream_of_them_ends(raw):
-    """Whatever arrives: no other error, and every byte of a stream is in one of the pieces or in none twice."""
+def test_any_bytes_are_a_call_or_one_error_and_any_stream_ends(raw):
+    """For any input there is no other error, and no byte of a stream is in two pieces."""
     with suppress(wire.Refused):
         wire.decode_request(raw)
     pieces = list(wire.read_requests(io.BytesIO(raw)))
@@ -322,7 +322,7 @@ plain = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(plain, values, values)
-def test_a_reply_is_one_line_that_says_what_the_result_says(text, data, id):
+def test_a_reply_is_one_line_that_holds_the_whole_result(text, data, id):
     for result in (Result(text, id=id), Result(data=data, id=id), Result(text, meta={"facts": data}, request_id=id)):
         raw = wire.encode_result(result)
 
@@ -354,9 +354,9 @@ def test_an_error_carries_its_code_its_next_step_and_its_details():
 
 
 def circle() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    return cycle
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def circle() -> list[Any]:
         Result("text", view={"x": b""}),
     ],
 )
-def test_what_a_tool_returns_that_is_not_json_fails_that_call_and_keeps_its_id(result):
+def test_a_result_that_is_not_json_fails_the_call_and_keeps_its_id(result):
     reply = json.loads(wire.encode_result(result._replace(id=5)))
 
     assert (reply["ok"], reply["error_code"], reply["id"]) == (False, "tool_failed", 5)
@@ -384,7 +384,7 @@ def test_surrogates_in_names_do_not_break_a_reply():
 
 
 @pytest.mark.parametrize("request_, both", [(b'{"tool":"x","name":"y"}', "'tool' and 'name'"), (b'{"name":"x","args":{}}', "'args' and 'name'")])  # fmt: skip  # noqa: E501
-def test_a_mixture_of_the_two_spellings_says_what_goes_together(request_, both):
+def test_mixing_the_two_request_formats_names_the_clashing_fields(request_, both):
     error = refusal(request_)
 
     assert error.message == f"The request has both {both}."

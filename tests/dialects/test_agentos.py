@@ -11,7 +11,7 @@ from tests.tools.test_read_file import pdf, picture
 
 
 @pytest.mark.parametrize(
-    "name, theirs, ours",
+    "name, arguments, expected",
     [
         ("tool::file_read", {"path": "a"}, {"path": "a", "max_bytes": 1024 * 1024}),
         ("tool::file_read", {"path": "a", "maxBytes": 10.7}, {"path": "a", "max_bytes": 10}),
@@ -21,11 +21,11 @@ from tests.tools.test_read_file import pdf, picture
         ("tool::file_list", {"path": "a", "recursive": True}, {"path": "a", "depth": 10, "max_entries": 10_000, "hidden": True, "details": True}),  # noqa: E501
     ],
 )  # fmt: skip
-def test_arguments_become_ours(name, theirs, ours):
-    assert ENTRIES[name].arguments(theirs) == ours
+def test_arguments_are_translated(name, arguments, expected):
+    assert ENTRIES[name].arguments(arguments) == expected
 
 
-def test_a_patch_that_changes_nothing_still_names_its_file():
+def test_a_patch_without_changes_still_names_its_file():
     output = ENTRIES["tool::apply_patch"].reply(Output("", meta={"files": []}), {"path": "sub/a"}, "/w")
 
     assert output.data == {"patched": True, "path": "/w/sub/a"}
@@ -52,14 +52,14 @@ def call(runtime, name, **args):
 def test_contents_are_exact_and_the_size_is_that_of_the_file(runtime, workspace, data, limit, content):
     workspace.write("a.txt", data)
 
-    found = call(runtime, "file_read", path="a.txt", **({} if limit is None else {"maxBytes": limit}))
+    reply = call(runtime, "file_read", path="a.txt", **({} if limit is None else {"maxBytes": limit}))
 
-    assert (found["content"], found["size"]) == (content, len(data))
-    assert found["path"] == os.path.realpath(workspace.join("a.txt"))
+    assert (reply["content"], reply["size"]) == (content, len(data))
+    assert reply["path"] == os.path.realpath(workspace.join("a.txt"))
 
 
 @pytest.mark.parametrize("size, cut", [(1024 * 1024, False), (1024 * 1024 + 1, True)])
-def test_what_one_call_reads_is_limited_and_only_a_cut_is_told(runtime, workspace, size, cut):
+def test_one_call_reads_a_limited_amount_and_reports_only_a_cut(runtime, workspace, size, cut):
     workspace.write("a.txt", b"x" * size)
 
     result = runtime.call("tool::file_read", path="a.txt", maxBytes=10**12)
@@ -69,7 +69,7 @@ def test_what_one_call_reads_is_limited_and_only_a_cut_is_told(runtime, workspac
 
 
 @pytest.mark.parametrize("data", [picture("PNG"), pdf("text"), b"a\0b"])
-def test_the_size_of_what_is_not_text_is_that_of_the_file(runtime, workspace, data):
+def test_the_size_of_a_binary_file_is_that_of_the_file(runtime, workspace, data):
     workspace.write("odd", data)
 
     assert call(runtime, "file_read", path="odd")["size"] == len(data)
@@ -90,7 +90,7 @@ def test_entries_are_files_or_directories(runtime, workspace):
     assert set(entries[0]) == {"name", "type", "size", "modified"}
 
 
-def test_the_absolute_path_is_given_for_absolute_and_roundabout_ones(runtime, workspace):
+def test_relative_and_absolute_paths_return_the_absolute_path(runtime, workspace):
     workspace.write("sub/a.txt", "a")
     full = os.path.realpath(workspace.join("sub/a.txt"))
 
@@ -129,4 +129,4 @@ def test_schemas_are_valid_and_closed(name):
 
     jsonschema_rs.meta.validate(schema)
     assert schema["additionalProperties"] is False
-    assert all(known["description"] for known in schema["properties"].values())
+    assert all(parameter["description"] for parameter in schema["properties"].values())

@@ -11,7 +11,7 @@ from hilt.testing import temporary_runtime
 
 
 @pytest.mark.parametrize(
-    "name, theirs, ours",
+    "name, arguments, expected",
     [
         ("Read", {"path": "a"}, {"path": "a", "start_line": 1, "truncate": "none"}),
         ("Read", {"path": "a", "offset": 0}, {"path": "a", "start_line": 1, "truncate": "none"}),
@@ -23,32 +23,32 @@ from hilt.testing import temporary_runtime
         ("Edit", {"path": "a", "old_string": "b", "new_string": "c"}, {"path": "a", "old_text": "b", "new_text": "c"}),
     ],
 )  # fmt: skip
-def test_arguments_become_ours(name, theirs, ours):
-    given = dict(theirs)
+def test_arguments_are_translated(name, arguments, expected):
+    given = dict(arguments)
 
-    assert ENTRIES[name].arguments(theirs) == ours
-    assert theirs == given
+    assert ENTRIES[name].arguments(arguments) == expected
+    assert arguments == given
 
 
 @pytest.mark.parametrize(
-    "note, following, said, expected",
+    "note, following, printed, expected",
     [
         ("Use start_line=3 to continue.", {"start_line": 3}, "Use offset=2 to continue.", {"offset": 2}),
         ("Use end_line=7 for the lines before.", {"end_line": 7}, "Use limit=7 for the lines before.", {"limit": 7}),
     ],
 )
-def test_the_way_to_go_on_is_told_in_its_own_words(note, following, said, expected):
+def test_the_next_step_uses_the_arguments_of_the_dialect(note, following, printed, expected):
     body = f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {note}]"
     cut: Any = {"truncated": True, "next": {"tool": "read_file", "args": {"path": "a", **following}}}
 
     output = ENTRIES["Read"].reply(Output(body, meta={"truncation": cut}), {"path": "a"}, "/w")
 
-    assert output.text == f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {said}]"
+    assert output.text == f"1\tUse start_line=3 to continue.\n[Showing lines 1-1 of 9. {printed}]"
     assert output.meta["truncation"]["next"] == {"tool": "Read", "args": {"path": "a", **expected}}
     assert cut["next"]["tool"] == "read_file"
 
 
-def test_the_next_call_reads_on_where_the_first_ended(runtime, workspace):
+def test_the_next_call_continues_where_the_first_ended(runtime, workspace):
     workspace.write("a.txt", "".join(f"{'x' * 60} {number}\n" for number in range(3000)))
     seen, args = 0, {"path": "a.txt"}
     while args:
@@ -87,7 +87,7 @@ def test_wrong_calls_are_refused(runtime, workspace, name, args, code):
     assert workspace.tree() == {"a.txt": "a\n"}
 
 
-def test_null_is_absent(runtime, workspace):
+def test_null_counts_as_absent(runtime, workspace):
     workspace.write("a.txt", "a\n")
 
     assert runtime.call("Read", path="a.txt", offset=None, limit=None).text == "1\ta"
@@ -100,10 +100,10 @@ def test_schemas_are_valid_and_closed(name):
 
     jsonschema_rs.meta.validate(schema)
     assert schema["additionalProperties"] is False
-    assert all(known["description"] for known in schema["properties"].values())
+    assert all(parameter["description"] for parameter in schema["properties"].values())
 
 
-def test_policy_and_record_see_the_canonical_tool(base):
+def test_policy_and_trail_see_the_canonical_tool(base):
     with temporary_runtime(base, flags={"dialect": "jcli"}) as (runtime, _):
         runtime.call("Write", path="a.txt", content="a\n")
         result = runtime.call("read_file", path="a.txt")

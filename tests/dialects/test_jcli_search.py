@@ -31,7 +31,7 @@ def project(workspace):
         ("Grep", '{"pattern": "TODO", "glob": "*.rs", "output_mode": "count"}', "main.rs:1\nsrc/lib.rs:1"),
     ],
 )
-def test_the_examples_of_the_document_run_as_printed(project, environ, tool, args, expected):
+def test_the_examples_of_the_reference_run_as_printed(project, environ, tool, args, expected):
     command = [sys.executable, "-m", "hilt", "--workspace", project.path]
     text = f'{{"tool":"{tool}","args":{args}}}'
 
@@ -47,7 +47,7 @@ def grep(runtime, **args):
     return result.text
 
 
-def test_grep_shows_files_lines_around_and_as_much_as_asked_for(runtime, project):
+def test_grep_shows_files_context_lines_and_the_requested_number(runtime, project):
     assert grep(runtime, pattern="todo", ignore_case=True, output_mode="files_with_matches") == "main.rs\nsrc/lib.rs"
     assert grep(runtime, pattern="TODO", path="main.rs", context=1).split("\n")[0] == "main.rs-1-fn main() {}"
     assert grep(runtime, pattern="fn", head_limit=1) == (
@@ -56,14 +56,14 @@ def test_grep_shows_files_lines_around_and_as_much_as_asked_for(runtime, project
     assert grep(runtime, pattern="absent") == "[No matches.]"
 
 
-def test_glob_says_how_many_it_left_out(runtime, project):
+def test_glob_reports_how_many_paths_it_left_out(runtime, project):
     result = runtime.call("Glob", pattern="**/*.rs", limit=1)
 
     assert result.text == "main.rs\n[Showing 1 of 2 files; use a larger limit to see more.]"
     assert runtime.call("Glob", pattern="*.absent").text == "No files match."
 
 
-def test_what_the_document_does_not_know_is_refused(runtime, project):
+def test_arguments_outside_the_reference_are_refused(runtime, project):
     for tool, args in (("Glob", {"pattern": "*", "sort": "mtime"}), ("Grep", {"pattern": "x", "output_mode": "all"})):
         error = runtime.call(tool, **args).error
         assert error is not None
@@ -71,7 +71,7 @@ def test_what_the_document_does_not_know_is_refused(runtime, project):
 
 
 @pytest.mark.parametrize(
-    "tool, args, said",
+    "tool, args, advice",
     [
         ("Grep", {"pattern": "main("}, "backslash"),
         ("Grep", {"pattern": "a\\nb"}, "with context"),
@@ -79,14 +79,14 @@ def test_what_the_document_does_not_know_is_refused(runtime, project):
         ("Glob", {"pattern": "*", "excludePattern": "[a"}, "excludePattern: the [ is not closed"),
     ],
 )
-def test_advice_names_only_arguments_that_there_are(runtime, project, tool, args, said):
+def test_advice_names_only_existing_arguments(runtime, project, tool, args, advice):
     error = runtime.call(tool, **args).error
 
     assert error is not None
     text = f"{error.message} {error.suggestion}"
-    assert said in text
+    assert advice in text
     assert not any(name in text for name in ("literal", "multiline", "include", "exclude:"))
 
 
-def test_glob_answers_when_a_pattern_that_begins_with_a_slash_finds_nothing(runtime, project):
+def test_glob_answers_when_an_absolute_pattern_finds_nothing(runtime, project):
     assert runtime.call("Glob", pattern="/absent/*.rs").text == "No files match."

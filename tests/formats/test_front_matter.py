@@ -20,15 +20,15 @@ LIMIT = 1 << 20
         '---json\n{"a": 1,\n"b": {"c":\n"x"}}\n---\nbody\n',
     ],
 )
-def test_fields_lines_and_body_are_read_in_every_spelling(text):
-    found = read(text.encode(), limit=LIMIT)
+def test_fields_lines_and_body_are_read_in_every_layout(text):
+    document = read(text.encode(), limit=LIMIT)
 
-    assert found.fields == {"a": 1, "b": {"c": "x"}}
-    assert (found.line("a"), found.line("b")) == (2, 3)
-    assert found.line("nothing") in (1, 2)
-    assert found.line("b", "c") in (3, 4)
-    assert found.body == "body\n"
-    assert text.replace("\r\n", "\n").split("\n")[found.body_line - 1] == "body"
+    assert document.fields == {"a": 1, "b": {"c": "x"}}
+    assert (document.line("a"), document.line("b")) == (2, 3)
+    assert document.line("nothing") in (1, 2)
+    assert document.line("b", "c") in (3, 4)
+    assert document.body == "body\n"
+    assert text.replace("\r\n", "\n").split("\n")[document.body_line - 1] == "body"
 
 
 def test_a_carriage_return_alone_stays_in_the_body():
@@ -53,7 +53,7 @@ def test_a_carriage_return_alone_stays_in_the_body():
         (b"---\n" + b"a" * LIMIT, 1, "larger than 1 MiB"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(text, line, says):
+def test_errors_are_reported_with_their_line(text, line, says):
     with pytest.raises(BadFrontMatter) as caught:
         read(text, limit=LIMIT)
 
@@ -61,10 +61,10 @@ def test_what_is_wrong_is_told_with_its_line(text, line, says):
     assert caught.value.line in (line, line - 1)
 
 
-def test_a_file_of_json_is_all_fields():
-    found = read_json(b'{"a": 1,\n "b": 2}', limit=LIMIT)
+def test_a_json_file_has_only_fields():
+    document = read_json(b'{"a": 1,\n "b": 2}', limit=LIMIT)
 
-    assert (found.fields, found.line("b"), found.body) == ({"a": 1, "b": 2}, 2, "")
+    assert (document.fields, document.line("b"), document.body) == ({"a": 1, "b": 2}, 2, "")
     with pytest.raises(BadFrontMatter, match="must be a JSON object"):
         read_json(b"[1]", limit=LIMIT)
 
@@ -82,16 +82,16 @@ def test_any_file_is_read_or_refused(data):
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_skimmed(text):
-    found = skim(f"---\n{text}\n---\nbody", ("title",), ("tags",))
+def test_any_text_can_be_skimmed(text):
+    fields = skim(f"---\n{text}\n---\nbody", ("title",), ("tags",))
 
-    assert found.body.endswith("body")
-    assert set(found.texts) <= {"title"}
-    assert set(found.lists) <= {"tags"}
+    assert fields.body.endswith("body")
+    assert set(fields.texts) <= {"title"}
+    assert set(fields.lists) <= {"tags"}
 
 
 @pytest.mark.parametrize(
     "text", ["a: 1\n", "---\na: 1\n", "--- yaml\na: 1\n---\n", "---\n" + "\n" * SKIMMED_LINES + "---\n"]
 )
-def test_what_has_no_front_matter_is_all_body(text):
+def test_a_file_without_front_matter_is_all_body(text):
     assert skim(text, ("a",), ()) == ({}, {}, text)

@@ -24,7 +24,7 @@ SETTINGS = """\
 """
 
 
-def test_a_member_is_added_in_the_manner_of_the_file_and_all_else_stays():
+def test_a_member_is_added_in_the_style_of_the_file_and_the_rest_stays():
     assert with_member(SETTINGS, PATH, VALUE) == SETTINGS.replace(
         '"x, y" }, // "mcpServers": {\n',
         '"x, y" },\n'
@@ -74,7 +74,7 @@ def test_a_member_is_removed(before, after):
     assert without_member(before, PATH) == after
 
 
-def test_taking_out_what_was_put_in_leaves_the_file_as_it_was():
+def test_removing_an_added_entry_restores_the_file():
     text = SETTINGS.replace('"x, y" }, //', '"x, y" } //')
 
     assert without_member(with_member(text, PATH, VALUE), PATH) == text
@@ -87,7 +87,7 @@ def test_taking_out_what_was_put_in_leaves_the_file_as_it_was():
         '{"a": 1, "mcpServers": {"hilt": {\n"command": "/bin\\/hilt", // mine\n "args": ["mcp",] } } }',
     ],
 )
-def test_a_member_that_is_there_already_stays_as_it_is_written(text):
+def test_an_existing_equal_member_keeps_its_formatting(text):
     assert with_member(text, PATH, VALUE) == text
 
 
@@ -113,7 +113,7 @@ def test_a_member_that_is_there_already_stays_as_it_is_written(text):
         "[" + '\\"' * 200_000,
     ],
 )
-def test_what_is_no_such_document_is_not_edited(text):
+def test_an_invalid_document_is_not_edited(text):
     with pytest.raises(NotEditable):
         with_member(text, PATH, VALUE)
 
@@ -121,10 +121,10 @@ def test_what_is_no_such_document_is_not_edited(text):
 def test_a_large_file_with_one_long_line_is_edited():
     text = json.dumps({"history": ["x, {} // \\" * 10] * 20_000, "mcpServers": {"other": 1}})
 
-    made = with_member(text, PATH, VALUE)
+    edited = with_member(text, PATH, VALUE)
 
-    assert json.loads(made)["mcpServers"] == {"other": 1, "hilt": VALUE}
-    assert without_member(made, PATH) == text
+    assert json.loads(edited)["mcpServers"] == {"other": 1, "hilt": VALUE}
+    assert without_member(edited, PATH) == text
 
 
 values = st.recursive(
@@ -137,7 +137,7 @@ comments = st.sampled_from(["", " ", "\n", '// , } " {\n', '/* , " { */', "\n\t"
 
 
 def written(data, value):
-    """Write a value with blanks and comments anywhere, and sometimes a comma too many."""
+    """Write a value with whitespace and comments anywhere, and sometimes a trailing comma."""
     gap = data.draw(comments)
     if isinstance(value, dict | list):
         opening, closing = "{}" if isinstance(value, dict) else "[]"
@@ -152,16 +152,16 @@ def written(data, value):
 
 
 @given(st.data(), objects, objects, st.booleans(), values)
-def test_the_one_member_changes_and_nothing_else(data, outer, servers, nested, value):
-    whole = {**outer, **({"mcpServers": servers} if nested else {})}
+def test_only_the_one_member_changes(data, outer, servers, nested, value):
+    document = {**outer, **({"mcpServers": servers} if nested else {})}
     assume(nested or "mcpServers" not in outer)
-    text = written(data, whole)
+    text = written(data, document)
 
-    made = with_member(text, PATH, value)
+    edited = with_member(text, PATH, value)
 
-    assert parsed(made) == {**whole, "mcpServers": {**whole.get("mcpServers", {}), "hilt": value}}
-    gone = without_member(made, PATH)
-    rest = {key: item for key, item in whole.get("mcpServers", {}).items() if key != "hilt"}
-    assert parsed(gone) == {**whole, "mcpServers": rest}
+    assert parsed(edited) == {**document, "mcpServers": {**document.get("mcpServers", {}), "hilt": value}}
+    removed = without_member(edited, PATH)
+    rest = {key: item for key, item in document.get("mcpServers", {}).items() if key != "hilt"}
+    assert parsed(removed) == {**document, "mcpServers": rest}
     for mark in ("//", "/*"):
-        assert gone.count(mark) >= (text.count(mark) if "hilt" not in servers else 0)
+        assert removed.count(mark) >= (text.count(mark) if "hilt" not in servers else 0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hilt.formats.strict_yaml import MAX_CHARACTERS, MAX_DEPTH, NOT_A_STRING, BadStrictYaml, load
 
-# pieces of which every rule of the format can be broken
+# pieces that can break every rule of the format
 PIECES = (
     *("name", "description", "metadata", "a", "b", "é", "null", "~", "12:30", "0o7", "=", "<<"),
     *(": ", ":", " : ", "::", " ", "  ", "\n", "\n\n", "\n  ", "\n    ", "\t", "- ", "-", "? ", "?", "#", " # c"),
@@ -22,11 +22,11 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def reference(text: str) -> Any:
-    """Return the mapping that the reference reads, or None if it refuses the text or falls over it."""
+    """Return the mapping that the reference reads, or None if it refuses the text or crashes."""
     try:
         return plain(strictyaml.load(text).data)
     except NotImplementedError:
-        reject()  # it mixes up comments of its own making
+        reject()  # it fails on comments that it made itself
     except Exception:  # noqa: BLE001
         return None
 
@@ -82,7 +82,7 @@ def test_every_text_is_read_as_the_reference_reads_it(text, is_skill):
         ("a: \x07", "special characters"),
     ],
 )
-def test_what_is_refused_is_refused_with_its_reason(text, reason):
+def test_refused_text_has_the_right_reason(text, reason):
     with pytest.raises(BadStrictYaml) as caught:
         load(text)
 
@@ -96,7 +96,7 @@ def test_an_error_names_its_line():
     assert caught.value.line == 3
 
 
-def test_every_scalar_is_a_string_but_two():
+def test_every_scalar_except_two_is_a_string():
     text = "a: 1\nb: yes\nc: null\nd: 2020-01-01\ne:\nf: '='\n"
 
     assert load(text) == {"a": "1", "b": "yes", "c": "null", "d": "2020-01-01", "e": "", "f": "="}

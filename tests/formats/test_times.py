@@ -20,7 +20,7 @@ def test_a_time_is_shown_in_utc_with_nanoseconds():
         (SECOND, COARSE_TICK_NS + 1, True),
     ],
 )
-def test_a_file_time_is_settled_when_the_next_change_gets_another(changed, after, settled):
+def test_a_file_time_is_settled_when_a_later_change_would_differ(changed, after, settled):
     assert is_settled(changed, changed + after) is settled
 
 
@@ -31,5 +31,5 @@ def test_a_file_time_is_settled_when_the_next_change_gets_another(changed, after
         *[(wrong, None) for wrong in ("", "s", "5", "1.5h", "-1h", "1 h", "1H", "1y", "٣h", "1h30m", "1" * 41 + "s")],
     ],
 )
-def test_a_duration_is_digits_and_a_unit(text, seconds):
+def test_a_duration_is_a_number_and_a_unit(text, seconds):
     assert duration_seconds(text) == seconds

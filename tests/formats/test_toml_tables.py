@@ -37,12 +37,12 @@ notifications = true
 """
 
 
-def test_a_table_is_replaced_with_its_comments_and_all_else_stays():
-    made = with_table(SETTINGS, PATH, VALUES)
+def test_a_table_is_replaced_with_its_comments_and_the_rest_stays():
+    edited = with_table(SETTINGS, PATH, VALUES)
 
     start, end = SETTINGS.index("# why"), SETTINGS.index("\n# about")
     new = 'command = "/bin/hilt"\nargs = ["mcp", "--lean"]\n# why\n'
-    assert made == SETTINGS[:start] + new + SETTINGS[end:]
+    assert edited == SETTINGS[:start] + new + SETTINGS[end:]
 
 
 def test_a_table_is_removed_with_those_below_it():
@@ -77,12 +77,12 @@ def test_a_table_is_added(before, after):
         "mcp_servers.hilt = { command = '/bin/hilt', args = ['mcp', '--lean'] }\n",
     ],
 )
-def test_a_table_that_is_there_already_stays_as_it_is_written(text):
+def test_an_existing_equal_table_keeps_its_formatting(text):
     assert with_table(text, PATH, VALUES) == text
 
 
 @pytest.mark.parametrize("text", ["", "a = 1\n", "[mcp_servers.other]\nx = 1\n"])
-def test_taking_out_what_was_put_in_leaves_the_file_as_it_was(text):
+def test_removing_an_added_entry_restores_the_file(text):
     assert without_table(with_table(text, PATH, VALUES), PATH) == text
     assert without_table(text, PATH) == text
 
@@ -100,20 +100,20 @@ def test_taking_out_what_was_put_in_leaves_the_file_as_it_was(text):
         "a = '''\n[mcp_servers.hilt]\ncommand = 'x'\n'''\n[mcp_servers.hilt]\ncommand = 'y'\n",
     ],
 )
-def test_what_cannot_be_edited_safely_is_not_edited(text):
+def test_a_file_that_cannot_be_edited_safely_is_not_edited(text):
     with pytest.raises(NotEditable):
         with_table(text, PATH, VALUES)
 
 
 @pytest.mark.parametrize("text", ["mcp_servers.hilt.command = 'x'\n", "[mcp_servers]\nhilt = { command = 'x' }\n"])
-def test_a_table_that_is_written_inside_another_is_not_removed(text):
+def test_an_inline_table_is_not_removed(text):
     with pytest.raises(NotEditable):
         without_table(text, PATH)
 
 
 @given(st.text(), st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3), st.text(min_size=1))
-def test_any_text_is_written_so_that_it_is_read_again(command, args, name):
-    made = with_table("a = 1\n", ("mcp_servers", name), {"command": command, "args": args})
+def test_any_text_survives_writing_and_reading(command, args, name):
+    edited = with_table("a = 1\n", ("mcp_servers", name), {"command": command, "args": args})
 
-    assert tomllib.loads(made) == {"a": 1, "mcp_servers": {name: {"command": command, "args": args}}}
-    assert without_table(made, ("mcp_servers", name)) == "a = 1\n"
+    assert tomllib.loads(edited) == {"a": 1, "mcp_servers": {name: {"command": command, "args": args}}}
+    assert without_table(edited, ("mcp_servers", name)) == "a = 1\n"

@@ -1,4 +1,4 @@
-"""URLs: the one spelling of a host."""
+"""URLs: the canonical spelling of a host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hilt.formats import urls
         ("http://[::ffff:127.0.0.1]/", "127.0.0.1", 80),
     ],
 )
-def test_one_host_has_one_spelling(url, host, port):
+def test_each_host_has_one_canonical_spelling(url, host, port):
     place = urls.locate(url)
 
     assert place is not None
@@ -59,5 +59,5 @@ def test_one_host_has_one_spelling(url, host, port):
         "http://[fe80::1%25eth0]/",
     ],
 )
-def test_what_programs_read_in_different_ways_leads_nowhere(url):
+def test_ambiguous_urls_are_rejected(url):
     assert urls.locate(url) is None

@@ -1,4 +1,4 @@
-"""YAML with the meaning of version 1.2, its refusals and its limits."""
+"""YAML 1.2: values, errors and limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hilt.formats.yaml12 import BadYaml, load, load_with_lines
 
 @pytest.fixture(params=["C", "Python"])
 def parser(request, monkeypatch):
-    """Both parsers of PyYAML: the one in C, and the one that stands in where it was not built."""
+    """Both parsers of PyYAML: the one in C, and the fallback in Python."""
     if request.param == "Python":
         monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
 
@@ -63,26 +63,26 @@ def parser(request, monkeypatch):
         ("a: &x [1]\nb: *x", {"a": [1], "b": [1]}),
     ],
 )
-def test_values_have_the_meaning_of_version_1_2(text, value):
-    found = load(text, "f")
+def test_values_have_their_yaml_1_2_meaning(text, value):
+    loaded = load(text, "f")
 
-    assert (found, type(found)) == (value, type(value))
+    assert (loaded, type(loaded)) == (value, type(value))
 
 
-def test_a_number_that_is_none():
+def test_nan_is_a_float():
     assert math.isnan(load(".nan", "f"))
 
 
 def test_aliases_are_copies():
-    found = load("a: &x [1]\nb: *x", "f")
-    found["a"].append(2)
+    loaded = load("a: &x [1]\nb: *x", "f")
+    loaded["a"].append(2)
 
-    assert found["b"] == [1]
+    assert loaded["b"] == [1]
 
 
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize(
-    "text, line, column, said",
+    "text, line, column, reason",
     [
         ("a: 1\nb: 2\na: 3", 3, 1, "'a' occurs twice"),
         ("1: a\n0x1: b", 2, 1, "occurs twice"),
@@ -110,12 +110,12 @@ def test_aliases_are_copies():
         ("%YAML 3.0\n---\na", 1, None, ""),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_place(text, line, column, said):
+def test_invalid_text_is_refused_with_its_position(text, line, column, reason):
     with pytest.raises(BadYaml) as caught:
         load(text, "rules.yaml")
 
     assert caught.value.message.startswith(f"rules.yaml, line {caught.value.line}, column {caught.value.column}: ")
-    assert said in caught.value.message
+    assert reason in caught.value.message
     assert line in (None, caught.value.line)
     assert column in (None, caught.value.column)
 
@@ -141,12 +141,12 @@ def bomb(levels: int) -> str:
         pytest.param("!!float " + "9" * 900, id="a large number"),
     ],
 )
-def test_what_would_grow_is_refused(text):
+def test_exponential_expansion_is_refused(text):
     with pytest.raises(BadYaml):
         load(text, "f")
 
 
-def test_lines_lead_to_the_values():
+def test_line_numbers_point_to_the_values():
     text = "# a comment\npermissions:\nallow:\n- Read\n- rule: Write\n  match:\n  - a\n"
 
     value, lines = load_with_lines(text, "f")
@@ -176,11 +176,11 @@ values = st.recursive(
 
 
 @given(values)
-def test_json_means_the_same_here(value):
+def test_json_values_are_read_unchanged(value):
     assert load(json.dumps(value, ensure_ascii=False), "f") == value
 
 
 @given(st.text(alphabet=" \n\t-:[]{}&*!|>'\"%@,?#<~.0x1abe\\\u2028\x85\ud800é", max_size=60))
-def test_any_text_is_a_value_or_bad(text):
+def test_any_text_is_a_value_or_refused(text):
     with suppress(BadYaml):
         load(text, "f")

@@ -8,9 +8,9 @@ from hilt.knowledge.documents import DESCRIPTION_CHARACTERS, TEXT_BYTES, TITLE_C
 
 
 def document(text: str, path: str = "kb/some-note.md") -> KnowledgeDocument:
-    found = parse(text.encode(), path)
-    assert found is not None
-    return found
+    parsed = parse(text.encode(), path)
+    assert parsed is not None
+    return parsed
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def document(text: str, path: str = "kb/some-note.md") -> KnowledgeDocument:
         ("name: &a [*a, *a]", "name", "&a [*a, *a]"),
     ],
 )
-def test_front_matter_is_read_as_it_is_written(front, field, expected):
+def test_front_matter_fields_are_read(front, field, expected):
     assert getattr(document(f"---\n{front}\n---\nText.\n"), field) == expected
 
 
 def test_windows_line_endings_and_a_byte_order_mark_do_not_matter():
-    found = document("\ufeff---\r\nname: x\r\ndescription: y\r\n---\r\n# Title\r\n")
+    parsed = document("\ufeff---\r\nname: x\r\ndescription: y\r\n---\r\n# Title\r\n")
 
-    assert (found.name, found.description, found.title) == ("x", "y", "Title")
+    assert (parsed.name, parsed.description, parsed.title) == ("x", "y", "Title")
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_windows_line_endings_and_a_byte_order_mark_do_not_matter():
         ("## Small\n\ntext\n# Large\n", "Large", "text"),
     ],
 )
-def test_without_front_matter_the_text_speaks(text, title, description):
-    found = document(text)
+def test_without_front_matter_the_title_and_description_come_from_the_text(text, title, description):
+    parsed = document(text)
 
-    assert (found.title, found.description, found.purpose) == (title, description, "")
+    assert (parsed.title, parsed.description, parsed.purpose) == (title, description, "")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_name_is_that_of_the_file_or_of_the_folder_of_a_skill(path, name):
     assert document("text", path).name == name
 
 
-def test_what_is_not_text_is_no_document():
+def test_a_binary_file_is_not_a_document():
     assert parse(b"\x7fELF\0\0", "x.md") is None
 
 
@@ -81,15 +81,15 @@ def test_what_is_not_text_is_no_document():
     | st.text(max_size=400).map(lambda text: f"---\n{text}\n---\n{text}".encode("utf-8", "replace"))
 )
 def test_any_bytes_give_short_printable_lines_or_nothing(data):
-    found = parse(data, "kb/x.md")
+    parsed = parse(data, "kb/x.md")
 
-    if found is not None:
-        assert len(found.title) <= TITLE_CHARACTERS
-        assert len(found.description) <= DESCRIPTION_CHARACTERS
-        for line in (found.name, found.title, found.description, found.source, *found.tags):
+    if parsed is not None:
+        assert len(parsed.title) <= TITLE_CHARACTERS
+        assert len(parsed.description) <= DESCRIPTION_CHARACTERS
+        for line in (parsed.name, parsed.title, parsed.description, parsed.source, *parsed.tags):
             assert line.isprintable()
             line.encode()
 
 
-def test_only_the_beginning_of_a_large_file_is_looked_at():
+def test_only_the_beginning_of_a_large_file_is_read():
     assert len(document("# Title\n" + "x" * 10_000_000).body) <= TEXT_BYTES

@@ -1,4 +1,4 @@
-"""What related_context loads: nothing that a call does not need."""
+"""related_context loads no module that a call does not need."""
 
 from __future__ import annotations
 

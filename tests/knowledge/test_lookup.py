@@ -12,19 +12,19 @@ TEXTS = [
 ]
 
 
-def test_the_best_come_first_and_what_shares_nothing_does_not():
+def test_the_best_matches_come_first_and_unrelated_entries_are_left_out():
     assert best("read", TEXTS, 5) == [0, 2]
     assert best("write", TEXTS, 5) == [1]
     assert best("xylophone", TEXTS, 5) == []
 
 
-def test_a_title_counts_more_than_a_text_that_repeats_itself():
+def test_a_title_match_outranks_repetition_in_the_text():
     texts = [("x", "", "", "apple " * 30), ("x", "", "apple " * 30, ""), ("apple", "", "", "")]
 
     assert best("apple", texts, 5) == [2, 1, 0]
 
 
-def test_covering_the_question_counts_more_than_one_word_of_it():
+def test_covering_the_query_outranks_repeating_one_word():
     texts = [("find", "", "find find find", "find"), ("list", "", "find folders", "by name"), *[("y", "", "z", "")] * 5]
 
     assert best("find folders by name", texts, 5) == [1, 0]
@@ -35,15 +35,15 @@ def test_one_word_in_the_text_alone_is_found_last():
     assert best("question", TEXTS, 5) == [2]
 
 
-def test_no_more_than_the_limit_and_nothing_from_nothing():
+def test_results_respect_the_limit_and_an_empty_query_finds_nothing():
     assert len(best("file", TEXTS, 2)) == 2
     assert best("file", [], 2) == []
     assert best("", TEXTS, 2) == []
 
 
 @given(st.text(), st.lists(st.tuples(*[st.text()] * 4), max_size=5))
-def test_any_text_can_be_asked_and_looked_through(query, texts):
-    found = best(query, texts, 3)
+def test_any_query_and_any_texts_are_accepted(query, texts):
+    matches = best(query, texts, 3)
 
-    assert len(set(found)) == len(found) <= 3
-    assert all(0 <= place < len(texts) for place in found)
+    assert len(set(matches)) == len(matches) <= 3
+    assert all(0 <= place < len(texts) for place in matches)

@@ -43,12 +43,12 @@ def test_different_words_stay_different(left, right):
         ("the of and", set()),
     ],
 )
-def test_names_and_scripts_without_blanks_are_taken_apart(text, expected):
+def test_names_and_scripts_without_spaces_are_split(text, expected):
     assert set(words.indexed(text).split()) == expected
 
 
 @given(text=st.text(max_size=300))
-def test_every_text_gives_terms_that_an_index_and_a_question_share(text):
+def test_index_and_query_terms_of_a_text_are_the_same(text):
     indexed = words.indexed(text)
 
     assert all(f" {term} " in indexed for term in ranking.ask(text))
@@ -60,22 +60,22 @@ def test_every_text_gives_terms_that_an_index_and_a_question_share(text):
     total=st.integers(1, 10_000),
     data=st.data(),
 )
-def test_a_score_is_between_nothing_and_one_and_grows_with_what_is_covered(terms, total, data):
+def test_a_score_is_between_zero_and_one_and_grows_with_coverage(terms, total, data):
     counts = {term: data.draw(st.integers(1, total)) for term in terms}
     question = ranking.weigh({term: term for term in terms}, counts, total)
     everything = f" {' '.join(terms)} "
     half = f" {' '.join(terms[::2])} "
 
-    whole, matched = ranking.score(question, (everything, "", "", ""))
+    full_score, matched = ranking.score(question, (everything, "", "", ""))
     part, _ = ranking.score(question, (half, "", "", ""))
     below, _ = ranking.score(question, ("", "", "", everything))
 
-    assert 0 <= part <= whole <= 1
-    assert below <= whole
+    assert 0 <= part <= full_score <= 1
+    assert below <= full_score
     assert len(matched) == min(len(terms), ranking.MATCHED_TERMS)
 
 
-def test_a_rare_word_says_more_than_a_frequent_one():
+def test_a_rare_word_outweighs_a_frequent_one():
     question = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 2, "common": 400}, 500)
 
     rare, _ = ranking.score(question, (" rare ", "", "", ""))
@@ -91,7 +91,7 @@ def test_a_word_that_every_document_has_matches_them_all():
     assert ranking.score(question, ("", "", " other ", ""))[0] == 0
 
 
-def test_in_a_small_collection_about_one_subject_its_words_still_count():
+def test_words_of_a_small_collection_about_one_subject_still_count():
     question = ranking.weigh(
         {term: term for term in ("fix", "goroutine", "race", "data")},
         {"fix": 1, "goroutine": 4, "race": 4, "data": 3},
@@ -102,7 +102,7 @@ def test_in_a_small_collection_about_one_subject_its_words_still_count():
     assert ranking.score(question, (" reviewer ", "", " race ", ""))[0] < ranking.THRESHOLD
 
 
-def test_one_word_that_stands_once_in_the_text_is_a_coincidence():
+def test_one_word_that_occurs_once_in_the_text_is_not_a_match():
     question = ranking.weigh({"vacuum": "vacuum"}, {"vacuum": 1}, 5)
 
     assert ranking.score(question, ("", "", "", " vacuum ")) == (0.0, [])
@@ -110,7 +110,7 @@ def test_one_word_that_stands_once_in_the_text_is_a_coincidence():
     assert ranking.score(question, (" vacuum ", "", "", ""))[0] == 1
 
 
-def test_frequent_words_are_looked_up_only_where_they_say_something():
+def test_frequent_words_are_looked_up_only_where_they_matter():
     question = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 10, "common": 9000}, 10_000)
 
     assert question.match == '"rare" OR {title tags description} : ("common")'

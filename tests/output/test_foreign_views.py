@@ -1,4 +1,4 @@
-"""Views of tools: what is accepted, what is refused and why."""
+"""Views of tools: which are accepted, which are refused and why."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_null_counts_as_absent_for_optional_fields():
 
 
 @pytest.mark.parametrize(
-    "value, said",
+    "value, reason",
     [
         (None, "must be an object, not null"),
         ([DIFF], "must be an object, not a list"),
@@ -205,11 +205,11 @@ def test_null_counts_as_absent_for_optional_fields():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_broken_view_becomes_none_and_says_what_is_wrong(value, said):
+def test_an_invalid_view_becomes_none_with_a_reason(value, reason):
     view = foreign_views.validate(value)
 
     assert view["type"] == "none"
-    assert said in view["message"]
+    assert reason in view["message"]
 
 
 def test_several_faults_are_reported_together():
@@ -237,7 +237,7 @@ def test_a_view_too_large_to_keep_becomes_none(view):
     assert foreign_views.validate(view)["message"] == f"The {view['type']} view is larger than 4,000,000 characters."
 
 
-def test_what_json_or_utf8_cannot_hold_is_replaced_in_a_table():
+def test_values_that_json_or_utf8_cannot_represent_are_replaced_in_a_table():
     rows = [{"name\ud800": math.nan, "status": "a\udc00"}, {"name": -math.inf}]
 
     view = foreign_views.validate({**TABLE, "rows": rows})
@@ -279,7 +279,7 @@ def almost_views(draw):
 
 @given(almost_views() | json_values)
 @example({**TABLE, "rows": [{"a": math.inf}]})
-def test_the_result_for_any_value_is_a_view_that_validates_to_itself(value):
+def test_any_value_becomes_a_valid_view(value):
     view = foreign_views.validate(value)
 
     assert view["type"] in DOCUMENTED
@@ -294,7 +294,7 @@ def test_extract_takes_views_out_at_any_depth_and_returns_the_outermost():
     assert foreign_views.extract(value) == ({"files": [{"name": "a"}], "data": {"ok": True}}, outer)
 
 
-def test_extract_leaves_its_argument_as_it_was():
+def test_extract_does_not_change_its_argument():
     value = {"a": [1, {"_visualization": {"type": "none"}}]}
 
     foreign_views.extract(value)

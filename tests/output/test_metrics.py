@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hilt.output.metrics import bars, prometheus
 
 
-def test_counters_and_histograms_are_written_as_prometheus_reads_them():
+def test_counters_and_histograms_are_in_prometheus_format():
     text = prometheus((0.5, 10), [("read_file", "success", 3, 20.25, (1, 2)), ("read_file", "failure", 1, 0.5, (1, 1))])
 
     assert text == (
@@ -31,7 +31,7 @@ def test_counters_and_histograms_are_written_as_prometheus_reads_them():
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 2**40), max_size=5))
-def test_any_name_comes_back_from_the_parser_of_prometheus(names):
+def test_the_prometheus_parser_returns_any_name_unchanged(names):
     parser = pytest.importorskip("prometheus_client.parser")
     series = [(name, "success", calls, 1.5, (calls,)) for name, calls in names.items()]
 
@@ -58,13 +58,13 @@ def test_any_name_comes_back_from_the_parser_of_prometheus(names):
         ((1, 1000), "▁█"),
     ],
 )
-def test_bars_are_as_high_as_the_counts(counts, drawn):
+def test_bars_are_proportional_to_the_counts(counts, drawn):
     assert bars(counts, plain=False) == drawn
     assert bars(counts, plain=True).isascii()
 
 
 @given(st.lists(st.integers(0, 2**40)))
-def test_bars_keep_the_order_of_counts_and_only_nothing_is_blank(counts):
+def test_bars_keep_the_order_of_counts_and_only_zero_is_blank(counts):
     drawn = bars(counts, plain=False)
 
     assert [bar == " " for bar in drawn] == [count == 0 for count in counts]

@@ -17,22 +17,22 @@ def overflow(tmp_path):
     return Overflow(str(tmp_path / "overflow" / "w" / "s"), keep_days=7, keep_megabytes=1, limit=50_000)
 
 
-def test_long_text_is_kept_whole_and_shown_by_its_ends(overflow):
+def test_long_text_is_stored_whole_and_shown_by_its_ends(overflow):
     text = "".join(f"line {number}\n" for number in range(20_000))
 
-    kept = overflow.keep(text, "search files")
+    stored = overflow.keep(text, "search files")
 
-    with open(kept.path, encoding="utf-8", newline="") as file:
+    with open(stored.path, encoding="utf-8", newline="") as file:
         assert file.read() == text
-    assert kept.preview.startswith(text[:10_000])
-    *shown, last = kept.preview.split("\n")
-    assert "\n".join(shown).endswith(text[-2_000:-1])
-    assert kept.path in last
-    assert kept.size == len(text)
+    assert stored.preview.startswith(text[:10_000])
+    *lines, last = stored.preview.split("\n")
+    assert "\n".join(lines).endswith(text[-2_000:-1])
+    assert stored.path in last
+    assert stored.size == len(text)
 
 
 @pytest.mark.parametrize("label", ["read_file", "../../etc/passwd", "/", "..", "a\nb", "ü" * 200, "", "\0", "x" * 1000])
-def test_a_label_never_leads_out_of_the_folder(overflow, label):
+def test_a_label_cannot_escape_the_folder(overflow, label):
     path = overflow.save("text", label)
 
     assert os.path.dirname(os.path.realpath(path)) == os.path.realpath(overflow.directory)
@@ -40,14 +40,14 @@ def test_a_label_never_leads_out_of_the_folder(overflow, label):
 
 
 @pytest.mark.parametrize("text", ["a\r\nb\rc\n", "\udcff not UTF-8", "\ud800", "", "\0", "\u2028\x85"])
-def test_any_text_can_be_kept_and_line_endings_stay(overflow, text):
+def test_any_text_can_be_stored_with_its_line_endings(overflow, text):
     path = overflow.save(text, "x")
 
     with open(path, "rb") as file:
         assert file.read() == text.encode("utf-8", "backslashreplace")
 
 
-def test_old_files_and_those_beyond_the_size_go_oldest_first_in_all_sessions(overflow, tmp_path):
+def test_old_files_and_those_beyond_the_size_are_removed_oldest_first_in_all_sessions(overflow, tmp_path):
     other = Overflow(str(tmp_path / "overflow" / "other" / "t"), keep_days=7, keep_megabytes=1, limit=1)
     paths = [(overflow, other)[number % 2].save("x" * 300_000, str(number)) for number in range(3)]
     for age, path in enumerate(reversed(paths)):
@@ -60,14 +60,14 @@ def test_old_files_and_those_beyond_the_size_go_oldest_first_in_all_sessions(ove
     assert [os.path.exists(path) for path in (*paths, ancient, newest)] == [False, True, True, False, True]
 
 
-def test_what_was_just_kept_is_there_however_large(overflow):
+def test_the_newest_file_is_kept_whatever_its_size(overflow):
     path = overflow.save("x" * 3_000_000, "large")
 
     assert os.path.getsize(path) == 3_000_000
 
 
 @given(st.text(st.sampled_from("ab\n"), max_size=50), st.integers(1, 40))
-def test_broken_lines_fit_and_lose_no_character(text, factor):
+def test_wrapped_lines_fit_and_lose_no_character(text, factor):
     long = text.replace("a", "a" * 500 * factor)
 
     result = broken(long)
@@ -78,7 +78,7 @@ def test_broken_lines_fit_and_lose_no_character(text, factor):
         assert result == long
 
 
-def test_a_tool_that_answers_with_too_much_is_cut_and_the_rest_can_be_read(base):
+def test_a_result_that_is_too_long_is_cut_and_the_rest_can_be_read(base):
     @tool
     def chatter() -> Output:
         """Talk."""
@@ -94,7 +94,7 @@ def test_a_tool_that_answers_with_too_much_is_cut_and_the_rest_can_be_read(base)
         assert not runtime.call("edit_file", path=result.meta["_filePath"], old_text="word", new_text="x").ok
 
 
-def test_a_session_cannot_read_what_another_session_kept(base):
+def test_a_session_cannot_read_the_overflow_of_another(base):
     with temporary_runtime(base, session="one") as (runtime, folder):
         folder.write("long.txt", "line\n" * 5000)
         path = runtime.call("read_file", path="long.txt").meta["truncation"]["remainder"]
@@ -105,7 +105,7 @@ def test_a_session_cannot_read_what_another_session_kept(base):
     assert result.error.code == "path_outside_workspace"
 
 
-def test_output_that_cannot_be_kept_is_shown_in_part(base):
+def test_output_that_cannot_be_stored_is_shown_in_part(base):
     @tool
     def much() -> Output:
         """Say much."""

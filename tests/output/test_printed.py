@@ -8,11 +8,13 @@ from hilt.output.printed import plain
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_no_control_characters_are_left_but_lines_and_tabs(text):
-    left = plain(text)
+def test_no_control_characters_remain_except_newlines_and_tabs(text):
+    printed = plain(text)
 
-    assert not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in left if one not in "\t\n")
-    assert plain(left) == left
+    assert not any(
+        ord(character) < 32 or 127 <= ord(character) < 160 for character in printed if character not in "\t\n"
+    )
+    assert plain(printed) == printed
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"])))
@@ -21,7 +23,7 @@ def test_text_without_control_characters_stays_as_it_is(text):
 
 
 @pytest.mark.parametrize(
-    "text, left",
+    "text, expected",
     [
         ("\x1b[1;31mred\x1b[0m", "red"),
         ("\x1b[?25l\x1b[2Jclear", "clear"),
@@ -35,5 +37,5 @@ def test_text_without_control_characters_stays_as_it_is(text):
         ("tab\there\n", "tab\there\n"),
     ],
 )
-def test_what_only_a_terminal_understands_is_left_out(text, left):
-    assert plain(text) == left
+def test_terminal_sequences_are_removed(text, expected):
+    assert plain(text) == expected

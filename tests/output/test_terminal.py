@@ -1,4 +1,4 @@
-"""Views in a terminal: what a person sees, and what can never get through to the terminal itself."""
+"""Views in a terminal: their layout, and the sequences that must never reach the terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHELL: dict[str, Any] = {"type": "shell-output", "command": "npm test", "exitCod
 
 @contextlib.contextmanager
 def rich_installed(installed: bool) -> Iterator[None]:
-    """Make `import rich` fail inside the block when it is not to be installed."""
+    """Make `import rich` fail inside the block unless it is to be installed."""
     with pytest.MonkeyPatch.context() as patch:
         if not installed:
             loaded = {name for name in sys.modules if name.split(".")[0] == "rich"}
@@ -46,7 +46,7 @@ def rich_installed(installed: bool) -> Iterator[None]:
         yield
 
 
-def shown(text: str) -> str:
+def dedented(text: str) -> str:
     return textwrap.dedent(text).strip("\n")
 
 
@@ -208,7 +208,7 @@ def colours_removed(text: str) -> str:
     ids=lambda value: value["type"] if isinstance(value, dict) else "",
 )
 def test_a_view_as_plain_text(view, expected):
-    assert render(view, width=60, color=False) == shown(expected)
+    assert render(view, width=60, color=False) == dedented(expected)
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_a_long_line_is_wrapped_beside_its_gutter_and_then_counted():
         ("👩\u200d💻 é 日本 [bold]", "👩\u200d💻 é 日本 [bold]"),
     ],
 )
-def test_inert_shows_what_would_steer_a_terminal(text, expected):
+def test_inert_makes_control_characters_visible(text, expected):
     assert inert(text) == expected
 
 
@@ -441,7 +441,7 @@ any_view = st.one_of(
 
 
 @given(any_view, st.integers(0, 120), st.booleans(), st.booleans())
-def test_no_view_can_break_out_of_its_lines(view, width, color, installed):
+def test_no_view_can_exceed_its_width_or_control_the_terminal(view, width, color, installed):
     assert foreign_views.validate(view)["type"] == view["type"]
 
     with rich_installed(installed):
@@ -455,7 +455,7 @@ def test_no_view_can_break_out_of_its_lines(view, width, color, installed):
 
 
 @given(st.recursive(cells, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=8))
-def test_what_is_not_a_view_is_rendered_as_the_reason(value):
+def test_an_invalid_view_is_rendered_as_the_reason(value):
     assert render(value, width=80, color=False).startswith("Not a view:")
 
 
@@ -471,7 +471,7 @@ print(sorted({"rich", "pygments", "dataclasses", "inspect", "asyncio", "pathlib"
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
 
-def test_what_a_program_printed_keeps_its_colours_and_loses_everything_else_that_steers():
+def test_program_output_keeps_its_colours_and_loses_other_control_sequences():
     view = SHELL | {"stdout": "\x1b[1;31mred\nstill\x1b[0m plain\x1b[2J\x1b]0;title\x07\x1b[H\x07 10%\r100%\n"}
 
     assert render(view, width=40, color=False).splitlines()[1:-1] == ["red", "100%"]
@@ -479,7 +479,7 @@ def test_what_a_program_printed_keeps_its_colours_and_loses_everything_else_that
     assert painted == ["\x1b[1;31mred\x1b[0m", "100%"]
 
 
-def test_colours_go_on_to_the_next_line_until_they_end():
+def test_colours_continue_on_the_next_line_until_reset():
     view = SHELL | {"stdout": "\x1b[32mone\ntwo\x1b[39m\x1b[0m three\n"}
 
     assert render(view, width=40, color=True).splitlines()[1:-1] == ["\x1b[32mone\x1b[0m", "\x1b[32mtwo\x1b[0m three"]

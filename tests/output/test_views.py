@@ -1,4 +1,4 @@
-"""Views: what builders make."""
+"""View builders."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def test_code_from_the_middle_of_a_file_says_where_it_starts():
 
 
 @pytest.mark.parametrize(
-    "content, kept", [("123456789\n" * 30_000, 200_000), ("1234567\n9" * 30_000, 199_997), ("x" * 300_000, 200_000)]
+    "content, length", [("123456789\n" * 30_000, 200_000), ("1234567\n9" * 30_000, 199_997), ("x" * 300_000, 200_000)]
 )
-def test_long_code_is_cut_at_a_line_where_it_can_be_and_says_so(content, kept):
+def test_long_code_is_cut_at_a_line_boundary_if_possible_and_says_so(content, length):
     view = views.code("a.txt", content)
 
-    assert view["content"] == content[:kept]
-    assert view["title"] == f"a.txt (first {kept:,} of {len(content):,} characters)"
+    assert view["content"] == content[:length]
+    assert view["title"] == f"a.txt (first {length:,} of {len(content):,} characters)"
     assert view["lineCount"] == len(content.splitlines())
 
 
@@ -161,7 +161,7 @@ def test_groups_share_one_limit():
     ],
     ids=lambda view: view["type"],
 )
-def test_what_builders_make_is_valid_and_encodable(view):
+def test_built_views_are_valid_and_encodable(view):
     assert foreign_views.validate(view) == view
     json.dumps(view, ensure_ascii=False).encode()
 

@@ -1,4 +1,4 @@
-"""Odd views: whatever a tool sends, its result stays, the view is valid or says why not, and drawing it is harmless."""
+"""Odd views: for any view the result stays, the view is valid or has a reason, and drawing it is harmless."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ VALID: dict[str, Any] = {
     "none: a view in an extra field": {"type": "none", "items": [DIFF], "message": "m", "_visualization": TABLE},
 }
 
-# what is no view, and words that say why
+# invalid views, and a part of the reason
 INVALID: dict[str, tuple[Any, str]] = {
     "null": (None, "must be an object, not null"),
     "text": ("diff", "must be an object, not a string"),
@@ -222,7 +222,7 @@ MOST_CHARACTERS = 2_000_000
 
 
 def check_drawn(view: Any, width: int, *, color: bool) -> None:
-    """Draw a view, and look for all that must not be in a drawing."""
+    """Draw a view, and check that the drawing has nothing forbidden."""
     text = render(view, width=width, color=color)
     assert len(text) < MOST_CHARACTERS
     assert STEERING.search(COLOURS.sub("", text) if color else text) is None
@@ -230,7 +230,7 @@ def check_drawn(view: Any, width: int, *, color: bool) -> None:
 
 
 @pytest.mark.parametrize("name", VALID)
-def test_an_odd_view_that_is_valid_is_kept_and_the_result_is_untouched(name):
+def test_an_odd_but_valid_view_is_kept_and_the_result_is_unchanged(name):
     result, view = foreign_views.extract({"answer": 42, "_visualization": VALID[name]})
 
     assert result == {"answer": 42}
@@ -241,7 +241,7 @@ def test_an_odd_view_that_is_valid_is_kept_and_the_result_is_untouched(name):
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_what_is_no_view_says_why_and_the_result_is_untouched(name):
+def test_an_invalid_view_gives_a_reason_and_the_result_is_unchanged(name):
     value, reason = INVALID[name]
 
     # null is how a tool says that it has no view
@@ -249,10 +249,10 @@ def test_what_is_no_view_says_why_and_the_result_is_untouched(name):
 
     assert result == {"answer": 42}
     assert view == (None if value is None else foreign_views.validate(value))
-    said = foreign_views.validate(value)
-    assert said["type"] == "none"
-    assert reason in said["message"]
-    assert len(said["message"]) < 2_000
+    rejection = foreign_views.validate(value)
+    assert rejection["type"] == "none"
+    assert reason in rejection["message"]
+    assert len(rejection["message"]) < 2_000
 
 
 @pytest.mark.parametrize("color", [False, True], ids=["plain", "coloured"])
@@ -267,7 +267,7 @@ def test_odd_views_are_drawn_at_any_width(width):
         check_drawn(ODD[name], width, color=True)
 
 
-def test_a_value_that_holds_itself_is_refused_like_a_deep_one():
+def test_a_cyclic_value_is_refused_like_a_deep_one():
     cycle: dict[str, Any] = {"type": "diffs"}
     cycle["items"] = [cycle]
     cell: list[Any] = []
@@ -277,19 +277,19 @@ def test_a_value_that_holds_itself_is_refused_like_a_deep_one():
     assert "nested deeper" in foreign_views.validate(celled(cell))["message"]
 
 
-def test_text_that_a_program_hides_is_shown_and_its_colours_are_kept():
+def test_concealed_text_is_shown_and_its_colours_are_kept():
     lines = render(VALID["shell-output: hidden text"], width=80, color=True).split("\n")
 
     assert lines[1] == "hidden\x1b[38;5;8mgrey\x1b[0m\x1b[38;5;8;38;2;8;8;8mx\x1b[0m"
 
 
 @pytest.mark.parametrize("character", "\u061c\u180e\u200b\u200e\u200f\u2060\u2063\ufeff\ufff9\U000e0041")
-def test_what_nobody_can_see_is_shown_by_its_number(character):
+def test_an_invisible_character_is_shown_by_its_code_point(character):
     assert inert(f"a{character}b") == f"a<U+{ord(character):04X}>b"
 
 
 @pytest.mark.parametrize("language, coloured", [("python", True), ("py", True), ("html+ng2", False), ("x", False)])
-def test_only_languages_that_files_are_written_in_are_coloured(language, coloured):
+def test_only_known_languages_are_coloured(language, coloured):
     code = render({**CODE, "language": language}, width=80, color=True)
     fence = render({**MARKDOWN, "content": f"```{language}\nif x: 'y'\n```"}, width=80, color=True)
 
@@ -303,7 +303,7 @@ def test_a_fence_that_is_too_long_is_drawn_without_colour():
     assert "if x: 1" in render({**MARKDOWN, "content": long + "\n" * 2 + long}, width=80, color=True)
 
 
-def test_markup_of_the_library_that_draws_is_text():
+def test_rich_markup_is_shown_as_text():
     text = render({**MARKDOWN, "content": "[bold]x[/bold] [link=http://evil.example]y[/link]"}, width=80, color=True)
 
     assert "[bold]x[/bold]" in COLOURS.sub("", text)
@@ -369,7 +369,7 @@ TEXTS = {
 
 
 def as_json(view: Any) -> str | None:
-    """Return a view as JSON, which not all of them can be."""
+    """Return a view as JSON if it can be encoded."""
     try:
         return json.dumps(view, allow_nan=False)
     except ValueError:
@@ -391,7 +391,7 @@ def tools(tmp_path: Path) -> Iterator[tuple[Runtime, Path]]:
         yield runtime, workspace
 
 
-def test_a_python_tool_answers_the_same_whatever_its_view_is(tools):
+def test_the_result_of_a_python_tool_does_not_depend_on_its_view(tools):
     runtime, workspace = tools
     encoded = {name: as_json(view) for name, view in ODD.items()}
     sent = {name: json.loads(text) for name, text in encoded.items() if text is not None and len(text) < 100_000}
@@ -406,7 +406,7 @@ def test_a_python_tool_answers_the_same_whatever_its_view_is(tools):
 
 
 @pytest.mark.parametrize("name", ["inside", "printed", "show-text"])
-def test_a_view_inside_a_result_is_taken_out_of_it_in_every_format(tools, name):
+def test_a_view_inside_a_result_is_extracted_in_every_format(tools, name):
     runtime, workspace = tools
     (workspace / "answer.json").write_text('{"answer": [{"_visualization": {"type": "none", "message": "m"}}, 1]}')
 
@@ -416,12 +416,12 @@ def test_a_view_inside_a_result_is_taken_out_of_it_in_every_format(tools, name):
     assert result.view == {"type": "none", "message": "m"}
 
 
-@pytest.mark.parametrize("text, shown", TEXTS.items(), ids=[text[:40] for text in TEXTS])
-def test_a_folder_tool_answers_the_same_whatever_text_its_view_is(tools, text, shown):
+@pytest.mark.parametrize("text, expected", TEXTS.items(), ids=[text[:40] for text in TEXTS])
+def test_the_result_of_a_folder_tool_does_not_depend_on_its_view(tools, text, expected):
     runtime, workspace = tools
     (workspace / "answer.json").write_text(f'{{"answer": [{{"_visualization": {text}}}, 1]}}')
 
     result = runtime.call("show-text")
 
     assert (result.error, result.data) == (None, {"answer": [{}, 1]})
-    assert (result.view or {}).get("type") == shown
+    assert (result.view or {}).get("type") == expected

@@ -13,13 +13,13 @@ from hilt.running.lanes import Lanes, Ticket
 PATHS = [".", "a", "a/b", "a/b/c", "a/bc", "b", "/state/x", "/state/x/y", "below a"]
 
 
-def same_target(one: str, other: str) -> bool:
-    """A path is the same target as itself and as every folder above it; the workspace is above all."""
-    return one == other or "." in (one, other) or one.startswith(other + "/") or other.startswith(one + "/")
+def same_target(first: str, other: str) -> bool:
+    """A path conflicts with itself and every folder above it; the workspace is above all."""
+    return first == other or "." in (first, other) or first.startswith(other + "/") or other.startswith(first + "/")
 
 
 def must_wait(earlier: dict[str, bool], later: dict[str, bool]) -> bool:
-    """The rule the lanes have to keep: a shared target, and at least one of the two writes it."""
+    """The rule of the lanes: calls conflict if they share a target and at least one of them writes it."""
     return any(
         (write or other_write) and same_target(path, other)
         for path, write in earlier.items()
@@ -31,9 +31,9 @@ calls = st.lists(st.dictionaries(st.sampled_from(PATHS[:-1]), st.booleans(), max
 
 
 @given(calls, st.randoms(use_true_random=False))
-def test_a_call_starts_exactly_when_every_earlier_one_it_must_wait_for_has_ended(touched, random):
-    """Whatever the calls touch and in whatever order they end: at every moment, those that run are those that no
-    earlier unfinished call holds back; so nothing overtakes, nothing waits without need, and nothing waits forever."""
+def test_a_call_starts_exactly_when_every_earlier_conflicting_call_has_ended(touched, random):
+    """For any calls and any order of ending: at every moment, the running calls are exactly those that no
+    earlier unfinished call blocks; so nothing overtakes, nothing waits without need, and nothing waits forever."""
     lanes = Lanes()
     started: list[int] = []
     tickets: dict[int, Ticket] = {}
@@ -80,7 +80,7 @@ def test_a_call_starts_exactly_when_every_earlier_one_it_must_wait_for_has_ended
         ({}, {".": True}, False),
     ],
 )
-def test_what_waits_for_what(first, second, waits):
+def test_conflicting_calls_wait(first, second, waits):
     lanes = Lanes()
     started = []
     lanes.enter(first, lambda: started.append(1))
@@ -90,7 +90,7 @@ def test_what_waits_for_what(first, second, waits):
 
 
 def test_calls_of_a_session_on_one_file_run_in_the_order_they_came(runtime, workspace):
-    """Sent without waiting for answers: each edit finds what the one before it wrote, and no false alarm is raised."""
+    """Sent without waiting for replies, each edit sees the one before it, and none is reported as stale."""
     workspace.write("a.txt", "0\n")
     results: dict[int, Result] = {}
 
@@ -128,14 +128,14 @@ def test_a_read_sent_after_an_undo_sees_what_the_undo_restored(runtime, workspac
     assert texts == ["old"]
 
 
-def test_no_answer_overtakes_that_of_the_call_before(runtime, workspace):
+def test_no_result_overtakes_an_earlier_one(runtime, workspace):
     workspace.write("a.txt", "0\n")
     answered: list[int] = []
     last = threading.Event()
 
     def take(number: int, result: Result) -> None:
         if number == 0:
-            last.wait(0.5)  # long enough for the next call to end, if it were let
+            last.wait(0.5)  # long enough for the next call to finish if it were allowed to
         answered.append(number)
         if number == 1:
             last.set()

@@ -1,4 +1,4 @@
-"""Runtimes with MCP servers: real processes that behave as they are told."""
+"""Runtimes with MCP servers: real processes with scripted behaviour."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hilt.testing import Folder, environment
 
 RAW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "raw_server.py")
 SDK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "sdk_server.py")
-WAIT_SECONDS = 60  # for what must happen; nothing waits that long unless it is broken
+WAIT_SECONDS = 60  # for events that must happen; nothing waits that long unless it is broken
 
 
 class Bench:
-    """A folder with a workspace, state, and places where servers leave what they saw."""
+    """A folder with a workspace, state, and folders where servers record their messages."""
 
     def __init__(self, base: str) -> None:
         self.base = base
@@ -35,7 +35,7 @@ class Bench:
         return self.environ["HILT_STATE_DIR"]
 
     def raw(self, name: str = "raw", **more: Any) -> dict[str, Any]:
-        """Return the entry of a server on JSON lines, whose notes are in a folder of its name."""
+        """Return the entry of a JSON lines server that records its messages in a folder of its name."""
         os.makedirs(self.place(name), exist_ok=True)
         return {"command": sys.executable, "args": [RAW, self.place(name)], **more}
 
@@ -43,21 +43,21 @@ class Bench:
         return os.path.join(self.base, name)
 
     def describe(self, tools: Sequence[dict[str, Any]], name: str = "raw") -> None:
-        """Say which tools a server describes from its next start on."""
+        """Set the tools that a server describes from its next start on."""
         os.makedirs(self.place(name), exist_ok=True)
         with open(os.path.join(self.place(name), "tools.json"), "w", encoding="utf-8") as file:
             json.dump(list(tools), file)
 
     def behave(self, mode: str, name: str = "raw") -> None:
-        """Say how a server starts from now on: mute, stillborn, or as it should."""
+        """Set how a server starts from now on: mute, stillborn, or normal."""
         os.makedirs(self.place(name), exist_ok=True)
         with open(os.path.join(self.place(name), "mode"), "w", encoding="utf-8") as file:
             file.write(mode)
 
     def pids(self, name: str = "raw") -> list[int]:
-        """Return the processes that were started of a server, whether they live or not."""
-        found = os.listdir(self.place(name)) if os.path.isdir(self.place(name)) else []
-        return [int(one.removeprefix("started-")) for one in found if one.startswith("started-")]
+        """Return the ids of all processes started for a server, alive or not."""
+        names = os.listdir(self.place(name)) if os.path.isdir(self.place(name)) else []
+        return [int(entry.removeprefix("started-")) for entry in names if entry.startswith("started-")]
 
     def heard(self, name: str = "raw") -> list[dict[str, Any]]:
         """Return the messages that a server was sent."""
@@ -90,7 +90,7 @@ class Bench:
 
 
 class Client:
-    """The client of a call: answers forms as it is told, and remembers what it saw."""
+    """The client of a call: answers forms with a function, and records them."""
 
     def __init__(self, answer: Callable[[str, dict[str, Any]], dict[str, Any] | None] | None = None) -> None:
         self._answer = answer
@@ -126,7 +126,7 @@ class Client:
 
 
 def submit(runtime: Runtime, tool: str, client: Any = None, /, **args: Any) -> tuple[Any, Callable[[], Any]]:
-    """Start a call, and return it and what waits for its result."""
+    """Start a call; return it and a function that waits for its result."""
     ended = threading.Event()
     results: list[Result] = []
 
@@ -144,16 +144,16 @@ def submit(runtime: Runtime, tool: str, client: Any = None, /, **args: Any) -> t
 
 
 def eventually(check: Callable[[], Any]) -> Any:
-    """Return what a check finds, as soon as it finds something."""
+    """Poll a check until it returns something true, and return that."""
     deadline = time.monotonic() + WAIT_SECONDS
-    while not (found := check()):
+    while not (value := check()):
         assert time.monotonic() < deadline, "it does not happen"
         time.sleep(0.01)
-    return found
+    return value
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs, and is not only waiting to be buried."""
+    """Whether a process runs and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] != b"Z"

@@ -26,7 +26,7 @@ def write(folder, value: object, name: str = ".mcp.json") -> str:
     return path
 
 
-def test_servers_of_a_file_are_read_as_other_programs_write_them(tmp_path):
+def test_servers_are_read_from_the_format_of_other_programs(tmp_path):
     path = write(
         tmp_path,
         {
@@ -41,22 +41,22 @@ def test_servers_of_a_file_are_read_as_other_programs_write_them(tmp_path):
         },
     )
 
-    found = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, anything)
 
-    assert found.problems == ()
-    files = found.servers["files"]
+    assert config.problems == ()
+    files = config.servers["files"]
     assert (files.command, files.args, files.env, files.cwd) == ("npx", ("-y", "x"), {"A": "1"}, "sub")
     assert (files.transport, files.seconds, files.origin, files.source) == ("stdio", 5.0, path, "project")
-    assert found.servers["far"].headers == {"Authorization": "Bearer t"}
-    assert {name: server.transport for name, server in found.servers.items()} == {
+    assert config.servers["far"].headers == {"Authorization": "Bearer t"}
+    assert {name: server.transport for name, server in config.servers.items()} == {
         "files": "stdio", "far": "http", "old": "sse", "wind": "http", "off": "stdio", "out": "stdio"
     }  # fmt: skip
-    assert found.servers["old"].seconds == 7.0
-    assert found.servers["far"].seconds == CALL_SECONDS
-    assert {name for name, server in found.servers.items() if server.disabled} == {"off", "out"}
+    assert config.servers["old"].seconds == 7.0
+    assert config.servers["far"].seconds == CALL_SECONDS
+    assert {name for name, server in config.servers.items() if server.disabled} == {"off", "out"}
 
 
-def test_the_file_of_another_program_names_servers_in_a_list_too(tmp_path):
+def test_servers_are_read_from_a_list_in_the_file_of_another_program(tmp_path):
     entries = [{"name": "one", "transport": "stdio", "command": "x"}, {"command": "no name"}]
     write(
         tmp_path,
@@ -69,29 +69,29 @@ def test_the_file_of_another_program_names_servers_in_a_list_too(tmp_path):
         asked.append((kind, os.path.basename(path)))
         return True
 
-    found = configured(str(tmp_path), {}, trusts)
+    config = configured(str(tmp_path), {}, trusts)
 
-    assert sorted(found.servers) == ["one", "two"]
-    assert len(found.problems) == 1
+    assert sorted(config.servers) == ["one", "two"]
+    assert len(config.problems) == 1
     assert asked == [("config", "agents.config.json")]
 
 
-def test_a_file_that_is_not_trusted_names_its_servers_and_no_more(tmp_path):
+def test_an_untrusted_file_lists_only_the_names_of_its_servers(tmp_path):
     path = write(tmp_path, {"mcpServers": {"one": {"command": "x"}}})
 
-    found = configured(str(tmp_path), {"own": {"command": "y"}}, nothing)
+    config = configured(str(tmp_path), {"own": {"command": "y"}}, nothing)
 
-    assert sorted(found.servers) == ["own"]
-    assert found.untrusted == {path: ("one",)}
+    assert sorted(config.servers) == ["own"]
+    assert config.untrusted == {path: ("one",)}
 
 
 def test_a_personal_server_keeps_its_name(tmp_path):
     path = write(tmp_path, {"mcpServers": {"one": {"command": "theirs"}}})
 
-    found = configured(str(tmp_path), {"one": {"command": "mine"}}, anything)
+    config = configured(str(tmp_path), {"one": {"command": "mine"}}, anything)
 
-    assert (found.servers["one"].command, found.servers["one"].source) == ("mine", "personal")
-    assert [problem.origin for problem in found.problems] == [path]
+    assert (config.servers["one"].command, config.servers["one"].source) == ("mine", "personal")
+    assert [problem.origin for problem in config.problems] == [path]
 
 
 @pytest.mark.parametrize(
@@ -109,59 +109,59 @@ def test_a_personal_server_keeps_its_name(tmp_path):
         ),
     ],
 )
-def test_a_broken_file_is_told_and_names_no_server(tmp_path, text):
+def test_a_broken_file_is_reported_and_defines_no_server(tmp_path, text):
     write(tmp_path, text)
 
-    found = configured(str(tmp_path), {"own": {"command": "y"}}, anything)
+    config = configured(str(tmp_path), {"own": {"command": "y"}}, anything)
 
-    assert sorted(found.servers) == ["own"]
-    assert len(found.problems) == 1
+    assert sorted(config.servers) == ["own"]
+    assert len(config.problems) == 1
 
 
-def test_one_broken_entry_leaves_the_others(tmp_path):
+def test_one_broken_entry_does_not_affect_the_others(tmp_path):
     write(tmp_path, {"mcpServers": {"bad name": {"command": "x"}, "good": {"command": "x"}}})
 
-    found = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, anything)
 
-    assert sorted(found.servers) == ["good"]
-    assert len(found.problems) == 1
+    assert sorted(config.servers) == ["good"]
+    assert len(config.problems) == 1
 
 
-def test_a_pipe_in_place_of_the_file_holds_nobody(tmp_path):
+def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path):
     os.mkfifo(os.path.join(str(tmp_path), ".mcp.json"))
 
-    found = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, anything)
 
-    assert found.servers == {}
-    assert len(found.problems) == 1
+    assert config.servers == {}
+    assert len(config.problems) == 1
 
 
 @pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a b", "", "ä", "a" * 33, "a.b", "a/b", "a\n"])
-def test_names_that_could_be_taken_for_others_are_refused(tmp_path, name):
-    found = configured(str(tmp_path), {name: {"command": "x"}}, anything)
+def test_ambiguous_server_names_are_refused(tmp_path, name):
+    config = configured(str(tmp_path), {name: {"command": "x"}}, anything)
 
-    assert found.servers == {}
-    assert len(found.problems) == 1
+    assert config.servers == {}
+    assert len(config.problems) == 1
 
 
 @given(st.text(alphabet="ab-_", min_size=1, max_size=6), st.text(alphabet="ab_", min_size=1, max_size=6))
 def test_a_name_is_accepted_only_when_no_other_server_can_share_its_prefix(first, second):
-    """Whatever tool a server has, its name begins with the prefix of no other server."""
-    found = configured("/nonexistent", {first: {"command": "x"}}, anything)
-    if first in found.servers:
+    """No tool of a server has a name that begins with the prefix of another server."""
+    config = configured("/nonexistent", {first: {"command": "x"}}, anything)
+    if first in config.servers:
         other = configured("/nonexistent", {second: {"command": "x"}}, anything).servers
         if second in other and second != first:
             assert not f"mcp__{first}__".startswith(f"mcp__{second}__")
             assert "__" not in first
 
 
-def test_there_is_an_end_to_how_many_servers_count(tmp_path):
+def test_the_number_of_servers_is_limited(tmp_path):
     write(tmp_path, {"mcpServers": {f"s{number}": {"command": "x"} for number in range(SERVERS_MAX + 5)}})
 
-    found = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, anything)
 
-    assert len(found.servers) == SERVERS_MAX
-    assert len(found.problems) == 1
+    assert len(config.servers) == SERVERS_MAX
+    assert len(config.problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -172,14 +172,14 @@ def test_there_is_an_end_to_how_many_servers_count(tmp_path):
         {"command": "python", "args": ["-m", "hilt"]},
     ],
 )
-def test_hilt_is_no_server_of_its_own(tmp_path, entry):
+def test_hilt_does_not_start_itself_as_a_server(tmp_path, entry):
     assert configured(str(tmp_path), {"me": entry}, anything).servers["me"].disabled
 
 
 # --- variables ------------------------------------------------------------------------------------------------------
 
 
-def test_variables_are_filled_in_everywhere_and_kept_nowhere(tmp_path):
+def test_variables_are_substituted_everywhere_and_stored_nowhere(tmp_path):
     entry = {
         "command": "${RUN}", "args": ["--key=${KEY}", "${NONE:-some}", "${EMPTY:-other}"],
         "env": {"TOKEN": "${KEY}"}, "cwd": "${HOME}/x",
@@ -193,13 +193,13 @@ def test_variables_are_filled_in_everywhere_and_kept_nowhere(tmp_path):
     assert "secret" not in repr(server)
 
 
-def test_a_value_is_not_read_as_a_variable_again(tmp_path):
+def test_a_substituted_value_is_not_expanded_again(tmp_path):
     server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${A}"]}}, anything).servers["a"]
 
     assert expanded(server, {"A": "${B}", "B": "b"}).args == ("${B}",)
 
 
-def test_a_variable_that_is_not_set_is_named(tmp_path):
+def test_an_unset_variable_is_named(tmp_path):
     server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${KEY}"]}}, anything).servers["a"]
 
     with pytest.raises(ToolError) as caught:
@@ -213,7 +213,7 @@ def test_a_variable_that_is_not_set_is_named(tmp_path):
     "entry",
     [{"url": "${URL}"}, {"url": "file:///etc/passwd"}, {"url": "http://x", "headers": {"A": "${BAD}"}}],
 )
-def test_what_is_filled_in_must_still_make_sense(tmp_path, entry):
+def test_an_entry_must_still_be_valid_after_substitution(tmp_path, entry):
     server = configured(str(tmp_path), {"a": entry}, anything).servers["a"]
 
     with pytest.raises(ToolError) as caught:

@@ -13,39 +13,39 @@ from hilt.servers.pins import Pins
 SERVER = Server("s", ".mcp.json", "project", "stdio", "0", command="x")
 
 
-def kept(*names: str) -> list[AcceptedTool]:
+def accepted_tools(*names: str) -> list[AcceptedTool]:
     raws: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     return named("s", raws, {})[0]
 
 
-def test_nothing_is_accepted_before_something_was(tmp_path):
+def test_no_definitions_are_accepted_at_first(tmp_path):
     assert Pins(str(tmp_path), SERVER).read() is None
 
 
-def test_what_was_accepted_is_there_for_other_processes(tmp_path):
-    Pins(str(tmp_path), SERVER).pin(kept("a", "b"))
+def test_other_processes_see_accepted_definitions(tmp_path):
+    Pins(str(tmp_path), SERVER).pin(accepted_tools("a", "b"))
 
-    found = Pins(str(tmp_path), SERVER).read()
+    pinned = Pins(str(tmp_path), SERVER).read()
 
-    assert found == {one.raw["name"]: one for one in kept("a", "b")}
-
-
-def test_only_the_first_is_accepted_unasked(tmp_path):
-    one, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
-    one.pin(kept("a"))
-
-    assert list(other.pin(kept("evil"))) == ["a"]
-    assert list(one.read() or {}) == ["a"]
+    assert pinned == {tool.raw["name"]: tool for tool in accepted_tools("a", "b")}
 
 
-def test_of_many_at_once_one_is_accepted(tmp_path):
-    found: list[list[str]] = []
+def test_only_the_first_definitions_are_accepted_without_asking(tmp_path):
+    first, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
+    first.pin(accepted_tools("a"))
+
+    assert list(other.pin(accepted_tools("evil"))) == ["a"]
+    assert list(first.read() or {}) == ["a"]
+
+
+def test_only_one_of_many_simultaneous_definitions_is_accepted(tmp_path):
+    results: list[list[str]] = []
     barrier = threading.Barrier(8)
 
     def pin(name: str) -> None:
         pins = Pins(str(tmp_path), SERVER)
         barrier.wait()
-        found.append(list(pins.pin(kept(name))))
+        results.append(list(pins.pin(accepted_tools(name))))
 
     threads = [threading.Thread(target=pin, args=(f"t{number}",)) for number in range(8)]
     for thread in threads:
@@ -53,18 +53,18 @@ def test_of_many_at_once_one_is_accepted(tmp_path):
     for thread in threads:
         thread.join()
 
-    assert len({tuple(names) for names in found}) == 1
+    assert len({tuple(names) for names in results}) == 1
     assert len(os.listdir(os.path.join(str(tmp_path), "servers"))) == 1
 
 
-def test_a_person_accepts_anew_and_everybody_sees_it(tmp_path):
-    one, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
-    one.pin(kept("a"))
+def test_definitions_that_a_user_accepts_again_are_seen_by_everybody(tmp_path):
+    first, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
+    first.pin(accepted_tools("a"))
     assert list(other.read() or {}) == ["a"]
-    one.offer([one.raw for one in kept("a", "b")])
+    first.offer([tool.raw for tool in accepted_tools("a", "b")])
     assert [raw["name"] for raw in other.offered() or []] == ["a", "b"]
 
-    one.accept(kept("a", "b"))
+    first.accept(accepted_tools("a", "b"))
 
     assert list(other.read() or {}) == ["a", "b"]
     assert other.offered() is None
@@ -72,18 +72,18 @@ def test_a_person_accepts_anew_and_everybody_sees_it(tmp_path):
 
 @pytest.mark.parametrize("change", [{"name": "t"}, {"origin": "config.toml"}, {"digest": "1"}])
 def test_another_server_has_other_definitions(tmp_path, change):
-    Pins(str(tmp_path), SERVER).pin(kept("a"))
+    Pins(str(tmp_path), SERVER).pin(accepted_tools("a"))
 
     assert Pins(str(tmp_path), SERVER._replace(**change)).read() is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "tools": []}', '{"version": 1, "tools": [[1]]}'])
-def test_a_file_that_is_broken_accepts_nothing_and_stays_so(tmp_path, text):
+def test_a_broken_file_accepts_nothing_and_stays_broken(tmp_path, text):
     pins = Pins(str(tmp_path), SERVER)
-    pins.pin(kept("a"))
+    pins.pin(accepted_tools("a"))
     (name,) = os.listdir(os.path.join(str(tmp_path), "servers"))
     with open(os.path.join(str(tmp_path), "servers", name), "w", encoding="utf-8") as file:
         file.write(text)
 
     assert Pins(str(tmp_path), SERVER).read() == {}
-    assert Pins(str(tmp_path), SERVER).pin(kept("evil")) == {}
+    assert Pins(str(tmp_path), SERVER).pin(accepted_tools("evil")) == {}

@@ -16,60 +16,60 @@ def bench(tmp_path, monkeypatch) -> Bench:
     return Bench(str(tmp_path))
 
 
-def test_servers_that_come_later_are_told(bench):
-    told = threading.Semaphore(0)
+def test_servers_that_are_added_later_are_reported(bench):
+    notified = threading.Semaphore(0)
     with bench.runtime() as runtime:
-        stop = runtime.listen(told.release)
+        stop = runtime.listen(notified.release)
         path = bench.write({"raw": bench.raw()})
         bench.trust(path)
-        assert "mcp__raw__echo" in [one.name for one in runtime.catalog.tools()]
-        assert told.acquire(timeout=WAIT_SECONDS)
+        assert "mcp__raw__echo" in [tool.name for tool in runtime.catalog.tools()]
+        assert notified.acquire(timeout=WAIT_SECONDS)
 
         bench.write({})
-        assert told.acquire(timeout=WAIT_SECONDS)
-        assert not [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
+        assert notified.acquire(timeout=WAIT_SECONDS)
+        assert not [tool.name for tool in runtime.catalog.tools() if tool.name.startswith("mcp__")]
         stop()
 
 
-def test_what_a_person_accepts_elsewhere_is_told(bench):
-    told = threading.Semaphore(0)
+def test_definitions_accepted_elsewhere_are_reported(bench):
+    notified = threading.Semaphore(0)
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        found = runtime.servers()
-        assert found is not None
+        servers = runtime.servers()
+        assert servers is not None
         runtime.catalog.tools()
-        stop = runtime.listen(told.release)
-        (state,) = found.states()
+        stop = runtime.listen(notified.release)
+        (state,) = servers.states()
         new = {"name": "extra", "inputSchema": {"type": "object"}}
         Pins(bench.state, state.server).accept(named("raw", [new], {})[0])
-        assert told.acquire(timeout=WAIT_SECONDS)
-        assert found.names() == ["mcp__raw__extra"]
+        assert notified.acquire(timeout=WAIT_SECONDS)
+        assert servers.names() == ["mcp__raw__extra"]
         stop()
 
 
-def test_a_server_that_starts_as_it_was_accepted_is_no_change(bench):
-    told = threading.Semaphore(0)
+def test_a_server_that_starts_with_accepted_definitions_is_no_change(bench):
+    notified = threading.Semaphore(0)
     with bench.runtime({"raw": bench.raw()}) as runtime:
         runtime.catalog.tools()
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        stop = runtime.listen(told.release)
+        stop = runtime.listen(notified.release)
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
-        stop()  # ends the watch, so nothing can come later
+        stop()  # ends the watch, so no notification can come later
 
-    assert not told.acquire(blocking=False)
+    assert not notified.acquire(blocking=False)
 
 
 def test_a_callback_that_fails_is_called_again(bench):
-    told = threading.Semaphore(0)
+    notified = threading.Semaphore(0)
 
     def fail() -> None:
-        told.release()
+        notified.release()
         raise ValueError("nobody hears this")
 
     with bench.runtime() as runtime:
         stop = polling.watch(runtime.servers, fail)
         bench.trust(bench.write({"raw": bench.raw()}))
         runtime.catalog.tools()
-        assert told.acquire(timeout=WAIT_SECONDS)
+        assert notified.acquire(timeout=WAIT_SECONDS)
         bench.write({})
-        assert told.acquire(timeout=WAIT_SECONDS)
+        assert notified.acquire(timeout=WAIT_SECONDS)
         stop()

@@ -12,7 +12,7 @@ TEXT = types.TextContent(type="text", text="hello")
 PICTURE = types.ImageContent(type="image", data="aGk=", mime_type="image/png")
 
 
-def test_data_that_is_too_long_is_told_as_text():
+def test_data_that_is_too_long_becomes_text():
     data = {"rows": ["x" * 50] * 10}
     result = types.CallToolResult(content=[], structured_content=data)
 
@@ -21,7 +21,7 @@ def test_data_that_is_too_long_is_told_as_text():
     assert (short.data, json.loads(short.text)) == (None, data)
 
 
-def test_the_text_of_a_server_stands_for_data_that_is_too_long():
+def test_the_text_of_a_server_replaces_data_that_is_too_long():
     result = types.CallToolResult(content=[TEXT], structured_content={"rows": ["x" * 500]})
 
     assert output_of(result, "t", 100).text == "hello"
@@ -38,25 +38,25 @@ def test_a_failure_is_cut_and_cleaned():
     assert "\u202e" not in caught.value.message
 
 
-def test_a_failure_without_words_is_one_too():
+def test_a_failure_without_a_message_is_still_a_failure():
     with pytest.raises(ToolError) as caught:
         output_of(types.CallToolResult(content=[], is_error=True), "t", 10)
 
     assert caught.value.message.startswith("t failed")
 
 
-def test_there_is_an_end_to_the_blocks():
+def test_the_number_of_blocks_is_limited():
     result = types.CallToolResult(content=[PICTURE] * (BLOCKS_MAX + 5))
 
     assert len(output_of(result, "t", 10).content) == BLOCKS_MAX
 
 
-def test_nothing_is_an_answer():
+def test_an_empty_result_is_valid():
     assert output_of(types.CallToolResult(content=[]), "t", 10).text == ""
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_data_with_numbers_that_json_does_not_have_is_told_as_text(number):
+def test_data_with_numbers_that_json_lacks_becomes_text(number):
     result = types.CallToolResult(content=[], structured_content={"a": [{"b": number}]})
 
     output = output_of(result, "t", 100)
@@ -65,7 +65,7 @@ def test_data_with_numbers_that_json_does_not_have_is_told_as_text(number):
     assert json.loads(output.text).keys() == {"a"}
 
 
-def test_the_kind_of_a_picture_is_cleaned():
+def test_the_media_type_of_a_picture_is_cleaned():
     picture = types.ImageContent(type="image", data="aGk=", mime_type="image/png\u202e\x1b")
 
     assert output_of(types.CallToolResult(content=[picture]), "t", 10).content[0]["mimeType"] == "image/png"

@@ -24,12 +24,12 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf", "allOf"])
-def test_references_that_fork_cost_what_they_come_to(keyword):
+def test_forking_references_cost_their_expanded_size(keyword):
     assert cost_of(forking(10, keyword)).size > 2**10
     assert cost_of(forking(200, keyword)).size > SIZE_MOST
 
 
-def test_references_that_fork_by_other_names_cost_the_same():
+def test_forking_references_with_other_names_cost_the_same():
     parts = {
         f"d{n}": {"$anchor": f"a{n}", "not": {"$ref": f"#a{n + 1}"}, "if": {"$ref": f"#a{n + 1}"}} for n in range(60)
     }
@@ -38,7 +38,7 @@ def test_references_that_fork_by_other_names_cost_the_same():
     assert cost_of(schema).size > SIZE_MOST
 
 
-def test_a_schema_that_forks_back_to_itself_is_for_flat_arguments():
+def test_a_recursive_forking_schema_accepts_only_flat_arguments():
     schema = {"type": "object", "properties": {"x": {"oneOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
     cost = cost_of(schema)
 
@@ -48,7 +48,7 @@ def test_a_schema_that_forks_back_to_itself_is_for_flat_arguments():
     assert caught.value.code == "invalid_args"
 
 
-def test_a_plain_tree_is_for_any_arguments():
+def test_a_plain_tree_schema_accepts_any_arguments():
     tree = {
         "type": "object",
         "properties": {"left": {"$ref": "#"}, "x": {"$ref": "#"}, "all": {"items": {"$ref": "#"}}},
@@ -75,12 +75,12 @@ def test_odd_schemas_cost_little(schema):
     "schema",
     [{"$defs": {"a": {"$id": "b"}}}, {"$ref": "#/$defs/%61", "$defs": {"a": {}}}],
 )
-def test_what_cannot_be_followed_is_refused(schema):
+def test_unresolvable_references_are_refused(schema):
     with pytest.raises(ValueError, match="schema"):
         cost_of(schema)
 
 
-def test_many_values_against_a_large_schema_are_refused():
+def test_many_values_for_a_large_schema_are_refused():
     cost = cost_of({"type": "object", "properties": {"a": {"items": {"anyOf": [{"const": n} for n in range(2000)]}}}})
 
     refuse_work(cost, {"a": list(range(100))})
@@ -111,13 +111,13 @@ def parts(value: Any) -> Iterator[dict[str, Any]]:
 
 
 @given(st.dictionaries(words, values, max_size=5))
-def test_no_pattern_is_left_wherever_a_reference_leads(schema):
+def test_patterns_are_removed_behind_every_reference(schema):
     for part in parts(without_patterns(schema)):
         assert "patternProperties" not in part
         assert not isinstance(part.get("pattern"), str)
 
 
-def test_only_patterns_are_taken_out():
+def test_only_patterns_are_removed():
     schema = {
         "type": "object",
         "properties": {

@@ -34,9 +34,9 @@ def bench(tmp_path) -> Bench:
 # --- which servers, and when ----------------------------------------------------------------------------------------
 
 
-def test_tools_of_a_server_join_the_catalogue_and_are_called(bench):
+def test_tools_of_a_server_join_the_catalogue_and_can_be_called(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools()]
+        names = [item.name for item in runtime.catalog.tools()]
         result = runtime.call("mcp__raw__echo", text="hello")
 
     assert {"mcp__raw__echo", "read_file"} <= set(names)
@@ -61,7 +61,7 @@ def test_a_call_of_another_tool_loads_nothing_of_servers(bench):
     assert loaded & HEAVY == set()
 
 
-def test_tools_that_are_known_are_listed_without_the_sdk(bench):
+def test_known_tools_are_listed_without_the_sdk(bench):
     command = Command(bench.base)
     bench.trust(bench.write({"raw": bench.raw()}))
     modules(command, {"tool": "list_tools"})
@@ -72,11 +72,11 @@ def test_tools_that_are_known_are_listed_without_the_sdk(bench):
     assert not {"mcp", "mcp_types", "pydantic", "asyncio"} & loaded
 
 
-def test_a_project_names_servers_only_once_its_file_is_trusted(bench):
+def test_a_project_defines_servers_only_once_its_file_is_trusted(bench):
     path = bench.write({"raw": bench.raw()})
     with bench.runtime() as runtime:
         before = runtime.call("mcp__raw__echo", text="hello")
-        listed = [one.name for one in runtime.catalog.tools()]
+        listed = [item.name for item in runtime.catalog.tools()]
         assert bench.pids() == []
         bench.trust(path)
         after = runtime.call("mcp__raw__echo", text="hello")
@@ -87,7 +87,7 @@ def test_a_project_names_servers_only_once_its_file_is_trusted(bench):
     assert after.text == "hello"
 
 
-def test_a_changed_file_is_not_trusted_any_more_and_its_server_ends(bench):
+def test_a_changed_file_loses_its_trust_and_its_server_ends(bench):
     path = bench.write({"raw": bench.raw()})
     bench.trust(path)
     with bench.runtime() as runtime:
@@ -102,19 +102,19 @@ def test_a_changed_file_is_not_trusted_any_more_and_its_server_ends(bench):
     assert not os.path.exists(os.path.join(bench.folder.path, "pwned"))
 
 
-def test_who_reads_the_files_waits_for_nobody_who_decides(bench):
+def test_reading_the_files_does_not_wait_for_the_authority_lock(bench):
     bench.trust(bench.write({"raw": bench.raw()}))
     with bench.runtime() as runtime:
-        found = runtime.servers()
-        assert found is not None
-        reading = threading.Thread(target=found.names, daemon=True)
-        with runtime.authority._lock:  # held by whoever asks for the names that rules may use
+        servers = runtime.servers()
+        assert servers is not None
+        reading = threading.Thread(target=servers.names, daemon=True)
+        with runtime.authority._lock:  # held while the names for rules are listed
             reading.start()
             reading.join(30)
             assert not reading.is_alive()
 
 
-def test_everything_is_trusted_when_the_user_says_so(bench):
+def test_the_user_can_trust_everything(bench):
     bench.write({"raw": bench.raw()})
     with bench.runtime(HILT_TRUST="all") as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
@@ -131,7 +131,7 @@ def test_servers_are_read_from_the_personal_settings(bench):
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
 
 
-def test_servers_of_a_projects_settings_count_only_when_they_are_trusted(bench):
+def test_servers_in_project_settings_need_trust(bench):
     bench.folder.write(".hilt/config.toml", '[mcp.servers.raw]\ncommand = "touch"\nargs = ["pwned"]\n')
     with bench.runtime() as runtime:
         assert runtime.servers() is None
@@ -141,26 +141,26 @@ def test_a_broken_file_does_not_stop_other_tools(bench):
     bench.folder.write(".mcp.json", "{")
     bench.folder.write("a.txt", "a\n")
     with bench.runtime() as runtime:
-        found = runtime.servers()
-        assert found is not None
+        servers = runtime.servers()
+        assert servers is not None
         assert runtime.call("read_file", path="a.txt").error is None
-        assert len(found.configured().problems) == 1
+        assert len(servers.configured().problems) == 1
 
 
-def test_a_disabled_server_is_not_there(bench):
+def test_a_disabled_server_has_no_tools(bench):
     with bench.runtime({"raw": bench.raw(disabled=True)}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").error.code == "unknown_tool"
         assert bench.pids() == []
 
 
-def test_a_server_is_started_to_learn_its_tools_once_and_then_when_it_is_called(bench):
+def test_a_server_is_started_once_to_list_its_tools_and_then_on_call(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
-        first = [one.name for one in runtime.catalog.tools()]
+        first = [item.name for item in runtime.catalog.tools()]
     assert len(bench.pids()) == 1
     with bench.runtime(entry) as runtime:
-        again = [one.name for one in runtime.catalog.tools()]
-        found = runtime.catalog.find("mcp__raw__echo").tool
+        again = [item.name for item in runtime.catalog.tools()]
+        echo = runtime.catalog.find("mcp__raw__echo").tool
         assert len(bench.pids()) == 1
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
         assert len(bench.pids()) == 2
@@ -168,7 +168,7 @@ def test_a_server_is_started_to_learn_its_tools_once_and_then_when_it_is_called(
         assert len(bench.pids()) == 2
 
     assert first == again
-    assert found.description == "[MCP server raw] Say it again."
+    assert echo.description == "[MCP server raw] Say it again."
 
 
 def test_arguments_are_checked_before_anything_is_sent(bench):
@@ -176,10 +176,10 @@ def test_arguments_are_checked_before_anything_is_sent(bench):
         result = runtime.call("mcp__raw__echo", words="hello")
 
     assert result.error.code == "invalid_args"
-    assert not any(one.get("method") == "tools/call" for one in bench.heard())
+    assert not any(message.get("method") == "tools/call" for message in bench.heard())
 
 
-def test_a_server_that_is_hilt_has_no_servers_of_its_own(bench):
+def test_a_nested_hilt_has_no_servers(bench):
     with bench.runtime({"raw": bench.raw()}, HILT_NESTED="1") as runtime:
         assert runtime.servers() is None
 
@@ -187,7 +187,7 @@ def test_a_server_that_is_hilt_has_no_servers_of_its_own(bench):
 # --- definitions are accepted once ----------------------------------------------------------------------------------
 
 
-def test_a_tool_that_is_described_otherwise_is_refused(bench):
+def test_a_tool_whose_definition_changed_is_refused(bench):
     entry = {"raw": bench.raw()}
     bench.describe([tool(), tool("other")])
     with bench.runtime(entry) as runtime:
@@ -197,7 +197,7 @@ def test_a_tool_that_is_described_otherwise_is_refused(bench):
         changed = runtime.call("mcp__raw__echo", text="a")
         same = runtime.call("mcp__raw__other", text="b")
         new = runtime.call("mcp__raw__third", text="c")
-        listed = {one.name: one.description for one in runtime.catalog.tools() if one.name.startswith("mcp__")}
+        listed = {item.name: item.description for item in runtime.catalog.tools() if item.name.startswith("mcp__")}
 
     assert (changed.error.code, changed.error.details["changed"]) == ("untrusted", ["description"])
     assert "hilt mcp trust raw" in changed.error.suggestion
@@ -206,10 +206,10 @@ def test_a_tool_that_is_described_otherwise_is_refused(bench):
     assert new.error.code == "untrusted"
     assert sorted(listed) == ["mcp__raw__echo", "mcp__raw__other"]
     assert "keys" not in listed["mcp__raw__echo"]
-    assert not any("third" in json.dumps(one.get("params", {})) for one in bench.heard() if "method" in one)
+    assert not any("third" in json.dumps(message.get("params", {})) for message in bench.heard() if "method" in message)
 
 
-def test_a_tool_that_is_gone_says_so(bench):
+def test_a_removed_tool_is_reported(bench):
     entry = {"raw": bench.raw()}
     bench.describe([tool(), tool("other")])
     with bench.runtime(entry) as runtime:
@@ -222,24 +222,24 @@ def test_a_tool_that_is_gone_says_so(bench):
     assert "'echo'" in result.error.message
 
 
-def test_a_tool_that_changes_while_the_server_runs_is_refused_from_then_on(bench):
+def test_a_tool_that_changes_while_the_server_runs_is_refused_afterwards(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
-        found = runtime.servers()
-        assert found is not None
+        servers = runtime.servers()
+        assert servers is not None
         assert runtime.call("mcp__raw__alter").text == "altered"
         changed = eventually(lambda: runtime.call("mcp__raw__echo", text="a").error)
         new = runtime.call("mcp__raw__extra")
-        gone = runtime.call("mcp__raw__fail")
-        (state,) = found.states()
+        removed = runtime.call("mcp__raw__fail")
+        (state,) = servers.states()
 
     assert changed.code == "untrusted"
     assert new.error.code == "untrusted"
-    assert gone.error.code == "not_found"
+    assert removed.error.code == "not_found"
     assert (state.difference.changed, state.difference.new, state.difference.gone) == (("echo",), ("extra",), ("fail",))
 
 
-def test_another_entry_is_another_server(bench):
+def test_a_changed_entry_is_a_different_server(bench):
     bench.describe([tool()])
     with bench.runtime({"raw": bench.raw()}) as runtime:
         runtime.catalog.tools()
@@ -248,28 +248,28 @@ def test_another_entry_is_another_server(bench):
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
 
 
-def test_what_was_accepted_is_unharmed_by_two_that_start_at_once(bench):
+def test_two_simultaneous_starts_keep_the_accepted_definitions(bench):
     entry = {"raw": bench.raw()}
     bench.describe([tool()])
-    with bench.runtime(entry) as one, bench.runtime(entry) as other:
-        both = [submit(runtime, "mcp__raw__echo", text="a")[1] for runtime in (one, other) for _ in range(3)]
+    with bench.runtime(entry) as first, bench.runtime(entry) as other:
+        both = [submit(runtime, "mcp__raw__echo", text="a")[1] for runtime in (first, other) for _ in range(3)]
         assert [result().text for result in both] == ["a"] * 6
 
 
-def test_a_file_of_accepted_definitions_that_is_broken_accepts_nothing(bench):
+def test_a_broken_file_of_accepted_definitions_accepts_nothing(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
         runtime.catalog.tools()
     folder = os.path.join(bench.state, "servers")
-    (name,) = [one for one in os.listdir(folder) if one.endswith(".json")]
+    (name,) = [entry_name for entry_name in os.listdir(folder) if entry_name.endswith(".json")]
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write('{"version": 1, "tools": [[1]]}')
     with bench.runtime(entry) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").error.code in ("unknown_tool", "untrusted")
-        assert not any(one.name.startswith("mcp__") for one in runtime.catalog.tools())
+        assert not any(item.name.startswith("mcp__") for item in runtime.catalog.tools())
 
 
-def test_what_is_kept_is_for_its_owner_alone(bench):
+def test_stored_files_are_readable_only_by_their_owner(bench):
     with bench.runtime({"raw": bench.raw(env={"TOKEN": "${TOKEN}"})}, TOKEN="hunter2") as runtime:
         runtime.call("mcp__raw__echo", text="a")
     folder = os.path.join(bench.state, "servers")
@@ -298,7 +298,7 @@ def test_every_call_asks_unless_the_user_allows_it(bench):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["normal", "scheduler"])
-def test_rules_speak_of_a_tool_or_of_a_whole_server(bench, rule, allowed, mode):
+def test_rules_apply_to_a_tool_or_a_whole_server(bench, rule, allowed, mode):
     bench.folder.write("../config/permissions.yaml", f'allow: ["{rule}"]\n')
     with bench.runtime({"raw": bench.raw()}, mode=mode) as runtime:
         result = runtime.call("mcp__raw__echo", text="a")
@@ -320,7 +320,7 @@ def test_a_rule_on_a_server_may_carry_examples(bench, examples, right):
     assert (result.error is None) == right
 
 
-def test_a_deny_of_a_server_holds_in_every_mode(bench):
+def test_a_deny_rule_for_a_server_applies_in_every_mode(bench):
     bench.folder.write("../config/permissions.yaml", 'allow: ["*"]\ndeny: ["mcp__raw__*"]\n')
     bench.folder.write("a.txt", "a\n")
     with bench.runtime({"raw": bench.raw(), "other": bench.raw("other")}) as runtime:
@@ -344,7 +344,7 @@ def test_a_whole_server_can_be_disabled(bench, named):
     assert ("read_file" in listed) == (named != "*")
 
 
-def test_what_names_no_tool_disables_everything_until_it_is_corrected(bench):
+def test_an_invalid_name_of_a_disabled_tool_refuses_every_call(bench):
     flags = {"mode": "yolo", "disabledTools": ["run_shell(rm:*)"]}
     with Runtime(bench.folder.path, environ=bench.environ, flags=flags) as runtime:
         error = runtime.call("list_dir").error
@@ -353,7 +353,7 @@ def test_what_names_no_tool_disables_everything_until_it_is_corrected(bench):
     assert (error.code, "is not the name of a tool" in error.message) == ("denied", True)
 
 
-def test_an_allow_of_a_domain_does_not_allow_what_a_server_calls_one(bench):
+def test_an_allowed_domain_does_not_allow_a_server_tool_with_a_network_argument(bench):
     schema = {"type": "object", "properties": {"text": {"type": "string", "x-touch": "network"}}}
     bench.describe([tool(inputSchema=schema)])
     bench.folder.write("../config/permissions.yaml", 'allow: ["web_fetch(domain:docs.rs)"]\n')
@@ -363,19 +363,19 @@ def test_an_allow_of_a_domain_does_not_allow_what_a_server_calls_one(bench):
     assert result.error.code == "approval_required"
 
 
-def test_plan_mode_has_only_what_the_user_says_reads(bench):
+def test_plan_mode_has_only_tools_that_the_user_declared_read_only(bench):
     bench.folder.write("../config/permissions.yaml", 'allow: ["mcp__raw__*"]\n')
     with bench.runtime({"raw": bench.raw(readOnly=["echo"])}, mode="plan") as runtime:
         reads = runtime.call("mcp__raw__echo", text="a")
         other = runtime.call("mcp__raw__steps")
-        shown = [name for name, _, _ in runtime.schemas() if name.startswith("mcp__")]
+        listed = [name for name, _, _ in runtime.schemas() if name.startswith("mcp__")]
 
     assert reads.text == "a"
     assert other.error.code == "denied"
-    assert shown == ["mcp__raw__echo"]
+    assert listed == ["mcp__raw__echo"]
 
 
-def test_what_is_approved_always_is_kept_for_that_tool_alone(bench):
+def test_an_always_approval_covers_only_that_tool(bench):
     from hilt.state.approvals import UserAnswer
 
     def yes(asked: Any) -> UserAnswer:
@@ -394,7 +394,7 @@ def test_what_is_approved_always_is_kept_for_that_tool_alone(bench):
 # --- results --------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_becomes_text_data_and_blocks(bench):
+def test_a_result_becomes_text_data_and_blocks(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         picture = runtime.call("mcp__raw__picture")
         structured = runtime.call("mcp__raw__structured")
@@ -407,7 +407,7 @@ def test_an_answer_becomes_text_data_and_blocks(bench):
     assert (structured.data, structured.error) == ({"n": 1}, None)
 
 
-def test_failures_are_told_as_failures(bench):
+def test_failures_are_reported_as_failures(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         failed = runtime.call("mcp__raw__fail")
         refused = runtime.call("mcp__raw__refuse")
@@ -416,7 +416,7 @@ def test_failures_are_told_as_failures(bench):
     assert (refused.error.code, refused.error.details["rpc_code"]) == ("invalid_args", -32602)
 
 
-def test_a_long_answer_goes_to_disk(bench):
+def test_a_long_result_overflows_to_disk(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = runtime.call("mcp__raw__big")
 
@@ -432,10 +432,10 @@ def test_progress_reaches_the_client(bench):
     assert client.steps[-1:] == [(3.0, 3.0, "step 3")] or client.steps[0] == (1.0, 3.0, "step 1")
 
 
-# --- what a server wants --------------------------------------------------------------------------------------------
+# --- requests of a server -------------------------------------------------------------------------------------------
 
 
-def test_a_form_is_handed_on_marked_with_whose_it_is(bench):
+def test_a_form_is_passed_on_with_the_name_of_its_server(bench):
     client = Client(lambda message, schema: {"action": "accept", "content": {"color": "blue"}})
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = submit(runtime, "mcp__raw__ask", client)[1]()
@@ -447,28 +447,28 @@ def test_a_form_is_handed_on_marked_with_whose_it_is(bench):
 
 
 @pytest.mark.parametrize("client", [None, Client(), Client(lambda message, schema: {"action": "decline"})])
-def test_a_form_that_nobody_fills_in_is_declined(bench, client):
+def test_a_form_without_a_client_is_declined(bench, client):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = submit(runtime, "mcp__raw__ask", client)[1]()
 
     assert json.loads(result.text) == {"action": "decline"}
 
 
-def test_a_client_that_must_be_asked_later_ends_the_call(bench):
+def test_a_client_that_answers_later_ends_the_call(bench):
     def later(message: str, schema: dict[str, Any]) -> dict[str, Any]:
         raise ToolError("no_one_to_ask", "The client has not answered yet.")
 
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = submit(runtime, "mcp__raw__ask", Client(later))[1]()
-        eventually(lambda: any(one.get("method") == "notifications/cancelled" for one in bench.heard()))
-        eventually(lambda: any(one.get("result") == {"action": "cancel"} for one in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
+        eventually(lambda: any(message.get("result") == {"action": "cancel"} for message in bench.heard()))
         again = submit(runtime, "mcp__raw__ask", Client(lambda message, schema: {"action": "accept"}))[1]()
 
     assert result.error.code == "no_one_to_ask"
     assert json.loads(again.text)["action"] == "accept"
 
 
-def test_the_time_that_a_person_takes_is_not_that_of_the_server(bench):
+def test_the_time_of_the_user_does_not_count_against_the_server(bench):
     def slowly(message: str, schema: dict[str, Any]) -> dict[str, Any]:
         threading.Event().wait(1.2)  # longer than the server may take
         return {"action": "accept", "content": {}}
@@ -479,10 +479,10 @@ def test_the_time_that_a_person_takes_is_not_that_of_the_server(bench):
         late = submit(runtime, "mcp__raw__doubt", client)[1]()
 
     assert json.loads(answered.text)["action"] == "accept"
-    assert late.error.code == "timeout"  # its own time still ends
+    assert late.error.code == "timeout"  # its own timeout still applies
 
 
-def test_there_is_an_end_to_the_forms_of_one_call(bench):
+def test_the_number_of_forms_per_call_is_limited(bench):
     client = Client(lambda message, schema: {"action": "accept", "content": {}})
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = submit(runtime, "mcp__raw__many", client)[1]()
@@ -491,7 +491,7 @@ def test_there_is_an_end_to_the_forms_of_one_call(bench):
     assert json.loads(result.text)[-1] == {"action": "decline"}
 
 
-def test_a_form_that_could_be_for_two_clients_is_for_none(bench):
+def test_a_form_that_could_be_for_two_clients_is_declined(bench):
     entered = threading.Event()
     release = threading.Event()
 
@@ -513,29 +513,29 @@ def test_a_form_that_could_be_for_two_clients_is_for_none(bench):
     assert json.loads(own.text)["action"] == "accept"
 
 
-def test_a_form_is_cleaned_and_one_that_hides_something_is_declined(bench):
+def test_a_form_is_cleaned_and_one_with_hidden_fields_is_declined(bench):
     client = Client(lambda message, schema: {"action": "accept", "content": {}})
     with bench.runtime({"raw": bench.raw()}) as runtime:
         text = submit(runtime, "mcp__raw__trick", client)[1]().text
 
-    assert [one["action"] for one in json.loads(text)] == ["accept", "decline"]
+    assert [reply["action"] for reply in json.loads(text)] == ["accept", "decline"]
     ((_, schema),) = client.forms
     assert schema["properties"]["a"] == {"type": "string", "title": "Name", "description": "Yours"}
 
 
-def test_a_model_and_roots_are_not_for_servers(bench):
+def test_servers_get_neither_sampling_nor_roots(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        for wish in ("sample", "roots"):
-            result = submit(runtime, f"mcp__raw__{wish}", Client())[1]()
+        for request in ("sample", "roots"):
+            result = submit(runtime, f"mcp__raw__{request}", Client())[1]()
             assert "not supported" in json.loads(result.text)["message"]
-    (hello,) = [one for one in bench.heard() if one.get("method") == "initialize"]
+    (hello,) = [message for message in bench.heard() if message.get("method") == "initialize"]
     assert sorted(hello["params"]["capabilities"]) == ["elicitation"]
 
 
 # --- the process ----------------------------------------------------------------------------------------------------
 
 
-def test_a_server_sees_a_short_environment_and_what_its_entry_gives_it(bench):
+def test_a_server_sees_a_minimal_environment_and_the_variables_of_its_entry(bench):
     bench.folder.write("sub/a.txt", "")
     entry = bench.raw(env={"GIVEN": "${SECRET}-1", "HOME": "/elsewhere"}, cwd="sub")
     entry["args"] += ["${SECRET}", "${MISSING:-x}"]
@@ -605,25 +605,25 @@ def test_a_call_that_is_cancelled_is_cancelled_at_the_server_too(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         runtime.catalog.tools()
         running, result = submit(runtime, "mcp__raw__hang")
-        eventually(lambda: any(one.get("params", {}).get("name") == "hang" for one in bench.heard()))
+        eventually(lambda: any(message.get("params", {}).get("name") == "hang" for message in bench.heard()))
         running.cancel()
         assert result().error.code == "cancelled"
-        eventually(lambda: any(one.get("method") == "notifications/cancelled" for one in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
         assert runtime.call("mcp__raw__echo", text="still here").text == "still here"
     assert len(bench.pids()) == 1
 
 
-def test_a_server_that_answers_too_late_is_given_up(bench):
+def test_a_server_that_answers_too_late_times_out(bench):
     with bench.runtime({"raw": bench.raw(timeout=0.3)}) as runtime:
         runtime.catalog.tools()
         late = runtime.call("mcp__raw__hang")
         assert late.error.code == "timeout"
-        eventually(lambda: any(one.get("method") == "notifications/cancelled" for one in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
         assert runtime.call("mcp__raw__echo", text="b").text == "b"
     assert len(bench.pids()) == 1
 
 
-def test_a_server_that_says_nothing_twice_is_started_anew(bench):
+def test_a_server_that_is_silent_twice_is_restarted(bench):
     with bench.runtime({"raw": bench.raw(timeout=0.3)}) as runtime:
         runtime.catalog.tools()
         (first,) = bench.pids()
@@ -633,7 +633,7 @@ def test_a_server_that_says_nothing_twice_is_started_anew(bench):
     assert len(bench.pids()) == 2
 
 
-def test_a_server_that_dies_is_started_anew_after_a_while(bench):
+def test_a_server_that_dies_is_restarted_after_a_delay(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         died = runtime.call("mcp__raw__die")
         resting = runtime.call("mcp__raw__echo", text="a")
@@ -665,7 +665,7 @@ def test_the_wait_for_a_server_that_keeps_dying_grows(bench):
     assert len(bench.pids()) == 5
 
 
-def test_a_name_that_is_looked_for_waits_for_a_failing_server_only_once(bench):
+def test_a_name_lookup_waits_for_a_failing_server_only_once(bench):
     bench.behave("stillborn")
     with bench.runtime({"raw": bench.raw()}) as runtime:
         first = runtime.call("mcp__raw__echo", text="a").error
@@ -675,18 +675,18 @@ def test_a_name_that_is_looked_for_waits_for_a_failing_server_only_once(bench):
     assert second.code == "busy"
 
 
-def test_a_server_that_never_gets_ready_is_given_up_and_others_go_on(bench, monkeypatch):
+def test_a_server_that_never_gets_ready_times_out_and_others_continue(bench, monkeypatch):
     monkeypatch.setattr(connections, "START_SECONDS", 1.0)
     monkeypatch.setattr(tools, "LIST_SECONDS", 30.0)
     bench.behave("mute", "mute")
     entries = {"mute": bench.raw("mute"), "raw": bench.raw()}
     with bench.runtime(entries) as runtime:
-        names = [one.name for one in runtime.catalog.tools()]
+        names = [item.name for item in runtime.catalog.tools()]
         (pid,) = bench.pids("mute")
         eventually(lambda: not lives(pid))
-        found = runtime.servers()
-        assert found is not None
-        failures = {state.server.name: state.failure for state in found.states()}
+        servers = runtime.servers()
+        assert servers is not None
+        failures = {state.server.name: state.failure for state in servers.states()}
 
     assert "mcp__raw__echo" in names
     assert not any(name.startswith("mcp__mute") for name in names)
@@ -697,20 +697,20 @@ def test_a_list_does_not_wait_twice_for_a_server_that_hangs(bench, monkeypatch):
     monkeypatch.setattr(tools, "LIST_SECONDS", 0.2)
     bench.behave("mute")
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        found = runtime.servers()
-        assert found is not None
-        assert found.tools() == []
+        servers = runtime.servers()
+        assert servers is not None
+        assert servers.tools() == []
         (pid,) = eventually(bench.pids)
         monkeypatch.setattr(tools, "LIST_SECONDS", -10_000.0)  # the time is over
-        assert found.tools() == []
+        assert servers.tools() == []
         bench.behave("")
         os.kill(pid, signal.SIGKILL)
         monkeypatch.setattr(tools, "LIST_SECONDS", 0.0)
-        eventually(found.tools)
+        eventually(servers.tools)
 
 
-def test_an_idle_server_ends_and_comes_back(bench):
-    made = tools.Servers(
+def test_an_idle_server_ends_and_restarts_on_demand(bench):
+    servers = tools.Servers(
         bench.folder.path,
         bench.environ,
         bench.state,
@@ -720,18 +720,18 @@ def test_an_idle_server_ends_and_comes_back(bench):
     )
     try:
         os.makedirs(bench.state, mode=0o700, exist_ok=True)
-        assert len(made.tools()) > 5
+        assert len(servers.tools()) > 5
         (pid,) = bench.pids()
         eventually(lambda: not lives(pid))
-        (state,) = made.states()
+        (state,) = servers.states()
         assert (state.failure, state.running) == ("", False)
-        made.offer("raw")
+        servers.offer("raw")
         assert len(bench.pids()) == 2
     finally:
-        made.close()
+        servers.close()
 
 
-def test_a_server_that_ends_just_when_it_is_called_is_started_anew(bench, monkeypatch):
+def test_a_server_that_ends_just_when_it_is_called_is_restarted(bench, monkeypatch):
     monkeypatch.setattr(connections.Connection.__init__, "__kwdefaults__", {"idle": 0.0})
     with bench.runtime({"raw": bench.raw()}) as runtime:
         results = [runtime.call("mcp__raw__echo", text="a") for _ in range(10)]
@@ -740,7 +740,7 @@ def test_a_server_that_ends_just_when_it_is_called_is_started_anew(bench, monkey
     assert any(result.text == "a" for result in results) or len(bench.pids()) >= tools.TRIES
 
 
-def test_closing_ends_a_call_and_a_server_that_hang(bench, monkeypatch):
+def test_closing_ends_a_hanging_call_and_server(bench, monkeypatch):
     for part, limit in ((tools, "LIST_SECONDS"), (tools, "START_SECONDS"), (connections, "START_SECONDS")):
         monkeypatch.setattr(part, limit, 10_000.0)
     bench.behave("mute", "mute")
@@ -769,7 +769,7 @@ def memory() -> int:
 
 
 @pytest.mark.parametrize(
-    "attack, told",
+    "attack, reason",
     [
         ("huge", "more than 8 MiB"),
         ("flood", "too many unsolicited messages"),
@@ -777,7 +777,7 @@ def memory() -> int:
     ],
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at memory by its file")
-def test_a_server_that_floods_is_cut_off_and_hurts_nobody(bench, attack, told):
+def test_a_flooding_server_is_cut_off_and_affects_no_other(bench, attack, reason):
     with bench.runtime({"raw": bench.raw(), "other": bench.raw("other")}) as runtime:
         assert runtime.call("mcp__other__echo", text="a").text == "a"
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
@@ -789,24 +789,24 @@ def test_a_server_that_floods_is_cut_off_and_hurts_nobody(bench, attack, told):
         error = result().error
         eventually(lambda: not lives(pid))
 
-        assert (error.code, told in error.message) == ("tool_failed", True), error.message
+        assert (error.code, reason in error.message) == ("tool_failed", True), error.message
         assert memory() - before < 200_000
         assert len(bench.pids("other")) == 1
 
 
-def test_garbage_between_messages_is_passed_over(bench):
+def test_garbage_between_messages_is_skipped(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__garbage").text == "after the garbage"
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
 
 
-def test_an_answer_with_half_a_character_is_read(bench):
+def test_a_result_with_a_lone_surrogate_is_read(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__half").text == "half ?"
 
 
 @pytest.mark.parametrize("odd", ["bare", "void"])
-def test_an_answer_that_is_none_fails_its_call_at_once(bench, odd):
+def test_an_invalid_response_fails_its_call_at_once(bench, odd):
     with bench.runtime({"raw": bench.raw(timeout=999)}) as runtime:
         error = runtime.call(f"mcp__raw__{odd}").error
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
@@ -815,7 +815,7 @@ def test_an_answer_that_is_none_fails_its_call_at_once(bench, odd):
     assert len(bench.pids()) == 1
 
 
-def test_arguments_that_cannot_be_sent_hurt_no_other_call(bench):
+def test_arguments_that_cannot_be_sent_affect_no_other_call(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         hanging = submit(runtime, "mcp__raw__hang")[0]
         assert runtime.call("mcp__raw__echo", text="half \ud800").error.code == "invalid_args"
@@ -825,7 +825,7 @@ def test_arguments_that_cannot_be_sent_hurt_no_other_call(bench):
     assert len(bench.pids()) == 1
 
 
-def test_progress_that_is_no_number_is_not_told(bench):
+def test_progress_that_is_not_a_number_is_not_reported(bench):
     client = Client()
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert submit(runtime, "mcp__raw__nowhere", client)[1]().text == "nowhere"
@@ -833,7 +833,7 @@ def test_progress_that_is_no_number_is_not_told(bench):
     assert client.steps == [(1.0, None, "")]
 
 
-def test_what_an_entry_was_filled_in_with_is_not_told(bench):
+def test_substituted_secrets_are_not_reported(bench):
     entry = bench.raw(env={"TOKEN": "${SECRET}"})
     with bench.runtime({"raw": entry}, SECRET="hunter2") as runtime:
         error = runtime.call("mcp__raw__blab").error
@@ -842,15 +842,15 @@ def test_what_an_entry_was_filled_in_with_is_not_told(bench):
     assert "hunter2" not in str((error.message, error.details))
 
 
-def test_a_server_that_is_gone_from_its_file_is_not_started_by_who_still_knows_it(bench):
+def test_a_server_removed_from_its_file_is_not_started_by_an_older_runtime(bench):
     path = bench.write({"raw": bench.raw()})
     bench.trust(path)
     with bench.runtime() as runtime:
-        found = runtime.servers()
-        assert found is not None
-        (link,) = found._usable()
+        servers = runtime.servers()
+        assert servers is not None
+        (link,) = servers._usable()
         os.unlink(path)
-        assert found.names() == []
+        assert servers.names() == []
 
         assert link.begin() is None
         with pytest.raises(ToolError, match="has just changed"):
@@ -858,7 +858,7 @@ def test_a_server_that_is_gone_from_its_file_is_not_started_by_who_still_knows_i
     assert bench.pids() == []
 
 
-def test_complaints_are_kept_as_far_as_they_fit(bench):
+def test_the_log_of_a_server_is_limited_in_size(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__complain").text == "complained"
     folder = os.path.join(bench.state, "servers")
@@ -867,20 +867,20 @@ def test_complaints_are_kept_as_far_as_they_fit(bench):
     assert os.path.getsize(os.path.join(folder, log)) == 1 << 20
 
 
-def test_definitions_that_are_bad_are_left_out_and_told(bench):
+def test_invalid_definitions_are_left_out_and_reported(bench):
     bench.describe([tool(), tool("hidden", inputSchema={"type": "object", "properties": {"a\u200b": {}}})])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
-        found = runtime.servers()
-        assert found is not None
-        (state,) = found.states()
+        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
+        servers = runtime.servers()
+        assert servers is not None
+        (state,) = servers.states()
 
     assert names == ["mcp__raw__echo"]
     assert len(state.notes) == 1
 
 
 @pytest.mark.parametrize(
-    "bad, told",
+    "bad, reason",
     [
         ({"name": "bad"}, "bad: its definition is malformed: inputSchema"),
         ({"name": "bad", "inputSchema": "none"}, "bad: its definition is malformed: inputSchema"),
@@ -892,46 +892,46 @@ def test_definitions_that_are_bad_are_left_out_and_told(bench):
     ],
     ids=str,
 )
-def test_a_tool_that_is_malformed_costs_no_other_one(bench, bad, told):
+def test_a_malformed_tool_affects_no_other(bench, bad, reason):
     bench.describe([tool(), bad, tool("other")])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
+        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
         result = runtime.call("mcp__raw__other", text="hello")
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        found = runtime.servers()
-        assert found is not None
-        (state,) = found.states()
+        servers = runtime.servers()
+        assert servers is not None
+        (state,) = servers.states()
 
     assert names == ["mcp__raw__echo", "mcp__raw__other"]
     assert (result.error, result.text) == (None, "hello")
     (note,) = state.notes
-    assert note.startswith(told)
+    assert note.startswith(reason)
     assert len(bench.pids()) == 1
 
 
 @pytest.mark.parametrize("cursor, pages", [(None, 1), ("", 1), ("again", 2)])
-def test_a_list_that_goes_round_in_circles_is_read_once(bench, cursor, pages):
+def test_a_tool_list_with_a_cursor_loop_is_read_once(bench, cursor, pages):
     bench.describe([tool()])
     with open(os.path.join(bench.place(), "page.json"), "w", encoding="utf-8") as file:
         json.dump({"nextCursor": cursor} if cursor is not None else {}, file)
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="hello").text == "hello"
 
-    assert [one.get("method") for one in bench.heard()].count("tools/list") == pages
+    assert [message.get("method") for message in bench.heard()].count("tools/list") == pages
 
 
-def test_what_there_was_to_note_is_forgotten_when_it_is_mended(bench):
+def test_notes_are_dropped_once_the_cause_is_fixed(bench):
     bench.describe([tool(), {"name": "bad"}])
     for notes in (1, 0):
         with bench.runtime({"raw": bench.raw()}) as runtime:
             runtime.call("mcp__raw__echo", text="hello")
-            found = runtime.servers()
-            assert found is not None
-            assert len(found.states()[0].notes) == notes
+            servers = runtime.servers()
+            assert servers is not None
+            assert len(servers.states()[0].notes) == notes
         bench.describe([tool()])
 
 
-def test_a_schema_of_answers_is_not_run(bench):
+def test_an_output_schema_of_a_server_is_not_evaluated(bench):
     never = {"type": "object", "properties": {"n": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["n"]}
     bench.describe([{**tool("structured"), "inputSchema": {"type": "object"}, "outputSchema": never}])
     with bench.runtime({"raw": bench.raw()}) as runtime:
@@ -940,12 +940,12 @@ def test_a_schema_of_answers_is_not_run(bench):
     assert (result.error, result.data) == (None, {"n": 1})
 
 
-def test_a_schema_that_would_take_for_ever_is_left_out(bench):
+def test_a_schema_that_is_too_costly_is_left_out(bench):
     parts = {f"d{n}": {"oneOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
     slow = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**parts, "d60": {}}}
     bench.describe([tool(), tool("slow", inputSchema=slow)])
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        names = [one.name for one in runtime.catalog.tools() if one.name.startswith("mcp__")]
+        names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
 
     assert names == ["mcp__raw__echo"]
 
@@ -959,10 +959,10 @@ def test_many_calls_at_once_share_one_server(bench):
     assert len(bench.pids()) == 1
 
 
-def test_the_state_of_a_server_can_be_told_without_starting_it(bench):
+def test_the_state_of_a_server_is_reported_without_starting_it(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        found = runtime.servers()
-        assert found is not None
-        (state,) = found.states()
+        servers = runtime.servers()
+        assert servers is not None
+        (state,) = servers.states()
         assert (state.tools, state.running, bench.pids()) == (None, False, [])
-        assert isinstance(found._links["raw"].pins, Pins)
+        assert isinstance(servers._links["raw"].pins, Pins)

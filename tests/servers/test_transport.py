@@ -1,4 +1,4 @@
-"""A server whose start is given up does not stay."""
+"""A server whose start is cancelled is ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.marks import Mark, wait_until
 
 
 class Running:
-    """A process that notes its end."""
+    """A process that records its end."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -25,7 +25,7 @@ class Running:
 
 
 @pytest.mark.parametrize("first", ["started", "given up"])
-def test_a_start_that_is_given_up_ends_what_it_started(first):
+def test_a_cancelled_start_ends_its_process(first):
     starting, running = _Starting(), Running()
 
     if first == "given up":
@@ -38,7 +38,7 @@ def test_a_start_that_is_given_up_ends_what_it_started(first):
     assert running.ended.wait(30)
 
 
-def test_a_start_that_is_wanted_goes_on():
+def test_a_start_that_is_not_cancelled_continues():
     running = Running()
 
     _Starting().run(lambda: running)  # type: ignore[arg-type, return-value]
@@ -46,7 +46,7 @@ def test_a_start_that_is_wanted_goes_on():
     assert not running.ended.is_set()
 
 
-def test_a_server_ends_also_when_its_loop_is_closed_while_it_is_ending(tmp_path):
+def test_a_server_ends_even_when_its_loop_closes_meanwhile(tmp_path):
     mark = Mark()
     server = Server("raw", "", "personal", "stdio", "", command="sh", args=("-c", f": {mark.name}; exec cat"))
 
@@ -61,7 +61,7 @@ def test_a_server_ends_also_when_its_loop_is_closed_while_it_is_ending(tmp_path)
         task = asyncio.create_task(hold(ready))
         await ready.wait()
         while not task.done():
-            task.cancel()  # as often as there is an await, so that none of them goes on
+            task.cancel()  # once per await, so that every one of them is cancelled
             await asyncio.sleep(0)
 
     loop = asyncio.new_event_loop()
@@ -70,5 +70,5 @@ def test_a_server_ends_also_when_its_loop_is_closed_while_it_is_ending(tmp_path)
     finally:
         loop.close()
     wait_until(lambda: not any(thread.name == "hilt-server-end" for thread in threading.enumerate()))
-    gc.collect()  # a socket that nobody closed would be told here
+    gc.collect()  # an unclosed socket would be reported here
     assert not mark.alive()

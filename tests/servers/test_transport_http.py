@@ -31,7 +31,7 @@ def bench(tmp_path) -> Bench:
 
 @contextmanager
 def serving(wire: str) -> Iterator[dict[str, Any]]:
-    """Start a server on the SDK, unless hilt is to do that, and yield its entry."""
+    """Start an SDK server, unless hilt starts it, and yield its entry."""
     if wire == "stdio":
         yield {"command": sys.executable, "args": [SDK, "stdio"]}
         return
@@ -53,7 +53,7 @@ def reaches(port: int) -> bool:
 
 
 @pytest.mark.parametrize("wire", ["stdio", "http"])
-def test_a_server_on_the_sdk_is_used_with_all_it_has(bench, wire):
+def test_every_feature_of_an_sdk_server_works(bench, wire):
     client = Client(lambda message, schema: {"action": "accept", "content": {"color": "red"}})
     with serving(wire) as entry, bench.runtime({"sdk": entry}) as runtime:
         names = [tool.name for tool in runtime.catalog.tools() if tool.name.startswith("mcp__")]
@@ -61,9 +61,9 @@ def test_a_server_on_the_sdk_is_used_with_all_it_has(bench, wire):
         asked = submit(runtime, "mcp__sdk__ask", client)[1]()
         counted = submit(runtime, "mcp__sdk__count", client)[1]()
         assert runtime.call("mcp__sdk__grow").error is None
-        found = runtime.servers()
-        assert found is not None
-        eventually(lambda: found.states()[0].difference.new)
+        servers = runtime.servers()
+        assert servers is not None
+        eventually(lambda: servers.states()[0].difference.new)
         grown = runtime.call("mcp__sdk__more")
 
     assert names == ["mcp__sdk__add", "mcp__sdk__ask", "mcp__sdk__count", "mcp__sdk__grow"]
@@ -76,16 +76,16 @@ def test_a_server_on_the_sdk_is_used_with_all_it_has(bench, wire):
     assert grown.error.code == "untrusted"
 
 
-def test_an_old_server_on_events_is_used_too(bench):
+def test_an_old_sse_server_works_too(bench):
     with serving("sse") as entry, bench.runtime({"sdk": entry}) as runtime:
         assert runtime.call("mcp__sdk__add", a=1, b=2).data == {"result": 3}
 
 
-# --- servers that are not what they should be -----------------------------------------------------------------------
+# --- misbehaving servers --------------------------------------------------------------------------------------------
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as an old server does, except where a test says otherwise."""
+    """Answers like an old server, except where a test overrides it."""
 
     protocol_version = "HTTP/1.1"
     misbehave: Callable[[Any, dict[str, Any]], bool]
@@ -180,7 +180,7 @@ def test_a_redirect_to_another_host_is_not_followed(bench):
     assert other == []
 
 
-def test_an_address_with_a_secret_in_it_is_not_told(bench):
+def test_a_url_with_a_secret_is_not_reported(bench):
     with listening() as (url, _):
         entry = {"url": f"{url}?key=${{SECRET}}", "type": "sse"}
         with bench.runtime({"far": entry}, SECRET="hunter2") as runtime:
@@ -255,7 +255,7 @@ def failing(handler: Any, body: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "misbehave, told",
+    "misbehave, reason",
     [
         (endless, "more than 8 MiB"),
         (packed, "compressed"),
@@ -267,7 +267,7 @@ def failing(handler: Any, body: dict[str, Any]) -> bool:
         (failing, "error"),
     ],
 )
-def test_a_server_that_answers_badly_fails_that_call_and_hurts_nobody(bench, misbehave, told):
+def test_an_invalid_response_fails_the_call_and_affects_no_other(bench, misbehave, reason):
     with (
         listening(misbehave) as (url, _),
         listening() as (other, _),
@@ -278,10 +278,10 @@ def test_a_server_that_answers_badly_fails_that_call_and_hurts_nobody(bench, mis
         assert [runtime.call("mcp__good__echo", text=str(n)).text for n in range(5)] == list("01234")
         error = result().error
 
-    assert (error.code, told in error.message) == ("tool_failed", True), error.message
+    assert (error.code, reason in error.message) == ("tool_failed", True), error.message
 
 
-def test_a_server_may_be_silent_for_as_long_as_a_call_may_take(bench, monkeypatch):
+def test_a_server_may_be_silent_until_the_call_times_out(bench, monkeypatch):
     monkeypatch.setattr(transport, "_SILENCE_SECONDS", 0.3)
 
     def thinking(handler: Any, body: dict[str, Any]) -> bool:
@@ -293,7 +293,7 @@ def test_a_server_may_be_silent_for_as_long_as_a_call_may_take(bench, monkeypatc
         assert runtime.call("mcp__far__echo", text="a").text == "a"
 
 
-def test_a_server_that_is_not_there_is_told(bench):
+def test_an_unreachable_server_is_reported(bench):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -304,7 +304,7 @@ def test_a_server_that_is_not_there_is_told(bench):
     assert result.error.code == "tool_failed"
 
 
-def test_a_server_that_comes_back_is_used_again(bench):
+def test_a_recovered_server_is_used_again(bench):
     down = threading.Event()
 
     def sometimes(handler: Any, body: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""One of many processes that ask, answer and use approvals at the same time; prints what came of it."""
+"""One of many processes that ask, answer and use approvals at the same time; prints the outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIGEST = call_digest("run_shell", {"command": "make"}, {})
 
 
 def ask_same(approvals: Approvals, number: str) -> str:
-    """Ask about the call that all others ask about."""
+    """Ask about the same call as all others."""
     return approvals.ask("w", "s", DIGEST, CALL, seconds=600).id
 
 
@@ -28,7 +28,7 @@ def ask_own(approvals: Approvals, number: str) -> str:
 
 
 def answer(approvals: Approvals, number: str) -> str:
-    """Answer the only call that waits: with yes or no, as others do."""
+    """Answer the only pending call with yes or no, as others do."""
     turn, _, id = number.partition("-")
     return approvals.answer(id, approved=int(turn) % 2 == 0, by=turn).state
 
@@ -39,14 +39,14 @@ def use(approvals: Approvals, number: str) -> str:
 
 
 def attend(approvals: Approvals, number: str) -> str:
-    """Be there to be asked, until somebody ends this process."""
+    """Attend until this process is ended."""
     with approvals.attend("console"):
         print("there", flush=True)
         time.sleep(600)
     return "gone"
 
 
-WAYS: dict[str, Callable[[Approvals, str], str]] = {
+ACTIONS: dict[str, Callable[[Approvals, str], str]] = {
     "ask_same": ask_same,
     "ask_own": ask_own,
     "answer": answer,
@@ -55,10 +55,10 @@ WAYS: dict[str, Callable[[Approvals, str], str]] = {
 }
 
 if __name__ == "__main__":
-    way, directory, number = sys.argv[1:]
+    action, directory, number = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
     try:
-        print(WAYS[way](Approvals(directory), number))
+        print(ACTIONS[action](Approvals(directory), number))
     except ToolError as error:
         print(error.code)

@@ -1,9 +1,9 @@
-"""Kill a call at each of its steps in turn, or let the disk be full there, start again, and look at what is left.
+"""Kill a call at each of its steps in turn, or fill the disk there, start again, and check the state.
 
 A step is one call of the operating system that changes something (a file created, written, synced, renamed, removed,
 a folder made or removed) or one statement given to SQLite. The driver runs in a process of its own, without threads,
 and forks once for each step, so that every try is cheap. Every try is at the same path, `base`/point, because state
-belongs to a workspace by its path; what it begins with is copied there.
+belongs to a workspace by its path; the initial state is copied there.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Steps:
     def _before(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*args: Any, **kwargs: Any) -> Any:
             if name == "write" and self.count + 1 == self._at:
-                function(args[0], args[1][: len(args[1]) // 2])  # a kill may fall into the middle of a write
+                function(args[0], args[1][: len(args[1]) // 2])  # a kill may happen in the middle of a write
             self.step(name)
             return function(*args, **kwargs)
 
@@ -89,7 +89,7 @@ def die(step: str = "") -> None:
 
 
 def refuse(step: str) -> None:
-    """Fail as a full disk does: what needs space fails, what gives space back or only looks does not."""
+    """Fail as a full disk does: only operations that need space fail."""
     if step in ("write", "create", "mkdir", "fsync", "link"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if step.startswith(("sql INSERT", "sql UPDATE", "sql DELETE", "sql COMMIT")):
@@ -102,13 +102,13 @@ def started(base: str) -> Runtime:
 
 
 def call(base: str, scenario: Scenario) -> dict[str, Any]:
-    """Run one call in a runtime of its own; return what a test looks at."""
+    """Run one call in a runtime of its own; return the parts that tests compare."""
     with started(base) as runtime:
         return answer_of(runtime, *scenario)
 
 
 def answer_of(runtime: Runtime, tool: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Run one call; return what a test looks at."""
+    """Run one call; return the parts that tests compare."""
     result = runtime.call(tool, **args)
     code = result.error.code if result.error else None
     message = result.error.message if result.error else None
@@ -149,33 +149,33 @@ def stepped(base: str, scenario: Scenario, at: int) -> tuple[int, Any]:
 
 def tree(base: str) -> dict[str, Any]:
     """Return the workspace with contents and modes, folders included."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     root = os.path.join(base, "workspace")
     for folder, folders, files in os.walk(root):
         for name in folders:
-            found[os.path.relpath(os.path.join(folder, name), root) + "/"] = None
+            entries[os.path.relpath(os.path.join(folder, name), root) + "/"] = None
         for name in files:
             full = os.path.join(folder, name)
             with open(full, "rb") as file:
-                found[os.path.relpath(full, root)] = [os.stat(full).st_mode, file.read().hex()]
-    return found
+                entries[os.path.relpath(full, root)] = [os.stat(full).st_mode, file.read().hex()]
+    return entries
 
 
 def leftovers(base: str) -> list[str]:
-    """Return what no finished or mended change leaves behind: markers, half blobs, blobs that nothing refers to."""
+    """Return leftovers that no finished or recovered change has: markers, partial blobs, unreferenced blobs."""
     state = os.path.join(base, "state")
-    found = []
+    paths = []
     for folder, _, names in os.walk(os.path.join(state, "journal")):
-        found += [os.path.join(folder, name) for name in names]
+        paths += [os.path.join(folder, name) for name in names]
     if not os.path.exists(os.path.join(state, "state.db")):
-        return found
+        return paths
     with sqlite3.connect(os.path.join(state, "state.db")) as db:
         known = {hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")}
-        found += [f"open {id}" for (id,) in db.execute("SELECT id FROM changes WHERE open")]
+        paths += [f"open {id}" for (id,) in db.execute("SELECT id FROM changes WHERE open")]
     db.close()
     for folder, _, names in os.walk(os.path.join(state, "blobs")):
-        found += [os.path.join(folder, name) for name in names if name not in known]
-    return found
+        paths += [os.path.join(folder, name) for name in names if name not in known]
+    return paths
 
 
 class Whole(NamedTuple):
@@ -188,7 +188,7 @@ class Whole(NamedTuple):
 
 
 def look(base: str, whole: Whole, *, changed: bool | None = None) -> list[str]:
-    """Start again after a kill and return everything that is not as it must be."""
+    """Start again after a kill and return everything that is wrong."""
     with started(base) as runtime:
         return _look(runtime, base, whole, changed)
 
@@ -210,9 +210,9 @@ def _look(runtime: Runtime, base: str, whole: Whole, changed: bool | None) -> li
         faults.append(f"not changed, and {count} changes in the history instead of {whole.old_changes}")
     faults += [f"left over: {path}" for path in leftovers(base)]
     for id in {entry["id"] for entry in listed["data"]["snapshots"]}:
-        shown = answer_of(runtime, "undo", {"action": "preview", "id": id})
-        if shown["code"]:
-            faults.append(f"preview: {shown['code']}: {shown['message']}")
+        preview = answer_of(runtime, "undo", {"action": "preview", "id": id})
+        if preview["code"]:
+            faults.append(f"preview: {preview['code']}: {preview['message']}")
     if now == whole.new:
         newest = listed["data"]["snapshots"][0]["id"]
         restored = answer_of(runtime, "undo", {"action": "restore", "id": newest})
@@ -225,12 +225,12 @@ def _changes(listed: dict[str, Any]) -> int:
     return len({entry["id"] for entry in listed["data"]["snapshots"]})
 
 
-def _items(found: dict[str, Any]) -> list[str]:
-    return [f"{path} {contents!s:.60}" for path, contents in found.items()]
+def _items(entries: dict[str, Any]) -> list[str]:
+    return [f"{path} {contents!s:.60}" for path, contents in entries.items()]
 
 
 def every_step(base: str, tool: str, args: dict[str, Any], *, every: int = 1) -> dict[str, Any]:
-    """Kill the call at every step, each time on the same beginning, and look after each."""
+    """Kill the call at every step, each time from the same initial state, and check after each."""
     trial = _Trial(base, (tool, args))
     faults = trial.faults
     for at in range(1, trial.steps + 1, every):
@@ -241,7 +241,7 @@ def every_step(base: str, tool: str, args: dict[str, Any], *, every: int = 1) ->
 
 
 def every_step_of_recovery(base: str, tool: str, args: dict[str, Any], *, every: int) -> dict[str, Any]:
-    """Kill the call at every n-th step, then the start after it at each of its own steps, and look after each."""
+    """Kill the call at every n-th step, then the recovery at each of its own steps, and check after each."""
     trial = _Trial(base, (tool, args))
     faults = trial.faults
     tried = 0
@@ -260,7 +260,7 @@ def every_step_of_recovery(base: str, tool: str, args: dict[str, Any], *, every:
 
 
 def every_fault(base: str, tool: str, args: dict[str, Any], *, lasting: bool) -> dict[str, Any]:
-    """Let the disk be full at every step, once or from then on, and hold the answer to what is there afterwards."""
+    """Fill the disk at every step, once or from then on, and compare the result with the state afterwards."""
     trial = _Trial(base, (tool, args))
     faults = trial.faults
     for at in range(1, trial.steps + 1):
@@ -268,7 +268,7 @@ def every_fault(base: str, tool: str, args: dict[str, Any], *, lasting: bool) ->
         answer = trial.refused(at, lasting=lasting)
         if answer["code"] not in (None, "resource_limit"):
             faults.append(f"step {at}: {answer['code']}: {answer['message']}")
-        # two answers say that they do not know: the call was not recorded, or could not be taken back either
+        # two errors leave it open: the call was not recorded, or could not be rolled back either
         unknown = any(
             words in str(answer["message"]) for words in ("could not be recorded", "the next call recovers it")
         )
@@ -292,7 +292,7 @@ class _Trial:
         self.faults += [f"uninterrupted: {fault}" for fault in self.look()]
 
     def killed(self, scenario: Scenario, at: int) -> bool:
-        """Run a call that dies at a step; False when it needed fewer steps than that this time."""
+        """Run a call that dies at a step; False when it finished before that step."""
         return stepped(self._point, scenario, at)[0] != 0
 
     def count(self, scenario: Scenario) -> int:
@@ -316,17 +316,17 @@ class _Trial:
         return answer if status == 0 else {"code": "died", "message": ""}
 
     def look(self, *, changed: bool | None = None) -> list[str]:
-        """Return what is wrong at the point now, whose contents must (or must not) have changed where that is known."""
-        status, found = forked(lambda: look(self._point, self._whole, changed=changed))
-        return ["the look itself failed"] if status else list(found)
+        """Return what is wrong at the point now; its contents must (or must not) have changed if that is known."""
+        status, problems = forked(lambda: look(self._point, self._whole, changed=changed))
+        return ["the look itself failed"] if status else list(problems)
 
     def save(self, name: str) -> None:
-        """Keep the point under a name."""
+        """Save the point under a name."""
         shutil.rmtree(os.path.join(self._base, name), ignore_errors=True)
         shutil.copytree(self._point, os.path.join(self._base, name))
 
     def load(self, name: str) -> None:
-        """Let the point be again what was kept under a name."""
+        """Restore the point from a name."""
         shutil.rmtree(self._point)
         shutil.copytree(os.path.join(self._base, name), self._point)
 
@@ -344,7 +344,7 @@ class _Trial:
         for name in forked(work)[1]:
             import_module(name)
         gc.collect()
-        gc.freeze()  # so that no child copies what is there already
+        gc.freeze()  # so that no child copies it again
         self.load("beginning")
 
 

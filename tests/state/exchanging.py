@@ -29,7 +29,7 @@ RULES = {
     "expression": {"allow": ["*"], "deny": ["read_file:^secrets/.*", "write_file:^locked/.*"]},
 }
 
-# names that change places: with a link, a path leads elsewhere
+# names that are exchanged: with a link, a path leads elsewhere
 PAIRS = (("open/file.txt", "open/link"), ("data", "alias"), ("step", "spare"))
 
 READS: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -64,7 +64,7 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
 
 
 def prepare(base: str, rules: str) -> Folder:
-    """Make a workspace in which names lead to denied files half of the time, and the rules that deny them."""
+    """Make a workspace whose names lead to denied files half of the time, and the rules that deny them."""
     folder = Folder(os.path.join(base, "workspace"))
     folder.write("plain.txt", "plain\n")
     folder.write("open/file.txt", "harmless\n")
@@ -95,7 +95,7 @@ def exchanging(root: str) -> Iterator[None]:
 
 
 def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
-    """Make each call so often; return the calls that got past the rules, and the codes of all answers."""
+    """Make each call many times; return the calls that got past the rules, and the codes of all results."""
     folder = prepare(base, rules)
     leaks: dict[str, int] = {}
     codes: dict[str, int] = {}
@@ -107,8 +107,8 @@ def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
                 code = "ok" if result.error is None else result.error.code
                 codes[code] = codes.get(code, 0) + 1
                 if tells(result):
-                    what = f"{name} {json.dumps(args)}"
-                    leaks[what] = leaks.get(what, 0) + 1
+                    call = f"{name} {json.dumps(args)}"
+                    leaks[call] = leaks.get(call, 0) + 1
             name, args = WRITES[turn % len(WRITES) if rules != "expression" else 0]
             result = runtime.call(name, **args)
             code = "ok" if result.error is None else result.error.code
@@ -122,22 +122,22 @@ def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
 
 
 def tells(result: Result) -> bool:
-    """Whether an answer has contents or names of the denied folder, or a view or an error message has."""
-    told = f"{result.text}{result.data}{result.view}{result.content}"
-    if SECRET in told or ("only-there" in told and result.error is None):
+    """Whether a result, its view or its error message has contents or names of the denied folder."""
+    reply = f"{result.text}{result.data}{result.view}{result.content}"
+    if SECRET in reply or ("only-there" in reply and result.error is None):
         return True
     return result.error is not None and SECRET in result.error.message
 
 
 def exchange(root: str) -> None:
-    """Exchange the names until there is a line to read."""
+    """Exchange the names until a line arrives on standard input."""
     libc = ctypes.CDLL(None, use_errno=True)
-    pairs = [(os.path.join(root, one).encode(), os.path.join(root, other).encode()) for one, other in PAIRS]
+    pairs = [(os.path.join(root, first).encode(), os.path.join(root, other).encode()) for first, other in PAIRS]
     print("ready", flush=True)
     turn = 0
     while turn % 64 or not select.select([sys.stdin], [], [], 0)[0]:
-        for one, other in pairs:
-            libc.renameat2(-100, one, -100, other, 2)
+        for first, other in pairs:
+            libc.renameat2(-100, first, -100, other, 2)
         turn += 1
 
 

@@ -21,7 +21,7 @@ def edit(base: str, number: int, count: int) -> None:
 
 
 def open_first(base: str, number: int, count: int) -> None:
-    """Be one of those that make the databases."""
+    """Open a runtime on empty state, as all others do."""
     with temporary_runtime(base, session=f"s{number}") as (runtime, _):
         for turn in range(count):
             tell("write", runtime.call("write_file", path=f"{number}/{turn}.txt", content="x"))
@@ -44,16 +44,16 @@ def nested(base: str, number: int, count: int) -> None:
             tell("edit", result)
 
 
-def tell(what: str, result: Result) -> None:
+def tell(action: str, result: Result) -> None:
     """Print what went wrong."""
     if result.error is not None:
-        print(f"{what}: {result.error.code}: {result.error.message}")
+        print(f"{action}: {result.error.code}: {result.error.message}")
 
 
-WAYS: dict[str, Callable[[str, int, int], None]] = {"edit": edit, "open_first": open_first, "nested": nested}
+MODES: dict[str, Callable[[str, int, int], None]] = {"edit": edit, "open_first": open_first, "nested": nested}
 
 if __name__ == "__main__":
-    way, base, number, count = sys.argv[1:]
+    mode, base, number, count = sys.argv[1:]
     print("ready", flush=True)
     sys.stdin.readline()
-    WAYS[way](base, int(number), int(count))
+    MODES[mode](base, int(number), int(count))

@@ -1,4 +1,4 @@
-"""Run Python in a process that is held by permissions as an ordinary user is, also when the tests run as root."""
+"""Run Python in a process that obeys file permissions like an ordinary user, even when the tests run as root."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import subprocess
 import sys
 from typing import Any
 
-OVERRIDES = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: what lets root pass over permission bits
+OVERRIDES = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: these let root bypass permission bits
 
 
 def obey_permissions() -> None:
-    """Give up, for this process, the right to pass over permission bits."""
+    """Drop the right of this process to bypass permission bits."""
     if os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -29,7 +29,7 @@ def obey_permissions() -> None:
 
 
 def calls(base: str, *requests: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Run calls one after the other in one runtime of such a process; return what a test looks at."""
+    """Run calls one after the other in one runtime of such a process; return the parts that tests compare."""
     command = [sys.executable, "-m", "tests.state.ordinary", base, json.dumps(requests)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
-"""Swap names of a workspace between what is inside and links to what is outside, as fast as can be, until told to end.
+"""Swap names of a workspace between inside files and links to outside ones, as fast as possible, until stopped.
 
-The swaps are renames, so that every name leads somewhere at every moment.
+The swaps are renames, so that every name exists at every moment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def swap(root: str, outside: str) -> None:
 
 
 def exchange(full: str, target: str) -> None:
-    """Put a link in the place of a file or folder, and then that back."""
+    """Replace a file or folder by a link, and then put it back."""
     aside, link = full + ".aside", full + ".link"
     os.symlink(target, link)
     os.rename(full, aside)
@@ -42,7 +42,7 @@ if __name__ == "__main__":
         try:
             swap(root, outside)
         except OSError:
-            # a call has written where we were about to swap: put things right and go on
+            # a call has written where we were about to swap: clean up and continue
             for name in ("file.txt", "dir", "deep/er"):
                 full = f"{root}/{name}"
                 if os.path.islink(full):

@@ -29,9 +29,9 @@ PROCESSES = 20
 
 @pytest.fixture
 def approvals(tmp_path) -> Iterator[Approvals]:
-    made = Approvals(str(tmp_path))
-    yield made
-    made.close()
+    store = Approvals(str(tmp_path))
+    yield store
+    store.close()
 
 
 def ask(approvals: Approvals, digest: str = DIGEST, *, session: str = "s", seconds: float = 600) -> Approval:
@@ -54,7 +54,7 @@ def code(work: Any) -> str:
 # --- asking -------------------------------------------------------------------------------------------------------
 
 
-def test_a_question_is_kept_with_everything_that_is_shown(approvals, tmp_path):
+def test_a_question_is_stored_with_everything_that_is_shown(approvals, tmp_path):
     asked = Asked(
         "edit_file",
         {"path": "a\udcff.py", "n": 1, "deep": [None, {"x": True}]},
@@ -66,14 +66,14 @@ def test_a_question_is_kept_with_everything_that_is_shown(approvals, tmp_path):
         session="s",
     )
 
-    made = approvals.ask("w", "s", DIGEST, asked, seconds=60)
+    approval = approvals.ask("w", "s", DIGEST, asked, seconds=60)
 
     other = Approvals(str(tmp_path))
-    assert other.pending() == other.pending("w") == [made]
+    assert other.pending() == other.pending("w") == [approval]
     assert other.pending("elsewhere") == []
-    assert other.find(made.id) == made
-    assert (made.asked, made.state, made.answered_at) == (asked, "pending", None)
-    assert made.expires_at - made.asked_at == 60_000_000_000
+    assert other.find(approval.id) == approval
+    assert (approval.asked, approval.state, approval.answered_at) == (asked, "pending", None)
+    assert approval.expires_at - approval.asked_at == 60_000_000_000
     other.close()
 
 
@@ -94,14 +94,14 @@ def test_only_the_same_call_of_the_same_session_keeps_its_id(approvals, other, s
 
 
 @pytest.mark.parametrize("approved", [True, False])
-def test_a_call_whose_question_was_answered_is_asked_about_anew(approvals, approved):
+def test_a_call_whose_question_was_answered_asks_again(approvals, approved):
     first = ask(approvals)
     approvals.answer(first.id, approved=approved, by="me")
 
     assert ask(approvals).id != first.id
 
 
-def test_a_question_that_expired_is_asked_anew(approvals):
+def test_an_expired_question_is_asked_again(approvals):
     first = ask(approvals, seconds=0)
 
     assert approvals.pending() == []
@@ -109,7 +109,7 @@ def test_a_question_that_expired_is_asked_anew(approvals):
     assert ask(approvals).id != first.id
 
 
-def test_a_session_that_goes_on_asking_is_stopped_and_others_are_not(approvals, monkeypatch):
+def test_a_session_that_asks_too_much_is_limited_and_others_are_not(approvals, monkeypatch):
     monkeypatch.setattr(module, "PENDING_MOST", 3)
     for number in range(3):
         ask(approvals, str(number))
@@ -119,20 +119,20 @@ def test_a_session_that_goes_on_asking_is_stopped_and_others_are_not(approvals, 
     assert ask(approvals, "more", session="another").state == "pending"
 
 
-def test_what_ended_long_ago_is_forgotten(approvals, tmp_path):
-    old, kept = ask(approvals, "old", seconds=0), ask(approvals, "kept", seconds=0)
+def test_old_finished_questions_are_deleted(approvals, tmp_path):
+    old, recent = ask(approvals, "old", seconds=0), ask(approvals, "kept", seconds=0)
     change(tmp_path, "UPDATE approvals SET expires_at=expires_at-? WHERE id=?", 8 * 86400 * 10**9, old.id)
 
     ask(approvals)
 
-    assert approvals.find(kept.id).state == "expired"
+    assert approvals.find(recent.id).state == "expired"
     assert code(lambda: approvals.find(old.id)) == "not_found"
 
 
-def test_an_approval_is_found_by_the_beginning_of_its_id(approvals, tmp_path):
+def test_an_approval_is_found_by_an_id_prefix(approvals, tmp_path):
     for number, id in enumerate(("aa11", "aa22", "bb")):
-        made = ask(approvals, str(number))
-        change(tmp_path, "UPDATE approvals SET id=? WHERE id=?", id, made.id)
+        approval = ask(approvals, str(number))
+        change(tmp_path, "UPDATE approvals SET id=? WHERE id=?", id, approval.id)
 
     assert approvals.find("b").id == "bb"
     assert approvals.find("aa1").id == "aa11"
@@ -142,14 +142,14 @@ def test_an_approval_is_found_by_the_beginning_of_its_id(approvals, tmp_path):
 
 
 @pytest.mark.parametrize("id", ["", "*", "a*", "?", "zz", "cc", "aa11'--", "\udcff", "A" * 10_000])
-def test_what_is_no_id_is_not_found(approvals, id):
+def test_an_invalid_id_is_not_found(approvals, id):
     ask(approvals)
 
     assert code(lambda: approvals.find(id)) == "not_found"
     assert code(lambda: approvals.use(id.replace("\udcff", "x"), "w", "s", DIGEST)) == "not_found"
 
 
-def test_looking_makes_no_database(tmp_path):
+def test_reading_creates_no_database(tmp_path):
     looking = Approvals(str(tmp_path / "state"))
 
     assert (looking.pending(), looking.grants(), looking.attended("w")) == ([], [], False)
@@ -158,7 +158,7 @@ def test_looking_makes_no_database(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-# --- what an approval is bound to ---------------------------------------------------------------------------------
+# --- scope of an approval -----------------------------------------------------------------------------------------
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -178,12 +178,12 @@ def exact(value: Any) -> Any:
 
 
 @given(CALLS, CALLS)
-def test_two_calls_have_one_digest_only_when_they_are_the_same(one, other):
-    assert (call_digest(*one) == call_digest(*other)) == (exact(one) == exact(other))
+def test_two_calls_have_one_digest_only_when_they_are_the_same(first, other):
+    assert (call_digest(*first) == call_digest(*other)) == (exact(first) == exact(other))
 
 
 @given(CALLS)
-def test_the_order_of_names_does_not_matter(call):
+def test_the_order_of_arguments_does_not_matter(call):
     tool, args, files = call
 
     backwards = dict(reversed(args.items()))
@@ -192,7 +192,7 @@ def test_the_order_of_names_does_not_matter(call):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"x"])
-def test_what_is_not_json_cannot_be_approved(value):
+def test_a_call_that_is_not_json_cannot_be_approved(value):
     assert code(lambda: call_digest("x", {"a": value}, {})) == "invalid_args"
 
 
@@ -209,7 +209,7 @@ def test_an_approval_is_used_once(approvals):
     assert (answered.answered_by, answered.state) == ("console", "approved")
 
 
-def test_a_used_approval_is_told_as_used_also_when_its_use_has_changed_the_files(approvals):
+def test_a_used_approval_is_reported_as_used_even_when_the_files_have_changed(approvals):
     id = ask(approvals).id
     approvals.answer(id, approved=True, by="console")
     approvals.use(id, "w", "s", DIGEST)
@@ -220,7 +220,7 @@ def test_a_used_approval_is_told_as_used_also_when_its_use_has_changed_the_files
     assert [fact for fact in (id, "used") if fact not in caught.value.message] == []
 
 
-def test_who_is_not_yet_answered_is_told_how_to_get_an_answer(approvals):
+def test_a_pending_approval_says_how_to_answer_it(approvals):
     id = ask(approvals).id
 
     with pytest.raises(ToolError) as caught:
@@ -231,7 +231,7 @@ def test_who_is_not_yet_answered_is_told_how_to_get_an_answer(approvals):
     assert "run_shell needs approval: it asks" in caught.value.message
 
 
-def test_a_refusal_tells_the_reason_of_the_person_every_time(approvals):
+def test_a_denial_reports_its_reason_every_time(approvals):
     id = ask(approvals).id
     approvals.answer(id, approved=False, reason="use make check \udcff", by="me")
 
@@ -242,15 +242,15 @@ def test_a_refusal_tells_the_reason_of_the_person_every_time(approvals):
         assert "use make check \\udcff" in caught.value.message
 
 
-def test_silence_is_not_a_refusal(approvals):
-    made = ask(approvals, seconds=0)
+def test_silence_is_not_a_denial(approvals):
+    approval = ask(approvals, seconds=0)
 
-    assert code(lambda: approvals.use(made.id, "w", "s", DIGEST)) == "approval_timeout"
-    assert code(lambda: approvals.answer(made.id, approved=True, by="me")) == "not_found"
-    assert refusal(approvals.find(made.id)).code == "approval_timeout"
+    assert code(lambda: approvals.use(approval.id, "w", "s", DIGEST)) == "approval_timeout"
+    assert code(lambda: approvals.answer(approval.id, approved=True, by="me")) == "not_found"
+    assert refusal(approvals.find(approval.id)).code == "approval_timeout"
 
 
-def test_an_approval_that_nobody_used_in_time_ends(approvals, tmp_path):
+def test_an_unused_approval_expires(approvals, tmp_path):
     id = ask(approvals).id
     approvals.answer(id, approved=True, by="me")
     change(tmp_path, "UPDATE approvals SET expires_at=1 WHERE id=?", id)
@@ -262,7 +262,7 @@ def test_an_approval_that_nobody_used_in_time_ends(approvals, tmp_path):
     assert "expired" in caught.value.message
 
 
-def test_a_late_answer_leaves_as_much_time_to_use_it_as_there_was_to_answer(approvals, tmp_path):
+def test_a_late_answer_restarts_the_time_to_use_it(approvals, tmp_path):
     id = ask(approvals, seconds=600).id
     change(tmp_path, "UPDATE approvals SET asked_at=asked_at-?, expires_at=expires_at-?", 590 * 10**9, 590 * 10**9)
 
@@ -289,7 +289,7 @@ def test_an_approval_of_another_call_is_refused_and_not_used_up(approvals, works
 
 
 @pytest.mark.parametrize("first, second", [(True, True), (False, True), (False, False)])
-def test_an_answer_stands(approvals, first, second):
+def test_a_first_answer_stands(approvals, first, second):
     id = ask(approvals).id
     approvals.answer(id, approved=first, by="me")
 
@@ -301,7 +301,7 @@ def test_an_answer_stands(approvals, first, second):
     assert approvals.find(id).answered_by == "me"
 
 
-def test_a_yes_that_was_not_used_can_be_taken_back(approvals):
+def test_an_unused_approval_can_be_withdrawn(approvals):
     id = ask(approvals).id
     approvals.answer(id, approved=True, by="me")
 
@@ -310,7 +310,7 @@ def test_a_yes_that_was_not_used_can_be_taken_back(approvals):
     assert code(lambda: approvals.use(id, "w", "s", DIGEST)) == "USER_REJECTION"
 
 
-def test_what_was_used_cannot_be_answered_again(approvals):
+def test_a_used_approval_cannot_be_answered_again(approvals):
     id = ask(approvals).id
     approvals.answer(id, approved=True, by="me")
     approvals.use(id, "w", "s", DIGEST)
@@ -329,13 +329,13 @@ def test_waiting_ends_with_the_answer(approvals, tmp_path):
         if len(looks) == 3:
             other.answer(id, approved=False, reason="no", by="console")
 
-    found = approvals.wait(id, pause)
+    answered = approvals.wait(id, pause)
 
-    assert (found.state, found.reason, len(looks)) == ("denied", "no", 3)
+    assert (answered.state, answered.reason, len(looks)) == ("denied", "no", 3)
     other.close()
 
 
-def test_waiting_can_be_given_up(approvals):
+def test_waiting_can_be_cancelled(approvals):
     id = ask(approvals).id
 
     def give_up(seconds: float) -> None:
@@ -347,14 +347,14 @@ def test_waiting_can_be_given_up(approvals):
 # --- grants -------------------------------------------------------------------------------------------------------
 
 
-def test_always_keeps_the_rules_that_were_shown_for_this_workspace(approvals, tmp_path):
+def test_an_always_answer_stores_the_shown_rules_for_this_workspace(approvals, tmp_path):
     asked = CALL._replace(rules=("run_shell(=make > x)", "Write(path:./x)"), workspace="/homes/me/w")
     id = approvals.ask("w", "s", DIGEST, asked, seconds=600).id
 
     approvals.answer(id, approved=True, by="console", always=True)
 
-    found = Approvals(str(tmp_path)).grants("w")
-    assert [(grant.rule, grant.folder, grant.granted_by, grant.expires_at) for grant in found] == [
+    grants = Approvals(str(tmp_path)).grants("w")
+    assert [(grant.rule, grant.folder, grant.granted_by, grant.expires_at) for grant in grants] == [
         ("run_shell(=make > x)", "/homes/me/w", "console", None),
         ("Write(path:./x)", "/homes/me/w", "console", None),
     ]
@@ -362,20 +362,20 @@ def test_always_keeps_the_rules_that_were_shown_for_this_workspace(approvals, tm
     assert approvals.use(id, "w", "s", DIGEST).state == "used"
 
 
-def test_a_call_that_no_rule_covers_cannot_always_be_allowed(approvals):
+def test_a_call_that_no_rule_covers_has_no_always_answer(approvals):
     id = approvals.ask("w", "s", DIGEST, CALL._replace(rules=()), seconds=600).id
 
     assert code(lambda: approvals.answer(id, approved=True, by="me", always=True)) == "invalid_args"
     assert (approvals.find(id).state, approvals.grants()) == ("pending", [])
 
 
-def test_a_denial_keeps_no_rule(approvals):
+def test_a_denial_stores_no_rule(approvals):
     approvals.answer(ask(approvals).id, approved=False, by="me", always=True)
 
     assert approvals.grants() == []
 
 
-def test_a_rule_is_kept_once_for_each_workspace(approvals):
+def test_a_rule_is_stored_once_per_workspace(approvals):
     first = approvals.add_grant("w", "Read", by="me")
     again = approvals.add_grant("w", "Read", by="you", expires=time.time_ns() + 10**12)
     approvals.add_grant("v", "Read", by="me")
@@ -384,24 +384,24 @@ def test_a_rule_is_kept_once_for_each_workspace(approvals):
     assert [(grant.workspace, grant.granted_by) for grant in approvals.grants()] == [("w", "you"), ("v", "me")]
 
 
-def test_a_rule_is_kept_for_each_folder_by_itself(approvals):
-    one = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w")
+def test_a_rule_is_stored_separately_for_each_folder(approvals):
+    first = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w")
     other = approvals.add_grant("w", "run_shell(/make/)", by="me", folder="/w/sub")
     approvals.add_grant("w", "run_shell(/make/)", by="you", folder="/w/sub")
     assert [(grant.folder, grant.granted_by) for grant in approvals.grants("w")] == [("/w", "me"), ("/w/sub", "you")]
 
     approvals.revoke(other.id)
-    assert [grant.id for grant in approvals.grants("w")] == [one.id]
+    assert [grant.id for grant in approvals.grants("w")] == [first.id]
 
 
-def test_what_is_approved_for_always_is_kept_for_the_folder_of_the_command(approvals):
+def test_an_always_answer_is_stored_for_the_folder_of_the_command(approvals):
     asked = Asked("run_shell", {}, "why", rules=("run_shell(/make/)",), workspace="/w", folder="/w/sub")
     id = approvals.ask("w", "s", "digest", asked, seconds=60).id
     approvals.answer(id, approved=True, by="me", always=True)
     assert [grant.folder for grant in approvals.grants("w")] == ["/w/sub"]
 
 
-def test_grants_of_a_database_from_before_they_had_folders_stay(tmp_path):
+def test_grants_from_a_database_without_folders_are_kept(tmp_path):
     path = str(tmp_path / "state.db")
     old = Database(path, MIGRATIONS[:2], durable=True)
     row = ("0123456789ab", "w", "Read", "/w", "me", 1, None)
@@ -414,29 +414,29 @@ def test_grants_of_a_database_from_before_they_had_folders_stay(tmp_path):
     approvals.close()
 
 
-def test_a_grant_ends_at_its_time_or_when_it_is_revoked(approvals):
+def test_a_grant_ends_when_it_expires_or_is_revoked(approvals):
     approvals.add_grant("w", "Past", by="me", expires=time.time_ns() - 1)
-    kept = approvals.add_grant("w", "Future", by="me", expires=time.time_ns() + 10**12)
+    future = approvals.add_grant("w", "Future", by="me", expires=time.time_ns() + 10**12)
     assert [grant.rule for grant in approvals.grants("w")] == ["Future"]
 
-    assert approvals.revoke(kept.id[:8]) == kept
+    assert approvals.revoke(future.id[:8]) == future
 
     assert approvals.grants() == []
-    assert code(lambda: approvals.revoke(kept.id)) == "not_found"
+    assert code(lambda: approvals.revoke(future.id)) == "not_found"
 
 
 @pytest.mark.parametrize("id", ["", "*", "zz"])
-def test_revoking_nothing_in_particular_revokes_nothing(approvals, id):
+def test_revoking_an_invalid_id_revokes_nothing(approvals, id):
     approvals.add_grant("w", "Read", by="me")
 
     assert code(lambda: approvals.revoke(id)) == "not_found"
     assert len(approvals.grants()) == 1
 
 
-# --- who is there -------------------------------------------------------------------------------------------------
+# --- attendance ---------------------------------------------------------------------------------------------------
 
 
-def test_somebody_is_there_for_as_long_as_they_say(approvals, tmp_path):
+def test_a_workspace_is_attended_while_somebody_attends_it(approvals, tmp_path):
     looking = Approvals(str(tmp_path))
     assert not looking.attended("w")
 
@@ -449,7 +449,7 @@ def test_somebody_is_there_for_as_long_as_they_say(approvals, tmp_path):
     looking.close()
 
 
-def test_a_heartbeat_goes_on(approvals, tmp_path, monkeypatch):
+def test_a_heartbeat_is_renewed(approvals, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
     deadline = time.monotonic() + HANG_SECONDS
 
@@ -461,7 +461,7 @@ def test_a_heartbeat_goes_on(approvals, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seconds", [-3600, 3600])
-def test_a_heartbeat_that_was_cut_off_or_is_of_another_time_counts_for_nothing(approvals, tmp_path, seconds):
+def test_a_truncated_or_outdated_heartbeat_is_ignored(approvals, tmp_path, seconds):
     process = start("attend", str(tmp_path), "")
     assert process.stdin is not None
     assert process.stdout is not None
@@ -473,7 +473,7 @@ def test_a_heartbeat_that_was_cut_off_or_is_of_another_time_counts_for_nothing(a
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    assert approvals.attended("w")  # nobody knows yet
+    assert approvals.attended("w")  # not attended yet
 
     change(tmp_path, "UPDATE attendance SET beat_at=beat_at+?", seconds * 10**9)
 
@@ -483,18 +483,18 @@ def test_a_heartbeat_that_was_cut_off_or_is_of_another_time_counts_for_nothing(a
 # --- many processes -----------------------------------------------------------------------------------------------
 
 
-def start(way: str, directory: str, number: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "tests.state.asking", way, directory, number]
+def start(action: str, directory: str, number: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "tests.state.asking", action, directory, number]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
-def together(way: str, directory: Path, numbers: list[str]) -> list[str]:
-    """Let processes do the same at the same time; return what each of them printed."""
+def together(action: str, directory: Path, numbers: list[str]) -> list[str]:
+    """Let processes do the same at the same time; return the output of each."""
     with ThreadPoolExecutor(len(numbers)) as pool:
-        processes = list(pool.map(lambda number: start(way, str(directory), number), numbers))
+        processes = list(pool.map(lambda number: start(action, str(directory), number), numbers))
         return list(pool.map(lambda one: one.communicate("\n", timeout=HANG_SECONDS)[0].strip(), processes))
 
 
@@ -509,39 +509,39 @@ def test_many_processes_that_ask_and_answer_lose_nothing(approvals, tmp_path):
     assert set(together("ask_own", tmp_path, [str(number) for number in range(PROCESSES)])) == {"done"}
 
     assert len(approvals.pending()) == 2 * PROCESSES
-    assert len(approvals.grants()) == 1  # they all kept the same rule
+    assert len(approvals.grants()) == 1  # they all stored the same rule
     with sqlite3.connect(tmp_path / "state.db") as db:
         rows = db.execute("SELECT answered_by, count(*) FROM approvals WHERE state='approved' GROUP BY 1").fetchall()
     db.close()
     assert dict(rows) == {str(number): 2 for number in range(PROCESSES)}
 
 
-def test_of_many_answers_at_once_one_counts(approvals, tmp_path):
+def test_one_of_many_simultaneous_answers_counts(approvals, tmp_path):
     id = ask(approvals).id
 
-    said = Counter(together("answer", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
+    answers = Counter(together("answer", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
 
-    # a yes may be taken back by a no that comes later, and by nothing else
-    assert said["approved"] <= 1
-    assert said["approved"] + said["denied"] >= 1
-    assert said["denied"] <= 1
-    assert said["not_found"] == PROCESSES - said["approved"] - said["denied"]
-    assert approvals.find(id).state == ("denied" if said["denied"] else "approved")
+    # only a later no may withdraw a yes
+    assert answers["approved"] <= 1
+    assert answers["approved"] + answers["denied"] >= 1
+    assert answers["denied"] <= 1
+    assert answers["not_found"] == PROCESSES - answers["approved"] - answers["denied"]
+    assert approvals.find(id).state == ("denied" if answers["denied"] else "approved")
 
 
-def test_of_many_processes_that_use_an_approval_one_does(approvals, tmp_path):
+def test_only_one_of_many_processes_uses_an_approval(approvals, tmp_path):
     id = ask(approvals).id
     approvals.answer(id, approved=True, by="me")
 
-    said = Counter(together("use", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
+    outcomes = Counter(together("use", tmp_path, [f"{number}-{id}" for number in range(PROCESSES)]))
 
-    assert said == {"used": 1, "denied": PROCESSES - 1}
+    assert outcomes == {"used": 1, "denied": PROCESSES - 1}
 
 
 # --- databases from before ----------------------------------------------------------------------------------------
 
 
-def test_a_database_from_before_approvals_opens_and_keeps_its_history(base):
+def test_an_older_database_without_approvals_opens_and_keeps_its_history(base):
     from hilt.state.tables import MIGRATIONS
     from hilt.testing import temporary_runtime
 

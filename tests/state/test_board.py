@@ -23,7 +23,7 @@ from hilt.testing import temporary_runtime
 
 
 def nothing() -> None:
-    """A call that nobody gave up."""
+    """A call that was not cancelled."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_ids_count_from_one_and_are_not_reused_after_a_refusal(board):
     assert [task.id for task in everything(board)] == [1, 2]
 
 
-def test_completing_tells_what_became_ready_once(board):
+def test_completing_a_task_reports_the_tasks_that_became_ready_once(board):
     for blockers in ((), (), (1, 2), (1,)):
         add(board, "x", *blockers)
 
@@ -94,7 +94,7 @@ EDITS = st.tuples(st.integers(1, 7), STATUSES | st.none(), st.lists(st.integers(
 
 @settings(max_examples=30)
 @given(st.lists(EDITS, max_size=20))
-def test_no_changes_make_a_cycle_and_ready_is_what_it_is_defined_to_be(edits):
+def test_no_sequence_of_changes_makes_a_cycle_and_readiness_matches_its_definition(edits):
     with tempfile.TemporaryDirectory() as folder, closing(Board(folder, "w")) as board:
         for _ in range(7):
             add(board)
@@ -120,7 +120,7 @@ def ready(tasks: list[Task]) -> set[int]:
 
 
 def is_cyclic(tasks: list[Task]) -> bool:
-    """Whether tasks remain when those that wait for nothing are taken away again and again."""
+    """Whether tasks remain after repeatedly removing those without blockers."""
     waiting = {task.id: set(task.blockers) for task in tasks}
     while free := {id for id, blockers in waiting.items() if not blockers & waiting.keys()}:
         waiting = {id: blockers for id, blockers in waiting.items() if id not in free}
@@ -192,7 +192,7 @@ def test_a_pending_task_with_an_owner_is_reserved(board):
     assert (board.get(1).status, board.get(1).owner) == ("in_progress", "ann")
 
 
-def test_going_back_releases_a_task_and_an_owner_alone_hands_it_over(board):
+def test_moving_a_task_back_releases_it_and_a_new_owner_takes_it_over(board):
     add(board)
     update(board, 1, CLAIM._replace(owner="ann"))
     update(board, 1, TaskChange(owner="bob"))
@@ -206,7 +206,7 @@ def test_going_back_releases_a_task_and_an_owner_alone_hands_it_over(board):
     assert board.get(1).owner == "ann"
 
 
-def test_a_completed_task_goes_back_for_its_owner_and_for_another_only_through_pending(board):
+def test_a_completed_task_is_reopened_by_its_owner_or_by_others_through_pending(board):
     """An agent that listed the task while it was ready must not get it a second time."""
     add(board)
     update(board, 1, CLAIM._replace(owner="ann"))
@@ -250,7 +250,7 @@ def test_a_full_board_refuses_tasks_until_one_is_completed(board, monkeypatch):
     assert (code(error), board.get(1).status) == ("limit_exceeded", "completed")
 
 
-def test_the_oldest_completed_tasks_go_and_their_ids_do_not_return(board, monkeypatch):
+def test_the_oldest_completed_tasks_are_removed_and_their_ids_are_not_reused(board, monkeypatch):
     monkeypatch.setattr(module, "COMPLETED_KEPT", 2)
     for _ in range(4):
         add(board)
@@ -267,7 +267,7 @@ def test_the_oldest_completed_tasks_go_and_their_ids_do_not_return(board, monkey
 
 
 @pytest.mark.parametrize("id", [0, -1, 2, 2**63, 10**100])
-def test_an_id_that_no_task_has_is_not_found(board, id):
+def test_an_unknown_task_id_is_not_found(board, id):
     with pytest.raises(ToolError) as error:
         board.get(id)
     assert code(error) == "not_found"
@@ -288,13 +288,13 @@ def test_a_board_belongs_to_its_workspace(tmp_path, board):
     assert [(task.title, task.status) for task in everything(board)] == [("here", "pending")]
 
 
-def test_looking_makes_no_database(tmp_path):
+def test_reading_creates_no_database(tmp_path):
     with closing(Board(str(tmp_path / "state"), "w")) as board:
         assert everything(board) == []
     assert os.listdir(tmp_path) == []
 
 
-def test_a_call_that_was_given_up_changes_nothing(board):
+def test_a_cancelled_call_changes_nothing(board):
     fence = Fence()
     fence.give_up(ToolError("cancelled", "Cancelled."))
     add(board)
@@ -373,7 +373,7 @@ def test_twelve_processes_that_claim_and_complete_lose_nothing_and_get_no_task_t
     assert {task["status"] for task in tasks} == {"completed"}
 
 
-def test_a_process_that_is_killed_leaves_a_board_that_others_go_on_with(tmp_path):
+def test_a_killed_process_leaves_a_usable_board(tmp_path):
     with temporary_runtime(str(tmp_path)) as (runtime, _):
         layered(runtime, layers=4, width=4)
         victims = [start(tmp_path, f"victim {number}") for number in range(3)]
@@ -412,7 +412,7 @@ board.create(TaskChange("lost", blockers=(1, 2)), "s", commit=die)
 
 
 @pytest.mark.parametrize("action", ["create", "update"])
-def test_a_process_that_is_killed_before_it_commits_changes_nothing(tmp_path, board, action):
+def test_a_process_killed_before_its_commit_changes_nothing(tmp_path, board, action):
     add(board)
     add(board)
     before = everything(board)
@@ -440,7 +440,7 @@ def test_a_locked_database_is_busy(tmp_path, board, monkeypatch):
         update(late, 1, CLAIM)
 
 
-def test_a_damaged_database_is_told_with_what_to_do(tmp_path):
+def test_a_damaged_database_is_reported_with_advice(tmp_path):
     (tmp_path / "state.db").write_bytes(b"not a database" * 100)
     with closing(Board(str(tmp_path), "w")) as board:
         for attempt in (lambda: add(board), lambda: board.get(1), lambda: everything(board)):

@@ -18,7 +18,7 @@ def code_of(result: Result) -> str | None:
     return None if result.error is None else result.error.code
 
 
-def test_the_state_folder_and_every_file_in_it_are_for_their_owner_only(tmp_path):
+def test_the_state_folder_and_its_files_are_private_to_the_owner(tmp_path):
     base = str(tmp_path)  # without a state folder
     before = os.umask(0o000)
     try:
@@ -38,7 +38,7 @@ def test_the_state_folder_and_every_file_in_it_are_for_their_owner_only(tmp_path
     assert {name for name, mode in modes.items() if mode & 0o077} == set()
 
 
-def test_a_work_that_raises_changes_nothing(tmp_path):
+def test_a_transaction_that_raises_changes_nothing(tmp_path):
     database = Database(str(tmp_path / "x.db"), (TABLE,), durable=True)
 
     def fail(db: sqlite3.Connection) -> None:
@@ -76,7 +76,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"this is not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_damaged_file_is_told_with_what_to_do(tmp_path, damage):
+def test_a_damaged_file_is_reported_with_advice(tmp_path, damage):
     (tmp_path / "x.db").write_bytes(damage)
 
     with pytest.raises(ToolError) as caught:
@@ -99,7 +99,7 @@ def test_a_call_on_damaged_state_is_answered(base, name):
     assert name in str(result.error)
 
 
-def test_a_state_folder_that_cannot_be_made_is_told(tmp_path):
+def test_a_state_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "state").write_text("a file where the folder should be")
 
     with temporary_runtime(str(tmp_path)) as (runtime, folder):

@@ -52,7 +52,7 @@ def refusal(work, *args) -> ToolError:
     return caught.value
 
 
-def test_the_oldest_calls_beyond_the_count_go_whole(open_history):
+def test_the_oldest_calls_beyond_the_count_are_evicted_whole(open_history):
     history = open_history(calls=3)
 
     ids = [add(history, b"a%d" % number, b"b%d" % number) for number in range(5)]
@@ -64,7 +64,7 @@ def test_the_oldest_calls_beyond_the_count_go_whole(open_history):
     assert history.blob(sha256(b"a2")) == b"a2"
 
 
-def test_the_oldest_calls_beyond_the_size_go_whole_with_their_blob_files(open_history, tmp_path):
+def test_the_oldest_calls_beyond_the_size_are_evicted_with_their_blob_files(open_history, tmp_path):
     history = open_history(megabytes=5)
 
     ids = [add(history, bytes([number]) * (2 * MEGABYTE), b"small") for number in range(4)]
@@ -73,7 +73,7 @@ def test_the_oldest_calls_beyond_the_size_go_whole_with_their_blob_files(open_hi
     assert sorted(blob_files(tmp_path)) == sorted(sha256(bytes([n]) * (2 * MEGABYTE)).hex() for n in (2, 3))
 
 
-def test_one_call_over_the_bound_is_kept_until_the_next(open_history):
+def test_one_call_over_the_limit_is_kept_until_the_next(open_history):
     history = open_history(megabytes=1)
 
     first = add(history, b"x" * (3 * MEGABYTE))
@@ -96,7 +96,7 @@ def test_unfinished_calls_are_not_evicted(open_history):
     assert [change.id for change in history.changes()] == [last]
 
 
-def test_equal_contents_are_stored_once_and_stay_while_anything_needs_them(open_history, tmp_path):
+def test_equal_contents_are_stored_once_and_kept_while_referenced(open_history, tmp_path):
     history, other = open_history("w", calls=2), open_history("other")
     data = b"same" * MEGABYTE
     add(history, data, data)
@@ -112,7 +112,7 @@ def test_equal_contents_are_stored_once_and_stay_while_anything_needs_them(open_
     assert refusal(history.blob, sha256(data)).code == "not_found"
 
 
-def test_what_is_kept_again_after_its_eviction_is_whole(open_history, tmp_path):
+def test_contents_stored_again_after_eviction_are_complete(open_history, tmp_path):
     history = open_history(calls=1)
     data = b"again" * MEGABYTE
     for _ in range(3):
@@ -138,7 +138,7 @@ def test_compressing_keeps_contents_and_removes_files(open_history, tmp_path, si
     assert history.blob(sha256(data)) == data
 
 
-def test_compressing_goes_on_past_contents_that_are_gone(open_history, tmp_path):
+def test_compressing_continues_past_missing_contents(open_history, tmp_path):
     history = open_history()
     add(history, b"a" * (2 * MEGABYTE))
     [name] = blob_files(tmp_path)
@@ -151,7 +151,7 @@ def test_compressing_goes_on_past_contents_that_are_gone(open_history, tmp_path)
     assert blob_files(tmp_path) == []
 
 
-def test_a_beginning_that_several_ids_share_is_refused_with_the_candidates(open_history, tmp_path):
+def test_an_ambiguous_id_prefix_is_refused_with_the_candidates(open_history, tmp_path):
     history = open_history()
     ids = [add(history, b"%d" % number) for number in range(20)]
     with sqlite3.connect(tmp_path / "state.db") as db:
@@ -168,7 +168,7 @@ def test_a_beginning_that_several_ids_share_is_refused_with_the_candidates(open_
 
 
 @pytest.mark.parametrize("prefix", ["", "zz", "*", "%", "ABC", "a'b", "0" * 100])
-def test_what_cannot_be_an_id_finds_nothing(open_history, prefix):
+def test_an_invalid_id_prefix_finds_nothing(open_history, prefix):
     history = open_history()
     add(history, b"x")
 
@@ -195,7 +195,7 @@ def test_damaged_contents_are_refused_and_nothing_is_restored(base, size):
         assert folder.read("a.txt") == "new"
 
 
-def test_a_blob_file_that_is_gone_is_refused_with_the_same_error(base):
+def test_a_missing_blob_file_is_refused_with_the_same_error(base):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "o" * (2 * MEGABYTE))
         id = runtime.call("write_file", path="a.txt", content="new").meta["undo"]
@@ -208,25 +208,25 @@ def test_a_blob_file_that_is_gone_is_refused_with_the_same_error(base):
         assert result.error is not None
         assert "damaged" in result.error.message
         assert folder.read("a.txt") == "new"
-        # and the same contents can be kept again
+        # and the same contents can be stored again
         folder.write("a.txt", "o" * (2 * MEGABYTE))
         again = runtime.call("write_file", path="a.txt", content="newer", force=True)
         assert again.error is None or again.error.code == "stale_file"
 
 
-def test_clearing_forgets_the_snapshots_of_this_workspace_only(open_history, tmp_path):
+def test_clearing_removes_only_the_snapshots_of_this_workspace(open_history, tmp_path):
     history, other = open_history("w"), open_history("other")
     add(history, b"a", b"b" * (2 * MEGABYTE))
-    kept = add(other, b"c")
+    remaining = add(other, b"c")
 
     assert history.clear() == 2
 
     assert (history.changes(), history.total(), blob_files(tmp_path)) == ([], 0, [])
-    assert [change.id for change in other.changes()] == [kept]
+    assert [change.id for change in other.changes()] == [remaining]
     assert history.clear() == 0
 
 
-def test_looking_back_makes_no_database(open_history, tmp_path):
+def test_reading_the_history_creates_no_database(open_history, tmp_path):
     history = open_history()
 
     assert (history.changes(), history.total(), history.clear()) == ([], 0, 0)
@@ -236,7 +236,7 @@ def test_looking_back_makes_no_database(open_history, tmp_path):
     assert not (tmp_path / "state.db").exists()
 
 
-def test_folders_and_paths_with_odd_names_come_back_as_they_were(open_history):
+def test_folders_and_paths_with_odd_names_are_restored_unchanged(open_history):
     history = open_history()
     snapshot = Snapshot("new\nline/ü/a b.txt", None, 0, 0, sha256(b"x"), ("new\nline", "new\nline/ü"), 0o600)
     history.begin("s", "write_file", [(snapshot, None)]).keep()
@@ -244,8 +244,8 @@ def test_folders_and_paths_with_odd_names_come_back_as_they_were(open_history):
     assert history.changes()[0].snapshots == (snapshot,)
 
 
-def test_a_marker_that_is_swept_away_before_it_is_locked_is_made_again(open_history, tmp_path, monkeypatch):
-    """Another process sweeps between the making and the locking of a marker."""
+def test_a_marker_removed_before_it_is_locked_is_recreated(open_history, tmp_path, monkeypatch):
+    """Another process sweeps between the creation and the locking of a marker."""
     import fcntl
 
     history = open_history()
@@ -270,19 +270,19 @@ def test_a_marker_that_is_swept_away_before_it_is_locked_is_made_again(open_hist
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 5)), min_size=1, max_size=25), st.integers(1, 6))
 @settings(max_examples=40)
-def test_whatever_is_kept_is_what_the_newest_calls_need(tmp_path_factory, sequence, calls):
+def test_exactly_the_contents_of_the_newest_calls_are_kept(tmp_path_factory, sequence, calls):
     """After any sequence of changes: the newest `calls` are listed, all their contents can be read, and no blob is
     there that none of them needs."""
     folder = tmp_path_factory.mktemp("history")
     history = History(str(folder), str(folder / "journal"), "w", calls=calls, megabytes=1000)
-    kept = []
+    expected = []
     for letter, count in sequence:
         contents = [letter.encode() * (number + 1) for number in range(count)]
-        kept.append((add(history, *contents), contents))
-    kept = kept[-calls:]
+        expected.append((add(history, *contents), contents))
+    expected = expected[-calls:]
 
-    assert [change.id for change in history.changes()] == [id for id, _ in reversed(kept)]
-    needed = {sha256(data): data for _, contents in kept for data in contents}
+    assert [change.id for change in history.changes()] == [id for id, _ in reversed(expected)]
+    needed = {sha256(data): data for _, contents in expected for data in contents}
     assert {hash: history.blob(hash) for hash in needed} == needed
     with sqlite3.connect(folder / "state.db") as db:
         assert {hash for (hash,) in db.execute("SELECT hash FROM blobs")} == set(needed)

@@ -32,7 +32,7 @@ def memory(tmp_path, config):
 
 
 def nothing() -> None:
-    """A call that nobody gave up."""
+    """A call that was not cancelled."""
 
 
 # --- many processes -----------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
 
 
 def together(script: str, base: object, count: int, *arguments: str) -> None:
-    """Run so many processes; each waits for the end of its input, which comes when all are there."""
+    """Run that many processes; each waits for the end of its input, which comes when all have started."""
     command = [sys.executable, "-c", script, str(base)]
     running = [
         subprocess.Popen([*command, str(number), *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -71,9 +71,9 @@ def together(script: str, base: object, count: int, *arguments: str) -> None:
 def test_twenty_processes_that_save_at_once_lose_nothing(tmp_path, config, memory):
     together(SAVE, tmp_path, 20, "10")
 
-    found = {entry.key: entry.value for entry in memory.entries(GLOBAL).entries}
-    shared = found.pop("shared")
-    assert found == {f"own.{number}.{turn}": f"{number}/{turn}" for number in range(20) for turn in range(10)}
+    entries = {entry.key: entry.value for entry in memory.entries(GLOBAL).entries}
+    shared = entries.pop("shared")
+    assert entries == {f"own.{number}.{turn}": f"{number}/{turn}" for number in range(20) for turn in range(10)}
     assert shared in {f"{number}/9" for number in range(20)}
     assert memory.search(GLOBAL, "own", limit=1000).total == 200
 
@@ -90,7 +90,7 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
 """
 
 
-def test_processes_that_start_at_once_take_memory_json_over_once(tmp_path, config, memory):
+def test_processes_that_start_at_once_import_memory_json_once(tmp_path, config, memory):
     config.mkdir()
     (config / "memory.json").write_text(json.dumps({"gone": "1", "kept": "2"}))
 
@@ -103,7 +103,7 @@ def test_processes_that_start_at_once_take_memory_json_over_once(tmp_path, confi
 # --- memory.json --------------------------------------------------------------------------------------------------
 
 
-def test_memory_json_goes_into_global_once_and_is_renamed(config, memory):
+def test_memory_json_is_imported_into_global_once_and_renamed(config, memory):
     config.mkdir()
     (config / "memory.json").write_text(json.dumps({"host": "localhost", "port": 8080, "Ünfit key": "x"}))
 
@@ -118,7 +118,7 @@ def test_memory_json_goes_into_global_once_and_is_renamed(config, memory):
     assert memory.recall(GLOBAL, "host") is None
 
 
-def test_memory_json_does_not_replace_what_was_saved_since(config, memory):
+def test_memory_json_does_not_replace_newer_entries(config, memory):
     memory.save(GLOBAL, "host", "new", commit=nothing)
     (config / "memory.json").write_text('{"host": "old"}')
 
@@ -126,7 +126,7 @@ def test_memory_json_does_not_replace_what_was_saved_since(config, memory):
 
 
 @pytest.mark.parametrize("contents", [b"", b"not json", b"[1]", b"\xff\xfe\x00", b"[" * 100_000, b"null"])
-def test_a_memory_json_that_cannot_be_read_stays_and_is_told(config, memory, contents):
+def test_an_unreadable_memory_json_stays_and_is_reported(config, memory, contents):
     config.mkdir()
     (config / "memory.json").write_bytes(contents)
 
@@ -140,7 +140,7 @@ def test_a_memory_json_that_cannot_be_read_stays_and_is_told(config, memory, con
 # --- the database -------------------------------------------------------------------------------------------------
 
 
-def test_the_folder_and_the_database_are_for_their_owner_alone(config, memory):
+def test_the_folder_and_the_database_are_private_to_the_owner(config, memory):
     memory.save(GLOBAL, "key", "value", commit=nothing)
 
     assert stat.S_IMODE(config.stat().st_mode) == 0o700
@@ -150,7 +150,7 @@ def test_the_folder_and_the_database_are_for_their_owner_alone(config, memory):
     connection.close()
 
 
-def test_a_memory_that_somebody_holds_is_busy_after_a_while(config, memory, monkeypatch):
+def test_a_locked_memory_is_busy_after_the_timeout(config, memory, monkeypatch):
     memory.save(GLOBAL, "key", "old", commit=nothing)
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
     other = sqlite3.connect(config / "memory.db", isolation_level=None)
@@ -174,7 +174,7 @@ def test_callers_wait_five_seconds_for_other_writers():
 @pytest.mark.parametrize(
     "contents", [b"not a database at all, but long enough" * 40, b"SQLite format 3\0" + b"\1" * 4000]
 )
-def test_a_damaged_database_is_an_error_that_says_what_to_do(config, memory, contents):
+def test_a_damaged_database_is_an_error_with_advice(config, memory, contents):
     config.mkdir()
     (config / "memory.db").write_bytes(contents)
 
@@ -185,7 +185,7 @@ def test_a_damaged_database_is_an_error_that_says_what_to_do(config, memory, con
     assert (config / "memory.db").read_bytes() == contents
 
 
-def test_a_configuration_directory_that_is_a_file_is_an_error_that_says_what_to_do(config, memory):
+def test_a_configuration_directory_that_is_a_file_is_an_error_with_advice(config, memory):
     config.write_text("a file")
 
     with pytest.raises(ToolError) as caught:
@@ -194,7 +194,7 @@ def test_a_configuration_directory_that_is_a_file_is_an_error_that_says_what_to_
     assert "HILT_CONFIG_DIR" in caught.value.suggestion
 
 
-def test_a_call_that_was_given_up_saves_and_forgets_nothing(memory):
+def test_a_cancelled_call_saves_and_forgets_nothing(memory):
     memory.save(GLOBAL, "key", "old", commit=nothing)
     fence = Fence()
     fence.give_up(ToolError("cancelled", "the caller went away"))
@@ -211,7 +211,7 @@ def test_a_call_that_was_given_up_saves_and_forgets_nothing(memory):
 
 
 @given(value=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=2000))
-def test_every_text_comes_back_as_it_was_saved(memory, value):
+def test_every_text_is_returned_as_saved(memory, value):
     memory.save(GLOBAL, "key", value, commit=nothing)
 
     assert memory.recall(GLOBAL, "key").value == value
@@ -234,7 +234,7 @@ def test_an_expired_entry_is_gone_from_every_answer_and_from_the_file_at_the_nex
     connection.close()
 
 
-def test_a_second_save_replaces_value_tags_and_expiry_and_what_search_finds(memory):
+def test_a_second_save_replaces_value_tags_expiry_and_search_terms(memory):
     memory.save(GLOBAL, "key", "apples", tags=["fruit"], seconds=60, commit=nothing)
     memory.save(GLOBAL, "key", "bolts", commit=nothing)
 
@@ -247,7 +247,7 @@ def test_a_second_save_replaces_value_tags_and_expiry_and_what_search_finds(memo
 @pytest.mark.parametrize(
     "query", ["", "   ", '"', "* OR", "NEAR(", "key:", "-", "'; DROP TABLE memories; --", "\0", "AND"]
 )
-def test_a_search_takes_any_text_as_words(memory, query):
+def test_a_search_accepts_any_text(memory, query):
     memory.save(GLOBAL, "key", "value", commit=nothing)
 
     assert memory.search(GLOBAL, query).total in (0, 1)
@@ -255,7 +255,7 @@ def test_a_search_takes_any_text_as_words(memory, query):
 
 
 @pytest.mark.parametrize("query, keys", [("接続", ["de", "ja"]), ("env 設定", ["ja"]), ("競合", []), ("Größe", ["de"])])
-def test_words_of_scripts_without_blanks_are_found_inside_sentences(memory, query, keys):
+def test_words_of_scripts_without_spaces_are_found_inside_sentences(memory, query, keys):
     memory.save(GLOBAL, "ja", "データベースの接続設定はenvにある", commit=nothing)
     memory.save(GLOBAL, "de", "Größe (接続)", tags=["x"], commit=nothing)
     memory.save("/other", "ja", "接続", commit=nothing)
@@ -283,7 +283,7 @@ def test_the_project_is_the_nearest_folder_above_with_a_git(tmp_path, kind):
     assert memory.scope("project") == str(tmp_path / "repository")
 
 
-def test_a_link_and_what_it_leads_to_are_one_scope(tmp_path, memory):
+def test_a_link_and_its_target_are_one_scope(tmp_path, memory):
     (tmp_path / "link").symlink_to(tmp_path / "workspace")
 
     assert memory.scope(str(tmp_path / "link")) == memory.scope(str(tmp_path / "workspace/../workspace/"))
@@ -298,12 +298,12 @@ def test_other_scopes_are_refused(memory, scope):
 
 
 @pytest.mark.parametrize("name", ["a", "A.b-c_9", "-", "..", "x" * 128])
-def test_these_are_keys(name):
+def test_valid_keys_are_accepted(name):
     assert check_name("key", name) == name
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "é", "a\n", "\n", "x" * 129, "a\0", "٣"])
-def test_these_are_not_keys(name):
+def test_invalid_keys_are_refused(name):
     with pytest.raises(ToolError) as caught:
         check_name("key", name)
 
@@ -317,7 +317,7 @@ def test_a_workspace_whose_name_is_not_utf8_is_a_project_too(tmp_path):
 
     memory.save(memory.scope(None), "key", "value", commit=nothing)
 
-    found = memory.recall(memory.scope(None), "key")
+    entry = memory.recall(memory.scope(None), "key")
     memory.close()
-    assert found is not None
-    assert found.value == "value"
+    assert entry is not None
+    assert entry.value == "value"

@@ -13,13 +13,13 @@ from hilt.state.session_values import SessionValues
 
 @pytest.fixture
 def values(tmp_path) -> Iterator[SessionValues]:
-    made = SessionValues(str(tmp_path))
-    yield made
-    made.close()
+    store = SessionValues(str(tmp_path))
+    yield store
+    store.close()
 
 
 @pytest.mark.parametrize("value", [False, 0, "", [], {}, "plan", {"a": [1, None, "ü\ud800"]}, 1.5])
-def test_a_value_is_what_it_was_in_another_process(values, tmp_path, value):
+def test_a_value_is_the_same_in_another_process(values, tmp_path, value):
     values.set("w", "s", "mode", value)
 
     again = SessionValues(str(tmp_path))
@@ -40,7 +40,7 @@ def test_values_belong_to_their_session(values):
     assert not values.clear("w", "s")
 
 
-def test_none_removes_a_value(values):
+def test_setting_none_removes_a_value(values):
     values.set("w", "s", "mode", "plan")
     values.set("w", "s", "mode", None)
 
@@ -48,14 +48,14 @@ def test_none_removes_a_value(values):
     assert values.all("w", "s") == {}
 
 
-def test_looking_makes_no_database(tmp_path):
+def test_reading_creates_no_database(tmp_path):
     values = SessionValues(str(tmp_path / "state"))
 
     assert (values.get("w", "s", "k"), values.all("w", "s"), values.clear("w", "s")) == (None, {}, False)
     assert os.listdir(tmp_path) == []
 
 
-def test_changes_from_many_at_once_are_all_kept(tmp_path):
+def test_simultaneous_changes_are_all_kept(tmp_path):
     def add(number: int) -> None:
         values = SessionValues(str(tmp_path))
         for turn in range(5):
@@ -81,7 +81,7 @@ def test_a_change_that_fails_changes_nothing(values, value):
     assert values.get("w", "s", "k") == 1
 
 
-def test_values_of_sessions_that_nobody_ended_are_forgotten(values, tmp_path):
+def test_values_of_abandoned_sessions_are_deleted(values, tmp_path):
     values.set("w", "old", "k", 1)
     values.set("w", "new", "k", 1)
     with sqlite3.connect(tmp_path / "state.db") as db:
@@ -93,7 +93,7 @@ def test_values_of_sessions_that_nobody_ended_are_forgotten(values, tmp_path):
     assert (values.get("w", "old", "k"), values.get("w", "new", "k")) == (None, 1)
 
 
-def test_it_is_known_since_when_nothing_has_changed(values):
+def test_the_time_of_the_last_change_is_known(values):
     before = time.time() - 1
     assert not values.changed_since("w", "s", before)
 
@@ -104,7 +104,7 @@ def test_it_is_known_since_when_nothing_has_changed(values):
     assert not values.changed_since("w", "other", before)
 
 
-def test_storing_a_value_does_not_look_at_those_of_other_sessions(values):
+def test_storing_a_value_does_not_scan_other_sessions(values):
     for number in range(2000):
         values.set("w", f"s{number}", "mode", "plan")
     steps: list[int] = []
@@ -112,5 +112,5 @@ def test_storing_a_value_does_not_look_at_those_of_other_sessions(values):
 
     values.set("w", "mine", "mode", "plan")
 
-    assert len(steps) < 3  # thousands of steps; a look at all takes more than ten
+    assert len(steps) < 3  # in thousands of steps; a full scan takes more than ten
     assert values.get("w", "mine", "mode") == "plan"

@@ -15,7 +15,7 @@ from hilt.state.todos import Todo, TodoLists
 
 
 def nothing() -> None:
-    """A call that nobody gave up."""
+    """A call that was not cancelled."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def put(lists: TodoLists, session: str, *todos: Todo) -> None:
 A, B = Todo(1, "a", "pending"), Todo("b", "ü", "cancelled")
 
 
-def test_a_list_is_what_it_was_in_another_process_and_belongs_to_its_session(tmp_path, lists):
+def test_a_list_is_the_same_in_another_process_and_belongs_to_its_session(tmp_path, lists):
     put(lists, "s", A, B)
     put(lists, "t", B)
 
@@ -43,13 +43,13 @@ def test_a_list_is_what_it_was_in_another_process_and_belongs_to_its_session(tmp
     assert (lists.read("s"), lists.read("t")) == ([], [B])
 
 
-def test_looking_makes_no_database(tmp_path):
+def test_reading_creates_no_database(tmp_path):
     with closing(TodoLists(str(tmp_path / "state"), "w")) as lists:
         assert (lists.read("s"), lists.clear("s")) == ([], False)
     assert os.listdir(tmp_path) == []
 
 
-def test_changes_from_many_at_once_are_all_kept(tmp_path):
+def test_simultaneous_changes_are_all_kept(tmp_path):
     def add(number: int) -> None:
         with closing(TodoLists(str(tmp_path), "w")) as lists:
             lists.change("s", lambda old: [*old, Todo(number, "x", "pending")], commit=nothing)
@@ -61,7 +61,7 @@ def test_changes_from_many_at_once_are_all_kept(tmp_path):
         assert sorted(todo.id for todo in lists.read("s")) == list(range(40))
 
 
-def test_a_call_that_was_given_up_changes_nothing(lists):
+def test_a_cancelled_call_changes_nothing(lists):
     fence = Fence()
     fence.give_up(ToolError("cancelled", "Cancelled."))
     put(lists, "s", A)
@@ -79,7 +79,7 @@ def test_a_list_that_is_too_long_is_refused(lists):
     assert (error.value.code, lists.read("s")) == ("invalid_args", [A])
 
 
-def test_old_lists_go_when_there_are_too_many_or_they_are_too_old(tmp_path, lists, monkeypatch):
+def test_lists_are_deleted_when_too_many_or_too_old(tmp_path, lists, monkeypatch):
     monkeypatch.setattr(module, "LISTS_MAX", 3)
     for number in range(5):
         put(lists, f"s{number}", A)

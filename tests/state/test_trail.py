@@ -35,7 +35,7 @@ def entry(
     return TrailEntry(at, "w", session, tool, digest({}), "allow", "reason", "", outcome, micros)
 
 
-def test_rows_come_back_oldest_first_and_filtered(trail):
+def test_rows_are_returned_oldest_first_and_filtered(trail):
     for number in range(6):
         trail.record(
             entry(["read_file", "write_file"][number % 2], at=NOW + number * SECOND, session=f"s{number % 3}"), {}
@@ -63,7 +63,7 @@ def test_whether_a_session_was_used_does_not_depend_on_how_long_the_trail_is(tra
     assert steps == []
 
 
-def test_counters_are_what_the_rows_say(trail):
+def test_counters_match_the_rows(trail):
     for outcome, micros in (("ok", 1000), ("ok", 3000), ("stale_file", 500)):
         trail.record(entry("edit_file", outcome=outcome, micros=micros), {})
 
@@ -76,7 +76,7 @@ def test_counters_are_what_the_rows_say(trail):
     assert [succeeded[bound] for bound in (0.5, 1, 2.5, 5, 300_000)] == [0, 1, 1, 2, 2]
 
 
-def test_names_that_are_no_tools_are_counted_together(trail):
+def test_unknown_tool_names_are_counted_together(trail):
     for name in ("one", "two", "three"):
         trail.record(entry(name, outcome="unknown_tool"), {})
 
@@ -84,7 +84,7 @@ def test_names_that_are_no_tools_are_counted_together(trail):
     assert [(use.tool, use.calls, use.failed) for use in trail.usage().tools] == [(UNKNOWN, 3, 3)]
 
 
-def test_stamps_belong_to_one_session_and_one_workspace_and_none_forgets(trail):
+def test_stamps_belong_to_one_session_and_workspace_and_none_removes_them(trail):
     stamp = Stamp(1, 2, b"hash")
     trail.record(entry(), {"a": stamp, "b": stamp})
     trail.record(entry(session="other"), {})
@@ -103,7 +103,7 @@ OLD = Stamp(1, 2, b"hash")
     "stored", [None, OLD._replace(size=9), OLD._replace(mtime=9), OLD._replace(hash=b"9")], ids=repr
 )
 @pytest.mark.parametrize("seen", [None, OLD, OLD._replace(hash=None)], ids=repr)
-def test_what_a_session_saw_last_is_stored_whatever_another_process_has_stored(tmp_path, trail, seen, stored, count):
+def test_the_last_stamp_of_a_session_is_stored_whatever_another_process_stored(tmp_path, trail, seen, stored, count):
     names = [f"file {number}" for number in range(count)]
     trail.record(entry(), dict.fromkeys(names, seen))
     with closing(Trail(str(tmp_path / "trail.db"))) as other:
@@ -116,16 +116,16 @@ def test_what_a_session_saw_last_is_stored_whatever_another_process_has_stored(t
     assert trail.verify() is None
 
 
-def test_a_session_that_ends_has_seen_nothing(trail):
+def test_ending_a_session_deletes_its_stamps(trail):
     trail.record(entry(), {"a": Stamp(1, 2, b"hash")})
 
     assert trail.end_session("w", "s")
     assert not trail.end_session("w", "s")
     assert trail.stamps("w", "s", ["a"]) == {}
-    assert [row.seq for row in trail.rows()] == [1]  # what happened stays
+    assert [row.seq for row in trail.rows()] == [1]  # the rows stay
 
 
-def test_idle_sessions_are_forgotten_and_the_others_are_not(trail):
+def test_only_idle_sessions_are_deleted(trail):
     import time
 
     now = time.time_ns()
@@ -162,7 +162,7 @@ def test_a_long_trail_is_verified_page_by_page(trail):
     assert len(trail.rows()) == with_many
 
 
-def test_rows_name_the_agent_and_are_chosen_by_it(trail):
+def test_rows_name_the_agent_and_can_be_filtered_by_it(trail):
     trail.record(entry(), {})
     trail.record(entry()._replace(agent="scout"), {})
 
@@ -200,30 +200,30 @@ def fill(trail: Trail, count: int, *, at: int = NOW) -> None:
         ("INSERT INTO marks SELECT 'removed', seq, hash FROM audit WHERE seq=10", 1, "removed"),
     ],
 )
-def test_what_was_done_to_the_rows_is_found(trail, tmp_path, statement, seq, reason):
+def test_tampering_with_rows_is_detected(trail, tmp_path, statement, seq, reason):
     fill(trail, 50)
     assert trail.breaks() == []
     change(trail, tmp_path, statement)
     if statement == "DELETE FROM audit WHERE seq=40":
         change(trail, tmp_path, "DELETE FROM audit WHERE seq>40")
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert found.seq == seq
-    assert reason in found.reason
+    assert first_break.seq == seq
+    assert reason in first_break.reason
 
 
-def test_a_beginning_that_was_cut_off_by_hand_is_found(trail, tmp_path):
+def test_a_removed_beginning_is_detected(trail, tmp_path):
     fill(trail, 50)
     anchor = "INSERT INTO marks SELECT 'removed', seq, hash FROM audit WHERE seq=10"
     change(trail, tmp_path, anchor, "DELETE FROM audit WHERE seq<=10")
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert (found.seq, "no row records" in found.reason) == (10, True)
+    assert (first_break.seq, "no row records" in first_break.reason) == (10, True)
 
 
-def test_a_chain_that_was_made_anew_is_found_by_the_head(trail, tmp_path):
+def test_a_rebuilt_chain_is_detected_by_the_head(trail, tmp_path):
     fill(trail, 50)
     rows = trail.rows()
     change(trail, tmp_path, "UPDATE audit SET outcome='denied' WHERE seq=5")
@@ -235,31 +235,31 @@ def test_a_chain_that_was_made_anew_is_found_by_the_head(trail, tmp_path):
             db.execute("UPDATE audit SET hash=? WHERE seq=?", (previous, row.seq))
     db.close()
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert "rebuilt" in found.reason
+    assert "rebuilt" in first_break.reason
     os.remove(tmp_path / "trail.db.head")
-    found, *_ = trail.breaks()
-    assert "is missing" in found.reason
+    first_break, *_ = trail.breaks()
+    assert "is missing" in first_break.reason
 
 
-def test_an_end_that_was_kept_elsewhere_is_missed_when_the_rows_and_the_head_are_gone(trail, tmp_path):
+def test_an_end_noted_elsewhere_reveals_deleted_rows_and_head(trail, tmp_path):
     fill(trail, 10)
     witness = trail.end()
     assert trail.breaks(witness) == []
     change(trail, tmp_path, "DELETE FROM audit WHERE seq>8")
     os.remove(tmp_path / "trail.db.head")
     other = Trail(str(tmp_path / "trail.db"))
-    fill(other, 5)  # goes on from row 8 and makes a new head
+    fill(other, 5)  # continues from row 8 and makes a new head
     other.close()
 
     assert trail.breaks() == []
-    found, *_ = trail.breaks(witness)
-    assert (found.seq, "rebuilt" in found.reason) == (10, True)
+    first_break, *_ = trail.breaks(witness)
+    assert (first_break.seq, "rebuilt" in first_break.reason) == (10, True)
 
 
 @pytest.mark.parametrize("more", [1, 3, 40])
-def test_rows_that_were_cut_off_stay_missing_when_the_trail_goes_on(trail, tmp_path, more):
+def test_removed_rows_stay_detected_when_the_trail_continues(trail, tmp_path, more):
     fill(trail, 50)
     change(trail, tmp_path, "DELETE FROM audit WHERE seq>47")
     other = Trail(str(tmp_path / "trail.db"))
@@ -267,11 +267,11 @@ def test_rows_that_were_cut_off_stay_missing_when_the_trail_goes_on(trail, tmp_p
     other.close()
 
     assert [row.seq for row in trail.rows(limit=more)] == list(range(51, 51 + more))
-    assert [found.seq for found in trail.breaks()] == [48]
+    assert [item.seq for item in trail.breaks()] == [48]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 2000, b"\0" * 7, b"text\n" * 400])
-def test_a_damaged_head_stops_nothing(trail, tmp_path, damage):
+def test_a_damaged_head_blocks_no_call(trail, tmp_path, damage):
     fill(trail, 5)
     trail.close()
     (tmp_path / "trail.db.head").write_bytes(damage)
@@ -281,7 +281,7 @@ def test_a_damaged_head_stops_nothing(trail, tmp_path, damage):
     assert trail.breaks() == []
 
 
-def test_a_process_that_dies_between_a_row_and_its_note_leaves_a_whole_trail(trail, tmp_path):
+def test_a_process_that_dies_between_a_row_and_its_head_update_leaves_an_intact_trail(trail, tmp_path):
     fill(trail, 5)
     other = Trail(str(tmp_path / "trail.db"))
     other._head.note = lambda number, hash: None  # type: ignore[method-assign]
@@ -293,7 +293,7 @@ def test_a_process_that_dies_between_a_row_and_its_note_leaves_a_whole_trail(tra
     assert trail.breaks() == []
 
 
-def test_a_head_that_cannot_be_written_is_told(trail, tmp_path):
+def test_a_head_that_cannot_be_written_is_reported(trail, tmp_path):
     from hilt.errors import ToolError
 
     os.mkdir(tmp_path / "trail.db.head")
@@ -304,11 +304,11 @@ def test_a_head_that_cannot_be_written_is_told(trail, tmp_path):
         assert caught.value.code == "resource_limit"
 
 
-# --- rows that wait -------------------------------------------------------------------------------------------------
+# --- queued rows --------------------------------------------------------------------------------------------------
 
 
 def break_database(tmp_path):
-    """Let the database take no rows until what is returned is called."""
+    """Let the database take no rows until the returned function is called."""
     writer = sqlite3.connect(tmp_path / "trail.db", isolation_level=None)
     writer.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'database is full'); END")
 
@@ -319,7 +319,7 @@ def break_database(tmp_path):
     return mend
 
 
-def test_a_row_that_the_database_cannot_take_waits_and_is_appended_once(trail, tmp_path):
+def test_a_row_that_the_database_rejects_is_queued_and_appended_once(trail, tmp_path):
     from hilt.errors import ToolError
 
     fill(trail, 2)
@@ -338,14 +338,14 @@ def test_a_row_that_the_database_cannot_take_waits_and_is_appended_once(trail, t
 
 def test_a_row_that_was_appended_before_a_crash_is_not_appended_again(trail, tmp_path):
     trail.record(entry("run_shell"), {})
-    kept = (tmp_path / "trail.db.reserve", entry("run_shell"))
-    Reserve(str(kept[0])).put(json.dumps(kept[1]).encode())
+    queued = (tmp_path / "trail.db.reserve", entry("run_shell"))
+    Reserve(str(queued[0])).put(json.dumps(queued[1]).encode())
 
     assert [row.entry.tool for row in trail.rows()] == ["run_shell"]
     trail.make_ready()
 
 
-def test_who_looks_at_the_trail_sees_rows_that_waited(trail, tmp_path):
+def test_reading_the_trail_includes_queued_rows(trail, tmp_path):
     trail.make_ready()
     mend = break_database(tmp_path)
     trail.record(entry("run_shell"), {})
@@ -355,7 +355,7 @@ def test_who_looks_at_the_trail_sees_rows_that_waited(trail, tmp_path):
     assert trail.breaks() == []
 
 
-def test_rows_of_many_threads_and_processes_wait_side_by_side(tmp_path):
+def test_many_threads_and_processes_queue_rows_side_by_side(tmp_path):
     path = str(tmp_path / "reserve")
     script = (
         "import sys, threading\nfrom hilt.state.reserve import Reserve\nreserve = Reserve(sys.argv[1])\n"
@@ -371,7 +371,7 @@ def test_rows_of_many_threads_and_processes_wait_side_by_side(tmp_path):
     assert not Reserve(path).waits()
 
 
-def test_a_reserve_that_was_deleted_is_made_again(trail, tmp_path):
+def test_a_deleted_reserve_is_recreated(trail, tmp_path):
     trail.make_ready()
     os.unlink(tmp_path / "trail.db.reserve")
 
@@ -380,7 +380,7 @@ def test_a_reserve_that_was_deleted_is_made_again(trail, tmp_path):
     assert os.path.getsize(tmp_path / "trail.db.reserve") > 100_000
 
 
-def test_a_reserve_without_room_refuses_calls_and_keeps_what_it_has(trail, tmp_path):
+def test_a_full_reserve_refuses_calls_and_keeps_its_rows(trail, tmp_path):
     from hilt.errors import ToolError
 
     trail.make_ready()
@@ -444,7 +444,7 @@ def test_threads_of_one_process_append_to_one_chain_while_it_is_verified(trail):
     assert (trail.breaks(), trail.end()[0]) == ([], 800)
 
 
-def test_a_trail_from_before_there_were_agents_stays_whole_and_goes_on(tmp_path):
+def test_an_older_trail_without_agents_stays_valid_and_continues(tmp_path):
     rows = [entry(at=NOW + number) for number in range(3)]
     previous = b""
     with sqlite3.connect(tmp_path / "trail.db") as db:
@@ -464,8 +464,8 @@ def test_a_trail_from_before_there_were_agents_stays_whole_and_goes_on(tmp_path)
     trail.close()
 
 
-# the hashes of rows are kept for good: this one is of a row of the first version
-def test_the_hash_of_a_row_is_what_it_always_was():
+# the hashes of rows never change: this is the hash of a row of the first version
+def test_the_hash_of_a_row_never_changes():
     row = TrailEntry(1, "w", "s", "tool", "d", "allow", "", "", "ok", 12)
     text = "1:1,1:w,1:s,4:tool,1:d,5:allow,0:,0:,2:ok,2:12"
 
@@ -481,14 +481,14 @@ _FIELDS = st.builds(
 
 
 @given(_FIELDS, _FIELDS)
-def test_different_entries_have_different_hashes(one, other):
-    assert (chained(b"", one) == chained(b"", other)) == (one == other)
+def test_different_entries_have_different_hashes(first, other):
+    assert (chained(b"", first) == chained(b"", other)) == (first == other)
 
 
 # --- removal ------------------------------------------------------------------------------------------------------
 
 
-def test_old_rows_are_removed_and_what_is_left_is_a_chain(trail):
+def test_removing_old_rows_leaves_a_valid_chain(trail):
     now = time.time_ns()
     fill(trail, 30, at=now - 100 * DAY)
     fill(trail, 10, at=now - DAY)
@@ -505,19 +505,19 @@ def test_old_rows_are_removed_and_what_is_left_is_a_chain(trail):
     assert (trail.breaks(), trail.end()[0]) == ([], 44)
 
 
-def test_rows_beyond_the_number_kept_are_removed_except_those_of_the_last_hour(trail):
+def test_rows_beyond_the_limit_are_removed_except_those_of_the_last_hour(trail):
     now = time.time_ns()
     fill(trail, 300, at=now - DAY)
     fill(trail, 150, at=now - SECOND)
 
     assert trail.prune(rows=200) == 250
-    assert trail.prune(rows=200) == 0  # a row more than that is not worth a removal
+    assert trail.prune(rows=200) == 0  # one row more does not trigger a removal
     assert trail.prune(rows=100) == 50
     assert trail.prune(rows=100) == 0  # the rest is of the last hour
     assert trail.breaks() == []
 
 
-def test_a_trail_of_old_rows_only_can_go_on(trail):
+def test_a_trail_of_only_old_rows_can_continue(trail):
     fill(trail, 5, at=time.time_ns() - 200 * DAY)
     assert trail.prune() == 5
     fill(trail, 2)
@@ -526,7 +526,7 @@ def test_a_trail_of_old_rows_only_can_go_on(trail):
     assert trail.breaks() == []
 
 
-def test_many_rows_are_removed_in_bites(trail, monkeypatch):
+def test_many_rows_are_removed_in_batches(trail, monkeypatch):
     monkeypatch.setattr("hilt.state.trail.REMOVED_MOST", 20)
     fill(trail, 50, at=time.time_ns() - 200 * DAY)
 
@@ -546,7 +546,7 @@ def test_many_rows_are_removed_in_bites(trail, monkeypatch):
         ("UPDATE audit SET seq=1 WHERE seq=31", 1),
     ],
 )
-def test_tampering_after_a_removal_is_found(trail, tmp_path, statement, seq):
+def test_tampering_after_a_removal_is_detected(trail, tmp_path, statement, seq):
     now = time.time_ns()
     fill(trail, 30, at=now - 100 * DAY)
     fill(trail, 10, at=now)
@@ -554,12 +554,12 @@ def test_tampering_after_a_removal_is_found(trail, tmp_path, statement, seq):
     assert trail.breaks() == []
     change(trail, tmp_path, statement)
 
-    found, *_ = trail.breaks()
+    first_break, *_ = trail.breaks()
 
-    assert found.seq == seq
+    assert first_break.seq == seq
 
 
-def test_a_process_that_saw_the_end_long_ago_does_not_fork_the_chain(trail, tmp_path, monkeypatch):
+def test_a_process_with_an_outdated_end_does_not_fork_the_chain(trail, tmp_path, monkeypatch):
     old = time.time_ns() - 200 * DAY
     fill(trail, 3, at=old)
     other = Trail(str(tmp_path / "trail.db"))
@@ -605,7 +605,7 @@ def test_the_last_row_of_a_short_process_may_remove_old_ones(trail):
 
 
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=60))
-def test_percentiles_are_those_of_the_nearest_rank(tmp_path_factory, durations):
+def test_percentiles_use_the_nearest_rank(tmp_path_factory, durations):
     trail = Trail(str(tmp_path_factory.mktemp("trail") / "trail.db"))
     for micros in durations:
         trail.record(entry(micros=micros), {})
@@ -629,7 +629,7 @@ def test_use_is_counted_by_tool_and_by_time(trail):
         (30, "a", "ok"),
     ):
         trail.record(entry(tool, at=now - int(hours * 3600) * SECOND, outcome=outcome), {})
-    trail.record(entry("a", at=now + DAY), {})  # of a clock that was wrong
+    trail.record(entry("a", at=now + DAY), {})  # from a wrong clock
 
     usage = trail.usage(since=now / SECOND - 10 * 3600, parts=10)
 

@@ -12,9 +12,9 @@ from hilt.state.trust import MAX_BYTES, PROJECT_FILES, Trust, kind_of, trusts_al
 
 @pytest.fixture
 def trust(tmp_path) -> Iterator[Trust]:
-    made = Trust(str(tmp_path / "state"))
-    yield made
-    made.close()
+    store = Trust(str(tmp_path / "state"))
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -42,19 +42,19 @@ def test_exactly_the_content_that_was_trusted_is_trusted(trust, path, tmp_path, 
     again.close()
 
 
-def test_new_content_takes_the_place_of_the_old(trust, path):
+def test_trusting_new_content_replaces_the_old(trust, path):
     trust.trust("rules", path, b"one")
     trust.trust("rules", path, b"two")
 
     assert not trust.is_trusted("rules", path, sha256(b"one"))
     assert trust.is_trusted("rules", path, sha256(b"two"))
     assert trust.kept(path) == b"two"
-    assert [(one.kind, one.path, one.hash) for one in trust.list()] == [
+    assert [(item.kind, item.path, item.hash) for item in trust.list()] == [
         ("rules", os.path.realpath(path), sha256(b"two"))
     ]
 
 
-def test_a_link_is_trusted_where_it_leads(trust, path):
+def test_trust_in_a_link_applies_to_its_target(trust, path):
     link = path + ".link"
     os.symlink(path, link)
     trust.trust("rules", link, b"x")
@@ -74,7 +74,7 @@ def test_trust_can_be_revoked(trust, path):
     assert (trust.kept(path), trust.list()) == (None, [])
 
 
-def test_a_path_need_not_be_text(trust, tmp_path):
+def test_a_path_need_not_be_valid_utf8(trust, tmp_path):
     path = os.fsdecode(os.fsencode(str(tmp_path)) + b"/\xff.yaml")
 
     trust.trust("rules", path, b"\0\xff")
@@ -83,13 +83,13 @@ def test_a_path_need_not_be_text(trust, tmp_path):
     assert trust.list()[0].path == os.path.realpath(path)
 
 
-def test_looking_makes_no_database(trust, path, tmp_path):
+def test_reading_creates_no_database(trust, path, tmp_path):
     assert not trust.is_trusted("rules", path, sha256(b""))
     assert (trust.kept(path), trust.list(), trust.revoke(path)) == (None, [], False)
     assert not os.path.exists(tmp_path / "state")
 
 
-def test_what_nobody_can_read_through_cannot_be_trusted(trust, path):
+def test_a_file_too_large_to_review_cannot_be_trusted(trust, path):
     trust.trust("rules", path, b"x" * MAX_BYTES)
 
     with pytest.raises(ToolError) as caught:
@@ -99,7 +99,7 @@ def test_what_nobody_can_read_through_cannot_be_trusted(trust, path):
 
 
 @pytest.mark.parametrize("value, everything", [(None, False), ("", False), ("all", True)])
-def test_a_run_can_trust_everything(tmp_path, path, value, everything):
+def test_one_run_can_trust_everything(tmp_path, path, value, everything):
     environ = {} if value is None else {"HILT_TRUST": value}
     trust = Trust(str(tmp_path / "state"), everything=trusts_all(environ))
 
@@ -108,14 +108,14 @@ def test_a_run_can_trust_everything(tmp_path, path, value, everything):
 
 
 @pytest.mark.parametrize("value", ["1", "true", "ALL", "none", "all "])
-def test_trust_that_is_not_understood_is_an_error(value):
+def test_an_invalid_trust_value_is_an_error(value):
     with pytest.raises(ToolError) as caught:
         trusts_all({"HILT_TRUST": value})
 
     assert "HILT_TRUST" in caught.value.message
 
 
-def test_every_file_of_a_project_is_known_by_its_place():
+def test_every_project_file_kind_is_recognised_by_its_path():
     assert {name: kind_of(f"/projects/one/{name}") for name in PROJECT_FILES} == PROJECT_FILES
     assert kind_of("/projects/permissions.yaml") == "file"
     assert kind_of("/projects/x.mcp.json") == "file"

@@ -1,7 +1,7 @@
-"""Running the real command in an environment of its own.
+"""Run the real command in its own environment.
 
 A command with words is a fork of a process that has imported hilt; `cold=True` starts it from nothing. One-shot
-requests always do that.
+requests always start from nothing.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def forked(*words: str, session: bool = False) -> list[str]:
 
     With `session`, standard input is a terminal, and becomes the controlling one.
     """
-    way = "session" if session else "launch"
-    return [sys.executable, "-I", "-S", stand_in.__file__, _fork_server(_mounts()), way, *words]
+    mode = "session" if session else "launch"
+    return [sys.executable, "-I", "-S", stand_in.__file__, _fork_server(_mounts()), mode, *words]
 
 
 def can_fork(environ: Mapping[str, str]) -> bool:
-    """Whether a fork behaves as a new process does: it is not handed over, and its interpreter starts as usual."""
+    """Whether a fork behaves like a new process: no call is forwarded, and its interpreter starts as usual."""
     usual = environ.get("HILT_RESIDENT") == "off" and environ.get("LANG") == "C.UTF-8"
     return usual and not any(name.startswith(("PYTHON", "LC_")) for name in environ)
 
 
 def _mounts() -> str:
-    """Name what this process sees mounted: a test may have changed that since the process that forks was started."""
+    """Return the mounts of this process: a test may have changed them since the forking process started."""
     with suppress(OSError):
         return os.readlink("/proc/self/ns/mnt")
     return ""
@@ -49,7 +49,7 @@ def _mounts() -> str:
 
 @functools.cache
 def _fork_server(mounts: str) -> str:
-    """Start the process that forks, once for all tests that see the same mounts, and return its address."""
+    """Start the forking process, once for all tests with the same mounts, and return its address."""
     folder = tempfile.mkdtemp(prefix="hilt-", dir="/tmp")
     atexit.register(shutil.rmtree, folder)
     path = os.path.join(folder, "socket")

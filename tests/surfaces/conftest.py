@@ -13,7 +13,7 @@ from tests.surfaces.commands import Command
 
 @pytest.fixture
 def command(tmp_path) -> Command:
-    """The command with a workspace and state of its own, never the resident process."""
+    """The command with its own workspace and state, never using a resident process."""
     remember_sandbox(str(tmp_path / "state"))
     return Command(str(tmp_path))
 

@@ -1,10 +1,10 @@
-"""A process that has imported all of hilt, and is hilt in each of its forks, without the time that imports take.
+"""A process that has imported all of hilt and runs it in forks, which saves the time of the imports.
 
     forking.py LISTENER HILT
 
 Each connection to the listening socket is one stand-in (`stand_in.py`), for which it forks. Words such as
-`hilt.surfaces.mcp.http:HEAD_SECONDS=2` before the others give a constant of the fork another value. After `-m`, the
-fork is not hilt but the module that is named.
+`hilt.surfaces.mcp.http:HEAD_SECONDS=2` before the others override a constant in the fork. After `-m`, the
+fork runs the named module instead of hilt.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def serve(listener: socket.socket) -> list[str]:
                 if session:
                     os.setsid()
                     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-                # as a new interpreter opens them; a terminal gets its lines at once
+                # as a new interpreter opens them; a terminal is line buffered
                 sys.stdin = os.fdopen(0, errors=sys.stdin.errors, newline="\n", closefd=False)
                 sys.stdout = os.fdopen(1, "w", errors=sys.stdout.errors, newline="\n", closefd=False)
                 sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", newline="\n", closefd=False)
@@ -83,7 +83,7 @@ def _reap(running: dict[int, socket.socket]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with running.pop(pid) as connection, suppress(OSError):  # the stand-in may be gone
+        with running.pop(pid) as connection, suppress(OSError):  # the stand-in may have ended
             connection.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
@@ -117,7 +117,7 @@ def main() -> None:
         del words[0]
     sys.argv = [program, *words]
     status = run_module(*words[1:]) if words[:1] == ["-m"] else main()
-    # what an interpreter does at its end, but for freeing all modules, which would copy all their memory
+    # what an interpreter does at exit, except freeing all modules, which would copy all their memory
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -1,9 +1,9 @@
-"""The program that a test starts instead of hilt: it has hilt forked, and stands for the fork until that ends.
+"""The program that a test starts instead of hilt: it requests a fork, and represents it until the fork ends.
 
     stand_in.py SOCKET launch|session WORDS...
 
-It hands over its streams, arguments, environment and folder, passes signals on, and ends as the fork does; only the
-process id is another. With `session`, the fork leads a session whose terminal is standard input. Only built-in modules
+It passes on its streams, arguments, environment, folder and signals, and ends as the fork does; only the
+process id differs. With `session`, the fork leads a session whose terminal is standard input. Only built-in modules
 are imported: `os`, `signal` and `socket` would take longer than all the rest.
 """
 
@@ -19,10 +19,10 @@ STATUS_BYTES = 64
 
 
 def main() -> None:
-    path, way, *words = sys.argv[1:]
+    path, mode, *words = sys.argv[1:]
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(path)
-    request = marshal.dumps((words, posix.environ, posix.getcwdb(), way == "session"))
+    request = marshal.dumps((words, posix.environ, posix.getcwdb(), mode == "session"))
     streams = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
     connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
     posix.closerange(0, 3)

@@ -1,4 +1,4 @@
-"""Programs on a real terminal: started with one, typed at, looked at."""
+"""Programs on a real terminal: start them, type, and read the screen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SETS_TERMINAL = (
 
 
 class Screen:
-    """A program whose controlling terminal is ours; it and what it started end with the context."""
+    """A program on a terminal of ours; it and its children end with the context."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Screen:
             start_new_session=True,
         )
         os.close(terminal)
-        self.text = ""  # all that was printed so far
+        self.text = ""  # all output so far
         self._seen = 0
 
     def __enter__(self) -> Screen:
@@ -68,7 +68,7 @@ class Screen:
             self._process.wait()
 
     def expect(self, text: str) -> str:
-        """Wait until a text is printed that was not looked at before; return what came before it."""
+        """Wait for new output that contains a text; return the output before it."""
         deadline = time.monotonic() + HANG_SECONDS
         while (at := self.text.find(text, self._seen)) < 0:
             if not self._more(deadline):
@@ -82,7 +82,7 @@ class Screen:
         os.write(self._control, text.encode())
 
     def end(self) -> tuple[int, str]:
-        """Wait for the end of the program; return its exit status and what was not looked at before."""
+        """Wait for the end of the program; return its exit status and the unread output."""
         deadline = time.monotonic() + HANG_SECONDS
         while self._more(deadline):
             pass
@@ -94,7 +94,7 @@ class Screen:
             raise AssertionError(f"nothing happens after {self.text!r}")
         try:
             data = os.read(self._control, 65536)
-        except OSError:  # what Linux says when nobody has the terminal any more
+        except OSError:  # the error on Linux when no process has the terminal open
             return False
         self.text += data.decode("utf-8", "replace").replace("\r\n", "\n")
         return bool(data)

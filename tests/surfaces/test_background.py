@@ -15,9 +15,9 @@ from tests.surfaces.commands import Command
 from tests.surfaces.test_resident import gone, pid
 
 
-@pytest.fixture(autouse=True)  # made first, so that it looks last
+@pytest.fixture(autouse=True)  # requested first, so that it checks last
 def mark() -> Iterator[Mark]:
-    """A word that the processes of the test have in their arguments."""
+    """A marker in the arguments of all processes of the test."""
     mark = Mark()
     yield mark
     wait_until(lambda: not mark.alive())
@@ -39,7 +39,7 @@ def task_id_of(reply: dict[str, Any]) -> str:
 
 
 def look(command: Command, task_id: str, *, words: tuple[str, ...] = (), **args: Any) -> dict[str, Any]:
-    """Return what job_output answers to a one-shot call."""
+    """Return the job_output result of a one-shot call."""
     [reply] = command.ask({"tool": "job_output", "args": {"task_id": task_id, **args}}, words=words)
     assert reply["ok"], reply
     answer: dict[str, Any] = json.loads(reply["result"])
@@ -48,8 +48,8 @@ def look(command: Command, task_id: str, *, words: tuple[str, ...] = (), **args:
 
 def jobs(command: Command, *words: str) -> list[dict[str, Any]]:
     [reply] = command.ask({"tool": "job_list"}, words=words)
-    found: list[dict[str, Any]] = json.loads(reply["result"])["jobs"]
-    return found
+    listed: list[dict[str, Any]] = json.loads(reply["result"])["jobs"]
+    return listed
 
 
 def wait_for_output(command: Command, task_id: str, text: str) -> None:
@@ -59,7 +59,7 @@ def wait_for_output(command: Command, task_id: str, text: str) -> None:
 # --- one-shot calls
 
 
-def test_a_job_that_a_one_shot_call_starts_is_there_for_the_next(short, mark):
+def test_a_job_started_by_a_one_shot_call_is_available_to_the_next(short, mark):
     assert short.run("resident", "status").returncode == 1
 
     task_id = start(short, mark, "echo begun; sleep 0.2; exit 3")
@@ -70,24 +70,24 @@ def test_a_job_that_a_one_shot_call_starts_is_there_for_the_next(short, mark):
     assert [job["task_id"] for job in jobs(short)] == [task_id]
 
 
-def test_a_job_that_was_started_by_hand_is_there_too(short, mark):
+def test_a_job_started_with_hilt_call_is_available_too(short, mark):
     pairs = (f"command=echo begun; : {mark.name}", "run_in_background=true")
     done = short.run("call", "run_shell", *pairs, "--raw")
     task_id = task_id_of(json.loads(done.stdout))
 
     assert (done.returncode, done.stderr) == (0, b"")
-    shown = short.run("call", "job_output", f"task_id={task_id}")
-    assert (shown.returncode, shown.stderr) == (0, b"")
-    assert b"begun" in shown.stdout
+    output = short.run("call", "job_output", f"task_id={task_id}")
+    assert (output.returncode, output.stderr) == (0, b"")
+    assert b"begun" in output.stdout
     refused = short.run("call", "job_stop", "task_id=job_none")
     assert refused.returncode == 1
     assert refused.stderr.startswith(b"not_found: ")
 
 
-def test_the_answer_through_the_resident_is_that_of_the_call(short, mark):
+def test_the_resident_returns_the_same_reply_as_a_direct_call(short, mark):
     request = {**background(mark), "id": {"any": [1]}, "request_id": "r"}
 
-    # the first starts the resident, the second is handed over at once
+    # the first starts the resident, the second is forwarded at once
     replies = [short.ask(request)[0] for _ in range(2)]
 
     for reply in replies:
@@ -108,13 +108,13 @@ def test_several_requests_in_one_call_are_answered_in_order(short, mark):
 
 
 def recorded(command: Command) -> list[tuple[str, str, str]]:
-    """Return tool, approver and outcome of every call on record."""
+    """Return tool, approver and outcome of every recorded call."""
     rows = map(json.loads, command.run("audit", "--json").stdout.splitlines())
     return [(row["tool"], row["approver"], row["outcome"]) for row in rows]
 
 
 @pytest.mark.parametrize("words", [(), ("call", "job_list", "--raw")], ids=["one-shot", "call"])
-def test_a_call_that_the_resident_runs_has_one_row_in_the_record(short, words):
+def test_a_call_that_the_resident_runs_is_recorded_once(short, words):
     for _ in range(2):  # the first starts the resident
         assert short.run(*words, input='{"tool": "job_list"}').returncode == 0
 
@@ -131,7 +131,7 @@ def test_a_job_that_needs_approval_is_approved_once(short, mark):
     assert recorded(short) == [("run_shell", "--approve", "ok")]
 
 
-def test_a_call_that_no_resident_takes_has_one_row_too(short, mark):
+def test_a_call_that_no_resident_takes_is_recorded_once_too(short, mark):
     assert short.run("resident", "start").returncode == 0
     process = short.start(umask=0o027)
     process.communicate(json.dumps(background(mark)).encode(), timeout=60)
@@ -145,7 +145,7 @@ def test_without_the_resident_a_one_shot_call_has_no_jobs(short, mark, how, tool
     if how == "environment":
         short.environ["HILT_RESIDENT"] = "off"
     else:
-        del short.environ["HILT_RESIDENT"]  # the environment would win over the file
+        del short.environ["HILT_RESIDENT"]  # the environment would override the file
         os.makedirs(short.environ["HILT_CONFIG_DIR"])
         with open(os.path.join(short.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
             file.write('resident = "off"\n')
@@ -170,8 +170,8 @@ def test_a_caller_that_the_resident_declines_has_no_jobs(short, mark):
     assert mark.alive() == []
 
 
-def test_a_resident_of_another_version_makes_room(short, mark):
-    """As after an upgrade: the old one has a job, which ends with it."""
+def test_a_resident_of_another_version_exits(short, mark):
+    """As after an upgrade: the old resident has a job, which ends with it."""
     old = short.environ | {"PYTHONPATH": fake_version(short)}
     new, short.environ = short.environ, old
     start(short, mark)
@@ -185,7 +185,7 @@ def test_a_resident_of_another_version_makes_room(short, mark):
 
 
 def fake_version(command: Command) -> str:
-    """Return a folder which, on the path, makes hilt believe that it is another version."""
+    """Return a folder that gives hilt another version when it is on the path."""
     code = "import hilt\nhilt.__version__ = '0.0.0'\n"
     folder = os.path.join(os.path.dirname(command.folder.path), "older")
     os.makedirs(folder)
@@ -194,10 +194,10 @@ def fake_version(command: Command) -> str:
     return folder
 
 
-# --- whose jobs they are
+# --- owners of jobs
 
 
-def test_a_session_finds_its_jobs_from_another_environment(short, mark):
+def test_a_session_finds_its_jobs_with_another_environment(short, mark):
     task_id = start(short, mark)
     wait_for_output(short, task_id, "begun\n")
     short.environ.update(TERM="other", COLUMNS="70", LANG="C", HILT_UNDO_CALLS="7")
@@ -225,7 +225,7 @@ def test_a_job_sees_the_environment_of_its_caller(short, mark):
     assert look(short, start(short, mark, "greet"))["output"] == "hello\n"
 
 
-# --- how they end
+# --- the end of jobs
 
 
 def test_jobs_end_when_the_resident_is_stopped(short, mark):
@@ -252,7 +252,7 @@ def test_a_caller_that_waits_for_a_job_is_answered_when_the_resident_is_stopped(
     assert json.loads(json.loads(out)["result"])["status"] == "stopped"
 
 
-def test_a_caller_that_waits_and_goes_away_leaves_the_job_as_it_is(short, mark):
+def test_a_waiting_caller_that_disconnects_leaves_the_job_running(short, mark):
     task_id = start(short, mark)
     waiting = short.start()
     waiting.stdin.write(json.dumps({"tool": "job_output", "args": {"task_id": task_id, "timeout": 600_000}}).encode())
@@ -286,7 +286,7 @@ def test_the_end_of_a_session_ends_its_jobs_and_no_others(short, mark):
     assert (job["task_id"], job["status"]) == (other, "running")
 
 
-def test_settings_that_cannot_be_read_do_not_hide_behind_the_end_of_a_session(short, mark):
+def test_invalid_settings_are_reported_when_a_session_ends(short, mark):
     start(short, mark)
     short.folder.write(".hilt/config.toml", "nothing = 1\n")
 
@@ -295,7 +295,7 @@ def test_settings_that_cannot_be_read_do_not_hide_behind_the_end_of_a_session(sh
     assert (done.returncode, done.stderr.partition(b":")[0]) == (1, b"denied")
 
 
-def test_the_resident_stays_as_long_as_a_job_runs_and_waits_for_the_question_after_it(short, mark):
+def test_the_resident_stays_while_a_job_runs_and_until_its_result_is_read(short, mark):
     process = short.start("resident", "serve", "1")
     wait_until(lambda: short.run("resident", "status").returncode == 0)
     os.mkfifo(short.folder.join("end"))
@@ -313,7 +313,7 @@ def test_the_resident_stays_as_long_as_a_job_runs_and_waits_for_the_question_aft
     assert (process.returncode, out, errors) == (0, b"", b"")
 
 
-def test_the_status_tells_how_many_jobs_run(short, mark):
+def test_the_status_reports_the_number_of_running_jobs(short, mark):
     start(short, mark)
     start(short, mark, session="other")
 
@@ -338,7 +338,7 @@ def test_the_end_of_input_ends_the_jobs_of_a_session(command, mark):
     assert mark.alive() == []
 
 
-def test_a_wait_for_a_job_holds_nobody_up_and_can_be_cancelled(command, mark):
+def test_waiting_for_a_job_blocks_nobody_and_can_be_cancelled(command, mark):
     process = command.start("stdio")
 
     def send(*requests: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Every kind of bad input, on every surface: one clear error envelope, the process survives, nothing is written."""
+"""Every kind of invalid input on every surface: one clear error envelope, the process survives, nothing is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.surfaces.commands import Command
 WRITE = '"tool":"write_file","args":{"path":"never.txt","content":"x"}'
 GOOD = b'{"tool":"read_file","args":{"path":"a.txt"},"id":"good"}\n'
 
-# name, the line, the code, words of the message
+# name, line, error code, part of the message
 BAD = [
     ("not JSON", b"hello\n", "invalid_request", "not JSON"),
     ("half a request", b'{"tool":"write_file","args":\n', "invalid_request", "not JSON"),
@@ -62,7 +62,7 @@ def unchanged(command: Command) -> bool:
 
 
 @pytest.mark.parametrize("name, line, code, words", BAD, ids=[case[0] for case in BAD])
-def test_bad_input_alone_is_one_error_envelope_and_exit_1(command, name, line, code, words):
+def test_invalid_input_is_one_error_envelope_and_exit_status_1(command, name, line, code, words):
     command.folder.write("a.txt", "a\n")
 
     done = command.run(input=line)
@@ -74,7 +74,7 @@ def test_bad_input_alone_is_one_error_envelope_and_exit_1(command, name, line, c
     assert unchanged(command)
 
 
-def test_bad_input_between_good_requests_costs_one_error_each(command):
+def test_invalid_input_between_valid_requests_is_one_error_each(command):
     command.folder.write("a.txt", "a\n")
     bad = [case for case in BAD if case[0] not in ("two roots", "half a request", "20 MB", "very deep nesting")]
 
@@ -128,14 +128,14 @@ def test_empty_input_is_an_error_envelope(command, line):
     check(json.loads(done.stdout), "invalid_request", "empty")
 
 
-def test_blank_lines_in_a_session_are_no_requests(command):
+def test_blank_lines_in_a_session_are_ignored(command):
     done = command.run("stdio", input=b"\n  \n\n\r\n")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 @pytest.mark.parametrize("id", [0, -1, 1.5, "", "x", True, False, [], [1, None], {}, {"a": [1]}, "é\u2028", 10**30])
-def test_ids_of_every_kind_come_back(command, id):
+def test_ids_of_every_type_are_returned(command, id):
     requests = [{"tool": "list_dir", "id": id, "request_id": id}, {"tool": "nope", "id": id}, {"tool": 1, "id": id}]
 
     for words in ((), ("stdio",)):
@@ -146,13 +146,13 @@ def test_ids_of_every_kind_come_back(command, id):
 
 @pytest.mark.parametrize("words", [(), ("stdio",)])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
-def test_a_request_of_exactly_the_limit_is_taken_and_one_byte_more_is_not(command, words, end):
+def test_a_request_of_exactly_the_limit_is_accepted_and_one_byte_more_is_refused(command, words, end):
     start, rest = b'{"tool":"stat_file","args":{"path":"', b'"}}'
     path = b"x" * (16 * 1024 * 1024 - len(start + rest))
 
-    taken, refused = (
-        json.loads(command.run(*words, input=start + one + rest + end).stdout) for one in (path, path + b"x")
+    accepted, refused = (
+        json.loads(command.run(*words, input=start + value + rest + end).stdout) for value in (path, path + b"x")
     )
 
-    assert taken["error_code"] != "invalid_request"
+    assert accepted["error_code"] != "invalid_request"
     assert refused["error_code"] == "invalid_request"

@@ -46,7 +46,7 @@ def test_several_requests_are_answered_in_order(command):
     assert replies[-1]["result"] == "1\t19"
 
 
-def test_requests_run_together_or_pretty_printed_are_told_apart(command):
+def test_concatenated_or_pretty_printed_requests_are_split(command):
     text = json.dumps(READ) * 3 + json.dumps(READ, indent=2) + "\n\n" + json.dumps(READ, indent=1) + json.dumps(READ)
 
     assert [reply["ok"] for reply in lines(command.run(input=text))] == [True] * 6
@@ -59,7 +59,7 @@ def test_the_status_is_1_when_any_request_failed(command, second, status):
     assert command.run(input=text).returncode == status
 
 
-def test_replies_come_as_soon_as_their_request(command):
+def test_a_reply_is_sent_as_soon_as_its_request_arrives(command):
     process = command.start()
     for _ in range(3):
         process.stdin.write(json.dumps(READ).encode() + b"\n")
@@ -119,8 +119,8 @@ def test_the_workspace_is_named_by_flag_or_variable(command, tmp_path):
     named = command.run(input=json.dumps(READ))
     both = command.run("--workspace", str(tmp_path / "flag"), input=json.dumps(READ))
 
-    found = [lines(done)[0]["result"][2:] for done in (flagged, relative, rooted, named, both)]
-    assert found == ["flag", "flag", "root", "variable", "flag"]
+    contents = [lines(done)[0]["result"][2:] for done in (flagged, relative, rooted, named, both)]
+    assert contents == ["flag", "flag", "root", "variable", "flag"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_workspace_is_named_by_flag_or_variable(command, tmp_path):
         (("--tools", "raed_file"), "unknown_tool"),
     ],
 )
-def test_what_prevents_every_call_answers_each_of_them(command, words, code):
+def test_a_problem_that_prevents_every_call_is_reported_for_each(command, words, code):
     text = json.dumps({**READ, "id": 1}) + "\n" + json.dumps({**READ, "id": 2})
 
     done = command.run(*words, input=text)
@@ -140,7 +140,7 @@ def test_what_prevents_every_call_answers_each_of_them(command, words, code):
     assert [(reply["error_code"], reply["id"]) for reply in lines(done)] == [(code, 1), (code, 2)]
 
 
-def test_settings_that_cannot_be_understood_refuse_every_call(command):
+def test_invalid_settings_refuse_every_call(command):
     command.folder.write(".hilt/config.toml", "bogus = 1\n")
 
     (reply,) = command.ask(READ)
@@ -148,17 +148,17 @@ def test_settings_that_cannot_be_understood_refuse_every_call(command):
     assert (reply["error_code"], reply["error"]) == ("denied", ".hilt/config.toml: unknown key bogus.")
 
 
-def test_a_working_directory_that_is_gone_is_an_error_envelope(command, tmp_path):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    script = f"cd {gone} && rmdir {gone} && echo '{json.dumps(READ)}' | {HILT}"
+def test_a_deleted_working_directory_is_an_error_envelope(command, tmp_path):
+    deleted = tmp_path / "gone"
+    deleted.mkdir()
+    script = f"cd {deleted} && rmdir {deleted} && echo '{json.dumps(READ)}' | {HILT}"
 
     done = subprocess.run(["sh", "-c", script], env=command.environ, capture_output=True, timeout=60)
 
     assert (done.returncode, json.loads(done.stdout)["error_code"], done.stderr) == (1, "file_not_found", b"")
 
 
-def test_a_reader_that_goes_away_is_no_traceback(command):
+def test_a_closed_output_causes_no_traceback(command):
     script = f"yes '{json.dumps(READ)}' | head -2000 | {HILT} | head -1"
 
     done = subprocess.run(
@@ -170,7 +170,7 @@ def test_a_reader_that_goes_away_is_no_traceback(command):
 
 
 @pytest.mark.parametrize("words", [["bogus"], ["--bogus"], ["--workspace"], ["--session"], ["stdio", "x"], ["--schema", "x"], ["call"], ["undo", "x"], ["audit", "x"], ["session"], ["resident"], ["resident", "serve", "x"], ["doctor", "x"], ["tools", "x"]])  # fmt: skip  # noqa: E501
-def test_wrong_use_of_the_command_line_has_status_2(command, words):
+def test_a_usage_error_has_exit_status_2(command, words):
     done = command.run(*words)
 
     assert (done.returncode, done.stdout) == (2, b"")
@@ -186,7 +186,7 @@ def test_arguments_that_are_not_utf8_are_refused(command):
 
 
 @pytest.mark.parametrize("words", [["--version"], ["-V"]])
-def test_the_version_is_told(command, words):
+def test_the_version_is_printed(command, words):
     import hilt
 
     assert command.run(*words).stdout.decode() == f"hilt {hilt.__version__}\n"

@@ -39,14 +39,14 @@ def count(command: Command) -> int:
 
 
 def _number(pattern: bytes, command: Command) -> int:
-    found = re.search(pattern, command.run("resident", "status").stdout)
-    assert found is not None
-    return int(found[1])
+    match = re.search(pattern, command.run("resident", "status").stdout)
+    assert match is not None
+    return int(match[1])
 
 
-def wait_until(true) -> None:
+def wait_until(condition) -> None:
     deadline = time.monotonic() + 30
-    while not true():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -59,7 +59,7 @@ def gone(number: int) -> bool:
         return True
 
 
-def test_it_starts_once_says_so_and_stops(short):
+def test_the_resident_starts_once_says_so_and_stops(short):
     assert short.run("resident", "status").stdout == b"not running\n"
     assert short.run("resident", "status").returncode == 1
     started = short.run("resident", "start")
@@ -74,7 +74,7 @@ def test_it_starts_once_says_so_and_stops(short):
     wait_until(lambda: gone(first))
 
 
-def test_calls_are_handed_over_and_answered_alike(resident):
+def test_calls_are_forwarded_to_the_resident_with_the_same_replies(resident):
     before = count(resident)
     handed = resident.ask(READ)
     assert count(resident) == before + 1
@@ -87,7 +87,7 @@ def test_calls_are_handed_over_and_answered_alike(resident):
     assert len(resident.run("audit", "--json").stdout.splitlines()) == 2
 
 
-def test_replies_come_as_soon_as_their_request(resident):
+def test_a_reply_is_sent_as_soon_as_its_request_arrives(resident):
     process = resident.start()
     for _ in range(3):
         process.stdin.write(json.dumps(READ).encode() + b"\n")
@@ -98,9 +98,9 @@ def test_replies_come_as_soon_as_their_request(resident):
     assert (process.returncode, out, errors) == (0, b"", b"")
 
 
-def test_the_settings_can_forbid_to_hand_over(resident):
+def test_the_settings_can_turn_forwarding_off(resident):
     before = count(resident)
-    del resident.environ["HILT_RESIDENT"]  # the environment would win over the file
+    del resident.environ["HILT_RESIDENT"]  # the environment would override the file
     os.makedirs(resident.environ["HILT_CONFIG_DIR"])
     with open(os.path.join(resident.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
         file.write('resident = "off"\n')
@@ -109,7 +109,7 @@ def test_the_settings_can_forbid_to_hand_over(resident):
     assert count(resident) == before
 
 
-def test_status_output_and_workspace_are_those_of_the_caller(resident, tmp_path):
+def test_exit_status_output_and_workspace_are_those_of_the_caller(resident, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.txt").write_text("other\n")
 
@@ -123,7 +123,7 @@ def test_status_output_and_workspace_are_those_of_the_caller(resident, tmp_path)
     assert several.stdout.count(b"\n") == 3
 
 
-def test_what_prevents_a_runtime_is_answered_through_the_resident_too(resident):
+def test_a_problem_that_prevents_a_runtime_is_reported_through_the_resident_too(resident):
     done = resident.run("--workspace", "/nonexistent", input=json.dumps(READ))
 
     assert (done.returncode, json.loads(done.stdout)["error_code"]) == (1, "file_not_found")
@@ -148,7 +148,7 @@ def test_changed_settings_are_seen_by_the_next_call(resident):
 
 
 def refused(resident: Command, run) -> None:
-    """Hold a caller that is confined in another way to the same answer from a process of its own."""
+    """Check that a caller with other restrictions gets the same reply from its own process."""
     before = count(resident)
     done = run()
     assert (done.returncode, done.stderr) == (0, b"")
@@ -168,23 +168,23 @@ def run_with(resident: Command, words: list[str] = [], **options) -> subprocess.
     )
 
 
-def test_another_umask_is_not_handed_over(resident):
+def test_a_caller_with_another_umask_is_not_forwarded(resident):
     refused(resident, lambda: run_with(resident, umask=0o077))
 
 
-def test_a_caller_without_new_privileges_is_not_handed_over(resident):
+def test_a_caller_with_no_new_privileges_is_not_forwarded(resident):
     libc = ctypes.CDLL(None)
     refused(resident, lambda: run_with(resident, preexec_fn=lambda: libc.prctl(38, 1, 0, 0, 0)))
 
 
 @pytest.mark.parametrize("space", ["--mount", "--net", "--ipc", "--uts"])
-def test_a_caller_in_another_namespace_is_not_handed_over(resident, space):
+def test_a_caller_in_another_namespace_is_not_forwarded(resident, space):
     if subprocess.run(["unshare", space, "true"], capture_output=True).returncode:
         pytest.skip("namespaces cannot be made here")
     refused(resident, lambda: run_with(resident, ["unshare", space]))
 
 
-def test_a_killed_resident_is_no_hindrance(resident):
+def test_calls_work_after_the_resident_was_killed(resident):
     number = pid(resident)
     os.kill(number, signal.SIGKILL)
     wait_until(lambda: gone(number))
@@ -197,7 +197,7 @@ def test_a_killed_resident_is_no_hindrance(resident):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_ends_it_with_all_that_it_runs_and_leaves_nothing_in_the_workspace(resident, number):
+def test_a_signal_ends_the_resident_with_its_commands_and_leaves_nothing_in_the_workspace(resident, number):
     mark = f"hilt-test-{os.getpid()}-{number.name}"
     script = f"touch NAME; exec -a {mark} sleep 600"
     job = {"command": script.replace("NAME", "job"), "run_in_background": True}
@@ -231,7 +231,7 @@ def test_a_resident_that_dies_during_a_call_is_an_error_envelope(resident):
     assert json.loads(out)["error_code"] == "internal"
 
 
-def test_another_version_makes_it_go(resident):
+def test_a_call_of_another_version_stops_the_resident(resident):
     number = pid(resident)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.path.join(resident.state, "resident.sock"))
@@ -242,7 +242,7 @@ def test_another_version_makes_it_go(resident):
     assert resident.ask(READ)[0]["ok"]
 
 
-def test_it_goes_when_idle(short):
+def test_the_resident_stops_when_idle(short):
     process = short.start("resident", "serve", "0.5")
     wait_until(lambda: os.path.exists(os.path.join(short.state, "resident.sock")))
     out, errors = process.communicate(timeout=60)
@@ -251,20 +251,20 @@ def test_it_goes_when_idle(short):
     assert not os.path.exists(os.path.join(short.state, "resident.sock"))
 
 
-def test_only_one_serves(resident):
+def test_only_one_resident_serves(resident):
     done = resident.run("resident", "serve")
 
     assert done.returncode == 1
     assert b"already running" in done.stderr
 
 
-def test_the_socket_is_for_its_owner_only(resident):
+def test_the_socket_is_private_to_the_owner(resident):
     assert os.stat(os.path.join(resident.state, "resident.sock")).st_mode & 0o777 == 0o600
     assert os.stat(resident.state).st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("noise", [b"", b"\n", b"\0\n", b"x" * 100_000, b"GET / HTTP/1.1\r\n\r\n", b"a\0b\0c\0\n", b"\xff\0" * 5 + b"\n"])  # fmt: skip  # noqa: E501
-def test_noise_on_the_socket_does_not_hurt_it(resident, noise):
+def test_garbage_on_the_socket_is_tolerated(resident, noise):
     number = pid(resident)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.path.join(resident.state, "resident.sock"))
@@ -275,7 +275,7 @@ def test_noise_on_the_socket_does_not_hurt_it(resident, noise):
     assert resident.ask(READ)[0]["ok"]
 
 
-def test_a_silent_caller_holds_nobody_up(resident):
+def test_a_silent_caller_blocks_nobody(resident):
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.path.join(resident.state, "resident.sock"))
 
@@ -314,7 +314,7 @@ def test_ten_calls_at_once_are_all_answered(resident):
     assert resident.folder.read("count.txt") == "".join(f"[{number}]\n" for number in range(10))
 
 
-def test_a_large_answer_and_a_large_request_pass_whole(resident):
+def test_a_large_reply_and_a_large_request_pass_whole(resident):
     content = "é" * 2_000_000
     (written,) = resident.ask({"tool": "write_file", "args": {"path": "big.txt", "content": content}})
     (read,) = resident.ask({"tool": "tool::file_read", "args": {"path": "big.txt", "maxBytes": 1_000_000}})
@@ -323,7 +323,7 @@ def test_a_large_answer_and_a_large_request_pass_whole(resident):
     assert json.loads(read["result"])["content"] == "é" * 500_000
 
 
-def test_nothing_in_the_folder_it_is_started_in_is_imported(short):
+def test_nothing_is_imported_from_the_working_directory(short):
     for name in ("json", "hilt", "threading", "socket"):
         short.folder.write(f"{name}.py", "open('imported', 'w').close()\n")
 
@@ -333,7 +333,7 @@ def test_nothing_in_the_folder_it_is_started_in_is_imported(short):
     assert "imported" not in os.listdir(short.folder.path)
 
 
-def test_a_caller_keeps_its_runtime_however_many_others_come(resident, tmp_path):
+def test_a_caller_keeps_its_runtime_when_many_others_connect(resident, tmp_path):
     waiting = resident.start()
     waiting.stdin.write(json.dumps(READ).encode() + b"\n")
     waiting.stdin.flush()

@@ -44,7 +44,7 @@ def session(command) -> Iterator[Session]:
 
 @contextmanager
 def locked(command: Command, *names: str) -> Iterator[None]:
-    """Hold the locks of files, so that calls that change them wait."""
+    """Hold the locks of files, so that calls on them wait."""
     paths = [os.path.join(os.path.realpath(command.folder.path), name) for name in names]
     with locks.targets(os.path.join(command.state, "locks"), paths, lambda: None):
         yield
@@ -58,7 +58,7 @@ def read(path: str) -> dict[str, Any]:
     return {"tool": "read_file", "args": {"path": path}}
 
 
-def test_calls_of_one_file_run_in_the_order_they_came(command, session):
+def test_calls_on_one_file_run_in_order(command, session):
     command.folder.write("a.txt", "0\n")
 
     for number in range(200):
@@ -71,7 +71,7 @@ def test_calls_of_one_file_run_in_the_order_they_came(command, session):
     assert replies[-1]["result"] == "1\t200"
 
 
-def test_a_call_that_waits_holds_up_only_its_own_file(command, session):
+def test_a_waiting_call_blocks_only_its_own_file(command, session):
     command.folder.write("a.txt", "a\n")
     command.folder.write("b.txt", "b\n")
     with locked(command, "a.txt"):
@@ -126,7 +126,7 @@ def test_a_call_that_has_only_a_request_id_is_cancelled_by_it(command, session):
 
 
 @pytest.mark.parametrize("running, other", [(1, True), ("[1]", [1]), ("1", 1), ({"a": 1}, '{"a": 1}')])
-def test_a_cancel_means_exactly_its_id(command, session, running, other):
+def test_a_cancel_matches_exactly_its_id(command, session, running, other):
     command.folder.write("a.txt", "a\n")
     with locked(command, "a.txt"):
         session.send(**edit("a.txt", "a", "b"), id=running)
@@ -138,7 +138,7 @@ def test_a_cancel_means_exactly_its_id(command, session, running, other):
     assert (reply["id"], reply["ok"]) == (running, True)
 
 
-def test_cancelling_what_waits_behind_another_call_frees_it(command, session):
+def test_a_queued_call_can_be_cancelled(command, session):
     command.folder.write("a.txt", "a\n")
     with locked(command, "a.txt"):
         session.send(**edit("a.txt", "a", "b"), id=1)
@@ -152,7 +152,7 @@ def test_cancelling_what_waits_behind_another_call_frees_it(command, session):
     assert command.folder.read("a.txt") == "d\n"
 
 
-def test_a_cancel_of_nothing_has_no_reply(command, session):
+def test_a_cancel_of_an_unknown_id_has_no_reply(command, session):
     session.send(cancel="nothing")
     session.send(tool="list_tools", id=1)
 
@@ -160,7 +160,7 @@ def test_a_cancel_of_nothing_has_no_reply(command, session):
     assert session.end() == (0, [], b"")
 
 
-def test_the_end_of_input_waits_for_what_is_running(command, session):
+def test_the_end_of_input_waits_for_running_calls(command, session):
     command.folder.write("a.txt", "a\n")
     release = threading.Event()
 
@@ -191,7 +191,7 @@ def test_a_last_line_without_an_ending_is_a_request(command):
     assert json.loads(done.stdout)["id"] == 1
 
 
-def test_a_request_over_several_lines_is_bad_lines(command):
+def test_a_request_over_several_lines_is_one_error_per_line(command):
     text = json.dumps({"tool": "list_dir"}, indent=1)
 
     done = command.run("stdio", input=text)
@@ -210,8 +210,8 @@ def test_a_thousand_requests_are_all_answered(command):
     assert sorted(json.loads(line)["id"] for line in done.stdout.splitlines()) == list(range(1000))
 
 
-def test_a_request_that_takes_long_to_understand_is_not_overtaken(command, session):
-    """The patch is read before anybody knows what it touches; the next request must wait for that too."""
+def test_a_request_that_takes_long_to_parse_is_not_overtaken(command, session):
+    """The files of a patch are unknown until it is parsed; the next request must wait for that too."""
     added = "+line\n" * 300_000
     session.send(tool="apply_patch", args={"patch": f"*** Begin Patch\n*** Add File: n.txt\n{added}*** End Patch"})
     session.send(tool="stat_file", args={"path": "n.txt"})
@@ -220,22 +220,22 @@ def test_a_request_that_takes_long_to_understand_is_not_overtaken(command, sessi
     assert session.receive()["ok"]
 
 
-def test_sessions_are_told_apart_by_flag_and_by_field(command):
+def test_sessions_are_selected_by_flag_and_by_field(command):
     command.folder.write("a.txt", "a\n")
-    one = Session(command, "--session", "one")
-    one.send(**read("a.txt"))
-    assert one.receive()["ok"]
+    first = Session(command, "--session", "one")
+    first.send(**read("a.txt"))
+    assert first.receive()["ok"]
     command.folder.write("a.txt", "changed\n")
-    one.send(**edit("a.txt", "changed", "x"), session="two")
-    one.send(**edit("a.txt", "x", "y"), session="one")
-    replies = [one.receive(), one.receive()]
-    one.end()
+    first.send(**edit("a.txt", "changed", "x"), session="two")
+    first.send(**edit("a.txt", "x", "y"), session="one")
+    replies = [first.receive(), first.receive()]
+    first.end()
 
     assert replies[0]["ok"]
     assert replies[1]["error_code"] == "stale_file"
 
 
-def test_a_workspace_that_is_not_there_ends_the_session_with_an_error(command):
+def test_a_missing_workspace_ends_the_session_with_an_error(command):
     done = command.run("--workspace", "/nonexistent", "stdio")
 
     assert (done.returncode, json.loads(done.stdout)["error_code"]) == (1, "file_not_found")
@@ -246,7 +246,7 @@ def test_a_workspace_that_is_not_there_ends_the_session_with_an_error(command):
 
 @pytest.mark.parametrize("sandbox", ["workspace-write", "full"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_session_and_what_it_runs(command, number, sandbox):
+def test_a_signal_ends_the_session_and_its_commands(command, number, sandbox):
     mark = Mark()
     command.environ |= {"HILT_SHELL_SANDBOX": sandbox, "HILT_APPROVE": "all"}
     session = Session(command)
@@ -256,7 +256,7 @@ def test_a_signal_ends_the_session_and_what_it_runs(command, number, sandbox):
     wait_until(lambda: "begun" in command.folder.tree())
 
     for _ in range(3):
-        session.process.send_signal(number)  # as when a program in between passes on what both were sent
+        session.process.send_signal(number)  # as when a parent process forwards a signal that both received
     out, errors = session.process.communicate(timeout=HANG_SECONDS)
 
     assert started["ok"]
@@ -275,12 +275,12 @@ def test_a_signal_between_calls_ends_the_session(command, session):
 
     session.process.send_signal(signal.SIGTERM)
 
-    # while more could still be asked
+    # while more requests could still come
     assert session.process.wait(HANG_SECONDS) == -signal.SIGTERM
     assert session.process.communicate() == (b"", b"")
 
 
-def test_a_change_that_is_being_made_when_a_signal_comes_is_made_or_not(command, session):
+def test_a_signal_during_a_change_leaves_it_complete_or_absent(command, session):
     for number in range(200):
         session.send(tool="write_file", args={"path": f"{number}.txt", "content": "x"}, id=number)
     session.receive()

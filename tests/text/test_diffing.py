@@ -19,7 +19,7 @@ TEXTS = st.builds(lambda lines, end: "".join(lines) + end, FEW_LINES, st.sampled
 
 
 def apply(old, hunks):
-    """Return what the hunks make of the lines of a text; every context and removed line must be where it says."""
+    """Apply hunks to the lines of a text; every context and removed line must match."""
     lines = [strip_ending(line) for line in split_lines(old)]
     result, at = [], 0
     for hunk in hunks:
@@ -102,7 +102,7 @@ def test_the_first_changed_line_is_known(old, new, line):
          '--- "a/q\\"\\\\\\t\\né\\001"\n+++ "b/q\\"\\\\\\t\\né\\001"\n@@ -1 +1 @@\n-a\n+b\n'),
     ],
 )  # fmt: skip
-def test_a_unified_diff_is_written_as_git_reads_it(old, new, path, new_path, diff):
+def test_a_unified_diff_is_in_git_format(old, new, path, new_path, diff):
     assert unified_diff(old, new, path, new_path=new_path) == diff
 
 
@@ -125,7 +125,7 @@ def test_one_changed_line_is_one_change(old, data):
 
 
 @given(st.text("abc", max_size=12), st.text("abc", max_size=12))
-def test_what_is_kept_of_short_sequences_is_the_most_that_can_be_kept(old, new):
+def test_the_diff_of_short_sequences_is_minimal(old, new):
     longest = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]
     for i, a in enumerate(old):
         for j, b in enumerate(new):
@@ -194,15 +194,15 @@ def scattered(count, kinds):
         lambda n: ([i // 2 for i in range(n)], [(i + 1) // 3 for i in range(n)]),
     ],
 )
-def test_work_is_bounded_for_any_two_sequences(make):
+def test_the_work_is_bounded_for_any_two_sequences(make):
     small, large = (count_steps(equal_runs, *make(n)) for n in (1_000, 4_000))
 
-    # the search that is exact for few differences costs the same for both; beyond it, work grows with the length
+    # the exact search for few differences costs the same for both; beyond it, work grows with the length
     assert large < 6 * small + 250_000
 
 
 @pytest.mark.parametrize("kinds", [2, 5, 40])
-def test_two_unrelated_sequences_of_repeated_items_still_share_what_is_shown_as_shared(kinds):
+def test_context_lines_between_unrelated_sequences_are_really_equal(kinds):
     old, new = repeated(3_000, kinds, 1), repeated(3_000, kinds, 2)
 
     runs = equal_runs(old, new)
@@ -212,18 +212,18 @@ def test_two_unrelated_sequences_of_repeated_items_still_share_what_is_shown_as_
     assert sum(run.length for run in runs) > 3_000 / kinds
 
 
-def test_lines_that_occur_once_hold_their_place_among_repeated_ones():
+def test_unique_lines_keep_their_place_among_repeated_ones():
     fillers = repeated(6_000, 2, 1), repeated(6_000, 2, 2)
     old, new = ([10 + i // 3 if i % 3 == 0 else item for i, item in enumerate(filler)] for filler in fillers)
 
     runs = equal_runs(old, new)
 
-    kept = [item for run in runs for item in old[run.old : run.old + run.length]]
-    assert [item for item in kept if item >= 10] == list(range(10, 2_010))
-    assert len(kept) > 4_000
+    unchanged = [item for run in runs for item in old[run.old : run.old + run.length]]
+    assert [item for item in unchanged if item >= 10] == list(range(10, 2_010))
+    assert len(unchanged) > 4_000
 
 
-def test_many_scattered_edits_among_repeated_lines_are_all_that_is_shown():
+def test_only_the_scattered_edits_among_repeated_lines_are_shown():
     old, new = scattered(20_000, 20)
 
     assert sum(run.length for run in equal_runs(old, new)) == sum(item >= 0 for item in new)
@@ -237,7 +237,7 @@ def test_a_moved_block_leaves_the_rest_in_place():
     assert [run.length for run in runs] == [3_500]
 
 
-def test_a_hunk_of_many_changes_is_gathered_without_copying_it_for_each():
+def test_a_hunk_of_many_changes_is_built_without_copying_it_each_time():
     old, new = "a\nb\n" * 3000, "b\na\nc\n" * 3000
     hunks = diff_hunks(old, new)
 

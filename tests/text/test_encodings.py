@@ -29,7 +29,7 @@ JAPANESE = "これは日本語のテキストです。漢字も入っていま�
         (codecs.BOM_UTF8 + b"\0", True),
     ],
 )
-def test_a_nul_near_the_start_is_binary_unless_a_mark_explains_it(head, binary):
+def test_a_nul_near_the_start_is_binary_unless_there_is_a_byte_order_mark(head, binary):
     assert is_binary(head) is binary
 
 
@@ -88,13 +88,13 @@ def test_malformed_utf16_loses_no_byte(tail):
     assert encode(text, encoding) == data
 
 
-def test_a_legacy_letter_far_into_a_file_is_seen():
+def test_a_legacy_character_late_in_a_file_is_recognised():
     data = b"plain ascii line\n" * 20_000 + FRENCH.encode("cp1252")
 
     assert decode(data)[0].endswith(FRENCH)
 
 
-def test_the_first_letters_may_mislead_but_every_byte_is_decoded():
+def test_a_wrong_first_guess_still_decodes_every_byte():
     data = FRENCH.encode("cp1252") + b"\n" + b"filler\n" * 20_000 + b"\x81\x8d\x9d"
 
     text, encoding = decode(data)
@@ -107,7 +107,7 @@ def test_the_first_letters_may_mislead_but_every_byte_is_decoded():
 def test_decoding_and_encoding_is_the_identity(data):
     text, encoding = decode(data)
 
-    if encoding.name not in ("cp932", "euc-jp", "big5hkscs"):  # these spell some characters in two ways
+    if encoding.name not in ("cp932", "euc-jp", "big5hkscs"):  # these encode some characters in two ways
         assert encode(text, encoding) == data
     assert splice(data, text, encoding, []) == data
 
@@ -156,13 +156,13 @@ def test_bytes_outside_the_spans_are_unchanged(codec, marked, parts):
 @pytest.mark.parametrize(
     "codec, twin",
     [
-        ("cp932", b"\x87\x90"),  # the second spelling of a mathematical sign
+        ("cp932", b"\x87\x90"),  # the second encoding of a mathematical sign
         ("cp932", b"\xed\x40"),
         ("big5hkscs", b"\xa1\xc3"),
-        ("euc-jp", b"\x8f\xa2\xb7"),  # decodes to a character whose usual spelling is shorter
+        ("euc-jp", b"\x8f\xa2\xb7"),  # decodes to a character whose usual encoding is shorter
     ],
 )
-def test_a_character_with_two_spellings_keeps_its_own(codec, twin):
+def test_a_character_with_two_encodings_keeps_its_own(codec, twin):
     data = b"head " + twin + b" old " + twin + b" tail"
     text = data.decode(codec)
     at = text.index("old")
@@ -183,7 +183,7 @@ def test_stray_bytes_may_be_copied_within_their_file_but_not_brought_in():
     assert (caught.value.code, caught.value.details["character"]) == ("encoding_error", "U+DCFE")
 
 
-def test_a_character_that_the_encoding_lacks_is_named_with_its_line():
+def test_a_character_that_cannot_be_encoded_is_reported_with_its_line():
     data = FRENCH.encode("cp1252") + b"\nlast\n"
     text, encoding = decode(data)
 
@@ -195,7 +195,7 @@ def test_a_character_that_the_encoding_lacks_is_named_with_its_line():
     assert "U+6F22 '漢'" in caught.value.message
 
 
-def test_encoding_a_whole_file_names_what_does_not_fit():
+def test_encoding_a_whole_file_names_the_character_that_cannot_be_encoded():
     with pytest.raises(ToolError) as caught:
         encode("fine\nnot ✅", Encoding("latin-1"))
 
@@ -237,7 +237,7 @@ def test_a_line_ends_at_a_line_feed_only(text, lines):
 
 @settings(deadline=None)
 @given(st.text("ab\r\n"))
-def test_lines_put_together_are_the_text(text):
+def test_joined_lines_are_the_text(text):
     lines = split_lines(text)
 
     assert "".join(lines) == text
@@ -249,5 +249,5 @@ def test_lines_put_together_are_the_text(text):
     "text, ending",
     [("", "\n"), ("a", "\n"), ("a\nb\r\n", "\n"), ("a\r\nb\r\nc\n", "\r\n"), ("a\rb", "\r"), ("a\rb\n", "\n")],
 )
-def test_the_ending_of_most_lines_is_known(text, ending):
+def test_the_most_frequent_line_ending_is_detected(text, ending):
     assert dominant_ending(text) == ending

@@ -32,7 +32,7 @@ def refusal(text, old_text, new_text, **options):
         ("a\n\nb\n", "\n\n", "\n", (1, 2)),
     ],
 )
-def test_text_that_occurs_once_is_replaced_where_it_stands(text, old_text, new_text, lines):
+def test_text_that_occurs_once_is_replaced_in_place(text, old_text, new_text, lines):
     match = find_edit(text, old_text, new_text, path="a.py")
 
     assert match.exact
@@ -62,7 +62,7 @@ def test_text_that_occurs_several_times_is_refused_with_its_lines(text, old_text
     assert f"{count} times" in error.message
 
 
-def test_more_places_than_can_be_listed_are_counted():
+def test_matches_beyond_the_list_are_counted():
     assert "and 15 more" in refusal("x\n" * 25, "x", "y").message
 
 
@@ -106,7 +106,7 @@ def test_new_text_takes_the_line_ending_of_what_it_replaces(text, old_text, new_
         ("a  \nb\t\nc", "a\nb\nc", "c\nb", "c\nb"),
     ],
 )  # fmt: skip
-def test_a_copy_that_differs_in_blanks_or_typography_is_found_and_unchanged_lines_stay(
+def test_a_copy_that_differs_in_whitespace_or_typography_is_found_and_unchanged_lines_stay(
     text, old_text, new_text, result
 ):
     assert not find_edit(text, old_text, new_text, path="a.py").exact
@@ -150,7 +150,7 @@ def test_an_edit_that_changes_nothing_is_refused(text, old_text, new_text):
     "text, old_text, new_text",
     [("a  \nb\n", "a  \n", "a\n"), ("“a”\n", "“a”", '"a"'), ("a\u00a0b\n", "a\u00a0b", "a b")],
 )
-def test_a_change_of_blanks_or_quotes_alone_is_an_edit_when_old_text_is_exact(text, old_text, new_text):
+def test_a_change_of_only_whitespace_or_quotes_is_an_edit_when_old_text_is_exact(text, old_text, new_text):
     assert edit(text, old_text, new_text) == text.replace(old_text, new_text)
 
 
@@ -184,7 +184,7 @@ def test_a_change_of_blanks_or_quotes_alone_is_an_edit_when_old_text_is_exact(te
         ("    a()\n    b()\n", "    a()\n", "", "    b()\n"),
     ],
 )  # fmt: skip
-def test_with_fuzzy_indent_new_text_gets_the_indentation_of_its_place(text, old_text, new_text, result):
+def test_fuzzy_indent_indents_new_text_like_its_surroundings(text, old_text, new_text, result):
     assert edit(text, old_text, new_text, fuzzy_indent=True) == result
 
 
@@ -200,13 +200,13 @@ def test_with_fuzzy_indent_a_block_of_another_shape_is_not_found(text, old_text)
     assert refusal(text, old_text, "new", fuzzy_indent=True).code == "edit_not_found"
 
 
-def test_with_fuzzy_indent_two_places_are_refused():
+def test_fuzzy_indent_refuses_two_matches():
     error = refusal("  a()\n  b()\n    a()\n    b()\n", "a()\nb()\n", "c()\n", fuzzy_indent=True)
 
     assert (error.code, error.details["lines"]) == ("edit_not_unique", [1, 3])
 
 
-def test_text_that_is_only_indented_otherwise_is_not_found_and_the_error_says_how_to_reach_it():
+def test_text_with_another_indentation_is_not_found_and_the_error_suggests_fuzzy_indent():
     error = refusal("x\n    if a:\n        b\n", "if a:\n    b\n", "c\n")
 
     assert error.code == "edit_not_found"
@@ -214,7 +214,7 @@ def test_text_that_is_only_indented_otherwise_is_not_found_and_the_error_says_ho
     assert "line 2" in error.suggestion
 
 
-def test_text_that_is_not_there_is_answered_with_the_nearest_line():
+def test_missing_text_suggests_the_nearest_line():
     error = refusal(
         "import os\n\ndef compute(value):\n    return value\n", "def compute(valeu):\n    return value\n", "x"
     )
@@ -225,7 +225,7 @@ def test_text_that_is_not_there_is_answered_with_the_nearest_line():
     assert "line 3: 'def compute(value):'" in error.message
 
 
-def test_the_nearest_line_is_that_of_the_first_line_which_is_missing():
+def test_the_nearest_line_is_for_the_first_missing_line():
     error = refusal("alpha()\nbeta()\ngamma(1)\n", "alpha()\nbeta()\ngamma(2)\n", "x")
 
     assert error.details["nearest_line"] == 3
@@ -268,8 +268,8 @@ def test_an_edit_changes_nothing_outside_the_lines_that_match(parts, data, fuzzy
     except ToolError:
         reject()
 
-    found = text[match.span.start : match.span.end]
-    assert "".join(found.translate(plain).split()) == "".join(copy.split())
+    matched = text[match.span.start : match.span.end]
+    assert "".join(matched.translate(plain).split()) == "".join(copy.split())
     assert match.first_line == text.count("\n", 0, match.span.start) + 1
 
 
@@ -300,7 +300,7 @@ def test_a_line_changed_in_a_plain_copy_is_the_only_line_that_changes(parts, dat
     ],
 )
 @pytest.mark.parametrize("fuzzy_indent", [False, True])
-def test_work_grows_with_the_text_not_with_its_square(make, fuzzy_indent):
+def test_work_is_linear_in_the_text(make, fuzzy_indent):
     refuse = partial(refusal, new_text="new", fuzzy_indent=fuzzy_indent)
     small, large = (count_steps(refuse, *make(n)) for n in (500, 4_000))
 

@@ -176,7 +176,7 @@ def test_a_quoted_rename_is_read():
 
 
 @pytest.mark.parametrize("patch", [HUNK, "@@\n keep\n-old\n+new", f"--- a/other\n+++ b/other\n{HUNK}"])
-def test_a_path_stands_for_headers(patch):
+def test_a_path_argument_replaces_the_headers(patch):
     assert [operation.path for operation in parse_patch(patch, path="f")] == ["f"]
     assert apply("keep\nold\n", patch, path="f") == "keep\nnew\n"
 
@@ -213,7 +213,7 @@ def test_a_unified_diff_that_cannot_be_read_is_refused_at_its_line(patch, line):
 
 
 @pytest.mark.parametrize("counts", ["-1,3 +1,3", "-1,9 +1,9", "-1 +1", "-1,1 +1,1", "-1,2 +1,2"])
-def test_counts_are_advice(counts):
+def test_wrong_hunk_counts_are_tolerated(counts):
     patch = f"--- a/f\n+++ b/f\n@@ {counts} @@\n keep\n-old\n+new\n"
 
     assert apply("keep\nold\nrest\n", patch) == "keep\nnew\nrest\n"
@@ -221,7 +221,7 @@ def test_counts_are_advice(counts):
     assert len(parse_patch(patch + "\n" + patch)) == 2
 
 
-def test_removed_and_added_lines_that_look_like_names_are_content():
+def test_removed_and_added_lines_that_look_like_headers_are_content():
     old, new = "x\n-- a\ny\n", "x\n++ b\ny\n"
 
     assert apply(old, unified_diff(old, new, "f", context=0)) == new
@@ -270,7 +270,7 @@ def test_removed_and_added_lines_that_look_like_names_are_content():
         ("cafe\u0301\nd\n", ["@@", " caf\u00e9", "-d", "+D"], "cafe\u0301\nD\n"),
     ],
 )
-def test_a_codex_hunk_finds_its_place(text, lines, result):
+def test_a_codex_hunk_is_located(text, lines, result):
     assert apply(text, update(*lines)) == result
 
 
@@ -303,7 +303,7 @@ def test_a_codex_hunk_finds_its_place(text, lines, result):
         ("a\nb\nc\n", "@@ -1,9 +1,9 @@\n-a\n+A\n\n@@ -3 +3 @@\n-c\n+C\n", "A\nb\nC\n"),
     ],
 )
-def test_a_unified_hunk_finds_its_place(text, hunk, result):
+def test_a_unified_hunk_is_located(text, hunk, result):
     assert apply(text, "--- a/f\n+++ b/f\n" + hunk) == result
 
 
@@ -325,7 +325,7 @@ def test_only_removed_and_added_lines_are_in_the_spans():
         ("a\nx\nx\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n", [2, 3]),
     ],
 )
-def test_a_hunk_that_fits_several_places_is_refused(text, patch, places):
+def test_a_hunk_that_matches_several_places_is_refused(text, patch, places):
     error = refusal(apply, text, patch)
 
     assert (error.code, error.details) == ("patch_conflict", {"path": "f", "hunk": 1, "lines": places})
@@ -347,7 +347,7 @@ def test_a_hunk_that_fits_several_places_is_refused(text, patch, places):
         ("alpha\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-alpha\n+x\n@@ -1 +1 @@\n-alpha\n+y\n", 2, "alpha"),
     ],
 )
-def test_a_hunk_that_fits_nowhere_is_refused_with_what_is_missing(text, patch, hunk, missing):
+def test_a_hunk_that_fits_nowhere_is_refused_with_the_missing_lines(text, patch, hunk, missing):
     error = refusal(apply, text, patch)
 
     assert (error.code, error.details["path"], error.details["hunk"]) == ("patch_conflict", "f", hunk)
@@ -363,13 +363,13 @@ def test_a_hunk_that_fits_nowhere_is_refused_with_what_is_missing(text, patch, h
         (update("@@", "-alpha", "*** End of File"), "not at its end"),
     ],
 )
-def test_why_lines_of_the_file_do_not_fit_is_told(patch, why):
+def test_the_reason_for_a_mismatch_is_reported(patch, why):
     error = refusal(apply, "alpha\nbeta\ngamma\n", patch)
 
     assert f"in the file, but {why}." in error.message
 
 
-def test_the_nearest_line_to_what_is_missing_is_named():
+def test_the_nearest_line_to_a_missing_one_is_named():
     error = refusal(apply, "one\ndef compute(a):\n", update("@@", "-def compute(b):", "+x"))
 
     assert error.details == {"path": "f", "hunk": 1, "nearest_line": 2, "nearest_text": "def compute(a):"}
@@ -384,7 +384,7 @@ TEXTS = st.builds(lambda lines, end: "".join(lines) + end, LINES, st.sampled_fro
 
 
 @given(TEXTS, TEXTS, st.integers(1, 4))
-def test_a_diff_that_is_applied_gives_the_new_text(old, new, context):
+def test_applying_a_diff_gives_the_new_text(old, new, context):
     patch = unified_diff(old, new, "f", context=context)
 
     assert (apply(old, patch) if patch else old) == new
@@ -392,7 +392,7 @@ def test_a_diff_that_is_applied_gives_the_new_text(old, new, context):
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_a_diff_that_adds_or_deletes_a_file_says_all_of_it(text):
+def test_a_diff_that_adds_or_deletes_a_file_holds_its_whole_text(text):
     (added,) = parse_patch(unified_diff(None, text, "f"))
     (deleted,) = parse_patch(unified_diff(text, None, "f"))
 
@@ -451,7 +451,7 @@ def test_any_text_is_parsed_or_refused(text, head):
         lambda n: ("\n" * n, update("@@", "-y", *[""] * n, "*** End of File")),
     ],
 )
-def test_work_grows_with_the_file_not_with_its_square(make):
+def test_work_is_linear_in_the_file(make):
     small, large = (count_steps(refusal, apply, *make(n)) for n in (500, 4_000))
 
     assert large < 10 * small + 1_000

@@ -7,13 +7,13 @@ from hilt.text.ranges import Ranges
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), max_size=15))
-def test_the_ranges_that_overlap_one_are_those_that_a_look_at_all_finds(places):
+def test_overlapping_ranges_match_a_full_scan(places):
     ranges = Ranges()
-    kept: list[tuple[int, int, int]] = []
+    added: list[tuple[int, int, int]] = []
     for number, (start, size) in enumerate(places):
-        overlapped = {other for other, first, last in kept if start < last and first < start + size}
+        overlapped = {other for other, first, last in added if start < last and first < start + size}
 
         assert set(ranges.overlapping(start, start + size)) == (overlapped if size or overlapped else set())
         if not overlapped:
             ranges.add(start, start + size, number)
-            kept.append((number, start, start + size))
+            added.append((number, start, start + size))

@@ -1,4 +1,4 @@
-"""Edits that are noted and made together end as edits that are made one by one."""
+"""Batched edits have the same outcome as sequential edits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.files.editing import Document, context_lines
 from hilt.text import revising
 from hilt.text.encodings import Span
 
-# few and alike, so that texts repeat, overlap and straddle what was written before
+# few and similar, so that texts repeat, overlap and straddle earlier replacements
 PIECES = st.sampled_from(["abab", "aba", "b", "\n", "\r\n", "    ", "\t", "é", "x = 1", "x = 12", " ", "“q”", "\r"])
 TEXTS = st.lists(PIECES, max_size=30).map("".join)
 Edits = list[tuple[str, str, bool]]
@@ -58,7 +58,7 @@ def outcomes(document: Document, edits: Edits) -> list[object]:
 
 
 @given(documents())
-def test_edits_made_together_are_edits_made_one_by_one(sweep, document):
+def test_batched_edits_equal_sequential_edits(sweep, document):
     data, edits = document
     together, alone = Document("a.txt", data), Document("a.txt", data)
     together.expect([old for old, _, _ in edits])
@@ -67,7 +67,7 @@ def test_edits_made_together_are_edits_made_one_by_one(sweep, document):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_edits_of_repetitive_texts_made_together_are_edits_made_one_by_one(sweep, seed):
+def test_batched_edits_of_repetitive_texts_equal_sequential_edits(sweep, seed):
     random = Random(seed)
     for _ in range(40):
         text = drawn(random, 10, 60)
@@ -83,7 +83,7 @@ def test_edits_of_repetitive_texts_made_together_are_edits_made_one_by_one(sweep
         assert outcomes(together, edits) == outcomes(alone, edits)
 
 
-def test_a_part_is_found_where_it_occurs_after_the_replacements(sweep):
+def test_text_is_located_after_earlier_replacements(sweep):
     random = Random(1)
     for _ in range(3000):
         text = drawn(random, 10, 60)
@@ -109,11 +109,11 @@ def test_a_part_is_found_where_it_occurs_after_the_replacements(sweep):
 
 
 def drawn(random: Random, least: int, most: int) -> str:
-    """Return letters that repeat soon; hypothesis prefers texts in which too little does."""
+    """Return repetitive letters; hypothesis prefers texts with little repetition."""
     return "".join(random.choices("ab\n", k=random.randint(least, most)))
 
 
-def test_many_edits_of_one_text_are_noted_without_making_it_anew():
+def test_many_edits_of_one_text_do_not_rebuild_it_each_time():
     lines = [f"value {number:05} of a longer text\n" for number in range(2000)]
     document = Document("a.txt", "".join(lines).encode())
     edits = [(line.strip(), line.strip().upper()) for line in lines[::2]]

@@ -13,7 +13,7 @@ ALLMAN = "int f(void)\n{\n  if (a)\n  {\n    b();\n  }\n}\n"
 @pytest.mark.parametrize(
     "extension, block", [("py", DECORATED), ("py", CALLED), ("py", QUERY), ("c", ALLMAN), ("java", ALLMAN)]
 )
-def test_wherever_the_cut_is_the_last_block_is_whole(extension, block):
+def test_the_last_block_is_whole_wherever_the_cut_is(extension, block):
     size = block.count("\n")
     lines = (block * 20).splitlines()
 

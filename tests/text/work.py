@@ -13,7 +13,7 @@ _FOLDER = hilt.text.__path__[0]
 
 
 def count_steps(call: Callable[..., object], *arguments: object) -> int:
-    """Return how many lines of hilt.text the call executes; the same always for the same call."""
+    """Return how many lines of hilt.text the call executes; deterministic for a call."""
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

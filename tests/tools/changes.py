@@ -1,4 +1,4 @@
-"""What tests of changing tools share: the real git, and looking at a folder byte for byte."""
+"""Helpers for tests of tools that change files: the real git, and comparing a folder byte for byte."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENCODED = [
     ("lone returns", b"one\rtwo\rthree\n", "two", "TWO", b"one\rTWO\rthree\n"),
 ]
 
-# those a diff in UTF-8 can speak of
+# those that a UTF-8 diff can represent
 DIFFABLE = [
     case for case in ENCODED if case[0] not in ("utf-16 le", "utf-16 be", "latin-1", "shift-jis", "damaged utf-8")
 ]
@@ -49,22 +49,22 @@ DIFFABLE = [
 
 def tree_bytes(folder: Folder) -> dict[str, bytes]:
     """Return the contents of every file, by path."""
-    found = {}
+    contents = {}
     for directory, folders, files in os.walk(folder.path):
         folders[:] = [name for name in folders if name != ".git"]
         for name in files:
             path = os.path.join(directory, name)
             inner = os.path.relpath(path, folder.path)
             if os.path.islink(path):
-                found[inner] = b"-> " + os.fsencode(os.readlink(path))
+                contents[inner] = b"-> " + os.fsencode(os.readlink(path))
                 continue
             with open(path, "rb") as file:
-                found[inner] = file.read()
-    return found
+                contents[inner] = file.read()
+    return contents
 
 
 def git_apply(folder: Folder, diff: str) -> dict[str, bytes]:
-    """Apply a diff with the real git to a copy of the folder and return what it then holds."""
+    """Apply a diff with the real git to a copy of the folder and return the contents of the copy."""
     copy = Folder(folder.path + "-git")
     shutil.rmtree(copy.path, ignore_errors=True)
     shutil.copytree(folder.path, copy.path)

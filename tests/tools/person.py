@@ -1,4 +1,4 @@
-"""A person who answers what calls ask for, by the same database as `hilt approve`."""
+"""A user who answers questions of calls through the same database as `hilt approve`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hilt.state.approvals import Approvals
 
 
 def approved(runtime: Runtime, tool: str, **args: Any) -> Any:
-    """Call a tool, and call it again with a person's approval when it asks for one."""
+    """Call a tool, and call it again with approval when it asks."""
     return _answered(runtime, tool, args, approved=True)
 
 
 def rejected(runtime: Runtime, tool: str, reason: str, **args: Any) -> Any:
-    """Call a tool that asks, and call it again when a person has said no."""
+    """Call a tool that asks, and call it again after a denial."""
     return _answered(runtime, tool, args, approved=False, reason=reason)
 
 

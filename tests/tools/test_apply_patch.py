@@ -59,7 +59,7 @@ def test_the_three_operations_and_a_move_are_one_change(runtime, workspace):
     assert workspace.tree() == before
 
 
-def test_files_may_change_places_and_keep_their_modes(runtime, workspace):
+def test_files_may_be_swapped_and_keep_their_modes(runtime, workspace):
     os.chmod(workspace.write("a", "1\n"), 0o755)
     os.chmod(workspace.write("b", "2\n"), 0o640)
     moves = [f"*** Update File: {source}\n*** Move to: {target}\n" for source, target in ("at", "ba", "tb")]
@@ -89,7 +89,7 @@ def test_files_may_change_places_and_keep_their_modes(runtime, workspace):
         ("-a b>a", {"a": "2\n"}, "ab"),
     ],
 )
-def test_the_diff_of_a_chain_of_steps_is_what_they_do_together(runtime, workspace, steps, after, files):
+def test_the_diff_of_several_steps_shows_their_combined_effect(runtime, workspace, steps, after, files):
     workspace.write("a", "1\n")
     workspace.write("b", "2\n")
     lines = []
@@ -121,7 +121,7 @@ def test_the_diff_of_a_chain_of_steps_is_what_they_do_together(runtime, workspac
         ("diff --git a/n b/n\nnew file mode 100755\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n", "n"),
     ],
 )
-def test_a_preview_tells_of_modes(runtime, workspace, patch, name):
+def test_a_preview_shows_file_modes(runtime, workspace, patch, name):
     os.chmod(workspace.write("a", "1\n"), 0o644)
 
     preview = apply(runtime, patch, dry_run=True)
@@ -179,7 +179,7 @@ def test_when_any_part_does_not_fit_nothing_is_changed(runtime, workspace, lines
 @pytest.mark.parametrize(
     "patch", ["", " \n", "hello", "*** Begin Patch\n*** Delete File: a.txt", "*** Delete File: a.txt\n*** End Patch"]
 )
-def test_what_is_no_patch_is_refused(runtime, workspace, patch):
+def test_text_that_is_not_a_patch_is_refused(runtime, workspace, patch):
     workspace.write("a.txt", "a\n")
 
     assert apply(runtime, patch).error.code == "patch_invalid"
@@ -187,7 +187,7 @@ def test_what_is_no_patch_is_refused(runtime, workspace, patch):
 
 
 @pytest.mark.parametrize("name, before, old, new, after", ENCODED, ids=[case[0] for case in ENCODED])
-def test_context_lines_keep_the_bytes_of_the_file(runtime, workspace, name, before, old, new, after):
+def test_context_lines_keep_the_original_bytes_of_the_file(runtime, workspace, name, before, old, new, after):
     from hilt.text.encodings import decode
 
     workspace.write("a.txt", before)
@@ -283,14 +283,14 @@ def test_a_diff_made_by_git_is_applied(runtime, workspace, tmp_path):
         "--- a/other.txt\n+++ b/other.txt\n@@ -2 +2 @@\n-two\n+TWO\n",
     ],
 )
-def test_a_unified_diff_for_a_named_path_needs_no_right_header(runtime, workspace, patch):
+def test_a_unified_diff_for_a_given_path_needs_no_valid_header(runtime, workspace, patch):
     workspace.write("a.txt", "one\ntwo\nthree\n")
 
     assert apply(runtime, patch, path="a.txt").ok
     assert workspace.read("a.txt") == "one\nTWO\nthree\n"
 
 
-def test_an_anchor_decides_between_two_places(runtime, workspace):
+def test_an_anchor_chooses_between_two_matches(runtime, workspace):
     workspace.write("a.py", "def f():\n    x = 1\n\ndef g():\n    x = 1\n")
 
     assert (
@@ -300,7 +300,7 @@ def test_an_anchor_decides_between_two_places(runtime, workspace):
     assert workspace.read("a.py") == "def f():\n    x = 1\n\ndef g():\n    x = 2\n"
 
 
-def test_checksums_hold_a_patch_to_what_its_author_saw(runtime, workspace):
+def test_a_patch_is_refused_when_a_checksum_does_not_match(runtime, workspace):
     workspace.write("a.txt", "old\n")
     patch = codex("*** Update File: a.txt", "@@", "-old", "+new")
 

@@ -23,7 +23,7 @@ FORMATS = {
 
 
 class Person:
-    """Somebody who remembers what they were asked, and answers."""
+    """A user who answers and records the questions."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
@@ -40,7 +40,7 @@ def ask(base: str, person: Any, *questions: dict[str, Any], tool: str = "ask_use
 
 
 @pytest.mark.parametrize("tool", ["ask_user", "Ask"])
-def test_answers_come_by_question(base, tool):
+def test_answers_are_returned_by_question(base, tool):
     person = Person(Style="Concise", other=["JSON", "Text"])
 
     result = ask(base, person, STYLE, FORMATS, tool=tool)
@@ -52,7 +52,7 @@ def test_answers_come_by_question(base, tool):
     ]
 
 
-def test_the_person_sees_the_questions_with_every_option_in_one_shape(base):
+def test_the_user_sees_every_question_with_its_options_in_one_format(base):
     person = Person(Style="Concise", other=[])
 
     ask(base, person, STYLE, FORMATS)
@@ -64,7 +64,7 @@ def test_the_person_sees_the_questions_with_every_option_in_one_shape(base):
 
 
 @pytest.mark.parametrize(
-    "several, said, answer",
+    "several, reply, answer",
     [
         (False, "Concise", "Concise"),
         (False, "something of my own", "something of my own"),
@@ -74,17 +74,17 @@ def test_the_person_sees_the_questions_with_every_option_in_one_shape(base):
         (True, [], []),
     ],
 )
-def test_one_answer_is_a_text_and_several_are_a_list(base, several, said, answer):
-    result = ask(base, Person(Style=said), {**STYLE, "multi_select": several})
+def test_one_answer_is_a_string_and_several_are_a_list(base, several, reply, answer):
+    result = ask(base, Person(Style=reply), {**STYLE, "multi_select": several})
 
     assert result.data == {"answers": {"Choose code style": answer}}
 
 
-def test_nobody_there_is_said_plainly(base):
+def test_asking_without_a_user_is_a_clear_error(base):
     assert ask(base, None, STYLE).error.code == "no_one_to_ask"
 
 
-def test_a_person_who_does_not_answer_is_an_error(base):
+def test_a_user_who_does_not_answer_is_an_error(base):
     def silent(questions: Any) -> dict[str, Any]:
         raise ToolError("approval_timeout", "Nobody answered.")
 
@@ -110,7 +110,7 @@ def test_a_person_who_does_not_answer_is_an_error(base):
     ],
 )
 @pytest.mark.parametrize("tool", ["ask_user", "Ask"])
-def test_questions_that_cannot_be_answered_are_not_asked(base, questions, tool):
+def test_invalid_questions_are_not_asked(base, questions, tool):
     person = Person(Style="Concise")
 
     assert ask(base, person, *questions, tool=tool).error.code == "invalid_args"
@@ -124,7 +124,7 @@ def test_a_planning_agent_may_ask(base):
         assert runtime.call("ask_user", questions=[STYLE]).ok
 
 
-def test_in_scheduler_mode_nobody_is_asked(base):
+def test_scheduler_mode_asks_nobody(base):
     person = Person(Style="Concise")
     with Runtime(base, environ=environment(base), questioner=person, flags={"mode": "scheduler"}) as runtime:
         result: Any = runtime.call("ask_user", questions=[STYLE])

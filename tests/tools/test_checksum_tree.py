@@ -63,7 +63,7 @@ def test_path_and_pattern_choose_the_files(runtime, project, args, paths):
     assert list(runtime.call("checksum_tree", **args).data) == paths
 
 
-def test_a_baseline_tells_what_changed(runtime, project):
+def test_a_baseline_reports_the_changes(runtime, project):
     baseline = runtime.call("checksum_tree").data
     project.write("main.go", "new")
     project.write("added.txt", "new")
@@ -73,7 +73,7 @@ def test_a_baseline_tells_what_changed(runtime, project):
 
     assert result.data == {"changed": ["main.go"], "added": ["added.txt"], "removed": ["b/y.txt"], "unchanged_count": 4}
     assert result.view["rows"][0] == {"path": "main.go", "state": "changed"}
-    # only the part that is looked at is compared
+    # only the selected part is compared
     assert runtime.call("checksum_tree", path="b", baseline=baseline).data == {
         "changed": [],
         "added": [],
@@ -83,7 +83,7 @@ def test_a_baseline_tells_what_changed(runtime, project):
     assert runtime.call("checksum_tree", pattern="*.go", baseline=baseline).data["changed"] == ["main.go"]
 
 
-def test_files_over_50_megabytes_are_skipped_and_told(runtime, workspace):
+def test_files_over_50_megabytes_are_skipped_and_reported(runtime, workspace):
     with open(workspace.write("large"), "wb") as file:
         file.truncate(50 * 1024 * 1024 + 1)
     workspace.write("small", "x")
@@ -94,7 +94,7 @@ def test_files_over_50_megabytes_are_skipped_and_told(runtime, workspace):
     assert result.meta["skipped"] == {"large": "larger than 50 MB"}
 
 
-def test_large_files_have_the_same_digests_as_by_hand(runtime, workspace):
+def test_large_files_have_the_right_digests(runtime, workspace):
     contents = {f"{number}.bin": os.urandom(1 << 20) * (1 + number % 3) for number in range(20)}
     for name, data in contents.items():
         workspace.write(name, data)
@@ -102,7 +102,7 @@ def test_large_files_have_the_same_digests_as_by_hand(runtime, workspace):
     assert runtime.call("checksum_tree").data == {name: digest(contents[name]) for name in sorted(contents)}
 
 
-def test_names_that_are_odd_are_hashed(runtime, workspace):
+def test_files_with_odd_names_are_hashed(runtime, workspace):
     for name in (b"new\nline", b"inv\xff", "é".encode()):
         with open(os.path.join(os.fsencode(workspace.path), name), "w"):
             pass

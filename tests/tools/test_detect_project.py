@@ -14,7 +14,7 @@ from hilt.testing import Folder
 
 
 class Layout(NamedTuple):
-    """The files of a small project as it is really laid out, and what is to be found in it."""
+    """The files of a small real project, and the expected detection."""
 
     name: str
     files: dict[str, str]
@@ -275,7 +275,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
-def test_a_project_is_known_by_its_files(runtime, workspace, layout):
+def test_a_project_is_detected_by_its_files(runtime, workspace, layout):
     for name, contents in layout.files.items():
         workspace.write(name, contents)
     before = workspace.tree()
@@ -287,7 +287,7 @@ def test_a_project_is_known_by_its_files(runtime, workspace, layout):
     assert workspace.tree() == before
 
 
-def test_the_printed_example_answers_as_the_page_says(workspace, environ):
+def test_the_example_of_the_reference_answers_as_printed(workspace, environ):
     workspace.write("go.mod", "module m\n")
     workspace.write("package.json", "{}")
     workspace.write("tsconfig.json", "{}")
@@ -327,7 +327,7 @@ def test_a_monorepo_lists_its_projects_with_their_own_commands(runtime, workspac
     assert "pnpm-workspace.yaml" in data["config_files"]
 
 
-def test_a_project_inside_the_workspace_is_looked_at_by_its_path(runtime, workspace):
+def test_a_project_inside_the_workspace_is_inspected_by_path(runtime, workspace):
     workspace.write("services/api/go.mod", "module a\n")
     workspace.write("services/api/tools/gen/go.mod", "module g\n")
 
@@ -362,7 +362,7 @@ def test_many_projects_are_cut_and_counted(runtime, workspace):
         ("loop", "file_not_found"),
     ],
 )
-def test_a_folder_that_cannot_be_looked_at_is_refused(runtime, workspace, path, code):
+def test_a_folder_that_cannot_be_inspected_is_refused(runtime, workspace, path, code):
     workspace.write("file.txt")
     workspace.write(".git/config")
     os.symlink("loop", workspace.join("loop"))
@@ -390,7 +390,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("contents", BROKEN, ids=lambda contents: repr(contents[:20]))
-def test_broken_files_are_passed_over_in_no_time(runtime, workspace, contents):
+def test_broken_files_are_skipped_quickly(runtime, workspace, contents):
     names = ("package.json", "pyproject.toml", "composer.json", "Cargo.toml", "deno.json", "Makefile", "justfile")
     for name in (
         *names,
@@ -410,7 +410,7 @@ def test_broken_files_are_passed_over_in_no_time(runtime, workspace, contents):
     assert "Python" in result.data["languages"]
 
 
-def test_pipes_links_and_folders_with_the_names_of_files_do_not_stop_it(runtime, workspace, base):
+def test_pipes_links_and_folders_named_like_project_files_are_skipped(runtime, workspace, base):
     os.mkfifo(workspace.join("package.json"))
     os.mkdir(workspace.join("pyproject.toml"))
     os.symlink("/etc/hostname", workspace.join("Makefile"))
@@ -448,7 +448,7 @@ def test_sensitive_files_and_folders_never_appear(runtime, workspace):
     assert [project["path"] for project in runtime.call("detect_project").data["projects"]] == ["app"]
 
 
-def test_folders_that_come_and_go_while_it_looks_do_not_matter(runtime, workspace):
+def test_folders_that_appear_and_vanish_during_the_walk_are_tolerated(runtime, workspace):
     for number in range(30):
         workspace.write(f"p{number}/go.mod", "module m\n")
     stop = threading.Event()
@@ -471,7 +471,7 @@ def test_folders_that_come_and_go_while_it_looks_do_not_matter(runtime, workspac
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
-def test_a_folder_that_is_closed_to_us_is_passed_over(runtime, workspace):
+def test_an_unreadable_folder_is_skipped(runtime, workspace):
     workspace.write("open/go.mod", "module m\n")
     workspace.write("closed/go.mod", "module m\n")
     os.chmod(workspace.join("closed"), 0)
@@ -493,7 +493,7 @@ def test_a_folder_that_is_closed_to_us_is_passed_over(runtime, workspace):
         (["go.mod", "tool.py"], ["Go"]),
     ],
 )
-def test_a_folder_with_nothing_but_source_files_has_their_languages(runtime, workspace, names, languages):
+def test_a_folder_of_source_files_reports_their_languages(runtime, workspace, names, languages):
     for name in names:
         workspace.write(name, "")
 

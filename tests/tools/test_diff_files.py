@@ -30,7 +30,7 @@ def test_equal_files_have_an_empty_diff(runtime, workspace):
 
 
 @pytest.mark.parametrize("context, hunks", [(0, 2), (1, 2), (3, 1), (10**9, 1), (None, 1)])
-def test_the_context_is_as_wide_as_asked(runtime, workspace, context, hunks):
+def test_the_context_has_the_requested_width(runtime, workspace, context, hunks):
     workspace.write("a.txt", "".join(f"{number}\n" for number in range(8)))
     workspace.write("b.txt", "".join(f"{'x' if number in (1, 6) else number}\n" for number in range(8)))
 
@@ -50,7 +50,7 @@ def test_the_context_is_as_wide_as_asked(runtime, workspace, context, hunks):
     ],
 )
 @pytest.mark.parametrize("context", [0, 1, 3])
-def test_patch_makes_the_second_of_the_first(runtime, workspace, tmp_path, a, b, context):
+def test_patch_turns_the_first_file_into_the_second(runtime, workspace, tmp_path, a, b, context):
     workspace.write("a.txt", a)
     workspace.write("b.txt", b)
 
@@ -65,7 +65,7 @@ def test_patch_makes_the_second_of_the_first(runtime, workspace, tmp_path, a, b,
     assert target.read_bytes() == b.encode()
 
 
-def test_binary_files_are_told_apart_by_their_sums(runtime, workspace):
+def test_binary_files_are_compared_by_checksum(runtime, workspace):
     workspace.write("a.txt", b"a\0b")
     workspace.write("b.txt", b"a\0c")
 
@@ -75,7 +75,7 @@ def test_binary_files_are_told_apart_by_their_sums(runtime, workspace):
     assert result.meta["is_identical"] is False
 
 
-def test_the_same_text_in_two_encodings_is_told(runtime, workspace):
+def test_the_same_text_in_two_encodings_is_reported(runtime, workspace):
     workspace.write("a.txt", "é\n".encode("utf-16"))
     workspace.write("b.txt", "é\n")
 
@@ -97,7 +97,7 @@ def test_the_same_text_in_two_encodings_is_told(runtime, workspace):
         ("a.txt", "a.txt", {"context": 1}, "invalid_args"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(runtime, workspace, a, b, args, code):
+def test_files_that_cannot_be_compared_are_refused(runtime, workspace, a, b, args, code):
     workspace.write("a.txt", "a\n")
     workspace.write("folder/x", "")
     workspace.write(".env", "")

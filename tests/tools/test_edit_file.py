@@ -16,7 +16,7 @@ def edit(runtime, path="a.txt", **args):
     return runtime.call("edit_file", path=path, **args)
 
 
-def test_the_one_match_is_replaced(runtime, workspace):
+def test_a_single_match_is_replaced(runtime, workspace):
     workspace.write("main.go", "package main\n\nfmt.Println(x)\n")
 
     result = edit(runtime, "main.go", old_text="fmt.Println", new_text="log.Println")
@@ -58,8 +58,8 @@ def test_a_dry_run_is_a_diff_that_git_applies_with_the_same_outcome(runtime, wor
     st.booleans(),
     st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r\n"), max_size=8),
 )  # fmt: skip
-def test_any_edit_previews_as_the_patch_that_it_is(tmp_path_factory, lines, ending, final, new):
-    """The property: for any text and any edit, git apply of the preview gives the bytes of the real run."""
+def test_the_preview_of_any_edit_is_its_patch(tmp_path_factory, lines, ending, final, new):
+    """For any text and edit, applying the preview with git gives the bytes of the real run."""
     text = ending.join(line.replace("\n", "").replace("\r", "") for line in lines)
     text = f"{text}{ending}UNIQUE{ending}{text}" + (ending if final else "")
     if new == "UNIQUE":
@@ -84,7 +84,7 @@ def test_any_edit_previews_as_the_patch_that_it_is(tmp_path_factory, lines, endi
         ("a\u00a0b\n".encode(), "a b", "c", b"c\n"),
     ],
 )
-def test_what_is_only_written_otherwise_still_matches(runtime, workspace, before, old, new, after):
+def test_equivalent_spellings_still_match(runtime, workspace, before, old, new, after):
     workspace.write("a.txt", before)
 
     result = edit(runtime, old_text=old, new_text=new)
@@ -93,20 +93,20 @@ def test_what_is_only_written_otherwise_still_matches(runtime, workspace, before
     assert workspace.bytes("a.txt") == after
 
 
-def test_a_fuzzy_match_says_so_and_only_counts_when_there_is_one(runtime, workspace):
+def test_a_fuzzy_match_is_reported_and_must_be_unique(runtime, workspace):
     workspace.write("a.txt", "say “x”\nsay ‘y’\n")
     workspace.write("b.txt", "say “x”\nsay “x”\n")
 
-    one = edit(runtime, "a.txt", old_text='say "x"', new_text="done")
+    unique = edit(runtime, "a.txt", old_text='say "x"', new_text="done")
     two = edit(runtime, "b.txt", old_text='say "x"', new_text="done")
 
-    assert one.meta["edit"]["match"] == "fuzzy"
-    assert "fuzzy" in one.text
+    assert unique.meta["edit"]["match"] == "fuzzy"
+    assert "fuzzy" in unique.text
     assert (two.error.code, two.error.details["lines"]) == ("edit_not_unique", [1, 2])
     assert workspace.read("b.txt") == "say “x”\nsay “x”\n"
 
 
-def test_fuzzy_indent_finds_another_indentation_and_keeps_it(runtime, workspace):
+def test_fuzzy_indent_matches_another_indentation_and_keeps_it(runtime, workspace):
     workspace.write("a.py", "class A:\n        def f(self):\n            return 1\n")
     args = {"old_text": "def f(self):\n    return 1", "new_text": "def f(self):\n    x = 2\n    return x"}
 
@@ -158,13 +158,13 @@ def test_an_edit_that_cannot_be_made_says_why_and_changes_nothing(runtime, works
     assert runtime.call("undo", action="list").data["count"] == 0
 
 
-def test_the_empty_old_text_is_answered_with_the_way_to_prepend(runtime, workspace):
+def test_an_empty_old_text_suggests_how_to_prepend(runtime, workspace):
     workspace.write("a.txt", "a\n")
 
     assert "first line" in edit(runtime, old_text="", new_text="x").error.suggestion
 
 
-def test_the_nearest_line_is_told_with_its_number(runtime, workspace):
+def test_the_nearest_line_is_reported_with_its_number(runtime, workspace):
     workspace.write("a.py", "import os\n\ndef compute_total(items):\n    return sum(items)\n")
 
     error = edit(runtime, "a.py", old_text="def compute_totals(item):", new_text="x").error
@@ -173,7 +173,7 @@ def test_the_nearest_line_is_told_with_its_number(runtime, workspace):
     assert "line 3" in error.message
 
 
-def test_up_to_ten_places_are_listed_of_many(runtime, workspace):
+def test_at_most_ten_matches_are_listed(runtime, workspace):
     workspace.write("a.txt", "x\n" * 25)
 
     error = edit(runtime, old_text="x", new_text="y").error
@@ -183,7 +183,7 @@ def test_up_to_ten_places_are_listed_of_many(runtime, workspace):
 
 
 @pytest.mark.parametrize("old, new", [('say "x"', "say “x”"), ("a - b", "a – b")])
-def test_equivalent_texts_are_refused_after_normalising_too(runtime, workspace, old, new):
+def test_texts_that_are_equal_after_normalising_are_refused(runtime, workspace, old, new):
     workspace.write("a.txt", f"{new}\n")
 
     assert edit(runtime, old_text=old, new_text=old).error.code == "edit_no_change"
@@ -224,7 +224,7 @@ def test_deleting_and_editing_at_the_ends(runtime, workspace):
     assert workspace.read("a.txt") == "middle"
 
 
-def test_an_edit_after_an_edit_needs_no_reading_again(runtime, workspace):
+def test_a_second_edit_needs_no_new_read(runtime, workspace):
     workspace.write("a.txt", "1\n")
     runtime.call("read_file", path="a.txt")
 
@@ -234,7 +234,7 @@ def test_an_edit_after_an_edit_needs_no_reading_again(runtime, workspace):
     assert edit(runtime, old_text="3", new_text="4").error.code == "stale_file"
 
 
-def test_a_checksum_lets_the_edit_through(runtime, workspace):
+def test_a_matching_checksum_allows_the_edit(runtime, workspace):
     workspace.write("a.txt", "1\n")
 
     assert edit(runtime, old_text="1", new_text="2", if_checksum=sha256(b"1\n").hexdigest()).ok

@@ -44,12 +44,12 @@ def test_plan_mode_belongs_to_the_session_and_outlives_the_process(base):
         assert runtime.call("write_file", **write).ok
 
 
-def test_it_takes_no_arguments(runtime):
+def test_entering_plan_mode_takes_no_arguments(runtime):
     assert runtime.call("enter_plan_mode", plan="x").error.code == "invalid_args"
 
 
 @pytest.mark.parametrize("name", ["EnterPlanMode", "enter_plan_mode"])
-def test_each_dialect_names_its_own_tools(runtime, name):
+def test_the_result_names_the_exit_tool_of_its_dialect(runtime, name):
     text = runtime.call(name).text
 
     assert ("ExitPlanMode" in text) is (name == "EnterPlanMode")

@@ -24,7 +24,7 @@ def writes(runtime):
     return runtime.call("write_file", path="b.txt", content="x").ok
 
 
-def kept(runtime):
+def stored_values(runtime):
     values = SessionValues(runtime.state)
     try:
         return values.all(runtime.id, runtime.session)
@@ -39,7 +39,7 @@ def test_an_approved_plan_brings_the_former_mode_back(planning):
     assert result.meta["mode"] == "normal"
     assert result.view == {"type": "markdown", "content": PLAN, "title": "Approved plan"}
     assert writes(planning)
-    assert kept(planning) == {}
+    assert stored_values(planning) == {}
 
 
 def test_the_former_mode_is_the_sessions_own_when_it_had_one(runtime):
@@ -49,10 +49,10 @@ def test_the_former_mode_is_the_sessions_own_when_it_had_one(runtime):
     runtime.call("enter_plan_mode")
 
     assert approved(runtime, "exit_plan_mode", plan=PLAN).meta["mode"] == "auto-accept"
-    assert kept(runtime) == {"mode": "auto-accept"}
+    assert stored_values(runtime) == {"mode": "auto-accept"}
 
 
-def test_who_approves_a_plan_leaves_the_plan_mode_of_the_settings_too(base):
+def test_approving_a_plan_also_leaves_a_plan_mode_set_in_the_settings(base):
     with temporary_runtime(base, flags={"mode": "plan"}) as (runtime, _):
         assert not writes(runtime)
         assert approved(runtime, "exit_plan_mode", plan=PLAN).meta["mode"] == "normal"
@@ -67,7 +67,7 @@ def test_before_the_approval_nothing_changes(planning):
     assert not writes(planning)
 
 
-def test_the_person_is_shown_the_plan(planning):
+def test_the_user_is_shown_the_plan(planning):
     result = planning.call("exit_plan_mode", plan=PLAN, allowed_prompts=["run the tests"])
 
     approvals = Approvals(planning.state)
@@ -77,7 +77,7 @@ def test_the_person_is_shown_the_plan(planning):
     assert asked.arguments["plan"] == PLAN
 
 
-def test_a_rejected_plan_stays_a_plan_and_the_reason_is_told(planning):
+def test_a_rejected_plan_keeps_plan_mode_and_reports_the_reason(planning):
     result = rejected(planning, "exit_plan_mode", "smaller steps, please", plan=PLAN)
 
     assert result.error.code == "USER_REJECTION"
@@ -87,7 +87,7 @@ def test_a_rejected_plan_stays_a_plan_and_the_reason_is_told(planning):
     assert approved(planning, "exit_plan_mode", plan=PLAN + "\n3. Rest.").ok
 
 
-def test_an_approval_counts_for_the_plan_that_was_shown(planning):
+def test_an_approval_covers_only_the_plan_that_was_shown(planning):
     first = planning.call("exit_plan_mode", plan=PLAN)
     approvals = Approvals(planning.state)
     id = first.error.details["approval"]
@@ -101,12 +101,12 @@ def test_an_approval_counts_for_the_plan_that_was_shown(planning):
 
 
 @pytest.mark.parametrize("file", ["permissions.yaml", "hooks.yaml"])
-def test_what_asks_about_the_call_itself_is_asked_together_with_the_plan(base, file):
+def test_a_rule_that_asks_about_the_call_is_combined_with_the_plan_question(base, file):
     hook = {"event": "pre_tool_execution", "match": "exit_plan_mode", "command": 'echo \'{"decision": "ask"}\''}
-    said = {"permissions.yaml": {"ask": ["exit_plan_mode"]}, "hooks.yaml": {"hooks": [hook]}}
+    config = {"permissions.yaml": {"ask": ["exit_plan_mode"]}, "hooks.yaml": {"hooks": [hook]}}
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("plan.md", PLAN)
-        Folder(os.path.join(base, "config")).write(file, json.dumps(said[file]))
+        Folder(os.path.join(base, "config")).write(file, json.dumps(config[file]))
         runtime.call("enter_plan_mode")
 
         result = approved(runtime, "exit_plan_mode", plan_file="plan.md")
@@ -115,7 +115,7 @@ def test_what_asks_about_the_call_itself_is_asked_together_with_the_plan(base, f
 
 
 @pytest.mark.parametrize("rule", [False, True])
-def test_who_approved_the_plan_is_on_record(base, rule):
+def test_the_approver_of_a_plan_is_recorded(base, rule):
     with temporary_runtime(base) as (runtime, _):
         if rule:
             Folder(os.path.join(base, "config")).write("permissions.yaml", "ask: [exit_plan_mode]\n")
@@ -139,7 +139,7 @@ def test_proposed_grants_are_recorded_and_grant_nothing(planning):
     result = approved(planning, "exit_plan_mode", plan=PLAN, allowed_prompts=prompts)
 
     assert result.meta["proposed_grants"] == proposed
-    assert kept(planning) == {"proposed_grants": proposed}
+    assert stored_values(planning) == {"proposed_grants": proposed}
     approvals = Approvals(planning.state)
     assert approvals.grants() == []
     approvals.close()
@@ -158,7 +158,7 @@ def test_proposed_grants_are_recorded_and_grant_nothing(planning):
         ({"allowed_prompts": [{"tool": "run_shell"}]}, "invalid_args"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_and_nobody_is_asked(planning, workspace, args, code):
+def test_a_plan_that_cannot_be_shown_is_refused_without_asking(planning, workspace, args, code):
     workspace.write("plan.md", PLAN)
     workspace.write("picture", b"\x89PNG\0\0")
 
@@ -168,13 +168,13 @@ def test_what_cannot_be_shown_is_refused_and_nobody_is_asked(planning, workspace
     approvals.close()
 
 
-def test_there_is_nothing_to_leave_outside_plan_mode(runtime):
+def test_leaving_plan_mode_outside_plan_mode_is_refused(runtime):
     error = runtime.call("exit_plan_mode", plan=PLAN).error
 
     assert (error.code, "normal mode" in error.message) == ("invalid_request", True)
 
 
-def test_in_its_dialect_the_plan_is_in_the_conversation(planning):
+def test_the_jcli_dialect_takes_no_plan_argument(planning):
     args = {"allowedPrompts": [{"tool": "Bash", "prompt": "run the tests"}]}
 
     no = rejected(planning, "ExitPlanMode", "no", **args)

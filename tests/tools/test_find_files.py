@@ -76,7 +76,7 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
         ({"pattern": "[!b]?json"}, ["conf/a.json"]),
     ],
 )
-def test_globs_find_names_at_any_depth_or_paths_from_the_folder(either, project, args, expected):
+def test_globs_match_names_at_any_depth_or_paths_from_the_folder(either, project, args, expected):
     project.write("src/x/y_test.go", "")
     if args["pattern"] == "*.go" and "path" not in args:
         os.unlink(project.join("src/x/y_test.go"))
@@ -90,13 +90,13 @@ def test_globs_find_names_at_any_depth_or_paths_from_the_folder(either, project,
 @pytest.mark.parametrize(
     "pattern", ["日?.go", "?本.go", "??.go", "[日月]本.go", "[!a]本.go", "[一-龠]?.go", "uni/?本.*"]
 )
-def test_one_character_of_a_glob_is_one_of_any_script(either, workspace, pattern):
+def test_a_single_character_wildcard_matches_one_character_of_any_script(either, workspace, pattern):
     for path in ("uni/日本.go", "uni/日.go", "uni/日本語.go", "abcdef.go"):
         workspace.write(path, "text")
 
     assert find(either, pattern)["files"] == ["uni/日本.go"]
-    found = either.call("search_files", pattern="text", include=pattern, format="filenames")
-    assert found.text == "uni/日本.go:1"
+    result = either.call("search_files", pattern="text", include=pattern, format="filenames")
+    assert result.text == "uni/日本.go:1"
 
 
 def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(either, project):
@@ -107,7 +107,7 @@ def test_a_glob_may_begin_with_the_absolute_path_of_the_folder(either, project):
     assert (other["files"], "relative to path" in other["hint"]) == ([], True)
 
 
-def test_ripgrep_has_answered_when_nothing_of_its_answer_is_wanted(runtime, project):
+def test_ripgrep_is_used_even_when_nothing_matches(runtime, project):
     assert find(runtime, "absent/*")["backend"] == "ripgrep"
     counted = runtime.call("search_files", pattern="a", include="absent/*", format="filenames")
     assert (counted.text, counted.meta["backend"]) == ("[No matches.]", "ripgrep")
@@ -127,7 +127,7 @@ def test_pages_follow_each_other(either, workspace):
     assert seen == [f"{number:02}.txt" for number in range(25)]
 
 
-def test_the_newest_come_first_when_asked(either, workspace):
+def test_sorting_by_time_lists_the_newest_first(either, workspace):
     for number, name in enumerate("cab"):
         os.utime(workspace.write(f"{name}.txt"), (number, number))
 
@@ -150,7 +150,7 @@ def test_sensitive_files_never_appear_and_ignored_ones_only_when_asked(either, w
     assert "no_ignore" in data["hint"]
 
 
-def test_the_state_of_hilt_inside_a_workspace_stays_out_of_sight(base, tmp_path):
+def test_the_state_folder_inside_a_workspace_is_hidden(base, tmp_path):
     with Runtime(base, environ=environment(base)) as wide:
         (tmp_path / "seen.txt").write_text("x")
 
@@ -191,18 +191,18 @@ def test_a_limit_beyond_the_maximum_is_clamped_with_a_note(runtime, workspace):
     assert "limit" in result.meta["notes"][0]
 
 
-def test_names_that_are_odd_are_found(either, workspace):
+def test_files_with_odd_names_are_found(either, workspace):
     for name in (b"new\nline", b"inv\xff", "ü é".encode(), b'q"', b"-x", b"a:b", b"[b]", b"{c}"):
         with open(os.path.join(os.fsencode(workspace.path), name), "w"):
             pass
 
-    shown = ["-x", "[b]", "a:b", "inv\\xff", "new\nline", 'q"', "{c}", "ü é"]
-    assert sorted(find(either, "*")["files"]) == sorted(shown)
+    names = ["-x", "[b]", "a:b", "inv\\xff", "new\nline", 'q"', "{c}", "ü é"]
+    assert sorted(find(either, "*")["files"]) == sorted(names)
     assert find(either, r"\[b\]")["files"] == ["[b]"]
     assert find(either, "new\nline")["files"] == ["new\nline"]
 
 
-def test_more_files_than_are_held_at_once_are_counted_and_the_first_returned(runtime, workspace):
+def test_files_beyond_the_memory_limit_are_counted_and_the_first_returned(runtime, workspace):
     for folder in range(25):
         os.makedirs(workspace.join(f"{folder:02}"))
         for number in range(900):

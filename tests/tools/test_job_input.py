@@ -16,7 +16,7 @@ def start(runtime, command, **args):
     return task_id
 
 
-def test_a_job_reads_what_is_typed(runtime):
+def test_a_job_reads_its_input(runtime):
     task_id = start(runtime, 'stty -echo; echo ready; read -r line; echo "got $line"')
 
     result = runtime.call("job_input", task_id=task_id, input="some téxt")
@@ -26,26 +26,26 @@ def test_a_job_reads_what_is_typed(runtime):
     assert data == {"status": "completed", "exit_code": 0, "output": "ready\ngot some téxt\n"}
 
 
-def test_a_conversation_is_held_with_new_output(runtime):
+def test_input_and_new_output_alternate(runtime):
     task_id = start(runtime, 'stty -echo; echo ready; while read -r line; do echo "<$line>"; done')
     runtime.call("job_output", task_id=task_id, block=False)
 
     for word in ("one", "two"):
         runtime.call("job_input", task_id=task_id, input=word)
-        heard: list[str] = []
+        output: list[str] = []
 
-        def listen(heard=heard) -> bool:
-            heard.append(runtime.call("job_output", task_id=task_id, block=False, new=True).data["output"])
-            return bool(heard[-1])
+        def listen(output=output) -> bool:
+            output.append(runtime.call("job_output", task_id=task_id, block=False, new=True).data["output"])
+            return bool(output[-1])
 
         wait_until(listen)
-        assert heard[-1] == f"<{word}>\n"
+        assert output[-1] == f"<{word}>\n"
     runtime.call("job_input", task_id=task_id, input="\u0004")
     assert runtime.call("job_output", task_id=task_id).data["status"] == "completed"
 
 
 @pytest.mark.parametrize("key, code", [("\u0003", 130), ("\u001c", 131)], ids=["Ctrl-C", "Ctrl-backslash"])
-def test_control_keys_are_keys(runtime, key, code):
+def test_control_keys_are_sent_as_keys(runtime, key, code):
     task_id = start(runtime, "ulimit -c 0; echo ready; sleep 300")
 
     assert runtime.call("job_input", task_id=task_id, input=key).data["sent"] == 1
@@ -54,7 +54,7 @@ def test_control_keys_are_keys(runtime, key, code):
     assert (data["status"], data["exit_code"]) == ("failed", code)
 
 
-def test_without_enter_nothing_but_the_text_is_typed(runtime):
+def test_without_enter_only_the_text_is_sent(runtime):
     task_id = start(runtime, 'stty -echo; echo ready; read -r -n 2 keys; echo "$keys"')
 
     assert runtime.call("job_input", task_id=task_id, input="y", enter=False).data["sent"] == 1
@@ -63,7 +63,7 @@ def test_without_enter_nothing_but_the_text_is_typed(runtime):
     assert runtime.call("job_output", task_id=task_id).data["output"] == "ready\nyn\n"
 
 
-def test_typing_goes_on_while_what_was_typed_before_is_written(runtime):
+def test_input_is_accepted_while_earlier_input_is_still_being_written(runtime):
     task_id = start(runtime, "stty raw -echo; echo ready; head -c 1000 | sha256sum; sleep 300")
     typed = [chr(97 + number % 26) for number in range(1000)]
 
@@ -71,8 +71,8 @@ def test_typing_goes_on_while_what_was_typed_before_is_written(runtime):
         assert runtime.call("job_input", task_id=task_id, input=key, enter=False).error is None
 
     wait_until(lambda: "-" in runtime.call("job_output", task_id=task_id, block=False).data["output"])
-    told = runtime.call("job_output", task_id=task_id, block=False).data["output"]
-    assert hashlib.sha256("".join(typed).encode()).hexdigest() in told
+    output = runtime.call("job_output", task_id=task_id, block=False).data["output"]
+    assert hashlib.sha256("".join(typed).encode()).hexdigest() in output
 
 
 def test_a_job_without_a_terminal_takes_no_input(runtime):
@@ -83,7 +83,7 @@ def test_a_job_without_a_terminal_takes_no_input(runtime):
     assert (error.code, "tty: true" in error.suggestion) == ("invalid_args", True)
 
 
-def test_a_job_that_ended_takes_no_input(runtime):
+def test_a_finished_job_takes_no_input(runtime):
     task_id = start(runtime, "echo ready")
     runtime.call("job_output", task_id=task_id)
 

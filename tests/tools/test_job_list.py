@@ -16,7 +16,7 @@ def test_without_jobs_the_list_is_empty(runtime):
     assert runtime.call("job_list").data == {"jobs": []}
 
 
-def test_jobs_are_listed_the_oldest_first(runtime):
+def test_jobs_are_listed_oldest_first(runtime):
     first, second = start(runtime, "echo text; exit 3"), start(runtime, "sleep 300")
     runtime.call("job_output", task_id=first)
 
@@ -33,7 +33,7 @@ def test_jobs_are_listed_the_oldest_first(runtime):
     assert not {"cwd", "tty", "reason"} & jobs[0].keys()
 
 
-def test_a_job_tells_its_terminal_and_why_it_was_ended(runtime):
+def test_a_job_reports_its_terminal_and_why_it_ended(runtime):
     task_id = start(runtime, "sleep 300", tty=True)
     runtime.call("job_stop", task_id=task_id)
 
@@ -42,7 +42,7 @@ def test_a_job_tells_its_terminal_and_why_it_was_ended(runtime):
     assert (job["status"], job["tty"], job["reason"]) == ("stopped", True, "it was asked to stop")
 
 
-def test_a_job_in_another_folder_tells_it(runtime, workspace):
+def test_a_job_in_another_folder_reports_the_folder(runtime, workspace):
     workspace.write("inner/file")
     start(runtime, "true", cwd="inner")
 

@@ -24,13 +24,13 @@ def test_the_answer_is_status_exit_code_and_output(runtime):
 
 
 @pytest.mark.parametrize("command, code", [("exit 3", 3), ("no-such-program", 127)])
-def test_a_job_that_fails_says_with_which_exit_code(runtime, command, code):
+def test_a_failed_job_reports_its_exit_code(runtime, command, code):
     data = look(runtime, start(runtime, command)).data
 
     assert (data["status"], data["exit_code"]) == ("failed", code)
 
 
-def test_a_running_job_has_no_exit_code_and_goes_on_after_the_wait(runtime):
+def test_a_running_job_has_no_exit_code_and_continues_after_the_wait(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
 
     wait_until(lambda: look(runtime, task_id, block=False).data["output"])
@@ -38,7 +38,7 @@ def test_a_running_job_has_no_exit_code_and_goes_on_after_the_wait(runtime):
     assert look(runtime, task_id, timeout=1).data == {"status": "running", "exit_code": None, "output": "begun\n"}
 
 
-def test_new_output_is_what_was_not_returned_before(runtime, workspace):
+def test_new_output_excludes_what_was_returned_before(runtime, workspace):
     task_id = start(runtime, "echo one; until test -e go; do sleep 0.01; done; echo two")
     wait_until(lambda: look(runtime, task_id, block=False).data["output"])
 
@@ -49,21 +49,21 @@ def test_new_output_is_what_was_not_returned_before(runtime, workspace):
     assert look(runtime, task_id).data["output"] == "one\ntwo\n"
 
 
-def test_of_long_output_the_ends_are_returned_and_read_file_opens_the_rest(runtime):
+def test_long_output_keeps_both_ends_and_read_file_returns_the_rest(runtime):
     data = look(runtime, start(runtime, "seq 100000")).data
 
     assert list(data) == ["status", "exit_code", "output", "truncated", "output_file"]
     assert data["truncated"] is True
     assert len(data["output"]) <= 50_000
     assert data["output"].startswith("1\n2\n")
-    *shown, note = data["output"].split("\n")
-    assert shown[-1] == "100000"
+    *lines, note = data["output"].split("\n")
+    assert lines[-1] == "100000"
     assert data["output_file"] in note
     window = runtime.call("read_file", path=data["output_file"], start_line=50_000, end_line=50_000)
     assert window.text.startswith("50000\t50000\n")
 
 
-def test_colours_are_for_people_and_not_for_models(runtime):
+def test_colours_reach_the_view_and_not_the_model(runtime):
     command = r"printf '\033[31mred\033[0m \xff\n'"
 
     result = look(runtime, start(runtime, command))
@@ -113,7 +113,7 @@ def test_jobs_end_with_the_runtime(runtime):
     assert [(state.job.id, state.status) for state in jobs.list("default")] == [(task_id, "stopped")]
 
 
-def test_many_waits_hold_nobody_up_and_can_be_given_up(runtime):
+def test_many_waits_block_nobody_and_can_be_cancelled(runtime):
     task_id = start(runtime, "echo begun; sleep 300")
     done: list[object] = []
     waiting = [
@@ -127,7 +127,7 @@ def test_many_waits_hold_nobody_up_and_can_be_given_up(runtime):
 
 
 @pytest.mark.parametrize("block", [True, False])
-def test_it_is_called_task_output_in_jcli(runtime, block):
+def test_jcli_calls_it_task_output(runtime, block):
     started = runtime.request(Call("Bash", {"command": "echo text", "run_in_background": True}, dialect="jcli"))
     task_id = started.data["task_id"]
     look(runtime, task_id)

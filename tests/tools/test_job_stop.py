@@ -28,7 +28,7 @@ def test_a_job_that_ended_by_itself_keeps_its_status(runtime):
     assert runtime.call("job_stop", task_id=task_id).data == {"status": "failed", "exit_code": 3}
 
 
-def test_an_unknown_job_and_that_of_another_session_are_not_found(runtime):
+def test_unknown_jobs_and_jobs_of_another_session_are_not_found(runtime):
     task_id = runtime.call("run_shell", command="sleep 300", run_in_background=True).data["task_id"]
 
     assert runtime.call("job_stop", task_id="job_000000").error.code == "not_found"

@@ -20,7 +20,7 @@ def ls(runtime, **args):
     return runtime.call("list_dir", **args).data
 
 
-def test_three_levels_are_listed_sorted_with_a_slash_behind_folders(runtime, tree):
+def test_three_levels_are_listed_in_order_with_a_slash_after_folders(runtime, tree):
     assert ls(runtime) == {
         "entries": ["B.txt", "a-file", "a/", "a/b/", "a/b/c/", "a/z.txt", "b.txt", "empty/"],
         "truncated": False,
@@ -55,11 +55,11 @@ def test_path_depth_and_hidden_choose_what_is_listed(runtime, tree, args, entrie
         ({"max_entries": 0}, "max_entries 0 was changed to 1, its minimum"),
     ],
 )
-def test_values_beyond_the_limits_are_moved_and_noted(runtime, tree, args, note):
+def test_values_beyond_the_limits_are_clamped_with_a_note(runtime, tree, args, note):
     assert runtime.call("list_dir", **args).meta["notes"] == [note]
 
 
-def test_five_hundred_entries_come_back_and_the_next_call_goes_on(runtime, workspace):
+def test_five_hundred_entries_are_returned_and_the_next_call_continues(runtime, workspace):
     for number in range(1203):
         workspace.write(f"{number:04d}", "")
     seen: list[str] = []
@@ -77,7 +77,7 @@ def test_five_hundred_entries_come_back_and_the_next_call_goes_on(runtime, works
     assert seen == [f"{number:04d}" for number in range(1203)]
 
 
-def test_the_next_call_keeps_every_choice(runtime, tree):
+def test_the_next_call_keeps_every_argument(runtime, tree):
     first = ls(runtime, path="a", depth=9, max_entries=2, hidden=True, details=True, changed_since=5)
 
     assert first["next"]["args"] == {
@@ -94,7 +94,7 @@ def test_the_next_call_keeps_every_choice(runtime, tree):
 @pytest.mark.parametrize(
     "since, entries", [(0, ["new", "old"]), (1000, ["new"]), (1000.5, ["new"]), (2000.5, []), (1e12, [])]
 )
-def test_only_what_changed_since_is_listed(runtime, workspace, since, entries):
+def test_only_entries_changed_since_are_listed(runtime, workspace, since, entries):
     os.utime(workspace.write("old", ""), (1000, 1000))
     os.utime(workspace.write("new", ""), (2000.5, 2000.5))
 
@@ -154,7 +154,7 @@ def test_odd_names_are_listed(runtime, workspace):
         ({"offset": -1}, "invalid_args"),
     ],
 )
-def test_what_cannot_be_listed_is_refused(runtime, tree, args, code):
+def test_a_path_that_cannot_be_listed_is_refused(runtime, tree, args, code):
     error = runtime.call("list_dir", **args).error
 
     assert (error.code, bool(error.suggestion)) == (code, True)

@@ -26,9 +26,9 @@ def test_every_tool_is_listed_without_its_schema(runtime):
     }
 
 
-@pytest.mark.parametrize("wanted", [False, None])
-def test_the_schema_is_left_out_unless_wanted(runtime, wanted):
-    assert "schema" not in runtime.call("list_tools", include_schema=wanted).data
+@pytest.mark.parametrize("include", [False, None])
+def test_schemas_are_omitted_unless_requested(runtime, include):
+    assert "schema" not in runtime.call("list_tools", include_schema=include).data
 
 
 def test_schemas_are_an_openai_function_list(runtime):
@@ -40,7 +40,7 @@ def test_schemas_are_an_openai_function_list(runtime):
         jsonschema_rs.meta.validate(entry["function"]["parameters"])
 
 
-def test_a_tool_of_the_library_is_listed_with_its_source(base):
+def test_a_tool_passed_to_the_library_is_listed_with_its_source(base):
     @tool(effects="read")
     def shout(text: str) -> str:
         """Say it louder.

@@ -28,7 +28,7 @@ def one_shot(request: str, cwd: str, env: dict[str, str]) -> dict[str, object]:
 # --- the examples of seed 001, as printed -----------------------------------------------------------------------------
 
 
-def test_the_printed_examples_answer_as_the_page_says(workspace, environ):
+def test_the_examples_of_the_reference_answer_as_printed(workspace, environ):
     def send(request: str) -> dict[str, object]:
         return one_shot(request, workspace.path, environ)
 
@@ -90,7 +90,7 @@ def test_wrong_arguments_are_refused_with_advice_and_save_nothing(runtime, args)
 @pytest.mark.parametrize(
     "value", ["", " ", "\n", "x" * VALUE_BYTES, "é" * (VALUE_BYTES // 2), "a\0b", "𝄞 ünïcödé \u202e"], ids=range(7)
 )
-def test_every_value_within_the_limit_comes_back_as_it_was(runtime, value):
+def test_every_value_within_the_limit_is_returned_unchanged(runtime, value):
     assert runtime.call("memory", action="save", key="k", value=value).text == "saved: k"
 
     result = runtime.call("memory", action="recall", key="k")
@@ -112,14 +112,14 @@ def test_scopes_do_not_see_each_other(runtime, base):
     assert runtime.call("memory", action="recall", key="k").ok
 
 
-def test_a_folder_of_a_repository_shares_the_memory_of_the_whole(base, workspace):
+def test_a_folder_of_a_repository_shares_the_memory_of_the_repository(base, workspace):
     os.mkdir(workspace.join(".git"))
     os.makedirs(workspace.join("packages/web"))
     with Runtime(workspace.join("packages/web"), environ=environment(base)) as inner:
         inner.call("memory", action="save", key="k", value="from below")
-    with Runtime(workspace.path, environ=environment(base)) as whole:
-        assert whole.call("memory", action="recall", key="k").text == "from below"
-        assert whole.call("memory", action="recall", key="k", scope=workspace.path).text == "from below"
+    with Runtime(workspace.path, environ=environment(base)) as outer:
+        assert outer.call("memory", action="recall", key="k").text == "from below"
+        assert outer.call("memory", action="recall", key="k", scope=workspace.path).text == "from below"
 
 
 # --- list, search, tags, expiry -------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def filled(runtime: Runtime) -> Runtime:
     return runtime
 
 
-def test_list_can_give_values_tags_and_expiry(filled):
+def test_list_can_include_values_tags_and_expiry(filled):
     filled.call("memory", action="save", key="soon", value="v", expires_in="12h")
 
     data = filled.call("memory", action="list", include_values=True).data
@@ -149,15 +149,15 @@ def test_list_can_give_values_tags_and_expiry(filled):
     assert "expires" not in data["entries"][0]
 
 
-def test_tags_narrow_a_list_and_a_search_down_to_entries_that_have_all(filled):
+def test_a_list_or_search_by_tags_returns_entries_that_have_them_all(filled):
     assert filled.call("memory", action="list", tags=["infra"]).data["keys"] == ["db.host", "deploy"]
     assert filled.call("memory", action="list", tags=["infra", "local"]).data["keys"] == ["db.host"]
     assert filled.call("memory", action="list", tags=["inf"]).data["keys"] == []
-    found = filled.call("memory", action="search", query="token", tags=["infra"]).data
-    assert [entry["key"] for entry in found["entries"]] == ["deploy"]
+    data = filled.call("memory", action="search", query="token", tags=["infra"]).data
+    assert [entry["key"] for entry in data["entries"]] == ["deploy"]
 
 
-def test_search_finds_words_in_keys_values_and_tags_best_first(filled):
+def test_search_ranks_matches_in_keys_values_and_tags(filled):
     def search(query: str) -> list[str]:
         return [entry["key"] for entry in filled.call("memory", action="search", query=query).data["entries"]]
 
@@ -168,14 +168,14 @@ def test_search_finds_words_in_keys_values_and_tags_best_first(filled):
 
 
 def test_a_search_shows_a_snippet_and_the_value_on_request(filled):
-    found = filled.call("memory", action="search", query="vault").data["entries"][0]
-    assert "vault" in found["snippet"]
-    assert "value" not in found
-    found = filled.call("memory", action="search", query="vault", include_values=True).data["entries"][0]
-    assert found["value"] == "Deploys run from main; tokens are in the vault."
+    entry = filled.call("memory", action="search", query="vault").data["entries"][0]
+    assert "vault" in entry["snippet"]
+    assert "value" not in entry
+    entry = filled.call("memory", action="search", query="vault", include_values=True).data["entries"][0]
+    assert entry["value"] == "Deploys run from main; tokens are in the vault."
 
 
-def test_a_long_list_says_how_to_go_on_and_going_on_gives_every_entry_once(runtime):
+def test_a_long_list_is_paged_and_lists_every_entry_once(runtime):
     for number in range(40):
         runtime.call("memory", action="save", key=f"k{number:02}", value="x" * 16_000)
     calls = []
@@ -200,18 +200,18 @@ def test_a_long_list_says_how_to_go_on_and_going_on_gives_every_entry_once(runti
 @pytest.mark.parametrize(
     "action,effect", [("save", "write"), ("forget", "write"), ("recall", "read"), ("list", "read"), ("search", "read")]
 )
-def test_what_a_call_touches_tells_changing_from_looking(runtime, action, effect):
+def test_the_effect_of_a_call_depends_on_its_action(runtime, action, effect):
     tool = runtime.catalog.find("memory").tool
 
     assert [(touch.effect, touch.target) for touch in tool.touches({"action": action})] == [(effect, "memory:")]
 
 
-def test_keys_that_look_like_sensitive_names_are_only_keys(runtime):
+def test_keys_that_look_like_sensitive_names_are_allowed(runtime):
     assert runtime.call("memory", action="save", key=".env", value="x").ok
     assert runtime.call("memory", action="recall", key=".env").text == "x"
 
 
-def test_calls_of_a_session_happen_in_the_order_they_came(runtime):
+def test_calls_of_a_session_run_in_order(runtime):
     results = []
     ended = threading.Semaphore(0)
 
@@ -228,7 +228,7 @@ def test_calls_of_a_session_happen_in_the_order_they_came(runtime):
     assert [result.text for result in results if result.text.isdigit()] == ["49"]
 
 
-def test_one_shot_session_and_library_share_one_memory_and_answer_alike(runtime, workspace, environ):
+def test_one_shot_session_and_library_share_one_memory_and_give_the_same_answers(runtime, workspace, environ):
     runtime.call("memory", action="save", key="k", value="shared", tags=["t"])
     request = '{"tool":"memory","args":{"action":"list","include_values":true}}'
 
@@ -267,7 +267,7 @@ def test_the_workspace_is_never_touched(runtime, workspace: Folder):
 
 
 @pytest.mark.parametrize("action", ["list", "search"])
-def test_an_offset_beyond_all_measure_finds_nothing(runtime, action):
+def test_a_huge_offset_finds_nothing(runtime, action):
     runtime.call("memory", action="save", key="a", value="word")
 
     result = runtime.call("memory", action=action, query="word", offset=10**30)

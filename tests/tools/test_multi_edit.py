@@ -31,7 +31,7 @@ def test_edits_of_several_files_are_made_together(runtime, workspace):
     assert result.view["type"] == "diffs"
 
 
-def test_one_group_is_undone_as_one(runtime, workspace):
+def test_a_group_of_edits_is_undone_together(runtime, workspace):
     workspace.write("a.go", "foo\n")
     workspace.write("b.go", "baz\n")
     result = edit(runtime, change("a.go", "foo", "bar"), change("b.go", "baz", "qux"))
@@ -65,7 +65,7 @@ def test_later_edits_see_what_earlier_ones_wrote(runtime, workspace):
         (("two", "x"), ("one two three", "y")),
     ],
 )
-def test_overlapping_places_are_refused_with_both_indices(runtime, workspace, first, second):
+def test_overlapping_edits_are_refused_with_both_indices(runtime, workspace, first, second):
     workspace.write("a.txt", "one two three\n")
     workspace.write("b.txt", "b\n")
 
@@ -76,7 +76,7 @@ def test_overlapping_places_are_refused_with_both_indices(runtime, workspace, fi
     assert workspace.tree() == {"a.txt": "one two three\n", "b.txt": "b\n"}
 
 
-def test_neighbouring_places_do_not_overlap(runtime, workspace):
+def test_adjacent_edits_do_not_overlap(runtime, workspace):
     workspace.write("a.txt", "onetwo\n")
 
     assert edit(runtime, change("a.txt", "one", "1"), change("a.txt", "two", "2")).ok
@@ -119,13 +119,13 @@ def test_when_any_edit_fails_nothing_is_changed(runtime, workspace, bad, code, p
     assert tree_bytes(workspace) == before
 
 
-def test_every_failure_is_told_with_its_index(runtime, workspace):
+def test_every_failure_is_reported_with_its_index(runtime, workspace):
     workspace.write("a.txt", "a\n")
 
     error = edit(runtime, change("a.txt", "x", "y"), change("a.txt", "a", "b"), change("b.txt", "x", "y")).error
 
     assert error.message.startswith("2 of 3 edits failed")
-    assert [(told["index"], told["error_code"]) for told in error.details["failures"]] == [
+    assert [(failure["index"], failure["error_code"]) for failure in error.details["failures"]] == [
         (0, "edit_not_found"),
         (2, "file_not_found"),
     ]
@@ -177,7 +177,7 @@ def test_context_and_indentation_work_for_each_edit(runtime, workspace):
     assert workspace.read("a.py") == "def f():\n    return 10\n\ndef g():\n    return 20\n"
 
 
-def test_a_file_that_this_session_read_and_somebody_changed_stops_all(runtime, workspace):
+def test_one_stale_file_stops_all_edits(runtime, workspace):
     workspace.write("a.txt", "a\n")
     workspace.write("b.txt", "b\n")
     runtime.call("read_file", path="b.txt")
@@ -187,7 +187,7 @@ def test_a_file_that_this_session_read_and_somebody_changed_stops_all(runtime, w
     assert workspace.tree() == {"a.txt": "a\n", "b.txt": "bb\n"}
 
 
-def test_a_write_that_fails_takes_the_others_back(runtime, workspace):
+def test_a_failed_write_rolls_the_others_back(runtime, workspace):
     workspace.write("a.txt", "a\n")
     workspace.write("sub/b.txt", "b\n")
     os.chmod(workspace.join("sub/b.txt"), 0o444)
@@ -200,7 +200,7 @@ def test_a_write_that_fails_takes_the_others_back(runtime, workspace):
     assert workspace.tree() == {"a.txt": "a\n", "sub/": None, "sub/b.txt": "b\n"}
 
 
-def test_checksums_let_the_edits_through(runtime, workspace):
+def test_matching_checksums_allow_the_edits(runtime, workspace):
     workspace.write("a.txt", "a\n")
 
     assert edit(runtime, change("a.txt", "a", "b", if_checksum=sha256(b"a\n").hexdigest())).ok
@@ -218,7 +218,7 @@ def test_a_hundred_files_are_one_change(runtime, workspace):
     assert set(workspace.tree().values()) == {"old\n"}
 
 
-def test_edits_that_match_nothing_do_not_keep_the_texts_that_were_searched(runtime, workspace):
+def test_edits_that_match_nothing_do_not_hold_on_to_the_searched_texts(runtime, workspace):
     workspace.write("a.txt", "".join(f"line {number} of a longer text\n" for number in range(20_000)))
     edits = [change("a.txt", f"missing {number}", "x") for number in range(30)]
     tracemalloc.start()

@@ -7,7 +7,7 @@ def read(runtime, *files):
     return runtime.call("multi_read", files=[file if isinstance(file, dict) else {"path": file} for file in files])
 
 
-def test_three_maps_hold_texts_errors_and_what_was_cut(runtime, workspace):
+def test_the_result_maps_paths_to_texts_errors_and_truncations(runtime, workspace):
     workspace.write("a.txt", "a\n")
     workspace.write("long.txt", "x\n" * 2001)
     workspace.write("empty.txt", "")
@@ -36,7 +36,7 @@ def test_each_file_has_its_own_window(runtime, workspace):
     assert data["files"]["./a.txt"] == "4\t4"
 
 
-def test_of_duplicates_the_last_wins(runtime, workspace):
+def test_the_last_of_duplicate_paths_wins(runtime, workspace):
     workspace.write("a.txt", "1\n2\n")
 
     data = read(runtime, {"path": "a.txt", "tail": 1}, {"path": "a.txt"}).data
@@ -65,7 +65,7 @@ def test_images_and_binary_files_are_errors(runtime, workspace, contents):
         ("late.txt", "past_end"),
     ],
 )
-def test_one_refused_file_does_not_spoil_the_others(runtime, workspace, path, code):
+def test_one_refused_file_does_not_affect_the_others(runtime, workspace, path, code):
     workspace.write("a.txt", "a\n")
     workspace.write("late.txt", "a\n")
     workspace.write("folder/b", "")
@@ -77,7 +77,7 @@ def test_one_refused_file_does_not_spoil_the_others(runtime, workspace, path, co
     assert data["errors"][path]["error_code"] == code
 
 
-def test_it_fails_only_when_all_files_fail(runtime, workspace):
+def test_a_read_fails_only_when_all_files_fail(runtime, workspace):
     error = read(runtime, "nothing.txt", ".env").error
 
     assert error.code == "file_not_found"
@@ -108,7 +108,7 @@ def test_wrong_requests_are_refused(runtime, workspace, files, words):
     assert words in error.message
 
 
-def test_twenty_files_are_allowed_and_text_of_an_array_is_decoded(runtime, workspace):
+def test_twenty_files_are_allowed_and_a_json_string_is_decoded(runtime, workspace):
     for number in range(20):
         workspace.write(f"{number}.txt", f"{number}\n")
     text = "[" + ",".join(f'{{"path":"{number}.txt"}}' for number in range(20)) + "]"
@@ -116,7 +116,7 @@ def test_twenty_files_are_allowed_and_text_of_an_array_is_decoded(runtime, works
     assert len(runtime.call("multi_read", files=text).data["files"]) == 20
 
 
-def test_beyond_512_kilobytes_the_rest_is_the_next_call(runtime, workspace):
+def test_files_beyond_512_kilobytes_are_left_to_the_next_call(runtime, workspace):
     for number in range(20):
         workspace.write(f"{number}.txt", f"{number:02d}{'x' * 90}\n" * 500)
     args = {"files": [{"path": f"{number}.txt", "line_numbers": False} for number in range(20)]}

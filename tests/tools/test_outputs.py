@@ -1,4 +1,4 @@
-"""Structured answers fit the schemas that their tools declare, and the schemas ask for all that is always there."""
+"""Structured results match the schemas of their tools, and the schemas require every field that is always present."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.web.servers import answer, serving
 
 PYTHON = "x = 1\ny = 2\n"
 
-# what each tool is asked; JOB stands for a background job that has ended, TERMINAL for one that runs
+# the calls of each tool; JOB is a finished background job, TERMINAL a running one
 CALLS: dict[str, list[dict[str, Any]]] = {
     "ask_user": [
         {"questions": [{"question": "Which?", "options": ["a", "b"]}]},
@@ -102,16 +102,16 @@ class Asked:
 
     def answers(self, name: str) -> list[Any]:
         """Return the results of all calls of a tool."""
-        found = []
+        results = []
         for args in CALLS[name]:
             filled = {key: self._jobs.get(value, value) if key == "task_id" else value for key, value in args.items()}
             result = approved(self._runtime, name, **filled)
             assert result.ok, result.error
-            found.append(result)
-        return found
+            results.append(result)
+        return results
 
     def output(self, name: str) -> Any:
-        """Return what a tool declares."""
+        """Return the output schema of a tool."""
         return self._runtime.catalog.find(name).tool.output
 
 
@@ -138,7 +138,7 @@ def asked(base) -> Iterator[Asked]:
     os.mkdir(folder.join("empty"))
 
     def person(questions: Any) -> dict[str, Any]:
-        return {one.question: ["a", "b"] if one.multi_select else "own words" for one in questions}
+        return {question.question: ["a", "b"] if question.multi_select else "own words" for question in questions}
 
     with serving(answer(RESULTS)) as site:
         flags = {"web.base_urls": {"duckduckgo": site.url("")}}
@@ -146,14 +146,14 @@ def asked(base) -> Iterator[Asked]:
             yield Asked(runtime)
 
 
-def test_every_tool_that_declares_its_answers_is_asked(runtime):
+def test_every_tool_with_an_output_schema_is_covered(runtime):
     declaring = [tool.name for tool in runtime.catalog.tools() if tool.output is not None]
 
     assert declaring == list(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_answers_are_what_the_tool_declares(asked, name):
+def test_results_match_the_output_schema(asked, name):
     output = asked.output(name)
     promise = promised(output)
     results = asked.answers(name)
@@ -162,12 +162,12 @@ def test_answers_are_what_the_tool_declares(asked, name):
     assert data
     assert (len(data) == len(results)) == (promise is not None)
     jsonschema_rs.meta.validate(output)
-    for one in data:
-        jsonschema_rs.validate(output, one)
-        jsonschema_rs.validate(promise or {}, structured(output, one))
+    for value in data:
+        jsonschema_rs.validate(output, value)
+        jsonschema_rs.validate(promise or {}, structured(output, value))
         for key in output.get("required", ()):
-            assert not jsonschema_rs.is_valid(output, {other: one[other] for other in one if other != key})
-            assert not jsonschema_rs.is_valid(output, {**one, key: [[]]})
+            assert not jsonschema_rs.is_valid(output, {other: value[other] for other in value if other != key})
+            assert not jsonschema_rs.is_valid(output, {**value, key: [[]]})
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_answers_are_what_the_tool_declares(asked, name):
         ("find_files", {"pattern": "*", "limit": 1}),
     ],
 )
-def test_how_to_go_on_stands_at_the_end_because_hosts_cut_the_middle(runtime, workspace, tool, args):
+def test_the_next_step_comes_last_because_hosts_cut_the_middle(runtime, workspace, tool, args):
     workspace.write("many.txt", "".join(f"{number}\n" for number in range(10_000)))
     workspace.write("more.txt", "1\n")
 

@@ -29,7 +29,7 @@ def lines(count: int) -> str:
 # --- windows ----------------------------------------------------------------------------------------------------
 
 
-def test_a_file_comes_back_with_right_justified_numbers(runtime, workspace):
+def test_lines_have_right_justified_numbers(runtime, workspace):
     workspace.write("a.txt", lines(10))
 
     assert runtime.call("read_file", path="a.txt").text == numbered(*lines(10).splitlines())
@@ -62,7 +62,7 @@ def test_an_empty_file_is_an_empty_result(runtime, workspace):
         ({"start_line": None, "end_line": None, "tail": None, "truncate": None, "line_numbers": None}, None),
     ],
 )
-def test_the_window_is_what_was_asked_for(runtime, workspace, args, expected):
+def test_the_requested_window_is_returned(runtime, workspace, args, expected):
     workspace.write("a.txt", lines(10))
 
     text = runtime.call("read_file", path="a.txt", **args).text
@@ -71,7 +71,7 @@ def test_the_window_is_what_was_asked_for(runtime, workspace, args, expected):
 
 
 @pytest.mark.parametrize("end, following", [(3, 4), (9, 10)])
-def test_a_window_before_the_end_says_how_to_go_on_and_saves_nothing(runtime, workspace, end, following):
+def test_a_window_before_the_end_names_the_next_call_and_saves_nothing(runtime, workspace, end, following):
     workspace.write("a.txt", lines(10))
 
     result = runtime.call("read_file", path="a.txt", end_line=end)
@@ -85,7 +85,7 @@ def test_a_window_before_the_end_says_how_to_go_on_and_saves_nothing(runtime, wo
     }
 
 
-def test_the_call_that_goes_on_keeps_raw_reading_raw(runtime, workspace):
+def test_the_next_call_keeps_reading_raw(runtime, workspace):
     workspace.write("a.txt", lines(10))
 
     result = runtime.call("read_file", path="a.txt", end_line=3, line_numbers=False)
@@ -112,7 +112,7 @@ def test_the_call_that_goes_on_keeps_raw_reading_raw(runtime, workspace):
         ({"offset": 2}, "invalid_args", "offset is not an argument"),
     ],
 )
-def test_a_wrong_argument_is_refused_with_the_facts(runtime, workspace, args, code, words):
+def test_an_invalid_argument_is_refused_with_the_facts(runtime, workspace, args, code, words):
     workspace.write("a.txt", lines(10))
 
     error = runtime.call("read_file", path="a.txt", **args).error
@@ -122,14 +122,14 @@ def test_a_wrong_argument_is_refused_with_the_facts(runtime, workspace, args, co
     assert error.suggestion
 
 
-def test_every_wrong_argument_is_told_at_once(runtime, workspace):
+def test_all_invalid_arguments_are_reported_at_once(runtime, workspace):
     error = runtime.call("read_file", start_line="x", tail=-1, nothing=1).error
 
     assert [violation["path"] for violation in error.details["violations"]] == ["start_line", "tail", "nothing", "path"]
 
 
 @pytest.mark.parametrize("start, end", [(5, 4), (1, 0), (1, -3)])
-def test_an_end_before_the_start_is_answered_with_one_that_works(runtime, workspace, start, end):
+def test_an_end_before_the_start_suggests_a_valid_end(runtime, workspace, start, end):
     workspace.write("a.txt", lines(9))
 
     error = runtime.call("read_file", path="a.txt", start_line=start, end_line=end).error
@@ -137,7 +137,7 @@ def test_an_end_before_the_start_is_answered_with_one_that_works(runtime, worksp
     assert (error.code, error.suggestion) == ("invalid_args", f"Use an end_line of {start} or more.")
 
 
-def test_a_start_below_one_is_moved_and_noted(runtime, workspace):
+def test_a_start_below_one_is_clamped_with_a_note(runtime, workspace):
     workspace.write("a.txt", "a\n")
 
     result = runtime.call("read_file", path="a.txt", start_line=0)
@@ -148,7 +148,7 @@ def test_a_start_below_one_is_moved_and_noted(runtime, workspace):
 # --- limits -----------------------------------------------------------------------------------------------------
 
 
-def test_two_thousand_lines_are_whole_and_one_more_is_cut(runtime, workspace):
+def test_two_thousand_lines_are_returned_whole_and_one_more_is_cut(runtime, workspace):
     workspace.write("exact.txt", lines(2000))
     workspace.write("more.txt", lines(2001))
 
@@ -162,14 +162,14 @@ def test_two_thousand_lines_are_whole_and_one_more_is_cut(runtime, workspace):
     assert os.stat(remainder).st_mode & 0o777 == 0o600
 
 
-def test_two_thousand_lines_without_a_last_line_ending_are_whole(runtime, workspace):
+def test_two_thousand_lines_without_a_final_newline_are_returned_whole(runtime, workspace):
     workspace.write("exact.txt", lines(2000)[:-1])
 
     assert "truncation" not in runtime.call("read_file", path="exact.txt").meta
 
 
 @pytest.mark.parametrize(
-    "truncate, shown, gone",
+    "truncate, expected, removed",
     [
         ("head", [(1, 2000)], (2001, 5000)),
         ("smart", [(1, 2000)], (2001, 5000)),
@@ -177,22 +177,22 @@ def test_two_thousand_lines_without_a_last_line_ending_are_whole(runtime, worksp
         ("middle", [(1, 1000), (4001, 5000)], (1001, 4000)),
     ],
 )
-def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, truncate, shown, gone):
+def test_each_strategy_keeps_its_part_and_saves_the_rest(runtime, workspace, truncate, expected, removed):
     workspace.write("a.txt", lines(5000))
 
     result = runtime.call("read_file", path="a.txt", truncate=truncate, line_numbers=False)
 
     body, _, note = result.text.rpartition("\n[Showing lines ")
-    kept = [line for line in body.split("\n") if not line.startswith("[... ")]
-    assert kept == [f"line {number}" for first, last in shown for number in range(first, last + 1)]
-    assert note.startswith(" and ".join(f"{first}-{last}" for first, last in shown) + " of 5000.")
+    lines_shown = [line for line in body.split("\n") if not line.startswith("[... ")]
+    assert lines_shown == [f"line {number}" for first, last in expected for number in range(first, last + 1)]
+    assert note.startswith(" and ".join(f"{first}-{last}" for first, last in expected) + " of 5000.")
     rest = runtime.call("read_file", path=result.meta["truncation"]["remainder"], line_numbers=False, end_line=2)
-    assert rest.text.startswith(f"line {gone[0]}\nline {gone[0] + 1}")
+    assert rest.text.startswith(f"line {removed[0]}\nline {removed[0] + 1}")
     with open(result.meta["truncation"]["remainder"], encoding="utf-8") as file:
-        assert file.read() == "".join(f"line {number}\n" for number in range(gone[0], gone[1] + 1))
+        assert file.read() == "".join(f"line {number}\n" for number in range(removed[0], removed[1] + 1))
 
 
-def test_none_cuts_no_lines(runtime, workspace):
+def test_the_strategy_none_cuts_no_lines(runtime, workspace):
     workspace.write("a.txt", "x\n" * 5000)
 
     result = runtime.call("read_file", path="a.txt", truncate="none")
@@ -214,10 +214,10 @@ def test_fifty_kilobytes_are_the_limit_for_every_strategy(runtime, workspace, tr
     cut = result.meta["truncation"]
     with open(cut["remainder"], encoding="utf-8") as file:
         remainder = file.read()
-    shown = {line.rpartition("\t")[2][:5] for line in body.split("\n")} - {"[... "}
-    assert shown.isdisjoint(line[:5] for line in remainder.splitlines())
-    assert len(shown) == cut["output_lines"]
-    assert len(shown) + len(remainder.splitlines()) == 1000
+    prefixes = {line.rpartition("\t")[2][:5] for line in body.split("\n")} - {"[... "}
+    assert prefixes.isdisjoint(line[:5] for line in remainder.splitlines())
+    assert len(prefixes) == cut["output_lines"]
+    assert len(prefixes) + len(remainder.splitlines()) == 1000
 
 
 @pytest.mark.parametrize("truncate", ["head", "tail", "middle", "none", "smart"])
@@ -249,7 +249,7 @@ def test_the_remainder_of_one_long_line_can_itself_be_read_to_its_end(runtime, w
     assert seen == 300_000 - (KB50 - 3)
 
 
-def test_a_long_first_line_leaves_the_end_for_middle_and_is_in_the_remainder(runtime, workspace):
+def test_the_middle_strategy_moves_a_long_first_line_to_the_remainder(runtime, workspace):
     workspace.write("a.txt", "y" * 60_000 + "\n" + lines(10))
 
     result = runtime.call("read_file", path="a.txt", truncate="middle", line_numbers=False)
@@ -264,8 +264,8 @@ def test_a_long_first_line_leaves_the_end_for_middle_and_is_in_the_remainder(run
     st.sampled_from(["head", "tail", "middle", "none", "smart"]),
     st.booleans(),
 )
-def test_what_is_shown_and_what_is_saved_is_the_whole_file(lengths, truncate, numbers):
-    """The property: shown lines and remainder together are the lines of the file, none lost, none twice."""
+def test_the_shown_part_and_the_remainder_are_the_whole_file(lengths, truncate, numbers):
+    """Shown lines and remainder together are the lines of the file, none lost and none repeated."""
     from hilt.text import windows
 
     text = [f"{index}:".ljust(length, "ü") for index, length in enumerate(lengths)]
@@ -298,7 +298,7 @@ def test_the_remainder_is_read_only(runtime, workspace):
         assert file.read() == "line 2001\n"
 
 
-def test_files_over_fifty_megabytes_are_refused_windows_too(runtime, workspace):
+def test_files_over_fifty_megabytes_are_refused_even_for_a_window(runtime, workspace):
     with open(workspace.join("big.txt"), "wb") as file:
         file.truncate(50 * 1024 * 1024 + 1)
 
@@ -375,7 +375,7 @@ def test_smart_is_the_head_when_one_block_fills_the_window(runtime, workspace):
     assert runtime.call("read_file", path="a.go", truncate="smart").meta["truncation"]["output_lines"] == 2000
 
 
-def test_smart_does_not_mind_python_that_does_not_parse_or_warns(runtime, workspace):
+def test_smart_accepts_python_that_does_not_parse_or_warns(runtime, workspace):
     workspace.write("a.py", "x = '\\d'\n" * 1999 + "def broken(\n" * 1000)
 
     assert runtime.call("read_file", path="a.py", truncate="smart").ok
@@ -425,7 +425,7 @@ def test_a_large_utf16_file_is_decoded_like_a_small_one(runtime, workspace):
     assert result.text == "399999\tline é\n400000\tline é"
 
 
-# --- what is not text -------------------------------------------------------------------------------------------
+# --- binary files -----------------------------------------------------------------------------------------------
 
 
 def picture(kind: str, size: tuple[int, int] = (3, 2), **options) -> bytes:
@@ -447,7 +447,7 @@ def picture(kind: str, size: tuple[int, int] = (3, 2), **options) -> bytes:
     ],
 )
 @pytest.mark.parametrize("name", ["picture", "picture.txt"])
-def test_an_image_is_known_by_its_content(runtime, workspace, kind, mime, name):
+def test_an_image_is_recognised_by_its_content(runtime, workspace, kind, mime, name):
     data = picture(kind)
     workspace.write(name, data)
 
@@ -487,7 +487,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg"><rect/></svg>\n'
         '<svg xmlns="http://www.w3.org/2000/svg"/>',
     ],
 )
-def test_svg_is_known_by_its_content(runtime, workspace, text):
+def test_svg_is_recognised_by_its_content(runtime, workspace, text):
     workspace.write("drawing", text)
 
     assert runtime.call("read_file", path="drawing").content[0]["mimeType"] == "image/svg+xml"
@@ -549,7 +549,7 @@ def test_an_image_of_too_many_bytes_is_scaled_down(runtime, workspace):
     assert len(block["data"]) * 3 / 4 < 5 * 1024 * 1024
 
 
-def test_a_broken_image_that_is_small_is_handed_on(runtime, workspace):
+def test_a_small_broken_image_is_returned_unchanged(runtime, workspace):
     workspace.write("broken.png", picture("PNG")[:40])
 
     assert runtime.call("read_file", path="broken.png").content[0]["mimeType"] == "image/png"
@@ -565,7 +565,7 @@ def test_a_large_svg_is_refused_with_its_size(runtime, workspace):
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"x" * 511 + b"\0", b"\0", b"\x7fELF\x02\x01\x01\0\0\0"])
-def test_a_binary_file_is_a_success_that_says_so(runtime, workspace, data):
+def test_a_binary_file_is_described_instead_of_shown(runtime, workspace, data):
     workspace.write("a.bin", data)
 
     result = runtime.call("read_file", path="a.bin")
@@ -636,7 +636,7 @@ def test_many_threads_may_read_pdfs_at_once(runtime, workspace):
     assert texts == {number: f"[page 1 of 1]\nnumber {number}" for number in range(8)}
 
 
-# --- what cannot be read ----------------------------------------------------------------------------------------
+# --- unreadable files -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -658,7 +658,7 @@ def test_many_threads_may_read_pdfs_at_once(runtime, workspace):
         ("x" * 300, "invalid_args"),
     ],
 )
-def test_what_cannot_be_read_has_its_code_and_a_next_step(runtime, workspace, path, code):
+def test_an_unreadable_path_has_an_error_code_and_a_next_step(runtime, workspace, path, code):
     workspace.write("a.txt", "a\n")
     workspace.write("folder/x", "")
     workspace.write(".env", "KEY=1\n")
@@ -671,7 +671,7 @@ def test_what_cannot_be_read_has_its_code_and_a_next_step(runtime, workspace, pa
     assert workspace.path not in error.message
 
 
-def test_an_example_of_a_sensitive_file_can_be_read(runtime, workspace):
+def test_an_example_file_with_a_sensitive_name_can_be_read(runtime, workspace):
     workspace.write(".env.example", "KEY=\n")
 
     assert runtime.call("read_file", path=".env.example").text == "1\tKEY="
@@ -695,13 +695,13 @@ def test_a_link_to_a_name_that_is_not_utf8_is_read(runtime, workspace):
     result = runtime.call("read_file", path="link")
 
     assert result.text == "1\tx"
-    wire.decode_value(wire.encode_result(result))  # no half characters in the envelope
+    wire.decode_value(wire.encode_result(result))  # no lone surrogates in the envelope
 
 
 # --- checksums and exact contents -------------------------------------------------------------------------------
 
 
-def test_a_checksum_answers_whether_a_file_is_unchanged(runtime, workspace):
+def test_a_matching_checksum_says_that_the_file_is_unchanged(runtime, workspace):
     workspace.write("a.txt", "a\n")
     checksum = runtime.call("read_file", path="a.txt", include_checksum=True).meta["sha256"]
 

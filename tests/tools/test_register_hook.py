@@ -17,11 +17,11 @@ def register(runtime: Runtime, command: str, event: str = PRE, **more: Any) -> A
 
 
 def listed(runtime: Runtime) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = approved(runtime, "register_hook", action="list").data["hooks"]
-    return found
+    hooks: list[dict[str, Any]] = approved(runtime, "register_hook", action="list").data["hooks"]
+    return hooks
 
 
-def test_a_hook_is_registered_only_with_the_persons_approval(runtime):
+def test_a_hook_is_registered_only_with_the_users_approval(runtime):
     args = {"action": "register", "event": PRE, "command": "true"}
 
     assert runtime.call("register_hook", **args).error.code == "approval_required"
@@ -29,7 +29,7 @@ def test_a_hook_is_registered_only_with_the_persons_approval(runtime):
     assert listed(runtime) == []
 
 
-def test_the_person_is_shown_the_command_and_its_risk(runtime):
+def test_the_user_is_shown_the_command_and_its_risk(runtime):
     asking = runtime.call("register_hook", action="register", event=PRE, command="ls; rm -rf build")
 
     approvals = Approvals(runtime.state)
@@ -50,7 +50,7 @@ def test_hooks_are_counted_listed_and_removed(runtime):
     ]
 
 
-def test_the_list_shows_the_persons_own_hooks_too(base):
+def test_the_list_shows_the_users_own_hooks_too(base):
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("../config/hooks.yaml", "- {event: post_tool_execution, command: 'true'}\n- {event: what}\n")
         workspace.write(".hilt/hooks.yaml", "- {event: stop, command: 'true'}\n")
@@ -88,7 +88,7 @@ def test_help_explains_the_protocol_and_names_every_event(runtime):
         ({"action": "clear"}, "invalid_args"),
     ],
 )
-def test_what_cannot_be_done_is_refused(runtime, args, code):
+def test_invalid_requests_are_refused(runtime, args, code):
     assert approved(runtime, "register_hook", **args).error.code == code
     assert listed(runtime) == []
 
@@ -120,7 +120,7 @@ def test_many_calls_at_once_lose_no_hook(runtime):
     assert [hook["index"] for hook in listed(runtime)] == list(range(8))
 
 
-# --- what a registered hook does ------------------------------------------------------------------------------------
+# --- effects of registered hooks ------------------------------------------------------------------------------------
 
 
 def test_a_registered_hook_blocks_calls_of_its_session_in_other_processes_too(base):
@@ -147,7 +147,7 @@ def test_a_registered_hook_runs_in_the_sandbox(runtime, workspace, tmp_path):
     assert "inside" in workspace.tree()
 
 
-def test_a_registered_hook_is_told_the_call_and_can_change_its_result(runtime, workspace):
+def test_a_registered_hook_receives_the_call_and_can_change_its_result(runtime, workspace):
     workspace.write("a.txt", "x")
     register(runtime, 'cat > told.json; echo \'{"result": "changed"}\'', POST, match="Read")
 
@@ -155,7 +155,7 @@ def test_a_registered_hook_is_told_the_call_and_can_change_its_result(runtime, w
     assert '"event": "post_tool_execution"' in workspace.read("told.json")
 
 
-def test_a_registered_hook_can_rewrite_arguments_which_are_decided_on_again(runtime, workspace):
+def test_arguments_rewritten_by_a_registered_hook_are_decided_again(runtime, workspace):
     workspace.write("b.txt", "beta")
     workspace.write(".env", "SECRET=1")
     register(

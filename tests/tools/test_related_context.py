@@ -46,11 +46,11 @@ def ask(runtime: Runtime, query: str, *, client: str | None = None, **args: Any)
 
 
 def names(result: Result) -> list[str]:
-    return [found["name"] for found in result.data["results"]]
+    return [entry["name"] for entry in result.data["results"]]
 
 
 def settle(*paths: str) -> None:
-    """Let files and folders look as if they had been there for a while."""
+    """Give files and folders an old modification time."""
     for path in paths:
         os.utime(path, ns=(10**18, 10**18))
 
@@ -58,7 +58,7 @@ def settle(*paths: str) -> None:
 # --- the example of seed 001, as printed ------------------------------------------------------------------------------
 
 
-def test_the_printed_example_answers_with_ranked_metadata_and_paths(home, workspace, environ):
+def test_the_example_of_the_reference_returns_ranked_metadata_and_paths(home, workspace, environ):
     path = home.write(".claude/kb/go/races.md", RACE)
     home.write(".claude/kb/css/grid.md", "# CSS grid\n\nLay things out in two dimensions.\n")
     request = '{"tool":"related_context","args":{"query":"fix goroutine data race","types":["kb","skill"]}}'
@@ -68,7 +68,7 @@ def test_the_printed_example_answers_with_ranked_metadata_and_paths(home, worksp
     )
 
     data = json.loads(json.loads(done.stdout)["result"])
-    assert [(found["type"], found["name"], found["path"]) for found in data["results"]] == [("kb", "go-races", path)]
+    assert [(entry["type"], entry["name"], entry["path"]) for entry in data["results"]] == [("kb", "go-races", path)]
     assert data["results"][0]["title"] == "Data races"
     assert data["results"][0]["description"] == "Find and fix data races between goroutines"
     assert set(data["results"][0]["matched"]) == {"fix", "goroutine", "data", "race"}
@@ -83,7 +83,7 @@ def test_the_printed_example_answers_with_ranked_metadata_and_paths(home, worksp
 
 @pytest.fixture
 def everywhere(home: Folder, config: Folder, workspace: Folder, base: str) -> None:
-    """One entry about sharks in every place that there is."""
+    """One entry about sharks in every known location."""
     for path, name in {
         ".claude/kb/shark-kb.md": "kb",
         ".claude/skills/shark-claude/SKILL.md": "claude skill",
@@ -109,10 +109,10 @@ def test_all_skills_that_can_be_loaded_are_found(runtime, workspace, home, folde
     workspace.write(f"{folder}/shark-project/SKILL.md", "# A shark of the project\n")
     home.write(f"{folder}/shark-personal/SKILL.md", "# A shark of mine\n")
 
-    found = ask(runtime, "shark", client="claude").data["results"]
+    results = ask(runtime, "shark", client="claude").data["results"]
 
-    assert {one["name"] for one in found} == {"shark-project", "shark-personal"}
-    assert all(one["type"] == "skill" and one["readable"] for one in found)
+    assert {entry["name"] for entry in results} == {"shark-project", "shark-personal"}
+    assert all(entry["type"] == "skill" and entry["readable"] for entry in results)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,14 @@ def test_all_skills_that_can_be_loaded_are_found(runtime, workspace, home, folde
     ],
 )
 @pytest.mark.usefixtures("everywhere")
-def test_a_client_sees_the_shared_places_and_its_own(runtime, declared, argument, expected):
+def test_a_client_sees_the_shared_folders_and_its_own(runtime, declared, argument, expected):
     args = {"query": "shark", "client": argument, "limit": 20}
 
     result = runtime.request(Call("related_context", args, client=declared))
 
     assert set(names(result)) == expected
-    told = any("client" in warning for warning in result.data.get("warnings", ()))
-    assert told is (expected == SHARED)
+    warned = any("client" in warning for warning in result.data.get("warnings", ()))
+    assert warned is (expected == SHARED)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -143,12 +143,12 @@ def test_every_client_has_an_index_of_its_own_in_the_configuration_directory(run
     for client in (None, "claude", "codex", "pi"):
         ask(runtime, "shark", client=client)
 
-    found = {name for name in os.listdir(config.path) if name.endswith(".db")}
-    assert found == {f"context-index-{client}.db" for client in ("none", "claude", "codex", "pi")}
+    indexes = {name for name in os.listdir(config.path) if name.endswith(".db")}
+    assert indexes == {f"context-index-{client}.db" for client in ("none", "claude", "codex", "pi")}
 
 
 @pytest.mark.usefixtures("everywhere")
-def test_kinds_narrow_the_results_down(runtime):
+def test_kinds_filter_the_results(runtime):
     for kind, expected in {"agent": ["shark-agent"], "command": ["shark-command"], "kb": ["shark-kb"]}.items():
         assert names(ask(runtime, "shark", client="claude", types=[kind], limit=20)) == expected
 
@@ -156,13 +156,13 @@ def test_kinds_narrow_the_results_down(runtime):
 def test_a_project_entry_is_shown_by_its_path_and_can_be_read(runtime, workspace):
     workspace.write(".hilt/skills/deploy/SKILL.md", "---\nname: deploy\n---\n# Deploy the shop\n")
 
-    found = ask(runtime, "deploy").data["results"][0]
+    entry = ask(runtime, "deploy").data["results"][0]
 
-    assert (found["path"], found["readable"]) == (".hilt/skills/deploy/SKILL.md", True)
-    assert runtime.call("read_file", path=found["path"]).ok
+    assert (entry["path"], entry["readable"]) == (".hilt/skills/deploy/SKILL.md", True)
+    assert runtime.call("read_file", path=entry["path"]).ok
 
 
-def test_the_entries_of_another_workspace_stay_there(base, home):
+def test_entries_of_another_workspace_are_not_returned(base, home):
     for name in ("one", "two"):
         Folder(f"{base}/{name}").write(f".hilt/skills/shark-{name}/SKILL.md", "# A shark\n")
     for name in ("one", "two", "one"):
@@ -195,7 +195,7 @@ def opened(base: str, **variables: str) -> Runtime:
     return Runtime(f"{base}/workspace", environ={**environment(base), **variables})
 
 
-def test_paths_of_the_personal_file_are_shared_by_all_clients(base, workspace, home, config):
+def test_paths_in_the_personal_settings_are_shared_by_all_clients(base, workspace, home, config):
     home.write("notes/shark.md", "# A shark\n")
     config.write("config.toml", '[related_context]\npaths = ["~/notes"]\n')
     with opened(base) as runtime:
@@ -203,7 +203,7 @@ def test_paths_of_the_personal_file_are_shared_by_all_clients(base, workspace, h
             assert names(ask(runtime, "shark", client=client)) == ["shark"]
 
 
-def test_the_variable_goes_before_the_file_and_takes_several_paths(base, workspace, home, config):
+def test_the_variable_overrides_the_file_and_takes_several_paths(base, workspace, home, config):
     for name in ("one", "two", "three"):
         home.write(f"{name}/shark-{name}.md", "# A shark\n")
     config.write("config.toml", '[related_context]\npaths = ["~/three"]\n')
@@ -211,7 +211,7 @@ def test_the_variable_goes_before_the_file_and_takes_several_paths(base, workspa
         assert set(names(ask(runtime, "shark"))) == {"shark-one", "shark-two"}
 
 
-def test_a_project_cannot_name_paths(base, workspace, home):
+def test_a_project_cannot_configure_paths(base, workspace, home):
     home.write("private/shark.md", "# A shark\n")
     workspace.write(".hilt/config.toml", f'[related_context]\npaths = ["{home.join("private")}"]\n')
     with opened(base) as runtime:
@@ -219,7 +219,7 @@ def test_a_project_cannot_name_paths(base, workspace, home):
 
 
 @pytest.mark.parametrize("variable", [None, "XDG_CONFIG_HOME", "JINN_CONFIG_DIR"])
-def test_the_paths_of_jinn_are_used_when_ours_has_none(base, workspace, home, config, variable):
+def test_the_paths_of_jinn_are_the_default(base, workspace, home, config, variable):
     folder = ".config" if variable is None else "elsewhere"
     home.write("notes/shark-jinn.md", "# A shark\n")
     home.write("own/shark-own.md", "# A shark\n")
@@ -235,7 +235,7 @@ def test_the_paths_of_jinn_are_used_when_ours_has_none(base, workspace, home, co
 @pytest.mark.parametrize(
     "contents", ["", "not json", "[]", '{"related_context": 1}', '{"related_context":{"paths":"x"}}']
 )
-def test_a_broken_config_of_jinn_is_told_and_stops_nothing(base, workspace, home, contents):
+def test_a_broken_jinn_config_is_reported_and_ignored(base, workspace, home, contents):
     home.write(".claude/kb/shark.md", "# A shark\n")
     home.write(".config/jinn/config.json", contents)
     with opened(base) as runtime:
@@ -244,7 +244,7 @@ def test_a_broken_config_of_jinn_is_told_and_stops_nothing(base, workspace, home
         assert "jinn's config.json" in result.data["warnings"][0]
 
 
-def test_paths_that_cannot_be_used_are_told(base, workspace, home):
+def test_unusable_paths_are_reported(base, workspace, home):
     home.write("file", "")
     home.write(".ssh/notes/shark.md", "# A shark\n")
     os.symlink(home.join(".ssh/notes"), home.join("innocent"))
@@ -261,7 +261,7 @@ def test_paths_that_cannot_be_used_are_told(base, workspace, home):
     ]
 
 
-def test_a_folder_inside_another_gives_each_entry_once(base, workspace, home):
+def test_nested_folders_list_each_entry_once(base, workspace, home):
     home.write("notes/deep/shark.md", "# A shark\n")
     with opened(base, HILT_RELATED_CONTEXT_PATHS="~/notes:~/notes/deep:~/notes/") as runtime:
         assert names(ask(runtime, "shark")) == ["shark"]
@@ -270,15 +270,15 @@ def test_a_folder_inside_another_gives_each_entry_once(base, workspace, home):
 # --- following the files ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["one process", "a process per call"])
-def test_an_answer_follows_every_change_and_reads_only_what_changed(base, workspace, home, kept):
+@pytest.mark.parametrize("shared", [True, False], ids=["one process", "a process per call"])
+def test_the_index_follows_every_change_and_reads_only_changed_files(base, workspace, home, shared):
     runtimes: list[Runtime] = []
 
     def asked(query: str) -> tuple[list[str], int]:
-        if not runtimes or not kept:
+        if not runtimes or not shared:
             runtimes.append(opened(base))
         result = ask(runtimes[-1], query)
-        if not kept:
+        if not shared:
             runtimes[-1].close()
         return names(result), result.data["index"]["refreshed"]
 
@@ -317,7 +317,7 @@ def test_a_change_of_the_same_size_right_after_an_answer_is_seen(runtime, base, 
         assert names(ask(runtime, text)) == ["note"]
 
 
-def test_a_skill_that_comes_goes_and_comes_back_is_followed(runtime, home):
+def test_a_skill_that_is_removed_and_added_again_is_found(runtime, home):
     home.write(".claude/skills/sea/notes.md", "# Shark parts\n")
     settle(home.join(".claude/skills/sea"), home.join(".claude/skills"))
     for _ in range(2):
@@ -330,7 +330,7 @@ def test_a_skill_that_comes_goes_and_comes_back_is_followed(runtime, home):
         settle(home.join(".claude/skills"))
 
 
-def test_rebuild_makes_the_index_anew(runtime, home):
+def test_rebuild_recreates_the_index(runtime, home):
     home.write(".claude/kb/note.md", "# Shark\n")
     settle(home.join(".claude/kb/note.md"))
     assert ask(runtime, "shark").data["index"]["rebuilt"] is True
@@ -373,16 +373,16 @@ def test_processes_that_build_one_index_at_once_all_answer(base, workspace, home
 @pytest.mark.parametrize(
     "contents", [b"no database, but long enough to be looked at" * 30, b"SQLite format 3\0" + b"\1" * 9000]
 )
-def test_a_damaged_index_is_made_anew(runtime, home, config, contents):
+def test_a_damaged_index_is_rebuilt(runtime, home, config, contents):
     home.write(".claude/kb/note.md", "# Shark\n")
     config.write("context-index-none.db", contents)
 
     assert names(ask(runtime, "shark")) == ["note"]
 
 
-def test_an_index_that_cannot_be_written_goes_to_the_state_directory(base, workspace, home, config):
+def test_an_unwritable_index_is_stored_in_the_state_directory(base, workspace, home, config):
     home.write(".claude/kb/note.md", "# Shark\n")
-    # a folder that has the name of the index cannot become one, whoever we are
+    # a folder in place of the index blocks it, even for root
     os.makedirs(config.join("context-index-none.db"))
     with opened(base) as runtime:
         assert names(ask(runtime, "shark")) == ["note"]
@@ -424,7 +424,7 @@ def shelf(home: Folder) -> None:
         ("concurrency", "go-races"),
     ],
 )  # fmt: skip
-def test_the_entry_that_is_meant_comes_first(runtime, query, expected):
+def test_the_intended_entry_comes_first(runtime, query, expected):
     assert names(ask(runtime, query))[0] == expected
 
 
@@ -434,22 +434,22 @@ def test_the_entry_that_is_meant_comes_first(runtime, query, expected):
     ["hello, how are you today?", "what is the weather like", "please help me with this", "???", "quantum physics",
      "write a poem about the sea and a data file for my grandmother's garden", "0x00c000 12345678", "the"],
 )  # fmt: skip
-def test_noise_finds_nothing(runtime, query):
+def test_unrelated_words_find_nothing(runtime, query):
     assert names(ask(runtime, query)) == []
 
 
-def test_scores_fall_and_lie_between_the_threshold_and_one(runtime, home):
+def test_scores_descend_between_one_and_the_threshold(runtime, home):
     for number in range(8):
         home.write(f".claude/kb/{number}.md", f"# {'shark ' * (number > 5)}notes\n\n{'whale ' * number} shark reef\n")
 
-    scores = [found["score"] for found in ask(runtime, "shark reef whale", limit=20).data["results"]]
+    scores = [entry["score"] for entry in ask(runtime, "shark reef whale", limit=20).data["results"]]
 
     assert scores == sorted(scores, reverse=True)
     assert all(0.3 <= score <= 1 for score in scores)
 
 
 @pytest.mark.parametrize("limit,count", [(1, 1), (20, 20), (500, 20), (0, 1), (-3, 1)])
-def test_the_limit_is_kept_within_its_bounds(runtime, home, limit, count):
+def test_the_limit_is_clamped(runtime, home, limit, count):
     for number in range(30):
         home.write(f".claude/kb/{number}.md", "# Shark\n")
 
@@ -468,7 +468,7 @@ def test_wrong_arguments_are_refused(runtime, args):
     assert result.error.suggestion
 
 
-def test_a_question_of_a_megabyte_is_answered(runtime, home):
+def test_a_query_of_a_megabyte_is_answered(runtime, home):
     home.write(".claude/kb/shark.md", "# Shark attack\n")
 
     assert ask(runtime, "shark attack\n" + "noise nr%d " * 100_000).ok
@@ -504,10 +504,10 @@ def test_links_to_sensitive_files_and_to_files_that_are_no_entries_are_not_follo
     result = ask(runtime, "shark", client="claude", limit=20)
 
     assert set(names(result)) == {"shark-linked", "shark-skill"}
-    assert not any("password" in str(found) for found in result.data["results"])
+    assert not any("password" in str(entry) for entry in result.data["results"])
 
 
-def test_links_in_circles_pipes_and_vanished_targets_do_not_stop_it(runtime, home):
+def test_link_loops_pipes_and_dangling_links_are_skipped(runtime, home):
     home.write(".claude/kb/a/shark.md", "# Shark\n")
     os.symlink("..", home.join(".claude/kb/a/up"))
     os.symlink("../a", home.join(".claude/kb/a/self"))
@@ -521,7 +521,7 @@ def test_links_in_circles_pipes_and_vanished_targets_do_not_stop_it(runtime, hom
     assert names(ask(runtime, "shark")) == ["shark"]
 
 
-def test_names_and_texts_of_any_bytes_are_answered_as_json(runtime, home):
+def test_names_and_texts_of_any_bytes_are_returned_as_json(runtime, home):
     home.write('.claude/kb/new\nline "quoted".md', "no heading, only a shark\n")
     home.write(".claude/kb/binary.md", b"\0\1\2 shark")
     home.write(".claude/kb/latin.md", "# Shark caf\xe9\n".encode("latin-1"))
@@ -534,11 +534,11 @@ def test_names_and_texts_of_any_bytes_are_answered_as_json(runtime, home):
 
     assert json.loads(json.dumps(data, ensure_ascii=False).encode()) == data
     assert len(data["results"]) == 3
-    assert not any("\x1b" in json.dumps(found, ensure_ascii=False) for found in data["results"])
-    assert any(found["path"].endswith("/odd\\xff shark.md") for found in data["results"])
+    assert not any("\x1b" in json.dumps(entry, ensure_ascii=False) for entry in data["results"])
+    assert any(entry["path"].endswith("/odd\\xff shark.md") for entry in data["results"])
 
 
-def test_entries_that_come_and_go_while_it_looks_do_not_matter(runtime, home):
+def test_entries_that_appear_and_vanish_during_the_walk_are_tolerated(runtime, home):
     for number in range(30):
         home.write(f".claude/kb/{number}/shark.md", "# Shark\n")
     stop = threading.Event()
@@ -580,7 +580,7 @@ def test_a_cancelled_call_leaves_an_index_that_works(runtime, home):
     assert (len(result.data["results"]), result.data["index"]["entry_count"]) == (20, 600)
 
 
-def test_nothing_outside_our_own_folders_is_written(runtime, home, workspace):
+def test_only_our_own_folders_are_written(runtime, home, workspace):
     home.write(".claude/kb/shark.md", "# Shark\n")
     workspace.write(".hilt/skills/shark/SKILL.md", "# Shark\n")
     before = home.tree(), workspace.tree()

@@ -27,7 +27,7 @@ def body(result):
 # --- the answer -------------------------------------------------------------------------------------------------
 
 
-def test_the_answer_is_the_exit_code_the_output_and_the_classification(runtime):
+def test_the_result_is_the_exit_code_the_output_and_the_classification(runtime):
     result = run(runtime, "echo hello")
 
     assert result.text.startswith("[exit: 0]\nhello\n[classification: success — ")
@@ -58,7 +58,7 @@ def test_a_command_that_ran_is_a_success_whatever_its_exit_status(runtime, comma
     assert result.classification == classification
 
 
-def test_both_streams_come_in_the_order_of_arrival(runtime):
+def test_both_streams_are_merged_in_order_of_arrival(runtime):
     assert body(run(runtime, "echo 1; echo 2 >&2; echo 3; echo 4 >&2")) == "1\n2\n3\n4"
 
 
@@ -66,25 +66,25 @@ def test_no_output_leaves_an_empty_line(runtime):
     assert run(runtime, "true").text.startswith("[exit: 0]\n\n[classification: ")
 
 
-def test_output_is_raw_by_default_and_repeats_once_when_compact(runtime):
+def test_output_is_raw_by_default_and_repeated_lines_are_collapsed_when_compact(runtime):
     command = "for i in 1 2 3 4; do echo same; done; echo; echo; echo; echo; echo two; echo two"
 
     assert body(run(runtime, command)).splitlines() == ["same"] * 4 + [""] * 4 + ["two"] * 2
     assert body(run(runtime, command, compact=True)).splitlines() == ["same [the same line 4 times]", "", "two", "two"]
 
 
-def test_colours_are_for_people_and_not_for_models(runtime):
+def test_colours_reach_the_view_and_not_the_model(runtime):
     result = run(runtime, r"printf '\033[31mred\033[0m\a \033]0;title\007done\n'")
 
     assert body(result) == "red done"
     assert result.view["stdout"] == "\x1b[31mred\x1b[0m\x07 \x1b]0;title\x07done\n"
 
 
-def test_bytes_that_are_no_text_are_replaced(runtime):
+def test_invalid_bytes_are_replaced(runtime):
     assert body(run(runtime, r"printf 'a\xffb'")) == "a\ufffdb"
 
 
-def test_the_command_has_no_input(runtime):
+def test_the_command_has_an_empty_standard_input(runtime):
     assert body(run(runtime, "cat; read -r line || echo end")) == "end"
 
 
@@ -92,22 +92,22 @@ def test_the_command_has_no_input(runtime):
 
 
 @pytest.mark.parametrize("count", [20_000, 300_000], ids=["in memory", "on disk"])
-def test_of_long_output_the_ends_are_shown_and_a_file_holds_all_of_it(runtime, count):
+def test_long_output_shows_both_ends_and_a_file_holds_all_of_it(runtime, count):
     result = run(runtime, f"seq {count}")
 
-    *shown, _, note = result.text.split("\n")
+    *lines, _, note = result.text.split("\n")
     file = result.meta["truncation"]["output_file"]
     assert len(result.text) <= 50_000
-    assert shown[1:4] == ["1", "2", "3"]
-    assert shown[-1] == str(count)
+    assert lines[1:4] == ["1", "2", "3"]
+    assert lines[-1] == str(count)
     assert file in note
     window = runtime.call("read_file", path=file, start_line=count - 1, line_numbers=False)
     assert window.text == f"{count - 1}\n{count}"
-    with open(file, encoding="utf-8") as kept:
-        assert kept.read() == "".join(f"{number}\n" for number in range(1, count + 1))
+    with open(file, encoding="utf-8") as saved:
+        assert saved.read() == "".join(f"{number}\n" for number in range(1, count + 1))
 
 
-def test_the_file_keeps_bytes_that_are_no_text(runtime):
+def test_the_file_keeps_invalid_bytes(runtime):
     result = run(runtime, r"printf 'first\xff\n'; seq 20000")
 
     with open(result.meta["truncation"]["output_file"], "rb") as file:
@@ -122,7 +122,7 @@ def test_too_much_output_ends_the_command(runtime):
     assert os.path.getsize(result.error.details["output_file"]) == 64 << 20
 
 
-def test_one_endless_line_is_cut_like_others(runtime):
+def test_one_very_long_line_is_cut_like_others(runtime):
     result = run(runtime, "head -c 300000 /dev/zero | tr '\\0' x")
 
     assert result.meta["truncation"]["total_bytes"] == 300_000
@@ -132,7 +132,7 @@ def test_one_endless_line_is_cut_like_others(runtime):
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
-def test_at_the_timeout_the_output_so_far_comes_back(runtime):
+def test_a_timeout_returns_the_output_so_far(runtime):
     result = run(runtime, "echo before; sleep 60; echo after", timeout=1)
 
     assert result.ok
@@ -142,13 +142,13 @@ def test_at_the_timeout_the_output_so_far_comes_back(runtime):
     assert result.classification == "timeout"
 
 
-def test_at_the_timeout_a_silent_command_has_nothing_but_the_notice(runtime):
+def test_a_timeout_of_a_silent_command_returns_only_the_notice(runtime):
     result = run(runtime, "sleep 60", timeout=1)
 
     assert result.text.startswith("[exit: 124]\nCommand timed out after 1 seconds\n[classification: timeout — ")
 
 
-def test_a_timeout_says_what_to_send_instead(runtime):
+def test_a_timeout_suggests_a_call_that_works(runtime):
     advice = run(runtime, "sleep 60", timeout=1).text.split("\n")[-1]
 
     assert advice.startswith("[timeout: ")
@@ -163,14 +163,14 @@ def test_a_grandchild_that_holds_the_pipe_does_not_delay_the_answer(runtime):
     assert time.monotonic() - began < 30  # far from both the grandchild's end and the timeout
 
 
-def test_a_timeout_over_the_maximum_is_moved_to_it(runtime):
+def test_a_timeout_over_the_maximum_is_clamped(runtime):
     result = run(runtime, "true", timeout=1000)
 
     assert result.meta["timeout_ms"] == 300_000
     assert result.meta["notes"] == ["timeout 1000 was changed to 300, its maximum"]
 
 
-def test_a_cancelled_command_ends_at_once_with_all_it_started(runtime, workspace):
+def test_a_cancelled_command_ends_at_once_with_its_children(runtime, workspace):
     results: list[Result] = []
     ended = threading.Event()
 
@@ -225,7 +225,7 @@ def test_force_runs_a_dangerous_command_in_the_sandbox(runtime, workspace, base)
     assert os.path.exists(outside)
 
 
-def test_a_dry_run_tells_and_does_nothing(runtime, workspace):
+def test_a_dry_run_reports_the_risk_and_runs_nothing(runtime, workspace):
     result = run(runtime, "rm -rf /tmp/test; echo x > made.txt", dry_run=True)
 
     first, risk, *rest = result.text.splitlines()
@@ -252,7 +252,7 @@ def test_a_command_with_nul_is_refused(runtime):
 # --- surroundings -----------------------------------------------------------------------------------------------
 
 
-def test_it_runs_in_the_workspace_or_a_folder_of_it(runtime, workspace):
+def test_a_command_runs_in_the_workspace_or_one_of_its_folders(runtime, workspace):
     workspace.write("inner folder/a.txt")
 
     assert body(run(runtime, "pwd")) == os.path.realpath(workspace.path)
@@ -288,7 +288,7 @@ def test_the_user_may_add_to_the_environment(base):
         assert body(run(runtime, 'echo "$MY_VARIABLE$OTHER$ABSENT"')) == "mine"
 
 
-def test_a_terminal_of_its_own(runtime):
+def test_a_command_can_have_a_terminal_of_its_own(runtime):
     result = run(runtime, "test -t 0 && test -t 1 && stty size", tty=True)
 
     assert body(result) == "40 120"
@@ -321,7 +321,7 @@ CONNECT = "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 8
 
 
 @pytest.mark.parametrize("command", [RESOLVE, CONNECT, f"{RESOLVE} 2>&1 | tail -1; exit 6"])
-def test_a_command_that_fails_without_network_is_told_how_to_get_it(runtime, command):
+def test_a_command_that_fails_without_network_is_advised_how_to_get_it(runtime, command):
     result = run(runtime, command)
 
     last = result.text.split("\n")[-1]
@@ -333,16 +333,16 @@ def test_a_command_that_fails_without_network_is_told_how_to_get_it(runtime, com
 @pytest.mark.parametrize(
     "command", ["echo Could not resolve host", "echo nothing of the kind; exit 6", f"{RESOLVE} 2>/dev/null"]
 )
-def test_the_network_is_not_named_where_it_is_not_the_cause(runtime, command):
+def test_the_network_advice_is_absent_when_it_is_not_the_cause(runtime, command):
     assert "[network: " not in run(runtime, command).text
 
 
-def test_the_network_is_not_named_where_the_sandbox_leaves_it_on(base):
+def test_the_network_advice_is_absent_when_the_sandbox_allows_the_network(base):
     with temporary_runtime(base, flags={"shell.sandbox": "full", "approve": "all"}) as (runtime, _):
         assert "[network: " not in run(runtime, "echo Could not resolve host: a; exit 6").text
 
 
-def test_the_whole_network_needs_the_user(runtime, base):
+def test_full_network_access_needs_the_user(runtime, base):
     assert run(runtime, "true", network="full").error.code == "approval_required"
 
 
@@ -354,7 +354,7 @@ def test_without_a_sandbox_the_user_is_asked(base):
     assert "disables the sandbox" in result.error.message
 
 
-def test_a_server_in_the_background_answers_the_next_command_over_the_session_s_loopback(runtime, workspace):
+def test_a_background_server_answers_the_next_command_over_the_loopback_of_the_session(runtime, workspace):
     workspace.write("index.html", "served")
     started = run(runtime, "python3 -m http.server 8123", run_in_background=True, network="loopback")
     fetch = (
@@ -413,15 +413,15 @@ def test_a_task_of_jcli(runtime):
     assert ended.data == {"status": "completed", "exit_code": 0, "output": "built\n"}
 
 
-def test_at_the_timeout_a_command_may_say_goodbye_from_inside_the_sandbox(runtime):
+def test_a_timed_out_command_can_clean_up_inside_the_sandbox(runtime):
     result = run(runtime, "trap 'echo bye; exit 0' TERM; echo ready; sleep 100 & wait", timeout=1)
 
     assert body(result).startswith("ready\nbye\n")
     assert result.classification == "timeout"
 
 
-def test_a_caller_that_can_hear_is_told_the_last_line_while_the_command_runs(runtime, workspace):
-    told: list[str] = []
+def test_a_caller_with_progress_gets_the_last_line_while_the_command_runs(runtime, workspace):
+    messages: list[str] = []
     ended = threading.Event()
     results: list[Result] = []
 
@@ -430,7 +430,7 @@ def test_a_caller_that_can_hear_is_told_the_last_line_while_the_command_runs(run
         can_ask = has_questions = False
 
         def progress(self, done, total, message):
-            told.append(message)
+            messages.append(message)
             workspace.write("go", "")
 
     def done(result):
@@ -442,4 +442,4 @@ def test_a_caller_that_can_hear_is_told_the_last_line_while_the_command_runs(run
 
     assert ended.wait(60)
     assert results[0].ok
-    assert set(told) == {"step one"}
+    assert set(messages) == {"step one"}

@@ -21,12 +21,14 @@ def search(runtime, pattern, **args):
     return result
 
 
-def found(runtime, pattern, **args):
+def search_data(runtime, pattern, **args):
     return search(runtime, pattern, format="json", **args).data
 
 
 def places(runtime, pattern, **args):
-    return [f"{item['file']}:{item['line']}:{item['column']}" for item in found(runtime, pattern, **args)["results"]]
+    return [
+        f"{item['file']}:{item['line']}:{item['column']}" for item in search_data(runtime, pattern, **args)["results"]
+    ]
 
 
 @pytest.fixture(params=["ripgrep", "python"])
@@ -76,10 +78,10 @@ def test_the_examples_of_the_reference_run_as_printed(project, environ, request_
     assert reply["visualization"]["type"] == "file-list"
 
 
-# --- what is found -----------------------------------------------------------------------------------------------
+# --- matches -----------------------------------------------------------------------------------------------------
 
 
-def test_matches_come_by_path_and_line_with_columns_in_characters(either, workspace):
+def test_matches_are_sorted_by_path_and_line_with_columns_in_characters(either, workspace):
     workspace.write("b.txt", "äöü x\nx x\n")
     workspace.write("a/z.txt", "x")
     workspace.write("a-b.txt", "\tx")
@@ -108,16 +110,16 @@ def test_matches_come_by_path_and_line_with_columns_in_characters(either, worksp
     ],
 )
 def test_include_and_type_choose_the_files(either, project, args, expected):
-    assert sorted({item["file"] for item in found(either, "[a-z]", **args)["results"]}) == expected
+    assert sorted({item["file"] for item in search_data(either, "[a-z]", **args)["results"]}) == expected
 
 
 def test_include_may_begin_with_the_absolute_path_of_the_folder(either, project):
     for path in (".", "lib"):
-        data = found(either, "[a-z]", path=path, include=project.join("lib/*.py"))
+        data = search_data(either, "[a-z]", path=path, include=project.join("lib/*.py"))
         assert {item["file"] for item in data["results"]} == {"lib/util.py"}
 
 
-def test_context_stands_around_each_match(either, workspace):
+def test_context_lines_surround_each_match(either, workspace):
     workspace.write("a.txt", "".join(f"{number}\n" for number in range(1, 10)))
 
     assert search(either, "[36]$", context_lines=1).text == (
@@ -126,12 +128,12 @@ def test_context_stands_around_each_match(either, workspace):
     assert search(either, "[39]$", context_lines=1).text == (
         "a.txt-2-2\na.txt:3:3\na.txt-4-4\n--\na.txt-8-8\na.txt:9:9"
     )
-    assert found(either, "6", context_lines=2)["results"] == [
+    assert search_data(either, "6", context_lines=2)["results"] == [
         {"file": "a.txt", "line": 6, "column": 1, "text": "6", "context_before": "4\n5", "context_after": "7\n8"}
     ]
 
 
-def test_literal_and_case(either, workspace):
+def test_literal_and_case_options(either, workspace):
     workspace.write("a.txt", "a.b\naxb\nA.B\n")
 
     assert places(either, "a.b", literal=True) == ["a.txt:1:1"]
@@ -142,7 +144,7 @@ def test_literal_and_case(either, workspace):
 def test_a_match_may_run_over_lines(either, workspace):
     workspace.write("a.txt", "one\ntwo\nthree\none\ntwo\n")
 
-    assert found(either, "one\\ntwo", multiline=True)["results"] == [
+    assert search_data(either, "one\\ntwo", multiline=True)["results"] == [
         {"file": "a.txt", "line": 1, "column": 1, "text": "one\ntwo", "end_line": 2},
         {"file": "a.txt", "line": 4, "column": 1, "text": "one\ntwo", "end_line": 5},
     ]
@@ -150,26 +152,26 @@ def test_a_match_may_run_over_lines(either, workspace):
     assert search(either, "(?s)one.*", multiline=True).text.startswith("a.txt:1:one\na.txt:2:two\n")
 
 
-def test_lines_end_with_crlf_too(either, workspace):
+def test_crlf_line_endings_are_recognised(either, workspace):
     workspace.write("a.txt", "one\r\ntwo\r\n")
 
-    assert found(either, "one$")["results"] == [{"file": "a.txt", "line": 1, "column": 1, "text": "one"}]
+    assert search_data(either, "one$")["results"] == [{"file": "a.txt", "line": 1, "column": 1, "text": "one"}]
     assert places(either, "\\r$") == ["a.txt:1:4", "a.txt:2:4"]
 
 
-def test_wide_and_marked_files_are_searched_as_text(either, workspace):
+def test_utf16_files_and_files_with_a_byte_order_mark_are_searched_as_text(either, workspace):
     workspace.write("wide.txt", "zwölf x\n".encode("utf-16"))
     workspace.write("marked.txt", b"\xef\xbb\xbfx\n")
     workspace.write("latin.txt", b"caf\xe9 x\n")
 
     assert places(either, "x") == ["latin.txt:1:6", "marked.txt:1:1", "wide.txt:1:7"]
-    assert found(either, "x", path="latin.txt")["results"][0]["text"] == "caf\ufffd x"
+    assert search_data(either, "x", path="latin.txt")["results"][0]["text"] == "caf\ufffd x"
 
 
 def test_long_lines_are_cut_around_the_match(either, workspace):
     workspace.write("a.txt", "<" + "-" * 1000 + "x" + "-" * 1000 + ">\n")
 
-    (item,) = found(either, "x")["results"]
+    (item,) = search_data(either, "x")["results"]
 
     assert item["column"] == 1002
     assert len(item["text"]) == 200
@@ -178,7 +180,7 @@ def test_long_lines_are_cut_around_the_match(either, workspace):
     assert item["text"].endswith("-…")
 
 
-# --- what is left out --------------------------------------------------------------------------------------------
+# --- skipped files -----------------------------------------------------------------------------------------------
 
 
 def test_excluded_hidden_binary_and_sensitive_files_are_left_out(either, workspace):
@@ -192,11 +194,11 @@ def test_excluded_hidden_binary_and_sensitive_files_are_left_out(either, workspa
 
     assert places(either, "needle") == ["dist.txt:1:1", "seen:1:1", "sub/build:1:1"]
     everything = {"hidden": True, "no_ignore": True}
-    shown = [".hidden:1:1", "dist.txt:1:1", "seen:1:1", "sub/.env.example:1:1", "sub/build:1:1"]
-    assert places(either, "needle", **everything) == shown
+    expected = [".hidden:1:1", "dist.txt:1:1", "seen:1:1", "sub/.env.example:1:1", "sub/build:1:1"]
+    assert places(either, "needle", **everything) == expected
     assert places(either, "needle", include=".env*") == ["sub/.env.example:1:1"]
     result = search(either, "needle", format="filenames", **everything)
-    assert result.text == "\n".join(place.replace(":1:1", ":1") for place in shown)
+    assert result.text == "\n".join(place.replace(":1:1", ":1") for place in expected)
     for context in (0, 5):
         text = json.dumps(search(either, ".", context_lines=context, **everything).text)
         assert ".env:" not in text
@@ -215,7 +217,7 @@ def test_a_sensitive_path_is_refused(runtime, workspace, path):
     assert result.error.code == "sensitive_path"
 
 
-def test_names_the_user_made_sensitive_are_left_out_whatever_their_case_and_spelling(base, workspace):
+def test_names_that_the_user_made_sensitive_are_skipped_in_any_case_and_spelling(base, workspace):
     with Runtime(
         workspace.path, environ={**environment(base), "HILT_WORKSPACE_SENSITIVE": "*.key:own/secret:ﬁle"}
     ) as own:
@@ -228,24 +230,24 @@ def test_names_the_user_made_sensitive_are_left_out_whatever_their_case_and_spel
             assert places(own, "needle") == ["other/secret/x.txt:1:1", "own/x:1:1"]
 
 
-def test_ignored_files_are_left_out_and_told_of_when_little_is_found(either, workspace):
+def test_ignored_files_are_skipped_and_mentioned_when_little_is_found(either, workspace):
     workspace.write(".gitignore", "*.log\nout/\n")
     for path in ("a.txt", "b.log", "out/c.txt"):
         workspace.write(path, "needle\n")
 
-    data = found(either, "needle")
+    data = search_data(either, "needle")
     assert (data["total_count"], data["ignored_files"]) == (1, 2)
     note = search(either, "nothing").text
     assert [fact for fact in ("No matches", "2 files", "no_ignore: true") if fact not in note] == []
     assert places(either, "needle", no_ignore=True) == ["a.txt:1:1", "b.log:1:1", "out/c.txt:1:1"]
-    # a glob that asks for it does not bring it back
+    # a glob that matches it does not include it
     assert places(either, "needle", include="*.log") == []
 
 
-def test_a_named_binary_file_is_told(either, workspace):
+def test_a_named_binary_file_is_reported(either, workspace):
     workspace.write("a.bin", b"x\n\0")
 
-    assert found(either, "x", path="a.bin")["total_count"] == 0
+    assert search_data(either, "x", path="a.bin")["total_count"] == 0
     assert search(either, "x", path="a.bin", format="filenames").text.startswith("[No matches.")
     assert search(either, "x", path=".", format="filenames").text == "[No matches.]"
 
@@ -255,16 +257,16 @@ def test_every_format_says_that_a_named_file_is_binary(runtime, workspace, forma
     workspace.write("a.bin", b"x\n" * 50_000 + b"\0")
     workspace.write("wide.txt", "x\n".encode("utf-16"))
 
-    told = search(runtime, "x", path="a.bin", format=format)
-    assert "a.bin is binary and was not searched." in (told.text or told.data["hint"])
+    result = search(runtime, "x", path="a.bin", format=format)
+    assert "a.bin is binary and was not searched." in (result.text or result.data["hint"])
     wide = search(runtime, "x", path="wide.txt", format=format)
     assert "binary" not in (wide.text or wide.data.get("hint", ""))
 
 
-# --- how much is shown -------------------------------------------------------------------------------------------
+# --- limits ------------------------------------------------------------------------------------------------------
 
 
-def test_pages_follow_each_other_and_miss_nothing(either, workspace):
+def test_pages_cover_every_match_once(either, workspace):
     for name in "abc":
         workspace.write(name, "x\n" * 7)
     arguments = {"pattern": "x", "max_matches": 4, "format": "json"}
@@ -282,18 +284,18 @@ def test_pages_follow_each_other_and_miss_nothing(either, workspace):
     assert not result.data["truncated"]
 
 
-def test_pages_end_where_no_offset_leads_on(runtime, workspace):
+def test_pages_stop_at_the_largest_offset(runtime, workspace):
     workspace.write("a.txt", "x\n" * 100_004)
 
-    last = found(runtime, "x", offset=100_000, max_matches=2)
+    last = search_data(runtime, "x", offset=100_000, max_matches=2)
 
     assert [item["line"] for item in last["results"]] == [100_001, 100_002]
     assert (last["truncated"], last["total_count"], "next" in last) == (True, 100_004, False)
     assert "100000" in last["hint"]
-    assert found(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
+    assert search_data(runtime, "x", offset=99_998, max_matches=2)["next"]["args"]["offset"] == 100_000
 
 
-def test_text_shows_every_match_it_counts_and_says_how_to_go_on(runtime, workspace):
+def test_text_shows_every_counted_match_and_names_the_next_call(runtime, workspace):
     workspace.write("a.txt", ("y" * 180 + "x\n") * 600)
 
     lines = search(runtime, "x").text.split("\n")
@@ -311,7 +313,7 @@ def test_limits_beyond_the_maximum_are_clamped_with_a_note(runtime, workspace):
     assert len(result.meta["notes"]) == 2
 
 
-def test_200_000_matches_are_counted_and_few_of_them_kept(runtime, workspace):
+def test_200_000_matches_are_counted_and_few_of_them_held_in_memory(runtime, workspace):
     for number in range(4):
         workspace.write(f"{number}.txt", "match\n" * 50_000)
 
@@ -329,7 +331,7 @@ def test_a_line_of_100_megabytes_is_searched(runtime, workspace, path):
         file.writelines(b"-" * (1 << 20) for _ in range(99))
         file.write(("é" * 10 + "needle" + "-" * 100 + "\nneedle again\n").encode())
 
-    data = found(runtime, "needle", path=path)
+    data = search_data(runtime, "needle", path=path)
 
     size = 99 * (1 << 20)
     assert [(item["line"], item["column"]) for item in data["results"]] == [(1, size + 11), (2, 1)]
@@ -338,12 +340,12 @@ def test_a_line_of_100_megabytes_is_searched(runtime, workspace, path):
     assert data["total_count"] == 2
 
 
-def test_a_line_with_millions_of_matches_spoils_no_other_file(runtime, workspace):
+def test_a_line_with_millions_of_matches_affects_no_other_file(runtime, workspace):
     with open(workspace.write("long.txt"), "wb") as file:
         file.writelines(b"a" * (1 << 20) for _ in range(50))
     workspace.write("short.txt", "a\n")
 
-    data = found(runtime, "a")
+    data = search_data(runtime, "a")
 
     assert [item["file"] for item in data["results"]] == ["short.txt"]
     assert (data["truncated"], data["total_is_minimum"]) == (True, True)
@@ -375,7 +377,7 @@ def test_a_line_with_millions_of_matches_spoils_no_other_file(runtime, workspace
         ({"pattern": "x", "max_match": 1}, "invalid_args", "max_match"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_at_once(runtime, workspace, args, code, message):
+def test_an_invalid_search_is_refused_at_once(runtime, workspace, args, code, message):
     workspace.write("a.txt", "x\n")
 
     error = runtime.call("search_files", **args).error
@@ -386,14 +388,14 @@ def test_what_cannot_be_searched_is_refused_at_once(runtime, workspace, args, co
     assert error.suggestion
 
 
-def test_a_pattern_that_is_too_long_is_not_advised_to_be_literal(runtime):
+def test_a_pattern_that_is_too_long_gets_no_advice_to_use_literal(runtime):
     error = runtime.call("search_files", pattern="x" * 30_001, literal=True).error
 
     assert error is not None
     assert error.suggestion == "Search for a part of it."
 
 
-def test_an_invalid_expression_suggests_literal_and_tells_the_place(runtime):
+def test_an_invalid_expression_suggests_literal_and_names_the_position(runtime):
     error = runtime.call("search_files", pattern="x[").error
 
     assert error is not None
@@ -418,13 +420,13 @@ def test_odd_file_names_are_shown_and_found(either, workspace):
         with open(os.path.join(os.fsencode(workspace.path), os.fsencode(name)), "w") as file:
             file.write("needle\n")
 
-    shown = sorted(item["file"] for item in found(either, "needle")["results"])
+    names = sorted(item["file"] for item in search_data(either, "needle")["results"])
 
-    assert shown == sorted(name if isinstance(name, str) else "inv\\xffalid" for name in NAMES)
+    assert names == sorted(name if isinstance(name, str) else "inv\\xffalid" for name in NAMES)
     assert "new\\nline.txt:1:needle" in search(either, "needle").text.split("\n")
 
 
-def test_link_loops_and_folders_that_cannot_be_read_are_passed_over(either, workspace):
+def test_link_loops_and_unreadable_folders_are_skipped(either, workspace):
     workspace.write("a/x.txt", "needle\n")
     os.symlink("..", workspace.join("a/up"))
     os.symlink("loop", workspace.join("loop"))
@@ -438,7 +440,7 @@ def test_link_loops_and_folders_that_cannot_be_read_are_passed_over(either, work
         os.chmod(workspace.join("closed"), 0o755)
 
 
-def test_paths_that_vanish_during_the_walk_spoil_nothing(runtime, workspace):
+def test_paths_that_vanish_during_the_walk_are_skipped(runtime, workspace):
     for number in range(300):
         workspace.write(f"kept/{number}.txt", "needle\n")
     stop = threading.Event()
@@ -455,7 +457,7 @@ def test_paths_that_vanish_during_the_walk_spoil_nothing(runtime, workspace):
     thread.start()
     try:
         for _ in range(10):
-            data = found(runtime, "needle", include="kept/*")
+            data = search_data(runtime, "needle", include="kept/*")
             assert data["total_count"] == 300
     finally:
         stop.set()
@@ -480,7 +482,7 @@ def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, w
     workspace.write("a.txt", "a" * 5000 + "!\n")
 
     with without_ripgrep(base):
-        data = found(runtime, "(a+)+$", timeout=1)
+        data = search_data(runtime, "(a+)+$", timeout=1)
         text = search(runtime, "(a+)+$", timeout=0.5).text
 
     assert text.startswith("[No matches so far. There may be more")
@@ -490,8 +492,8 @@ def test_without_ripgrep_a_hostile_pattern_is_ended_by_the_time_limit(runtime, w
 
 
 def children(word: str) -> list[str]:
-    """Return the commands of running processes that hold the word and belong to this test."""
-    found = []
+    """Return the command lines of running processes of this test that contain the word."""
+    commands = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -501,8 +503,8 @@ def children(word: str) -> list[str]:
         except OSError:
             continue
         if word in command and "(a+)+" in command and state != b"Z":
-            found.append(command)
-    return found
+            commands.append(command)
+    return commands
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -542,7 +544,7 @@ def test_a_cancelled_search_ends_its_process(runtime, workspace, base):
         "#!/bin/sh\necho nonsense\nexit 1\n",
     ],
 )
-def test_a_broken_program_is_stood_in_for(runtime, project, base, program):
+def test_a_broken_ripgrep_is_replaced_by_the_fallback(runtime, project, base, program):
     with package(base, program):
         result = search(runtime, "func main")
         assert runtime.call("search_replace", pattern="zzz", replacement="", files="main.go").ok
@@ -557,7 +559,7 @@ def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, e
         env = {**environ, "PYTHONPATH": folder} if folder else environ
         command = [sys.executable, "-m", "hilt", "doctor", "--json", "--workspace", workspace.path]
         report = json.loads(subprocess.run(command, env=env, capture_output=True, text=True).stdout)
-        return next(one for one in report if one["name"] == "ripgrep")
+        return next(finding for finding in report if finding["name"] == "ripgrep")
 
     assert finding(None)["level"] == "ok"
     with package(base, None) as folder:
@@ -569,7 +571,7 @@ def test_the_doctor_names_a_program_that_is_missing_or_broken(base, workspace, e
     assert broken["level"] != "ok"
 
 
-def test_what_only_ripgrep_understands_says_so_without_it(runtime, workspace, base):
+def test_syntax_that_needs_ripgrep_is_reported_without_it(runtime, workspace, base):
     workspace.write("a.txt", "é\n")
 
     assert places(runtime, "\\p{L}") == ["a.txt:1:1"]
@@ -581,7 +583,7 @@ def test_what_only_ripgrep_understands_says_so_without_it(runtime, workspace, ba
     assert "\\p{L}" in error.message
 
 
-def test_a_configuration_of_the_user_changes_nothing(runtime, workspace, base, monkeypatch):
+def test_the_users_ripgrep_configuration_is_ignored(runtime, workspace, base, monkeypatch):
     workspace.write("a.txt", "needle\n")
     with open(os.path.join(base, "ripgreprc"), "w") as file:
         file.write("--invert-match\n--max-count=0\n")

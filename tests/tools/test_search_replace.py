@@ -57,7 +57,7 @@ def test_the_example_of_the_reference_runs_as_printed(project, environ):
     assert project.tree() == before
 
 
-def test_a_preview_is_a_diff_that_git_applies_and_the_change_is_what_it_shows(either, project, tmp_path):
+def test_git_applies_a_preview_and_the_change_matches_it(either, project, tmp_path):
     for name in ("main.go", "lib/util.go"):
         os.makedirs(tmp_path / "copy" / os.path.dirname(name), exist_ok=True)
         (tmp_path / "copy" / name).write_bytes(project.bytes(name))
@@ -73,7 +73,7 @@ def test_a_preview_is_a_diff_that_git_applies_and_the_change_is_what_it_shows(ei
     assert project.read("notes.txt") == "oldName\n"
 
 
-def test_one_undo_takes_all_files_back(runtime, project):
+def test_one_undo_restores_all_files(runtime, project):
     before = tree_bytes(project)
     id = replace(runtime, "oldName", "x", "**/*").meta["undo"]
     assert tree_bytes(project) != before
@@ -136,7 +136,7 @@ def test_bytes_outside_the_matches_stay_in_every_encoding(either, workspace, enc
     assert workspace.bytes("a.txt") == mark + new.encode(encoding)
 
 
-def test_bytes_that_are_no_characters_stay(either, workspace):
+def test_invalid_bytes_stay(either, workspace):
     workspace.write("a.txt", "ééééé".encode() + b"\xff foo \xfe\n")
 
     replace(either, "foo", "bar", "a.txt")
@@ -159,7 +159,7 @@ def test_a_character_the_file_cannot_hold_changes_no_file(runtime, workspace):
 @given(
     text=st.text("ab \né", max_size=30), pattern=st.sampled_from(["a+", "(a)(b)?", "b|é", " *\n", "[^a]", "\\w+", "a$"])
 )
-def test_python_and_ripgrep_replace_alike_and_as_often_as_they_find(tmp_path_factory, text, pattern):
+def test_python_and_ripgrep_replace_the_same_matches(tmp_path_factory, text, pattern):
     assume(text.strip("\n"))
     base = str(tmp_path_factory.mktemp("replace"))
     after = []
@@ -180,7 +180,7 @@ def test_python_and_ripgrep_replace_alike_and_as_often_as_they_find(tmp_path_fac
     pattern=st.sampled_from(["a", "b\\n", "^", "$", "\\n", "(?s)a.*?b", "c", "[^a]", "\\z"]),
     replacement=st.sampled_from(["", "x", "x\n", "\n\n"]),
 )
-def test_the_diff_of_any_change_is_one_that_git_applies(tmp_path_factory, text, pattern, replacement):
+def test_git_applies_the_diff_of_any_change(tmp_path_factory, text, pattern, replacement):
     base = tmp_path_factory.mktemp("diff")
     with temporary_runtime(str(base)) as (runtime, workspace):
         workspace.write("a.txt", text)
@@ -232,7 +232,7 @@ def test_a_file_whose_name_looks_like_a_glob_is_found_by_its_name(runtime, works
     assert (workspace.read("[a].txt"), workspace.read("a.txt")) == ("y\n", "x\n")
 
 
-def test_ignored_and_sensitive_files_are_not_expanded_and_named_ignored_ones_are(runtime, workspace):
+def test_globs_skip_ignored_and_sensitive_files_and_named_ignored_files_are_changed(runtime, workspace):
     workspace.write(".gitignore", "*.log\n")
     for path in ("a.log", "a.txt", ".env", "sub/.env", "vendor/a.txt", "agents.config.json"):
         workspace.write(path, "x\n")
@@ -294,7 +294,7 @@ def test_no_match_for_a_newline_names_the_pattern_for_crlf_files(either, workspa
     assert newline in text
 
 
-def test_when_one_file_cannot_be_written_none_is(runtime, workspace):
+def test_when_one_file_cannot_be_written_no_file_is_changed(runtime, workspace):
     workspace.write("a.txt", "x\n")
     os.chmod(workspace.write("b.txt", "x\n"), 0o444)
     if os.geteuid() == 0:
@@ -363,7 +363,7 @@ def test_no_match_changes_nothing_and_says_so(runtime, project):
         ({"pattern": "a", "replacement": "x" * 60_000, "files": "many.txt"}, "file_too_large", "50 MB"),
     ],
 )
-def test_what_cannot_be_done_is_refused_and_changes_nothing(runtime, workspace, args, code, message):
+def test_invalid_requests_are_refused_and_change_nothing(runtime, workspace, args, code, message):
     workspace.write("a.txt", "ab\n")
     workspace.write("many.txt", "a" * 1000 + "\n")
     workspace.write(".hilt/x", "a\n")
@@ -394,12 +394,12 @@ def test_many_matches_in_one_file_are_all_replaced(runtime, workspace):
     assert workspace.read("a.txt") == "é yy\n" * 50_000
 
 
-def test_nothing_is_left_beside_what_is_too_long_to_answer_with(runtime, workspace, base):
+def test_a_short_result_leaves_no_overflow_file(runtime, workspace, base):
     workspace.write("a.txt", "x\n")
     replace(runtime, "x", "y", "a.txt")
 
-    left = [name for _, _, names in os.walk(os.path.join(base, "state", "overflow")) for name in names]
-    assert left == []
+    remaining = [name for _, _, names in os.walk(os.path.join(base, "state", "overflow")) for name in names]
+    assert remaining == []
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def test_nothing_is_left_beside_what_is_too_long_to_answer_with(runtime, workspa
         ("$n2$1b", "bab\n"),
     ],
 )
-def test_the_number_of_a_group_ends_where_its_digits_end(runtime, workspace, replacement, expected):
+def test_a_group_reference_ends_with_its_digits(runtime, workspace, replacement, expected):
     workspace.write("a.txt", "ab\n")
 
     result = runtime.call("search_replace", pattern="(a)(?P<n2>b)", replacement=replacement, files="a.txt")
@@ -422,7 +422,7 @@ def test_the_number_of_a_group_ends_where_its_digits_end(runtime, workspace, rep
     assert workspace.read("a.txt") == expected
 
 
-def test_many_matches_on_one_line_give_the_diff_of_whole_lines(runtime, workspace):
+def test_many_matches_on_one_line_give_a_diff_of_whole_lines(runtime, workspace):
     workspace.write("a.txt", "above\n" + "needle " * 500 + "\nbelow needle\nlast\n")
 
     result = runtime.call("search_replace", pattern="needle", replacement="pin", files="a.txt", dry_run=True)

@@ -13,7 +13,7 @@ def execute(runtime, *argv, **args):
     return runtime.call("shell_exec", argv=list(argv), **args)
 
 
-def test_the_answer_is_both_streams_and_the_exit_code(runtime, workspace):
+def test_the_result_is_both_streams_and_the_exit_code(runtime, workspace):
     workspace.write("a.txt", "one\ntwo\n")
 
     result = execute(runtime, "cat", "a.txt", "missing.txt")
@@ -24,7 +24,7 @@ def test_the_answer_is_both_streams_and_the_exit_code(runtime, workspace):
     assert result.view["type"] == "shell-output"
 
 
-def test_a_program_without_network_is_told_how_to_get_it(runtime, workspace):
+def test_a_program_without_network_is_advised_how_to_get_it(runtime, workspace):
     workspace.write("reach.py", "import socket\nsocket.getaddrinfo('example.com', 80)\n")
 
     result = execute(runtime, "python3", "reach.py")
@@ -63,14 +63,14 @@ def test_nothing_is_expanded_or_interpreted(runtime, workspace):
         ["sort", "--compress-program=id", "a.txt"],
     ],
 )
-def test_what_is_not_allowed_is_refused_forced_or_not(runtime, workspace, argv):
+def test_a_program_that_is_not_allowed_is_refused_even_with_force(runtime, workspace, argv):
     for force in (False, True):
         result = execute(runtime, *argv, force=force)
         assert result.error.code == "command_blocked"
         assert "force" not in result.error.suggestion
 
 
-def test_a_program_that_is_not_installed_is_said_to_be_missing(base, monkeypatch):
+def test_a_program_that_is_not_installed_is_reported(base, monkeypatch):
     monkeypatch.setenv("PATH", f"{base}/nothing")
 
     with temporary_runtime(base) as (runtime, _):
@@ -79,20 +79,20 @@ def test_a_program_that_is_not_installed_is_said_to_be_missing(base, monkeypatch
     assert (error.code, error.message) == ("runtime_missing", "deno is not on the PATH.")
 
 
-def test_an_allowed_name_in_the_workspace_is_not_what_runs(runtime, workspace):
+def test_a_workspace_program_with_an_allowed_name_is_not_run(runtime, workspace):
     os.chmod(workspace.write("ls", "#!/bin/sh\necho evil\n"), 0o755)
 
     assert execute(runtime, "ls").data["stdout"] == "ls\n"
 
 
-def test_a_relative_folder_of_the_path_is_not_searched(base, monkeypatch):
+def test_a_relative_folder_on_path_is_not_searched(base, monkeypatch):
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
 
     with temporary_runtime(base) as (runtime, workspace):
         os.chmod(workspace.write("ls", "#!/bin/sh\necho evil\n"), 0o755)
-        told = execute(runtime, "ls").data["stdout"]
+        output = execute(runtime, "ls").data["stdout"]
 
-    assert told == "ls\n"
+    assert output == "ls\n"
 
 
 def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
@@ -104,13 +104,13 @@ def test_output_is_cut_by_bytes_and_says_so(runtime, workspace):
     assert result.data["stdout"] == "é" * 51_200
 
 
-def test_errors_are_cut_at_half_of_that(runtime):
+def test_standard_error_is_cut_at_half_the_limit(runtime):
     result = execute(runtime, "python3", "-c", "import sys; sys.stderr.write('x' * 60000)")
 
     assert (len(result.data["stderr"]), result.data["truncated"]) == (50 * 1024, True)
 
 
-def test_at_the_timeout_the_exit_code_is_a_number(runtime):
+def test_a_timeout_has_an_exit_code(runtime):
     result = execute(runtime, "python3", "-c", "import time; print('begun', flush=True); time.sleep(60)", timeout=700)
 
     assert result.ok
@@ -118,14 +118,14 @@ def test_at_the_timeout_the_exit_code_is_a_number(runtime):
     assert "run_in_background: true" in result.data["advice"]
 
 
-def test_it_runs_in_a_folder_of_the_workspace(runtime, workspace):
+def test_a_program_runs_in_a_folder_of_the_workspace(runtime, workspace):
     workspace.write("my-project/a.txt")
 
     assert execute(runtime, "ls", cwd="my-project").data["stdout"] == "a.txt\n"
     assert execute(runtime, "ls", cwd="../..").error.code == "path_outside_workspace"
 
 
-def test_it_is_confined(runtime, workspace, base):
+def test_a_program_is_confined(runtime, workspace, base):
     execute(runtime, "touch", "inside", os.path.join(base, "outside"))
 
     assert os.path.exists(workspace.join("inside"))
@@ -133,11 +133,11 @@ def test_it_is_confined(runtime, workspace, base):
 
 
 @pytest.mark.parametrize("argv", [[], "git status", ["git", 1], None])
-def test_words_that_are_none_are_refused(runtime, argv):
+def test_invalid_arguments_of_a_program_are_refused(runtime, argv):
     assert runtime.call("shell_exec", argv=argv).error.code == "invalid_args"
 
 
-def test_success_and_failure_are_in_the_audit(runtime):
+def test_success_and_failure_are_in_the_trail(runtime):
     execute(runtime, "echo", "hi")
     execute(runtime, "rm", "x")
 
@@ -145,7 +145,7 @@ def test_success_and_failure_are_in_the_audit(runtime):
     assert [row.entry.outcome for row in rows] == ["ok", "command_blocked"]
 
 
-def test_the_words_of_agentos(runtime, workspace):
+def test_shell_exec_of_agentos(runtime, workspace):
     workspace.write("my-project/a.txt")
 
     result = runtime.call("tool::shell_exec", argv=["ls", "-1"], cwd="my-project", timeout=5000.0)
@@ -154,7 +154,7 @@ def test_the_words_of_agentos(runtime, workspace):
 
 
 def _arm(workspace, setting):
-    """Write a bare repository to the workspace, as file tools could, whose settings start a program."""
+    """Write a bare repository whose settings start a program, as file tools could."""
     helper = workspace.write("evil/post-index-change", f"#!/bin/sh\ntouch {workspace.join('started')}\n")
     os.chmod(helper, 0o755)
     workspace.write("evil/HEAD", "ref: refs/heads/main\n")
@@ -166,7 +166,7 @@ def _arm(workspace, setting):
 
 @pytest.mark.parametrize("leading", [("-C", "evil"), ("--git-dir=evil",), ()])
 @pytest.mark.parametrize("setting", ["fsmonitor", "hooksPath"])
-def test_git_runs_no_helper_of_a_repository_that_the_workspace_holds(runtime, workspace, leading, setting):
+def test_git_runs_no_helper_configured_by_a_repository_in_the_workspace(runtime, workspace, leading, setting):
     _arm(workspace, setting)
     workspace.write("a.txt", "a\n")
 
@@ -190,9 +190,9 @@ def test_git_works_without_hooks_editors_and_helpers(runtime, workspace):
     added = execute(runtime, "git", "add", "a.txt").data
     committed = execute(runtime, "git", "commit", "-q", "-m", "first").data
     workspace.write("a.txt", "two\n")
-    shown = [execute(runtime, "git", *command).data for command in (["diff"], ["log", "-p"], ["blame", "a.txt"])]
+    results = [execute(runtime, "git", *command).data for command in (["diff"], ["log", "-p"], ["blame", "a.txt"])]
     amended = execute(runtime, "git", "commit", "-q", "-a", "--amend").data
 
-    assert [one["exitCode"] for one in (added, committed, *shown, amended)] == [0] * 6
-    assert "+two" in shown[0]["stdout"]
+    assert [result["exitCode"] for result in (added, committed, *results, amended)] == [0] * 6
+    assert "+two" in results[0]["stdout"]
     assert "started" not in workspace.tree()

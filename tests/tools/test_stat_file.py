@@ -52,13 +52,13 @@ def test_a_file_is_described(runtime, workspace):
         (b"x\n" * 524_287 + b"x" + "é\n".encode(), 524_288, "utf-8", "lf"),
     ],
 )
-def test_lines_encoding_and_endings_are_told(runtime, workspace, data, lines, encoding, ending):
+def test_lines_encoding_and_endings_are_reported(runtime, workspace, data, lines, encoding, ending):
     workspace.write("a.txt", data)
 
-    found = stat(runtime, "a.txt")
+    facts = stat(runtime, "a.txt")
 
-    assert (found["size"], found["lines"]) == (len(data), lines)
-    assert (found["encoding"], found.get("line_ending")) == (encoding, ending)
+    assert (facts["size"], facts["lines"]) == (len(data), lines)
+    assert (facts["encoding"], facts.get("line_ending")) == (encoding, ending)
 
 
 def test_folders_and_special_files_have_their_type(runtime, workspace, base):
@@ -83,23 +83,23 @@ def test_lines_of_a_file_over_fifty_megabytes_are_not_counted(runtime, workspace
     with open(workspace.join("big"), "wb") as file:
         file.truncate(50 * 1024 * 1024 + 1)
 
-    found = stat(runtime, "big")
+    facts = stat(runtime, "big")
 
-    assert (found["size"], "lines" in found) == (50 * 1024 * 1024 + 1, False)
+    assert (facts["size"], "lines" in facts) == (50 * 1024 * 1024 + 1, False)
 
 
-def test_a_file_that_may_not_be_read_can_be_looked_at(runtime, workspace):
+def test_a_file_that_may_not_be_read_can_be_inspected(runtime, workspace):
     path = workspace.write("a.txt", "one\n")
     os.chmod(path, 0)
     if os.access(path, os.R_OK):
         pytest.skip("the super-user reads everything")
 
-    found = stat(runtime, "a.txt")
+    facts = stat(runtime, "a.txt")
 
-    assert (found["type"], found["size"], found["mode"], "lines" in found) == ("file", 4, "0000", False)
+    assert (facts["type"], facts["size"], facts["mode"], "lines" in facts) == ("file", 4, "0000", False)
 
 
-def test_looking_does_not_count_as_reading(runtime, workspace):
+def test_inspecting_does_not_count_as_reading(runtime, workspace):
     workspace.write("a.txt", "a\n")
     stat(runtime, "a.txt")
     workspace.write("a.txt", "b\n")
@@ -118,7 +118,7 @@ def test_looking_does_not_count_as_reading(runtime, workspace):
         ("out", "path_outside_workspace"),
     ],
 )
-def test_what_cannot_be_looked_at_is_refused(runtime, workspace, path, code):
+def test_a_path_that_cannot_be_inspected_is_refused(runtime, workspace, path, code):
     workspace.write(".env", "x")
     os.symlink("/etc/passwd", workspace.join("out"))
 

@@ -43,7 +43,7 @@ def test_a_task_is_created_read_and_listed(runtime):
     assert task(runtime, "list") == {"tasks": [created], "total_count": 1, "truncated": False}
 
 
-def test_completing_answers_which_tasks_became_ready(runtime):
+def test_completing_a_task_returns_the_tasks_that_became_ready(runtime):
     task(runtime, "create", title="a")
     task(runtime, "create", title="b", blockedBy=[1])
     task(runtime, "create", title="c", blockedBy=["1", 2])
@@ -55,7 +55,7 @@ def test_completing_answers_which_tasks_became_ready(runtime):
     assert task(runtime, "update", taskId=3, status="completed")["became_ready"] == []
 
 
-def test_what_is_not_sent_keeps_its_value(runtime):
+def test_omitted_fields_keep_their_value(runtime):
     task(runtime, "create", title="a")
     before = task(runtime, "create", title="b", description="d", owner="ann", blockedBy=[1])["task"]
 
@@ -70,7 +70,7 @@ def test_what_is_not_sent_keeps_its_value(runtime):
 
 
 @pytest.mark.parametrize("id", [1, "1", " 1 ", 1.0, "01"])
-def test_an_id_may_be_text(runtime, id):
+def test_an_id_may_be_a_string(runtime, id):
     task(runtime, "create", title="a")
 
     assert task(runtime, "get", taskId=id)["task"]["id"] == 1
@@ -115,7 +115,7 @@ def test_an_id_may_be_text(runtime, id):
         ({"action": "update", "taskId": 9, "status": "completed"}, "not_found", "no task 9"),
     ],
 )
-def test_what_is_wrong_is_refused_and_changes_nothing(runtime, args, code, fact):
+def test_invalid_arguments_are_refused_and_change_nothing(runtime, args, code, fact):
     task(runtime, "create", title="a")
     before = task(runtime, "list")
 
@@ -126,7 +126,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(runtime, args, code, fact)
     assert task(runtime, "create", title="next")["task"]["id"] == 2
 
 
-def test_a_damaged_database_is_told_with_what_to_do(base, workspace):
+def test_a_damaged_database_is_reported_with_advice(base, workspace):
     workspace.write("../state/state.db", b"not a database" * 100)
     with Runtime(workspace.path, environ=environment(base)) as runtime:
         for name, args in (("task", {"action": "list"}), ("todo_read", {}), ("todo_write", {"todos": []})):
@@ -135,7 +135,7 @@ def test_a_damaged_database_is_told_with_what_to_do(base, workspace):
             assert (result.error.code, "state.db" in result.error.suggestion) == ("internal", True)
 
 
-def test_of_two_that_claim_at_once_one_gets_it(runtime):
+def test_one_of_two_simultaneous_claims_succeeds(runtime):
     task(runtime, "create", title="a")
     barrier = threading.Barrier(10)
     results: dict[str, Result] = {}
@@ -167,7 +167,7 @@ def test_a_claim_without_an_owner_is_made_by_the_session(runtime):
     assert refused(second)[0] == "busy"
 
 
-def test_a_long_list_comes_in_pages(runtime):
+def test_a_long_list_is_paged(runtime):
     for number in range(PAGE * 2 + 5):
         task(runtime, "create", title=f"t{number}", owner="ann" if number % 2 else "")
 
@@ -189,9 +189,9 @@ def test_a_long_list_comes_in_pages(runtime):
 
 def test_texts_have_no_control_or_invisible_characters(runtime):
     texts = {"title": "do\u202e\x1b[31m\nit", "description": "a\r\nb\x00\u200b\n\n\n\nc\udc00", "owner": "a\u2066\tb"}
-    made = task(runtime, "create", **texts)["task"]
+    created = task(runtime, "create", **texts)["task"]
 
-    assert (made["title"], made["description"], made["owner"]) == ("do[31m it", "a\nb\n\nc", "a b")
+    assert (created["title"], created["description"], created["owner"]) == ("do[31m it", "a\nb\n\nc", "a b")
     assert task(runtime, "list", owner="a b\u200b")["total_count"] == 1
 
 
@@ -209,7 +209,7 @@ def test_the_view_is_a_table(runtime):
 
 
 @pytest.mark.parametrize("mode", ["plan", "scheduler", "normal", "auto-accept", "yolo"])
-def test_tasks_work_in_every_mode_also_with_a_rule_file(base, workspace, mode):
+def test_tasks_work_in_every_mode_and_with_a_rule_file(base, workspace, mode):
     workspace.write(".hilt/permissions.yaml", "ask: [run_shell]\n")
     with Runtime(workspace.path, environ=environment(base), flags={"mode": mode}) as runtime:
         task(runtime, "create", title="a")
@@ -217,7 +217,7 @@ def test_tasks_work_in_every_mode_also_with_a_rule_file(base, workspace, mode):
 
 
 @pytest.mark.parametrize("name", ["task", "Task"])
-def test_a_rule_may_deny_it_by_either_name(base, workspace, name):
+def test_a_rule_may_deny_the_tool_by_either_name(base, workspace, name):
     workspace.write(".hilt/permissions.yaml", f"deny: [{name}]\n")
     with Runtime(workspace.path, environ=environment(base)) as runtime:
         assert refused(runtime.call("task", action="list"))[0] == "denied"

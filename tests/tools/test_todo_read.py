@@ -17,7 +17,7 @@ def test_arguments_are_refused(runtime):
 
 
 @pytest.mark.parametrize("name", ["todo_read", "TodoRead"])
-def test_it_is_disabled_by_either_name(base, workspace, name):
+def test_the_tool_is_disabled_by_either_name(base, workspace, name):
     with Runtime(workspace.path, environ=environment(base), flags={"disabledTools": [name]}) as runtime:
         error = runtime.call("todo_read").error
         assert error is not None

@@ -41,7 +41,7 @@ def test_a_list_is_replaced_and_read_again(runtime, base, workspace):
     assert write(runtime) == []
 
 
-def test_merging_updates_by_id_keeps_missing_fields_and_the_order_and_appends(runtime):
+def test_a_merge_updates_by_id_keeps_missing_fields_and_order_and_appends(runtime):
     write(runtime, ONE, TWO)
 
     merged = write(
@@ -52,7 +52,7 @@ def test_merging_updates_by_id_keeps_missing_fields_and_the_order_and_appends(ru
     assert merged == [(1, "one", "completed"), ("two", "2", "pending"), ("three", "three", "pending")]
 
 
-def test_the_ids_1_and_text_1_are_the_same(runtime):
+def test_the_integer_1_and_the_string_1_are_the_same_id(runtime):
     write(runtime, ONE)
     assert write(runtime, {"id": "1", "content": "x"}, merge=True) == [(1, "x", "in_progress")]
     assert write(runtime, {"id": 1.0, "content": "y"}, merge=True) == [(1, "y", "in_progress")]
@@ -95,7 +95,7 @@ def test_a_todo_without_an_id_gets_the_next_free_number(runtime):
         ([{"content": "x" * 1000}] * 70, "65536"),
     ],
 )
-def test_what_is_wrong_is_refused_and_changes_nothing(runtime, todos, fact):
+def test_invalid_arguments_are_refused_and_change_nothing(runtime, todos, fact):
     write(runtime, ONE, TWO)
 
     result = runtime.call("todo_write", todos=todos, merge=True)
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(runtime, todos, fact):
     assert read(runtime) == [(1, "one", "in_progress"), ("two", "two", "pending")]
 
 
-def test_a_list_as_json_text_is_accepted(runtime):
+def test_a_list_as_a_json_string_is_accepted(runtime):
     result = runtime.call("todo_write", todos=json.dumps([ONE]))
 
     assert listed(result.data) == [(1, "one", "in_progress")]
@@ -126,7 +126,7 @@ def test_the_view_is_a_checklist(runtime):
     assert foreign_views.validate(view) == runtime.call("todo_read").view == view
 
 
-def test_sessions_have_lists_of_their_own_which_end_with_them(runtime):
+def test_each_session_has_its_own_list_which_ends_with_it(runtime):
     write(runtime, ONE)
     other = runtime.request(Call("todo_write", {"todos": [TWO]}, session="other"))
     assert listed(other.data) == [("two", "two", "pending")]
@@ -138,14 +138,14 @@ def test_sessions_have_lists_of_their_own_which_end_with_them(runtime):
 
 
 @pytest.mark.parametrize("mode", ["plan", "scheduler", "normal", "auto-accept", "yolo"])
-def test_todos_work_in_every_mode_also_with_a_rule_file(base, workspace, mode):
+def test_todos_work_in_every_mode_and_with_a_rule_file(base, workspace, mode):
     workspace.write(".hilt/permissions.yaml", "ask: [run_shell]\n")
     with Runtime(workspace.path, environ=environment(base), flags={"mode": mode}) as runtime:
         assert write(runtime, ONE) == read(runtime)
 
 
 def test_todos_do_not_slow_down_reads(runtime):
-    """A session value would: it takes away the fast path."""
+    """A session value would disable the fast path."""
     write(runtime, ONE)
 
     assert runtime.authority.is_calm(runtime.session)

@@ -16,12 +16,12 @@ def code(result):
     return result.error.code
 
 
-def test_the_tool_that_is_meant_answers(runtime, workspace):
-    made = runtime.call("tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n"})
+def test_the_named_tool_answers(runtime, workspace):
+    written = runtime.call("tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n"})
     direct = runtime.call("write_file", path="a.txt", content="hi\n", dry_run=True)
 
-    assert made.text == "wrote 3 bytes to a.txt"
-    assert made.meta["undo"]
+    assert written.text == "wrote 3 bytes to a.txt"
+    assert written.meta["undo"]
     assert workspace.tree() == {"a.txt": "hi\n"}
     through = runtime.call(
         "tool_call", name="write_file", arguments={"path": "a.txt", "content": "hi\n", "dry_run": True}
@@ -34,14 +34,14 @@ def test_a_tool_without_arguments_needs_none(runtime):
     assert runtime.call("tool_call", name="job_list", arguments=None).ok
 
 
-def test_arguments_may_come_as_json_text(runtime, workspace):
+def test_arguments_may_be_a_json_string(runtime, workspace):
     workspace.write("a", "x\n")
 
     assert runtime.call("tool_call", name="read_file", arguments=json.dumps({"path": "a"})).text == "1\tx"
 
 
 @pytest.mark.parametrize("name", ["Read", "tool::file_read"])
-def test_names_of_dialects_answer_in_their_shape(runtime, workspace, name):
+def test_dialect_names_answer_in_their_own_format(runtime, workspace, name):
     workspace.write("a", "x\n")
 
     through = runtime.call("tool_call", name=name, arguments={"path": "a"})
@@ -49,24 +49,24 @@ def test_names_of_dialects_answer_in_their_shape(runtime, workspace, name):
     assert (through.text, through.data) == (runtime.call(name, path="a").text, runtime.call(name, path="a").data)
 
 
-def test_the_dialect_of_the_call_counts(runtime, workspace):
+def test_the_dialect_of_the_call_applies(runtime, workspace):
     workspace.write("a", "x\n")
     call = Call("tool_call", {"name": "Read", "arguments": {"path": "a"}}, dialect="jcli")
 
     assert runtime.request(call).ok
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------------
 
 
-def test_it_does_not_call_itself(runtime):
+def test_tool_call_does_not_call_itself(runtime):
     inner = {"name": "tool_call", "arguments": {"name": "job_list"}}
 
     assert runtime.call("tool_call", **inner).error.code == "invalid_request"
 
 
 @pytest.mark.parametrize(
-    "args, said",
+    "args, reason",
     [
         ({}, "argument: name"),
         ({"name": 3}, "name must be a string"),
@@ -74,35 +74,35 @@ def test_it_does_not_call_itself(runtime):
         ({"name": "read_file", "path": "a"}, "path is not an argument"),
     ],
 )
-def test_what_is_wrong_with_the_wrapping_is_told(runtime, args, said):
+def test_invalid_wrapper_arguments_are_reported(runtime, args, reason):
     error = runtime.call("tool_call", **args).error
 
     assert error.code == "invalid_args"
-    assert said in error.message
+    assert reason in error.message
     assert "inside arguments" in error.suggestion
 
 
-def test_the_violations_of_the_tools_own_schema_are_told(runtime):
+def test_violations_of_the_named_tools_schema_are_reported(runtime):
     error = runtime.call("tool_call", name="read_file", arguments={"pth": "a", "start_line": "x"}).error
 
     assert error.code == "invalid_args"
-    assert [one["path"] for one in error.details["violations"]] == ["pth", "start_line", "path"]
+    assert [violation["path"] for violation in error.details["violations"]] == ["pth", "start_line", "path"]
 
 
-def test_a_name_that_is_no_tool_is_told_with_the_nearest(runtime):
+def test_an_unknown_tool_suggests_the_nearest_name(runtime):
     error = runtime.call("tool_call", name="read_fil").error
 
     assert (error.code, error.details["nearest"][0]) == ("unknown_tool", "read_file")
 
 
-# --- policy, record, approvals ------------------------------------------------------------------------------------
+# --- policy, trail, approvals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "flags",
     [{"mode": "plan"}, {"disabledTools": ["Write"]}, {"disabledTools": ["tool_call"]}, {"tools.only": ["read_file"]}],
 )
-def test_what_is_hidden_is_refused(base, flags):
+def test_hidden_tools_are_refused(base, flags):
     with temporary_runtime(base, flags=flags) as (runtime, workspace):
         result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
 
@@ -111,7 +111,7 @@ def test_what_is_hidden_is_refused(base, flags):
 
 
 @pytest.mark.parametrize("flags", [{"profile": "nano"}, {"mode": "plan"}, {"tools.only": ["read_file"]}])
-def test_what_is_there_can_be_called_in_every_profile_and_mode(base, flags):
+def test_available_tools_can_be_called_in_every_profile_and_mode(base, flags):
     with temporary_runtime(base, flags=flags) as (runtime, workspace):
         workspace.write("a", "x\n")
 
@@ -119,7 +119,7 @@ def test_what_is_there_can_be_called_in_every_profile_and_mode(base, flags):
 
 
 @pytest.mark.parametrize("denied", ["write_file", "Write", "write_file(/a/)", "tool_call"])
-def test_rules_are_about_the_tool_that_is_meant_and_a_denied_way_is_no_way(base, denied):
+def test_rules_apply_to_the_named_tool_and_a_denied_wrapper_cannot_be_used(base, denied):
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write(".hilt/permissions.yaml", json.dumps({"permissions": {"allow_all": True, "deny": [denied]}}))
         result = runtime.call("tool_call", name="write_file", arguments={"path": "a", "content": "x"})
@@ -128,7 +128,7 @@ def test_rules_are_about_the_tool_that_is_meant_and_a_denied_way_is_no_way(base,
         assert "a" not in workspace.tree()
 
 
-def test_allowing_the_way_allows_nothing_that_asks(base):
+def test_allowing_the_wrapper_allows_no_tool_that_asks(base):
     os.makedirs(environment(base)["HILT_CONFIG_DIR"])
     rules = Folder(environment(base)["HILT_CONFIG_DIR"])
     rules.write("permissions.yaml", json.dumps({"permissions": {"allow": ["tool_call"]}}))
@@ -138,7 +138,7 @@ def test_allowing_the_way_allows_nothing_that_asks(base):
     assert code(asked) == "approval_required"
 
 
-def test_an_approval_is_of_the_real_call_whichever_way_it_came(base):
+def test_an_approval_covers_the_real_call_with_or_without_the_wrapper(base):
     @tool(effects="control")
     def launch(target: str) -> str:
         """Launch it."""
@@ -162,7 +162,7 @@ def test_an_approval_is_of_the_real_call_whichever_way_it_came(base):
     assert not again.ok
 
 
-def test_the_record_names_the_tool_that_was_meant(runtime):
+def test_the_trail_records_the_named_tool(runtime):
     runtime.call("tool_call", name="job_list")
     runtime.call("tool_call", name="read_file", arguments={"pth": "a"})
     runtime.call("tool_call", name="tool_call")
@@ -172,14 +172,14 @@ def test_the_record_names_the_tool_that_was_meant(runtime):
     assert sorted(row.entry.tool for row in rows) == ["job_list", "read_file", "tool_call"]
 
 
-def test_explaining_it_explains_the_tool_that_is_meant(runtime):
+def test_explain_covers_the_named_tool(runtime):
     explained = runtime.explain(Call("tool_call", {"name": "write_file", "arguments": {"path": "a", "content": "x"}}))
 
     assert explained.prepared.tool.name == "write_file"
     assert [touch.effect for touch in explained.prepared.touches] == ["write"]
 
 
-def test_calls_of_one_file_wait_for_each_other_whichever_way_they_came(base):
+def test_calls_on_one_file_wait_for_each_other_with_or_without_the_wrapper(base):
     order: list[str] = []
     began, go = threading.Event(), threading.Event()
 

@@ -9,8 +9,8 @@ from hilt.testing import temporary_runtime
 FINDERS = {"tool_search", "tool_call"}
 
 
-def found(runtime, query, **args):
-    return [one["name"] for one in runtime.call("tool_search", query=query, **args).data["tools"]]
+def search_names(runtime, query, **args):
+    return [tool["name"] for tool in runtime.call("tool_search", query=query, **args).data["tools"]]
 
 
 @tool(effects="read")
@@ -38,40 +38,40 @@ def fetchInvoice(number: int, currency: str = "EUR") -> str:
         ("how do I remember a decision in memory, please?", "memory"),
     ],
 )
-def test_a_task_in_words_leads_to_its_tool(runtime, query, name):
-    assert found(runtime, query)[0] == name
+def test_a_task_description_finds_its_tool(runtime, query, name):
+    assert search_names(runtime, query)[0] == name
 
 
-def test_the_answer_has_what_a_call_needs(runtime):
+def test_the_result_has_everything_a_call_needs(runtime):
     data = runtime.call("tool_search", query="stat_file", limit=1).data
 
     assert data["count"] == 1
     assert data["searched"] == len(catalog.built_in_names()) - len(FINDERS)
-    (one,) = data["tools"]
-    assert one["name"] == "stat_file"
-    assert one["description"].startswith("Return a file's type")
-    assert one["inputSchema"]["required"] == ["path"]
-    assert one["inputSchema"]["properties"]["path"]["description"]
+    (tool,) = data["tools"]
+    assert tool["name"] == "stat_file"
+    assert tool["description"].startswith("Return a file's type")
+    assert tool["inputSchema"]["required"] == ["path"]
+    assert tool["inputSchema"]["properties"]["path"]["description"]
 
 
 @pytest.mark.parametrize("query", ["invoice", "fetch invoice", "ledger", "currency", "fetchInvoice", "convert"])
-def test_names_in_camel_case_descriptions_and_parameters_are_looked_through(base, query):
+def test_camel_case_names_descriptions_and_parameters_are_searched(base, query):
     with temporary_runtime(base, tools=[fetchInvoice]) as (runtime, _):
-        assert found(runtime, query)[0] == "fetchInvoice"
+        assert search_names(runtime, query)[0] == "fetchInvoice"
 
 
-def test_a_name_comes_first_however_well_others_fit(runtime):
-    assert found(runtime, "undo")[0] == "undo"
-    assert found(runtime, "files search_files write_file text")[:2] == ["search_files", "write_file"]
+def test_an_exact_name_ranks_first(runtime):
+    assert search_names(runtime, "undo")[0] == "undo"
+    assert search_names(runtime, "files search_files write_file text")[:2] == ["search_files", "write_file"]
 
 
-def test_as_many_come_as_are_wanted(runtime):
-    assert len(found(runtime, "file")) == 5
-    assert len(found(runtime, "file", limit=2)) == 2
-    assert len(found(runtime, "file", limit=1000)) <= 20
+def test_the_limit_sets_the_number_of_results(runtime):
+    assert len(search_names(runtime, "file")) == 5
+    assert len(search_names(runtime, "file", limit=2)) == 2
+    assert len(search_names(runtime, "file", limit=1000)) <= 20
 
 
-def test_nothing_that_fits_is_no_error(runtime):
+def test_no_match_is_not_an_error(runtime):
     result = runtime.call("tool_search", query="xylophone")
 
     assert (result.ok, result.data["tools"], result.data["count"]) == (True, [], 0)
@@ -92,22 +92,22 @@ def test_an_empty_query_is_refused(runtime, query):
 # --- by name ------------------------------------------------------------------------------------------------------
 
 
-def test_schemas_are_fetched_by_name_in_the_order_asked(runtime):
-    assert found(runtime, "select:write_file, read_file,write_file") == ["write_file", "read_file"]
+def test_schemas_are_returned_by_name_in_the_order_requested(runtime):
+    assert search_names(runtime, "select:write_file, read_file,write_file") == ["write_file", "read_file"]
 
 
-def test_names_of_dialects_are_understood(runtime):
-    assert found(runtime, "select:Read,tool::file_write") == ["read_file", "write_file"]
+def test_dialect_names_are_accepted(runtime):
+    assert search_names(runtime, "select:Read,tool::file_write") == ["read_file", "write_file"]
 
 
-def test_a_name_that_is_no_tool_is_told_beside_the_others(runtime):
+def test_an_unknown_name_is_reported_beside_the_others(runtime):
     data = runtime.call("tool_search", query="select:read_file,wrte_file,zzzzzz").data
 
-    assert [one["name"] for one in data["tools"]] == ["read_file"]
+    assert [tool["name"] for tool in data["tools"]] == ["read_file"]
     assert data["missing"] == [{"name": "wrte_file", "nearest": "write_file"}, {"name": "zzzzzz", "nearest": None}]
 
 
-def test_names_that_are_all_no_tools_are_an_error_with_the_nearest(runtime):
+def test_only_unknown_names_are_an_error_with_suggestions(runtime):
     error = runtime.call("tool_search", query="select:wrte_file").error
 
     assert (error.code, error.details["nearest"]) == ("unknown_tool", ["write_file"])
@@ -119,7 +119,7 @@ def test_too_few_and_too_many_names_are_refused(runtime, query):
     assert not runtime.call("tool_search", query=query).ok
 
 
-# --- what is hidden -----------------------------------------------------------------------------------------------
+# --- hidden tools -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -132,17 +132,17 @@ def test_too_few_and_too_many_names_are_refused(runtime, query):
         ({"tools.only": ["read_file"]}, "write_file", "write_file"),
     ],
 )
-def test_what_is_hidden_is_not_found(base, flags, query, name):
+def test_hidden_tools_are_not_found(base, flags, query, name):
     with temporary_runtime(base, flags=flags) as (runtime, _):
-        assert name not in found(runtime, query, limit=20)
-        assert name not in found(runtime, f"select:read_file,{query}")
+        assert name not in search_names(runtime, query, limit=20)
+        assert name not in search_names(runtime, f"select:read_file,{query}")
         refused = runtime.call("tool_search", query=f"select:{query}").error
         assert refused is not None
         assert refused.code == "unknown_tool"
 
 
 def test_neither_search_nor_call_is_found(runtime):
-    assert not FINDERS & set(found(runtime, "tool_search tool_call find tools call", limit=20))
+    assert not FINDERS & set(search_names(runtime, "tool_search tool_call find tools call", limit=20))
 
 
 def test_under_a_dialect_its_names_and_schemas_are_found(base):
@@ -156,7 +156,7 @@ def test_under_a_dialect_its_names_and_schemas_are_found(base):
     )
 
 
-def test_definitions_beyond_the_room_of_an_answer_are_named(base):
+def test_definitions_that_do_not_fit_are_listed_by_name(base):
     big = fetchInvoice._replace(description="Ledger " + "x" * 3000)
     tools = [big._replace(name=f"ledger_{number}") for number in range(5)]
     with temporary_runtime(base, tools=tools, flags={"output.overflow_chars": 7000}) as (runtime, _):

@@ -20,7 +20,7 @@ def test_an_empty_history_is_an_empty_list(runtime):
     assert undo(runtime, "list").data == {"snapshots": [], "count": 0, "total": 0}
 
 
-def test_the_list_is_newest_first_with_the_facts(runtime, workspace):
+def test_the_list_is_newest_first_with_details(runtime, workspace):
     workspace.write("a.txt", "one\n")
     runtime.call("write_file", path="new.txt", content="x")
     runtime.call("edit_file", path="a.txt", old_text="one", new_text="two")
@@ -63,7 +63,7 @@ def test_a_limit_shortens_the_list_and_not_the_total(runtime, limit, count):
     assert (listed["count"], len(listed["snapshots"]), listed["total"]) == (count, count, 3)
 
 
-def test_a_preview_is_the_patch_that_the_restore_makes(runtime, workspace):
+def test_a_preview_is_the_patch_of_the_restore(runtime, workspace):
     workspace.write("a.txt", "one\ntwo\n")
     id = runtime.call("edit_file", path="a.txt", old_text="two", new_text="2").meta["undo"]
 
@@ -75,7 +75,7 @@ def test_a_preview_is_the_patch_that_the_restore_makes(runtime, workspace):
     assert tree_bytes(workspace) == patched == {"a.txt": b"one\ntwo\n"}
 
 
-def test_any_unique_beginning_of_an_id_works(runtime, workspace):
+def test_any_unique_id_prefix_works(runtime, workspace):
     id = runtime.call("write_file", path="a.txt", content="x").meta["undo"]
 
     assert undo(runtime, "preview", id=id[:4]).meta["id"] == id
@@ -83,7 +83,7 @@ def test_any_unique_beginning_of_an_id_works(runtime, workspace):
     assert workspace.tree() == {}
 
 
-def test_an_ambiguous_beginning_is_refused_with_the_candidates(runtime):
+def test_an_ambiguous_id_prefix_is_refused_with_the_candidates(runtime):
     for number in range(40):
         runtime.call("write_file", path="a.txt", content=str(number))
     ids = [entry["id"] for entry in snapshots(runtime)]
@@ -118,7 +118,7 @@ def test_wrong_requests_are_refused(runtime, args, code):
     assert (error.code, bool(error.suggestion)) == (code, True)
 
 
-def test_created_files_go_with_their_folders_and_deleted_ones_come_back(runtime, workspace):
+def test_undo_removes_created_files_and_their_folders_and_restores_deleted_ones(runtime, workspace):
     os.chmod(workspace.write("kept/run.sh", "#!/bin/sh\n"), 0o750)
     created = runtime.call("write_file", path="new/deep/a.txt", content="x").meta["undo"]
     deleted = runtime.call("apply_patch", patch="*** Begin Patch\n*** Delete File: kept/run.sh\n*** End Patch").meta[
@@ -143,7 +143,7 @@ def test_a_restore_can_be_undone(runtime, workspace):
     assert [entry["operation"] for entry in snapshots(runtime)] == ["undo", "undo", "edit_file"]
 
 
-def test_restoring_what_is_already_so_changes_nothing(runtime, workspace):
+def test_restoring_an_unchanged_file_changes_nothing(runtime, workspace):
     workspace.write("a.txt", "one\n")
     id = runtime.call("edit_file", path="a.txt", old_text="one", new_text="two").meta["undo"]
     undo(runtime, "restore", id=id)
@@ -167,14 +167,14 @@ def test_one_file_of_a_group_can_be_restored_alone(runtime, workspace):
 
 
 @pytest.mark.parametrize("path", ["sub/a.txt", "./sub//a.txt", "sub/../sub/a.txt", "{root}/sub/a.txt"])
-def test_one_file_of_a_call_may_be_named_as_any_path(runtime, workspace, path):
+def test_one_file_of_a_call_may_be_named_by_any_path_spelling(runtime, workspace, path):
     id = runtime.call("write_file", path="sub/a.txt", content="x").meta["undo"]
 
     assert undo(runtime, "preview", id=id, path=path.format(root=workspace.path)).ok
     assert undo(runtime, "preview", id=id, path="../a.txt").error.code == "path_outside_workspace"
 
 
-def test_clear_forgets_everything_and_says_how_much(runtime, workspace):
+def test_clear_removes_everything_and_reports_how_much(runtime, workspace):
     runtime.call("write_file", path="a.txt", content="1")
     runtime.call("write_file", path="a.txt", content="2")
 
@@ -192,7 +192,7 @@ def test_a_dry_run_of_a_restore_is_its_preview(runtime, workspace):
     assert workspace.read("a.txt") == "two\n"
 
 
-def test_binary_contents_come_back_byte_for_byte(runtime, workspace):
+def test_binary_contents_are_restored_byte_for_byte(runtime, workspace):
     data = bytes(range(256)) * 1000
     workspace.write("a.bin", data)
     id = runtime.call("write_file", path="a.bin", content="text").meta["undo"]
@@ -203,7 +203,7 @@ def test_binary_contents_come_back_byte_for_byte(runtime, workspace):
     assert workspace.bytes("a.bin") == data
 
 
-def test_a_restore_is_seen_by_the_stale_guard(runtime, workspace):
+def test_a_restore_updates_the_stale_check(runtime, workspace):
     workspace.write("a.txt", "one\n")
     runtime.call("read_file", path="a.txt")
     id = runtime.call("edit_file", path="a.txt", old_text="one", new_text="two").meta["undo"]
@@ -212,7 +212,7 @@ def test_a_restore_is_seen_by_the_stale_guard(runtime, workspace):
     assert runtime.call("edit_file", path="a.txt", old_text="one", new_text="three").ok
 
 
-def test_a_checksum_holds_a_restore_back(runtime, workspace):
+def test_a_mismatched_checksum_blocks_a_restore(runtime, workspace):
     workspace.write("a.txt", "one\n")
     id = runtime.call("edit_file", path="a.txt", old_text="one", new_text="two").meta["undo"]
 

@@ -1,4 +1,4 @@
-"""web_search through a runtime, against servers that speak as each provider does."""
+"""web_search through a runtime, against stand-in servers for each provider."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ def as_json(value: object) -> bytes:
 
 
 def exa(asked: Asked) -> bytes:
-    wanted = json.loads(asked.body)
+    request = json.loads(asked.body)
     assert (asked.method, asked.path, asked.headers["x-api-key"]) == ("POST", "/search", "key of exa")
-    assert wanted["contents"]["text"]["maxCharacters"] > 0
-    return as_json({"results": [{"title": t, "url": u, "text": c} for t, u, c in PAGES[: wanted["numResults"]]]})
+    assert request["contents"]["text"]["maxCharacters"] > 0
+    return as_json({"results": [{"title": t, "url": u, "text": c} for t, u, c in PAGES[: request["numResults"]]]})
 
 
 def tavily(asked: Asked) -> bytes:
-    wanted = json.loads(asked.body)
+    request = json.loads(asked.body)
     assert (asked.method, asked.path, asked.headers["authorization"]) == ("POST", "/search", "Bearer key of tavily")
     return as_json(
-        {"results": [{"title": t, "url": u, "content": c, "score": 1} for t, u, c in PAGES[: wanted["max_results"]]]}
+        {"results": [{"title": t, "url": u, "content": c, "score": 1} for t, u, c in PAGES[: request["max_results"]]]}
     )
 
 
 def brave(asked: Asked) -> bytes:
     url = urlsplit(asked.path)
-    wanted = parse_qs(url.query)
+    request = parse_qs(url.query)
     assert (asked.method, url.path, asked.headers["x-subscription-token"]) == (
         "GET",
         "/res/v1/web/search",
         "key of brave",
     )
-    found = [
+    results = [
         {"title": f"<strong>{t}</strong>", "url": u, "description": f"{c} &amp; &lt;more&gt;"} for t, u, c in PAGES
     ]
-    return as_json({"web": {"results": found[: int(wanted["count"][0])]}})
+    return as_json({"web": {"results": results[: int(request["count"][0])]}})
 
 
 def duckduckgo(asked: Asked) -> bytes:
@@ -71,7 +71,7 @@ SPEAKING: dict[str, Callable[[Asked], bytes]] = {"exa": exa, "tavily": tavily, "
 
 @contextmanager
 def searching(base: str, sites: Mapping[str, Site], **more: str) -> Iterator[Runtime]:
-    """Open a runtime whose providers are the sites."""
+    """Open a runtime that uses the sites as providers."""
     workspace = os.path.join(base, "workspace")
     os.makedirs(workspace, exist_ok=True)
     flags = {"web.base_urls": {name: site.url("") for name, site in sites.items()}}
@@ -89,7 +89,7 @@ def searched(
 
 
 @pytest.mark.parametrize("provider", SPEAKING)
-def test_each_provider_finds(base, provider):
+def test_each_provider_returns_results(base, provider):
     result, _ = searched(base, provider, SPEAKING[provider], count=3)
 
     assert result.ok, result.error
@@ -101,12 +101,12 @@ def test_each_provider_finds(base, provider):
     assert (result.view["type"], result.view["totalRows"]) == ("table", 3)
 
 
-def test_five_results_come_and_never_more_than_ten(base):
+def test_five_results_by_default_and_at_most_ten(base):
     assert len(searched(base, "duckduckgo", duckduckgo)[0].data["results"]) == 5
     assert len(searched(base, "duckduckgo", duckduckgo, count=50)[0].data["results"]) == 10
 
 
-def test_marks_and_entities_are_gone(base):
+def test_markup_and_entities_are_removed(base):
     result, _ = searched(base, "brave", brave, count=1)
 
     assert result.data["results"] == [
@@ -126,30 +126,30 @@ def test_results_are_cleaned(base):
     assert (item["title"], item["content"][:4], len(item["content"]) <= 2000) == ("ab", "xyz ", True)
 
 
-def test_the_type_is_for_exa(base):
+def test_the_type_argument_is_for_exa_only(base):
     _, site = searched(base, "exa", exa, type="neural")
 
     assert json.loads(site.asked[0].body)["type"] == "neural"
 
 
 @pytest.mark.parametrize(
-    "there, expected",
+    "providers, expected",
     [((), "duckduckgo"), (("brave",), "brave"), (("brave", "tavily"), "tavily"), (("tavily", "exa"), "exa")],
 )
-def test_without_a_provider_the_first_with_a_key_is_asked(base, there, expected):
+def test_without_a_provider_the_first_with_a_key_is_asked(base, providers, expected):
     with serving(SPEAKING[expected]) as site:
-        keys = {KEYS[name]: f"key of {name}" for name in there}
+        keys = {KEYS[name]: f"key of {name}" for name in providers}
         with searching(base, {expected: site}, **keys) as runtime:
             assert runtime.call("web_search", query="x").data["provider"] == expected
 
 
-def test_the_setting_names_the_provider(base):
+def test_the_setting_chooses_the_provider(base):
     chosen = {"EXA_API_KEY": "k", "HILT_WEB_SEARCH_PROVIDER": "duckduckgo"}
     with serving(duckduckgo) as site, searching(base, {"duckduckgo": site}, **chosen) as runtime:
         assert runtime.call("web_search", query="x").data["provider"] == "duckduckgo"
 
 
-def test_a_key_may_be_in_the_own_env_file_and_not_in_that_of_the_workspace(base):
+def test_a_key_may_be_in_the_personal_env_file_but_not_in_the_workspaces(base):
     for folder in ("config", "workspace"):
         os.makedirs(os.path.join(base, folder))
     with serving(tavily) as site, searching(base, {"tavily": site}) as runtime:
@@ -158,16 +158,16 @@ def test_a_key_may_be_in_the_own_env_file_and_not_in_that_of_the_workspace(base)
         missing = runtime.call("web_search", query="x", provider="tavily")
         with open(os.path.join(base, "config", ".env"), "w", encoding="utf-8") as file:
             file.write("export TAVILY_API_KEY='key of tavily'\n")
-        found = runtime.call("web_search", query="x", provider="tavily")
+        result = runtime.call("web_search", query="x", provider="tavily")
 
     assert missing.error is not None
     assert (missing.error.code, missing.error.details["variable"]) == ("invalid_args", "TAVILY_API_KEY")
     assert "TAVILY_API_KEY" in missing.error.message
-    assert found.ok, found.error
+    assert result.ok, result.error
 
 
 @pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
-def test_a_refused_key_is_told_at_once(base, status):
+def test_a_refused_key_is_reported_at_once(base, status):
     result, site = searched(base, "exa", answer("{}", "application/json", status=status))
 
     assert result.error is not None
@@ -176,8 +176,8 @@ def test_a_refused_key_is_told_at_once(base, status):
 
 
 def failing(times: int, sent: bytes, then: Callable[[Asked], bytes]) -> Callable[[Asked], bytes]:
-    left = [sent] * times
-    return lambda asked: left.pop() if left else then(asked)
+    responses = [sent] * times
+    return lambda asked: responses.pop() if responses else then(asked)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def failing(times: int, sent: bytes, then: Callable[[Asked], bytes]) -> Callable
         b"",  # the connection is closed
     ],
 )
-def test_a_server_that_is_busy_is_asked_again(base, monkeypatch, sent):
+def test_a_busy_server_is_retried(base, monkeypatch, sent):
     monkeypatch.setattr(providers, "WAIT_SECONDS", 0.01)
     result, site = searched(base, "tavily", failing(2, sent, tavily))
 
@@ -197,7 +197,7 @@ def test_a_server_that_is_busy_is_asked_again(base, monkeypatch, sent):
     assert len(site.asked) == 3
 
 
-def test_a_server_that_stays_broken_is_given_up(base, monkeypatch):
+def test_retries_stop_for_a_server_that_keeps_failing(base, monkeypatch):
     monkeypatch.setattr(providers, "WAIT_SECONDS", 0.01)
     result, site = searched(base, "tavily", answer("out of order", status="500 Internal"))
 
@@ -206,7 +206,7 @@ def test_a_server_that_stays_broken_is_given_up(base, monkeypatch):
     assert len(site.asked) == providers.ATTEMPTS
 
 
-def test_too_many_searches_are_told_with_the_time_to_wait(base):
+def test_rate_limiting_is_reported_with_the_time_to_wait(base):
     result, site = searched(base, "brave", answer("{}", status="429 Too Many", Retry_After="3600"))
 
     assert result.error is not None
@@ -228,7 +228,7 @@ def test_too_many_searches_are_told_with_the_time_to_wait(base):
         ("duckduckgo", answer("<form id=challenge-form action='//duckduckgo.com/anomaly.js'>bots</form>")),
     ],
 )
-def test_an_answer_that_is_no_list_of_results_is_told(base, provider, sent):
+def test_an_invalid_response_is_reported(base, provider, sent):
     result, site = searched(base, provider, sent)
 
     assert result.error is not None
@@ -251,7 +251,7 @@ def test_nothing_found_is_an_empty_list(base, provider, sent):
     assert result.data["results"] == []
 
 
-def test_a_slow_answer_is_given_up(base, monkeypatch):
+def test_a_slow_response_times_out(base, monkeypatch):
     import threading
 
     monkeypatch.setattr(client, "SECONDS", 0.3)
@@ -269,7 +269,7 @@ def test_a_slow_answer_is_given_up(base, monkeypatch):
     assert result.error.code == "timeout"
 
 
-def test_a_redirect_of_a_provider_takes_the_key_nowhere(base):
+def test_a_redirect_of_a_provider_does_not_receive_the_key(base):
     with serving(answer("{}")) as other:
         result, _ = searched(base, "exa", redirect(other.url(), "307 Temporary Redirect"))
 
@@ -278,7 +278,7 @@ def test_a_redirect_of_a_provider_takes_the_key_nowhere(base):
     assert other.asked == []
 
 
-def test_an_endpoint_of_the_user_needs_no_opening_and_is_on_record(base):
+def test_an_endpoint_of_the_user_is_allowed_and_recorded(base):
     with serving(duckduckgo) as site, searching(base, {"duckduckgo": site}) as runtime:
         assert runtime.call("web_search", query="x").ok
         (row,) = runtime.trail.rows()
@@ -287,7 +287,7 @@ def test_an_endpoint_of_the_user_needs_no_opening_and_is_on_record(base):
 
 
 @pytest.mark.parametrize("verdict", ["deny", "ask"])
-def test_a_rule_on_the_domain_of_a_provider_holds(base, verdict):
+def test_a_rule_on_the_domain_of_a_provider_applies(base, verdict):
     os.makedirs(os.path.join(base, "config"))
     with open(os.path.join(base, "config", "permissions.yaml"), "w", encoding="utf-8") as file:
         file.write(f"allow: [WebSearch]\n{verdict}: ['WebFetch(domain:127.0.0.1)']\n")

@@ -49,7 +49,7 @@ def test_nothing_else_is_left_in_the_folder(runtime, workspace):
 @pytest.mark.parametrize(
     "name", ['with "quotes" and spaces.txt', "new\nline.txt", "-rf", "tab\t.txt", "é\u202e.txt", "$(x)"]
 )
-def test_odd_names_are_names(runtime, workspace, name):
+def test_files_with_odd_names_are_written(runtime, workspace, name):
     runtime.call("write_file", path=name, content="x\n")
 
     assert os.listdir(workspace.path) == [name]
@@ -132,7 +132,7 @@ def test_overwriting_without_having_read_is_allowed(runtime, workspace):
     assert runtime.call("write_file", path="a.txt", content="two\n").ok
 
 
-def test_preconditions_hold_a_write_back(runtime, workspace):
+def test_failed_preconditions_block_a_write(runtime, workspace):
     workspace.write("a.txt", "one\n")
     right, wrong = sha256(b"one\n").hexdigest(), sha256(b"two\n").hexdigest()
 
@@ -170,7 +170,7 @@ def test_preconditions_hold_a_write_back(runtime, workspace):
         ("n" * 300, "invalid_args"),
     ],
 )
-def test_what_must_not_be_written_is_not(runtime, workspace, tmp_path, path, code):
+def test_protected_and_invalid_paths_are_not_written(runtime, workspace, tmp_path, path, code):
     workspace.write("file", "file\n")
     workspace.write("folder/kept", "kept\n")
     os.symlink("file", workspace.join("link"))
@@ -189,14 +189,14 @@ def test_what_must_not_be_written_is_not(runtime, workspace, tmp_path, path, cod
 @pytest.mark.parametrize(
     "args", [{"path": "a"}, {"content": "a"}, {"path": "a", "content": None}, {"path": "a", "contents": "x"}]
 )
-def test_a_missing_argument_never_becomes_empty_text(runtime, workspace, args):
+def test_a_missing_argument_never_becomes_an_empty_string(runtime, workspace, args):
     error = runtime.call("write_file", **args).error
 
     assert error.code == "invalid_args"
     assert workspace.tree() == {}
 
 
-def test_half_a_character_is_refused(runtime, workspace):
+def test_a_lone_surrogate_is_refused(runtime, workspace):
     error = runtime.call("write_file", path="a.txt", content="a\ud800").error
 
     assert error.code == "encoding_error"
@@ -217,7 +217,7 @@ def test_a_file_over_the_limit_is_replaced_only_by_force(runtime, workspace):
 
 
 @pytest.mark.parametrize("path", ["a.txt/", "new/", "sub/new/"])
-def test_a_path_that_ends_as_a_folder_does_is_no_file(runtime, workspace, path):
+def test_a_path_with_a_trailing_slash_is_refused(runtime, workspace, path):
     workspace.write("a.txt", "kept\n")
 
     result = runtime.call("write_file", path=path, content="z")

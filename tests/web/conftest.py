@@ -1,4 +1,4 @@
-"""Fixtures: a certificate authority, and a web with a resolver of its own."""
+"""Fixtures: a certificate authority, and a web client with its own resolver."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def authority(tmp_path_factory) -> Authority:
 
 @pytest.fixture
 def reach(tmp_path) -> Callable[..., Reach]:
-    """Make a web."""
+    """Return a function that makes a web client."""
 
     def make(*opened: str, **options: Any) -> Reach:
         return Reach(tmp_path, opened, **options)

@@ -1,4 +1,4 @@
-"""A web for tests: a resolver of their own, a cache of its own, and a record of what was contacted and asked for."""
+"""A web client for tests: its own resolver and cache, and a record of contacts and checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.web.guard import NetworkGuard
 
 
 class Reach:
-    """What makes a web, and what it did."""
+    """A maker of web clients, with a record of their actions."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class Reach:
 
     @property
     def web(self) -> Web:
-        """The web of one more call."""
+        """A web client for one more call."""
         return Web(self._access)
 
     def fetch(self, url: str, headers: Mapping[str, str] | None = None, **options: object) -> StoredAnswer:
         """Fetch a URL as a call would."""
-        known: dict[str, object] = {"headers": headers or {}, "authorization": None, "most": 500_000, **options}
-        return self.web.fetch(url, **known)  # type: ignore[arg-type]
+        arguments: dict[str, object] = {"headers": headers or {}, "authorization": None, "most": 500_000, **options}
+        return self.web.fetch(url, **arguments)  # type: ignore[arg-type]
 
     def _resolve(self, host: str) -> Sequence[str]:
         self.looked_up.append(host)

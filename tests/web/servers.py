@@ -1,4 +1,4 @@
-"""Real servers on loopback for tests of the web: every byte of their answers is the test's own."""
+"""Real servers on loopback for web tests: the test sets every byte of their responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answering = Callable[[Asked], bytes | Iterable[bytes]]
 
 
 class Site:
-    """A server; `asked` holds the requests it got, `names` the names that TLS clients asked for."""
+    """A server; `asked` holds its requests, `names` the names that TLS clients requested."""
 
     def __init__(self, answer: Answering, tls: ssl.SSLContext | None, host: str) -> None:
         self.asked: list[Asked] = []
@@ -44,7 +44,7 @@ class Site:
 
     @property
     def place(self) -> str:
-        """The place as HOST:PORT."""
+        """The address as HOST:PORT."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def url(self, path: str = "/", host: str | None = None) -> str:
@@ -113,7 +113,7 @@ def serving(answer: Answering | bytes, tls: ssl.SSLContext | None = None, host: 
 def answer(
     body: bytes | str = b"", kind: str = "text/html; charset=utf-8", status: str = "200 OK", **fields: str
 ) -> bytes:
-    """Return a whole answer; names of fields have underscores for dashes."""
+    """Return a whole response; header names have underscores for dashes."""
     data = body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status}", *([f"Content-Type: {kind}"] if kind else []), f"Content-Length: {len(data)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items()]
@@ -126,7 +126,7 @@ def redirect(location: str, status: str = "302 Found") -> bytes:
 
 
 class Authority(NamedTuple):
-    """A certificate authority: the file that makes others trust it, and contexts for servers by name."""
+    """A certificate authority: its certificate file, and server contexts by name."""
 
     file: str
     server: Callable[..., ssl.SSLContext]

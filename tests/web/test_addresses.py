@@ -1,4 +1,4 @@
-"""Addresses: public ones, and all others, against a classification of its own."""
+"""Addresses: public ones and all others, against an independent classification."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_an_address_is_public_when_every_registry_says_so(address):
         ("2001:4860:4860::8888", None),
     ],
 )
-def test_the_use_of_an_address_is_named(text, use):
+def test_the_purpose_of_a_special_address_is_named(text, use):
     assert special_use(addresses.parse(text)) == use
 
 
-def test_an_address_of_version_4_is_itself_inside_version_6():
+def test_an_ipv4_address_is_recognised_inside_ipv6():
     assert addresses.parse("::ffff:1.2.3.4") == ip_address("1.2.3.4")

@@ -50,20 +50,20 @@ def test_text_is_decoded_by_header_or_detection(text, codec, declared):
         '<?xml version="1.0" encoding="windows-1251"?>',
     ],
 )
-def test_a_document_may_name_its_charset(head):
+def test_a_document_may_declare_its_charset(head):
     assert decode(f"{head}<p>{RUSSIAN}".encode("cp1251")).endswith(RUSSIAN)
 
 
-def test_the_header_counts_before_the_document():
+def test_the_header_overrides_the_document():
     assert decode(f"<meta charset=koi8-r>{RUSSIAN}".encode("cp1251"), "windows-1251").endswith(RUSSIAN)
 
 
 @pytest.mark.parametrize(
     "name", ["zlib", "base64", "hex", "rot13", "unicode_escape", "idna", "punycode", "utf-7", "undefined"]
 )
-def test_a_codec_that_is_no_charset_is_not_used(name):
+def test_a_python_codec_that_is_not_a_charset_is_not_used(name):
     assert decode(b"+ADw-script+AD4- \\x41 plain", name) == "+ADw-script+AD4- \\x41 plain"
 
 
-def test_a_character_that_was_cut_is_no_other_charset():
+def test_a_truncated_character_does_not_change_the_charset():
     assert decode("Straße".encode()[:-2]) == "Stra�"

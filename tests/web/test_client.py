@@ -1,4 +1,4 @@
-"""Fetches: redirects of every kind, headers that stay with their origin, and pages that are kept for a while."""
+"""Fetches: redirects of every kind, headers that stay with their origin, and cached pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def failure(fetching, *args, **options) -> ToolError:
 
 
 def routes(**paths: bytes):
-    """Return answers by path; other paths are not there."""
+    """Return responses by path; other paths are not found."""
     return lambda asked: paths.get(asked.path.strip("/").replace("/", "_"), answer("no", status="404 Not Found"))
 
 
@@ -32,10 +32,10 @@ def test_a_redirect_is_followed_by_get(reach, status, location):
         return answer(f"{asked.method} {asked.path}")
 
     with serving(route) as site:
-        found = reach(site.place).fetch(site.url("/a"))
+        response = reach(site.place).fetch(site.url("/a"))
 
-    assert found.body.decode() in ("GET /b", "GET /a?x=1")
-    assert found.hops == (site.url("/a"), site.url(found.body.decode()[4:]))
+    assert response.body.decode() in ("GET /b", "GET /a?x=1")
+    assert response.hops == (site.url("/a"), site.url(response.body.decode()[4:]))
 
 
 @pytest.mark.parametrize(
@@ -62,27 +62,27 @@ def test_a_redirect_is_followed_by_get(reach, status, location):
         "http://\x01/",
     ],
 )
-def test_a_redirect_to_an_internal_place_is_refused_before_it_is_contacted(reach, location):
+def test_a_redirect_to_an_internal_address_is_refused_before_it_is_contacted(reach, location):
     with serving(routes(a=redirect(location))) as site:
         web = reach(site.place, names={"internal.example": ["93.184.216.34", "10.0.0.1"]})
-        found = failure(web.fetch, site.url("/a"))
+        error = failure(web.fetch, site.url("/a"))
 
-    assert found.code in ("ssrf_blocked", "network_error", "invalid_args")
-    assert "redirects to" in found.message or found.code == "network_error"
+    assert error.code in ("ssrf_blocked", "network_error", "invalid_args")
+    assert "redirects to" in error.message or error.code == "network_error"
     assert web.contacts == [f"{site.place} ({site.place})"]
 
 
-def test_every_hop_is_asked_about_before_it_is_looked_up(reach):
+def test_every_redirect_is_checked_before_it_is_resolved(reach):
     def refused(url: str) -> None:
         if "other.example" in url:
             raise ToolError("denied", "A rule denies other.example.")
 
     with serving(routes(a=redirect("/b"), b=redirect("http://other.example/x"))) as site:
         web = reach(site.place, refused=refused, names={"other.example": ["127.0.0.1"]})
-        found = failure(web.fetch, site.url("/a"))
+        error = failure(web.fetch, site.url("/a"))
 
-    assert found.code == "denied"
-    assert found.message.endswith("redirects to 'http://other.example/x'. A rule denies other.example.")
+    assert error.code == "denied"
+    assert error.message.endswith("redirects to 'http://other.example/x'. A rule denies other.example.")
     assert web.admitted == [(site.url("/b"), False), ("http://other.example/x", True)]
     assert "other.example" not in web.looked_up
 
@@ -100,22 +100,22 @@ def test_five_redirects_are_followed_and_not_six(reach):
 
 def test_a_redirect_loop_is_named(reach):
     with serving(routes(a=redirect("/b"), b=redirect("/a"))) as site:
-        found = failure(reach(site.place).fetch, site.url("/a"))
+        error = failure(reach(site.place).fetch, site.url("/a"))
 
-    assert found.code == "network_error"
-    assert "a loop, back to" in found.message
+    assert error.code == "network_error"
+    assert "a loop, back to" in error.message
     assert len(site.asked) == 2
 
 
 @pytest.mark.parametrize("status", ["300 Choices", "304 Not Modified", "305 Use Proxy", "201 Created"])
-def test_what_is_no_redirect_is_an_answer(reach, status):
+def test_other_statuses_are_not_redirects(reach, status):
     with serving(
         answer("" if status.startswith("304") else "here", status=status, Location="http://127.0.0.1:1/")
     ) as site:
         assert reach(site.place).fetch(site.url()).status == int(status[:3])
 
 
-def test_a_redirect_without_a_location_is_an_answer(reach):
+def test_a_redirect_without_a_location_is_an_ordinary_response(reach):
     with serving(answer("nowhere", status="302 Found")) as site:
         assert reach(site.place).fetch(site.url()).body == b"nowhere"
 
@@ -140,7 +140,7 @@ def test_headers_stay_with_their_origin(reach):
     assert {"authorization", "x-api-key", "cookie", "x-other"} & set(headers) == set()
 
 
-def test_headers_do_not_come_back_from_tls_to_plain_text(reach, authority):
+def test_headers_are_not_sent_from_https_to_http(reach, authority):
     with serving(answer("plain")) as plain:
         moved = redirect(f"http://site.example:{plain.port}/")
         with serving(moved, authority.server("site.example")) as secure:
@@ -161,7 +161,7 @@ def test_cookies_are_not_kept(reach):
     assert "cookie" not in site.asked[1].headers
 
 
-def test_markdown_is_asked_for_first(reach):
+def test_markdown_is_preferred(reach):
     with serving(answer("x")) as site:
         reach(site.place).fetch(site.url())
 
@@ -190,7 +190,7 @@ def test_markdown_is_asked_for_first(reach):
         ("X-A", "ä"),
     ],
 )
-def test_a_header_that_changes_the_message_is_refused(reach, name, value):
+def test_a_header_that_changes_the_framing_is_refused(reach, name, value):
     with serving(answer("x")) as site:
         assert failure(reach(site.place).fetch, site.url(), {name: value}).code == "invalid_args"
 
@@ -202,10 +202,10 @@ def test_an_authorization_with_a_line_break_is_refused(reach):
         assert failure(reach(site.place).fetch, site.url(), authorization="a\nb").code == "invalid_args"
 
 
-# --- pages that are kept ------------------------------------------------------------------------------------------
+# --- cached pages -------------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_kept_for_a_moment(reach):
+def test_a_page_is_cached_briefly(reach):
     with serving(answer("page")) as site:
         web = reach(site.place)
         first, second = web.fetch(site.url()), web.fetch(site.url())
@@ -214,7 +214,7 @@ def test_a_page_is_kept_for_a_moment(reach):
 
 
 @pytest.mark.parametrize("control", ["no-cache", "max-age=0", "private, max-age=0"])
-def test_a_server_is_asked_whether_a_page_has_changed(reach, control):
+def test_a_cached_page_is_revalidated(reach, control):
     def route(asked: Asked) -> bytes:
         if asked.headers.get("if-none-match") == '"1"':
             return answer(kind="", status="304 Not Modified")
@@ -230,14 +230,14 @@ def test_a_server_is_asked_whether_a_page_has_changed(reach, control):
     assert site.asked[1].headers["if-modified-since"] == "yesterday"
 
 
-def test_a_page_that_has_changed_is_fetched_anew(reach):
+def test_a_changed_page_is_fetched_again(reach):
     bodies = iter(["one", "two"])
     with serving(lambda asked: answer(next(bodies), ETag='"x"', Cache_Control="no-cache")) as site:
         web = reach(site.place)
         assert [web.fetch(site.url()).body, web.fetch(site.url()).body] == [b"one", b"two"]
 
 
-def test_reading_on_takes_the_page_that_was_begun(reach):
+def test_continuing_uses_the_cached_page(reach):
     bodies = iter(["one", "two"])
     with serving(lambda asked: answer(next(bodies), Cache_Control="no-cache")) as site:
         web = reach(site.place)
@@ -254,7 +254,7 @@ def test_reading_on_takes_the_page_that_was_begun(reach):
         ({"Cache-Control": "no-cache"}, {}, {}),
     ],
 )
-def test_what_is_private_is_not_kept(reach, headers, options, fields):
+def test_private_responses_are_not_cached(reach, headers, options, fields):
     with serving(answer("page", **fields)) as site:
         web = reach(site.place)
         for _ in range(2):
@@ -263,7 +263,7 @@ def test_what_is_private_is_not_kept(reach, headers, options, fields):
     assert len(site.asked) == 2
 
 
-def test_an_error_page_is_not_kept(reach):
+def test_an_error_page_is_not_cached(reach):
     with serving(answer("gone", status="404 Not Found")) as site:
         web = reach(site.place)
         assert [web.fetch(site.url()).status, web.fetch(site.url()).status] == [404, 404]
@@ -271,7 +271,7 @@ def test_an_error_page_is_not_kept(reach):
     assert len(site.asked) == 2
 
 
-def test_the_hops_of_a_kept_page_are_asked_about_again(reach):
+def test_the_redirects_of_a_cached_page_are_checked_again(reach):
     denied: list[str] = []
 
     def refused(url: str) -> None:
@@ -299,8 +299,8 @@ def test_a_redirect_of_an_endpoint_of_the_user_is_not_followed(reach):
 
     with serving(redirect("http://127.0.0.1:1/")) as site:
         web = reach()
-        found = failure(web.web.send, site.url(), HttpRequest("POST", [("X-Api-Key", "k")], b"{}"))
+        error = failure(web.web.send, site.url(), HttpRequest("POST", [("X-Api-Key", "k")], b"{}"))
 
-    assert found.code == "network_error"
-    assert "not followed" in found.message
+    assert error.code == "network_error"
+    assert "not followed" in error.message
     assert web.admitted == [(site.url(), False)]

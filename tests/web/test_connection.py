@@ -1,4 +1,4 @@
-"""Connections: to the checked address, with the name for TLS, and within bounds whatever a server sends."""
+"""Connections: to the checked address, with the host name for TLS, and within limits for any response."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def failure(fetching, *args, **options) -> ToolError:
     return caught.value
 
 
-def test_the_address_is_contacted_and_the_name_is_asked_for(reach, authority, monkeypatch):
+def test_the_checked_address_is_contacted_with_the_host_name(reach, authority, monkeypatch):
     with serving(answer("hi"), authority.server("site.example")) as site:
         web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.1"]}, authority=authority.file)
-        monkeypatch.setattr(socket, "getaddrinfo", None)  # a second look would fail
+        monkeypatch.setattr(socket, "getaddrinfo", None)  # a second lookup would fail
 
-        found = web.fetch(site.url(host="site.example"))
+        response = web.fetch(site.url(host="site.example"))
 
-    assert found.body == b"hi"
+    assert response.body == b"hi"
     assert site.names == ["site.example"]
     assert site.asked[0].headers["host"] == f"site.example:{site.port}"
     assert web.contacts == [f"site.example:{site.port} (127.0.0.1:{site.port})"]
     assert web.looked_up == ["site.example"]
 
 
-def test_a_name_that_changes_its_address_is_contacted_where_it_was_checked(reach):
+def test_a_host_that_changes_its_address_is_contacted_at_the_checked_one(reach):
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
 
     with serving(answer("hi")) as site:
@@ -47,25 +47,25 @@ def test_a_name_that_changes_its_address_is_contacted_where_it_was_checked(reach
 
 
 @pytest.mark.parametrize(
-    "names, expired, told",
+    "names, expired, reason",
     [(("other.example",), False, "invalid certificate"), (("site.example",), True, "expired")],
 )
-def test_a_certificate_has_to_be_for_the_name_and_of_today(reach, authority, names, expired, told):
+def test_a_certificate_must_match_the_name_and_be_valid_now(reach, authority, names, expired, reason):
     with serving(answer("hi"), authority.server(*names, expired=expired)) as site:
         web = reach(f"site.example:{site.port}", names={"site.example": ["127.0.0.1"]}, authority=authority.file)
 
-        found = failure(web.fetch, site.url(host="site.example"))
+        error = failure(web.fetch, site.url(host="site.example"))
 
-    assert found.code == "network_error"
-    assert told in found.message
+    assert error.code == "network_error"
+    assert reason in error.message
     assert site.asked == []
 
 
 def test_a_certificate_of_an_unknown_authority_is_refused(reach, authority):
     with serving(answer("hi"), authority.server("127.0.0.1")) as site:
-        found = failure(reach(site.place).fetch, site.url())
+        error = failure(reach(site.place).fetch, site.url())
 
-    assert "invalid certificate" in found.message
+    assert "invalid certificate" in error.message
 
 
 def test_a_certificate_for_an_address_is_accepted(reach, authority):
@@ -102,7 +102,7 @@ def has_version_6() -> bool:
 
 
 @pytest.mark.skipif(not has_version_6(), reason="there is no IPv6 here")
-def test_a_server_of_version_6_is_reached(reach):
+def test_an_ipv6_server_is_reached(reach):
     with serving(answer("hi"), host="::1") as site:
         assert reach(site.place).fetch(site.url()).body == b"hi"
 
@@ -128,18 +128,18 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 )
 def test_an_endless_body_is_cut(reach, head, piece):
     with serving(lambda asked: endless(piece, head)) as site:
-        found = reach(site.place).fetch(site.url(), most=500_000)
+        response = reach(site.place).fetch(site.url(), most=500_000)
 
-    assert (found.body, found.cut) == (b"x" * 500_000, True)
+    assert (response.body, response.cut) == (b"x" * 500_000, True)
 
 
 def test_an_endless_body_in_tiny_chunks_is_cut_too(reach):
     head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     with serving(lambda asked: endless(b"1;" + b"y" * 200 + b"\r\nx\r\n" * 50, head)) as site:
-        found = reach(site.place).fetch(site.url(), most=10_000)
+        response = reach(site.place).fetch(site.url(), most=10_000)
 
-    assert found.cut
-    assert set(found.body) == set(b"x")
+    assert response.cut
+    assert set(response.body) == set(b"x")
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def test_an_endless_head_is_an_error(reach, start):
         (b"HTTP/1.1 204 No Content\r\n\r\nignored", b"", False),
     ],
 )
-def test_a_body_that_is_not_what_was_promised(reach, sent, body, cut):
+def test_a_body_is_read_up_to_its_declared_end(reach, sent, body, cut):
     with serving(sent) as site:
-        found = reach(site.place).fetch(site.url())
+        response = reach(site.place).fetch(site.url())
 
-    assert (found.body, found.cut) == (body, cut)
+    assert (response.body, response.cut) == (body, cut)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_body_that_is_not_what_was_promised(reach, sent, body, cut):
         b"\x16\x03\x01\x02\x00\x01\x00",
     ],
 )
-def test_what_is_not_http_is_an_error(reach, sent):
+def test_a_response_that_is_not_http_is_an_error(reach, sent):
     with serving(sent) as site:
         assert failure(reach(site.place).fetch, site.url()).code == "network_error"
 
@@ -211,42 +211,42 @@ def packed(data: bytes, kind: int) -> bytes:
         ("", b"hello"),
     ],
 )
-def test_a_packed_body_is_unpacked(reach, encoding, data):
+def test_a_compressed_body_is_decompressed(reach, encoding, data):
     with serving(answer(data, Content_Encoding=encoding)) as site:
-        found = reach(site.place).fetch(site.url())
+        response = reach(site.place).fetch(site.url())
 
-    assert (found.body, found.cut) == (b"hello", False)
+    assert (response.body, response.cut) == (b"hello", False)
     assert site.asked[0].headers["accept-encoding"] == "gzip, deflate"
 
 
-def test_a_packed_body_that_ends_too_early_is_cut(reach):
+def test_a_truncated_compressed_body_is_cut(reach):
     with serving(answer(gzip.compress(bytes(range(256)) * 4)[:-20], Content_Encoding="gzip")) as site:
-        found = reach(site.place).fetch(site.url())
+        response = reach(site.place).fetch(site.url())
 
-    assert found.cut
+    assert response.cut
 
 
-def test_a_bomb_costs_no_more_than_the_limit(reach):
+def test_a_decompression_bomb_stops_at_the_limit(reach):
     bomb = packed(b"\0" * 50_000_000, 31)
     with serving(answer(bomb, Content_Encoding="gzip")) as site:
         tracemalloc.start()
-        found = reach(site.place).fetch(site.url(), most=100_000)
+        response = reach(site.place).fetch(site.url(), most=100_000)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
 
-    assert (len(bomb) < 60_000, len(found.body), found.cut) == (True, 100_000, True)
+    assert (len(bomb) < 60_000, len(response.body), response.cut) == (True, 100_000, True)
     assert peak < 10_000_000
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "gzip, deflate, gzip", "compress", "x"])
-def test_an_encoding_that_was_not_asked_for_is_not_unpacked(reach, encoding):
+def test_an_encoding_that_was_not_requested_is_not_decoded(reach, encoding):
     with serving(answer(gzip.compress(gzip.compress(b"x", mtime=0)), Content_Encoding=encoding)) as site:
-        found = failure(reach(site.place).fetch, site.url())
+        error = failure(reach(site.place).fetch, site.url())
 
-    assert (found.code, encoding in found.message) == ("network_error", True)
+    assert (error.code, encoding in error.message) == ("network_error", True)
 
 
-def test_a_body_that_is_not_packed_as_it_says_is_an_error(reach):
+def test_a_body_with_a_wrong_encoding_is_an_error(reach):
     with serving(answer(b"plain", Content_Encoding="gzip")) as site:
         assert "valid gzip" in failure(reach(site.place).fetch, site.url()).message
 
@@ -257,18 +257,18 @@ def drip(released: threading.Event, *pieces: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("pieces", [(), (b"HTTP/1.1 200",), (HEAD + b"\r\n", b"some")])
-def test_a_slow_server_is_given_up_at_the_deadline(reach, monkeypatch, pieces):
+def test_a_slow_server_times_out_at_the_deadline(reach, monkeypatch, pieces):
     monkeypatch.setattr(client, "SECONDS", 0.3)
     released = threading.Event()
     with serving(lambda asked: drip(released, *pieces)) as site:
-        found = failure(reach(site.place).fetch, site.url())
+        error = failure(reach(site.place).fetch, site.url())
         released.set()
 
-    assert found.code == "timeout"
+    assert error.code == "timeout"
 
 
 @pytest.mark.parametrize("secure", [False, True])
-def test_a_cancelled_call_lets_go_of_a_silent_server(reach, authority, secure):
+def test_a_cancelled_call_disconnects_from_a_silent_server(reach, authority, secure):
     released, asked = threading.Event(), threading.Event()
 
     def silent(request: object) -> Iterator[bytes]:
@@ -281,24 +281,24 @@ def test_a_cancelled_call_lets_go_of_a_silent_server(reach, authority, secure):
             target=lambda: (asked.wait(20), web.fence.give_up(ToolError("cancelled", "given up")))
         )
         cancelling.start()
-        found = failure(web.fetch, site.url())
+        error = failure(web.fetch, site.url())
         cancelling.join()
         released.set()
 
-    assert found.code == "cancelled"
+    assert error.code == "cancelled"
 
 
-def test_a_place_where_nobody_listens_is_an_error_that_names_it(reach):
+def test_a_refused_connection_is_an_error_that_names_the_host(reach):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
-    found = failure(reach(f"127.0.0.1:{port}").fetch, f"http://127.0.0.1:{port}/")
+    error = failure(reach(f"127.0.0.1:{port}").fetch, f"http://127.0.0.1:{port}/")
 
-    assert found.code == "network_error"
-    assert f"127.0.0.1:{port} failed" in found.message
+    assert error.code == "network_error"
+    assert f"127.0.0.1:{port} failed" in error.message
 
 
-def test_an_address_that_does_not_answer_leaves_time_for_the_next(reach, monkeypatch):
+def test_an_unresponsive_address_leaves_time_for_the_next(reach, monkeypatch):
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.4", 0), backlog=0) as full, serving(answer("hi"), host="127.0.0.1") as site:
         waiting = [socket.socket() for _ in range(4)]

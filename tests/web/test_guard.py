@@ -1,4 +1,4 @@
-"""The guard: every spelling of a place that is not public is refused, and nothing is looked up twice."""
+"""The guard: every spelling of a non-public address is refused, and no name is resolved twice."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PUBLIC = "93.184.216.34"
 
 
 def guard(*opened: str, **names: list[str]) -> NetworkGuard:
-    """Return a guard whose resolver knows these names (with underscores for dots), and numeric addresses."""
-    known = {name.replace("_", "."): found for name, found in names.items()}
-    return NetworkGuard(opened, lambda host: known.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
+    """Return a guard whose resolver knows these names (with underscores for dots) and numeric addresses."""
+    hosts = {name.replace("_", "."): addresses for name, addresses in names.items()}
+    return NetworkGuard(opened, lambda host: hosts.get(host) or ([host] if host[-1].isdigit() or ":" in host else []))
 
 
 def refusal(url: str, checking: NetworkGuard | None = None) -> ToolError:
@@ -29,7 +29,7 @@ def refusal(url: str, checking: NetworkGuard | None = None) -> ToolError:
 
 
 def outcome(url: str) -> tuple[str, ...]:
-    """Return the addresses that a URL leads to, or the code of the error."""
+    """Return the addresses that a URL resolves to, or the error code."""
     try:
         return guard().check(url).addresses
     except ToolError as error:
@@ -37,7 +37,7 @@ def outcome(url: str) -> tuple[str, ...]:
 
 
 def spellings(address: IPv4Address) -> list[str]:
-    """Return ways in which programs accept an address of IPv4."""
+    """Return the spellings in which programs accept an IPv4 address."""
     number = int(address)
     parts = list(address.packed)
     return [
@@ -91,18 +91,18 @@ def test_no_spelling_of_an_internal_address_passes(address):
 
 
 @given(st.sampled_from([127, 10, 0, 169]), st.integers(0, 2**24 - 1), st.integers(0, 26))
-def test_no_spelling_leads_from_a_public_look_to_an_internal_address(first, rest, kind):
+def test_no_spelling_that_looks_public_reaches_an_internal_address(first, rest, kind):
     address = IPv4Address((254 << 16) + (first << 24) + (rest & 0xFFFF) if first == 169 else (first << 24) + rest)
     spelling = spellings(address)[kind]
     assert outcome(f"http://{spelling}/") in (("ssrf_blocked",), ("network_error",), (PUBLIC,))
 
 
 @given(st.integers(0, 2**128 - 1).map(IPv6Address))
-def test_a_numeric_host_of_version_6_is_what_it_connects_to(address):
-    found = outcome(f"http://[{address}]/")
+def test_a_numeric_ipv6_host_connects_to_its_own_address(address):
+    result = outcome(f"http://[{address}]/")
 
     is_public = address.is_global or address.ipv4_mapped is not None or str(address).startswith("64:ff9b::")
-    assert found == ("ssrf_blocked",) or (is_public and found == (str(address.ipv4_mapped or address),))
+    assert result == ("ssrf_blocked",) or (is_public and result == (str(address.ipv4_mapped or address),))
 
 
 @pytest.mark.parametrize(
@@ -149,32 +149,32 @@ def test_a_numeric_host_of_version_6_is_what_it_connects_to(address):
     ],
 )
 def test_a_refusal_names_its_rule(url, rule):
-    found = refusal(url, guard(example_com=[PUBLIC]))
+    error = refusal(url, guard(example_com=[PUBLIC]))
 
-    assert (found.code, found.details["rule"]) == ("ssrf_blocked", rule)
+    assert (error.code, error.details["rule"]) == ("ssrf_blocked", rule)
 
 
-def test_a_url_without_a_scheme_is_a_mistake_that_is_easy_to_mend():
+def test_a_url_without_a_scheme_suggests_one():
     for url in ("docs.rs/serde", "//docs.rs/serde"):
-        found = refusal(url)
-        assert (found.code, found.suggestion) == ("invalid_args", "Try https://docs.rs/serde")
+        error = refusal(url)
+        assert (error.code, error.suggestion) == ("invalid_args", "Try https://docs.rs/serde")
 
 
-def test_a_refusal_says_how_to_open_one_place():
-    found = refusal("http://intranet.example:8080/x", guard(intranet_example=["10.0.0.7"]))
+def test_a_refusal_says_how_to_allow_one_host():
+    error = refusal("http://intranet.example:8080/x", guard(intranet_example=["10.0.0.7"]))
 
-    assert found.message == "intranet.example resolves to 10.0.0.7, which is not a public address: private."
-    assert "--allow-private intranet.example:8080" in found.suggestion
-    assert found.details == {"rule": "address", "address": "10.0.0.7", "use": "private"}
+    assert error.message == "intranet.example resolves to 10.0.0.7, which is not a public address: private."
+    assert "--allow-private intranet.example:8080" in error.suggestion
+    assert error.details == {"rule": "address", "address": "10.0.0.7", "use": "private"}
 
 
 @pytest.mark.parametrize("inner", ["127.0.0.1", "::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "fe80::1%eth0", "0.0.0.0"])
 def test_a_name_is_refused_when_any_of_its_addresses_is_not_public(inner):
     names = {"mixed.example": [PUBLIC, "2606:4700::1", inner]}
 
-    found = refusal("https://mixed.example/", NetworkGuard((), lambda host: names[host]))
+    error = refusal("https://mixed.example/", NetworkGuard((), lambda host: names[host]))
 
-    assert found.details["rule"] == "address"
+    assert error.details["rule"] == "address"
 
 
 def test_a_name_is_resolved_once_and_its_addresses_are_kept():
@@ -186,7 +186,7 @@ def test_a_name_is_resolved_once_and_its_addresses_are_kept():
     assert (target.path, target.url) == ("/x?y=%C3%BC", "https://rebinding.example/x?y=%C3%BC")
 
 
-def test_an_opened_place_is_that_host_and_port_alone():
+def test_an_allowed_entry_covers_only_its_host_and_port():
     opened = guard("intranet.example:8080", "[::1]:81", intranet_example=["10.0.0.7"])
 
     assert opened.check("http://Intranet.Example.:8080/").addresses == ("10.0.0.7",)
@@ -204,19 +204,19 @@ def test_an_opened_place_is_that_host_and_port_alone():
 @pytest.mark.parametrize(
     "text", ["localhost", "*:80", "http://localhost:80", "a@b:80", "localhost:80/x", "", ":80", "x:0"]
 )
-def test_what_does_not_name_one_place_opens_nothing(text):
+def test_an_invalid_host_and_port_is_rejected(text):
     with pytest.raises(ToolError, match=r"web\.allow_private"):
         NetworkGuard((text,))
 
 
-def test_an_endpoint_of_the_user_may_be_anywhere_but_is_a_url_of_the_web():
+def test_an_endpoint_of_the_user_may_be_anywhere_but_must_be_an_http_url():
     assert guard().trust("http://127.0.0.1:9/search").addresses == ("127.0.0.1",)
     with pytest.raises(ToolError, match="not an http"):
         guard().trust("file:///etc/passwd")
 
 
 @pytest.mark.parametrize("problem", [OSError("no such host"), UnicodeError("label too long"), None])
-def test_a_host_without_an_address_is_an_error_of_the_network(problem):
+def test_a_host_that_does_not_resolve_is_a_network_error(problem):
     def resolve(host: str) -> list[str]:
         if problem is not None:
             raise problem
@@ -225,17 +225,17 @@ def test_a_host_without_an_address_is_an_error_of_the_network(problem):
     assert refusal("http://nowhere.example/", NetworkGuard((), resolve)).code == "network_error"
 
 
-def test_the_resolver_of_the_system_is_asked_when_there_is_no_other():
+def test_the_system_resolver_is_the_default():
     assert refusal("http://127.0.0.1/", NetworkGuard()).details["use"] == "loopback"
 
 
-def test_an_address_of_this_machine_is_known_as_its_own():
+def test_an_address_of_this_machine_is_recognised():
     assert is_own("127.0.0.1")
     assert not is_own("192.0.2.1")
     assert not is_own(PUBLIC)
 
 
-# gives the loopback interface of a new network a public address, and asks the guard about it
+# gives the loopback interface of a new network namespace a public address, and checks it with the guard
 OWN = """
 import fcntl, socket, struct
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:

@@ -1,4 +1,4 @@
-"""Pages: the main content as a person sees it, whatever the HTML is like."""
+"""Pages: the visible main content of any HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def markdown(html: str, url: str = "https://site.example/a/b.html") -> str:
 
 
 def test_structure_becomes_markdown():
-    found = markdown(
+    text = markdown(
         f"<h1>Title</h1><p>{WORDS}<b>bold</b> <em>em</em> <code>x = 1</code></p>"
         "<ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul><ol start=3><li>three</ol>"
         "<table><tr><th>A<th>B<tr><td>1<td>2</table>"
@@ -39,21 +39,19 @@ def test_structure_becomes_markdown():
         "[near](https://site.example/a/c.html)",
         "![picture](https://img.example/i.png)",
     ):
-        assert part in found, part
+        assert part in text, part
 
 
-def test_plain_text_has_no_marks():
-    found = pages.read(
-        f"<h1>Title</h1><p>{WORDS}<b>bold</b> <a href=/x>link</a>", "https://a.example/", plain=True
-    ).text
+def test_plain_text_has_no_markup():
+    page = pages.read(f"<h1>Title</h1><p>{WORDS}<b>bold</b> <a href=/x>link</a>", "https://a.example/", plain=True).text
 
-    assert "Title" in found
-    assert "bold link" in found
-    assert "**" not in found
-    assert "](" not in found
+    assert "Title" in page
+    assert "bold link" in page
+    assert "**" not in page
+    assert "](" not in page
 
 
-def test_the_base_of_a_page_counts_for_its_links():
+def test_the_base_of_a_page_applies_to_its_links():
     assert "[x](https://other.example/d/x)" in markdown(
         f'<base href="https://other.example/d/"><p>{WORDS}<a href=x>x</a>'
     )
@@ -75,19 +73,19 @@ AROUND = [
 
 
 @pytest.mark.parametrize("around", AROUND)
-def test_what_is_around_the_main_content_is_dropped(around):
-    found = markdown(f"<body>{around}<main><h1>Kept</h1><p>{WORDS}</p></main>{around}</body>")
+def test_text_around_the_main_content_is_dropped(around):
+    text = markdown(f"<body>{around}<main><h1>Kept</h1><p>{WORDS}</p></main>{around}</body>")
 
-    assert "Kept" in found
-    assert "GONE" not in found
+    assert "Kept" in text
+    assert "GONE" not in text
 
 
 @pytest.mark.parametrize("around", AROUND[:-1])
-def test_what_is_around_is_dropped_without_a_main_element_too(around):
-    found = markdown(f"<body>{around}<div><h1>Kept</h1><p>{WORDS}</p></div>{around}</body>")
+def test_surrounding_text_is_dropped_without_a_main_element_too(around):
+    text = markdown(f"<body>{around}<div><h1>Kept</h1><p>{WORDS}</p></div>{around}</body>")
 
-    assert "Kept" in found
-    assert "GONE" not in found
+    assert "Kept" in text
+    assert "GONE" not in text
 
 
 HIDDEN = [
@@ -148,11 +146,11 @@ HIDDEN = [
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize("plain", [False, True])
-def test_what_a_person_does_not_see_is_not_there(hidden, plain):
-    found = pages.read(f"<main><h1>Kept</h1><p>{WORDS}</p>{hidden}</main>", "https://a.example/", plain=plain).text
+def test_hidden_text_is_dropped(hidden, plain):
+    text = pages.read(f"<main><h1>Kept</h1><p>{WORDS}</p>{hidden}</main>", "https://a.example/", plain=plain).text
 
-    assert "Kept" in found
-    assert "GONE" not in found
+    assert "Kept" in text
+    assert "GONE" not in text
 
 
 @pytest.mark.parametrize(
@@ -176,7 +174,7 @@ def test_what_a_person_does_not_see_is_not_there(hidden, plain):
         "<p>SEEN <span hidden>x</span></p>",
     ],
 )
-def test_what_a_person_sees_stays(seen):
+def test_visible_text_stays(seen):
     assert "SEEN" in markdown(f"<main><h1>Kept</h1><p>{WORDS}</p>{seen}</main>")
 
 
@@ -197,7 +195,7 @@ def test_what_a_person_sees_stays(seen):
         f"<![CDATA[x]]><?php x ?><p>{WORDS}KEPT",
     ],
 )
-def test_broken_html_is_read_as_far_as_it_goes(html):
+def test_broken_html_is_read_as_far_as_possible(html):
     assert "KEPT" in markdown(html)
     assert "never closed" not in markdown(html)
 
@@ -207,7 +205,7 @@ def test_an_empty_page_is_empty():
         assert visible(markdown(html)).strip() == ""
 
 
-def test_a_page_knows_its_title():
+def test_a_page_has_its_title():
     assert pages.read("<title> A\n &amp; B </title><p>x", "https://a.example/", plain=False).title == "A & B"
 
 
@@ -291,5 +289,5 @@ def test_an_ordinary_page_is_not_changed_for_its_depth():
     assert nesting.flattened(html) == html
 
 
-def test_letters_that_change_their_length_do_not_move_what_is_dropped():
+def test_letters_that_change_length_in_lower_case_do_not_shift_the_dropped_text():
     assert nesting.flattened("İ<svg>x</svg>Kelvin K<SVG>y</SVG>") == "İ Kelvin K "

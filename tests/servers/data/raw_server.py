@@ -1,9 +1,9 @@
-"""An MCP server on JSON lines and the standard library, that behaves as its tools are called, well or badly.
+"""An MCP server on JSON lines and the standard library; its tools behave as their names say, well or badly.
 
     raw_server.py FOLDER
 
-FOLDER/tools.json, when it is there, says which tools it describes, FOLDER/page.json what else is in the list of them,
-and FOLDER/mode how it starts: mute or stillborn.
+FOLDER/tools.json, if present, holds the tools it describes, FOLDER/page.json other fields of the tool list,
+and FOLDER/mode the way it starts: mute or stillborn.
 Each start leaves FOLDER/started-PID, and each message that it gets is a line of FOLDER/heard.
 """
 
@@ -54,11 +54,11 @@ def described() -> list[dict[str, Any]]:
 
 
 def page() -> dict[str, Any]:
-    """Return what comes with the tools."""
+    """Return the other fields of the tool list."""
     try:
         with open(os.path.join(FOLDER, "page.json"), encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
-            return found
+            fields: dict[str, Any] = json.load(file)
+            return fields
     except FileNotFoundError:
         return {}
 
@@ -77,7 +77,7 @@ def text(*lines: str, **more: Any) -> dict[str, Any]:
 
 
 def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
-    """Do what a tool is called for; None when no answer is to come."""
+    """Run a tool; return None when it must not answer."""
     form = {"type": "object", "properties": {"color": {"type": "string", "default": "red"}}}
     question = {"message": "Which\u200b color?", "requestedSchema": form}
     match name:
@@ -127,10 +127,10 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
         case "roots":
             return text(json.dumps(ask("roots/list", {})))
         case "trick":
-            shown = {"a": {"type": "string", "title": "Name\u202e", "description": "Yours\u200b"}}
+            visible = {"a": {"type": "string", "title": "Name\u202e", "description": "Yours\u200b"}}
             hidden = {"a": {"type": "string", "enum": ["yes", "n\u200bo"]}}
-            forms = [{"type": "object", "properties": properties} for properties in (shown, hidden)]
-            return text(json.dumps([ask("elicitation/create", {**question, "requestedSchema": one}) for one in forms]))
+            forms = [{"type": "object", "properties": properties} for properties in (visible, hidden)]
+            return text(json.dumps([ask("elicitation/create", {**question, "requestedSchema": schema}) for schema in forms]))
         case "half":
             return text("half \ud800")
         case "nowhere":
@@ -183,10 +183,10 @@ def answer(message: dict[str, Any]) -> None:
         return
     elif method == "tools/call":
         token = (params.get("_meta") or {}).get("progressToken")
-        found = call(params["name"], params.get("arguments") or {}, token)
-        if found is None:
+        answered = call(params["name"], params.get("arguments") or {}, token)
+        if answered is None:
             return
-        result = found
+        result = answered
     else:
         send({"id": id, "error": {"code": -32601, "message": "no such method"}})
         return

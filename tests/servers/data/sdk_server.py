@@ -1,4 +1,4 @@
-"""An MCP server on the SDK, which speaks every revision.
+"""An MCP server on the SDK, which supports every revision.
 
     sdk_server.py stdio | http PORT | sse PORT
 """
@@ -23,7 +23,7 @@ def add(a: int, b: int) -> int:
 
 @server.tool()
 async def grow(ctx: Context[Any]) -> str:
-    """Have one tool more."""
+    """Add a tool."""
     server.add_tool(more)
     await ctx.notify_tools_changed()
     return "grown"

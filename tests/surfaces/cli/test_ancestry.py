@@ -39,13 +39,13 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
         ("kthreadd", "", False),
     ],
 )
-def test_processes_of_hilt_are_known_by_name_or_command(name, words, expected):
+def test_hilt_processes_are_recognised_by_name_or_command(name, words, expected):
     assert is_hilt(Process(1, name, tuple(words.split()))) == expected
 
 
 def test_the_processes_above_are_found_nearest_first():
-    found = "[pid for pid, _ in ancestry.ancestors(os.getpid())]"
-    code = f"import os; from hilt.surfaces.cli import ancestry; print({found})"
+    expression = "[pid for pid, _ in ancestry.ancestors(os.getpid())]"
+    code = f"import os; from hilt.surfaces.cli import ancestry; print({expression})"
     script = f'echo $$; "{sys.executable}" -c "{code}"; :'
 
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
@@ -55,7 +55,7 @@ def test_the_processes_above_are_found_nearest_first():
 
 
 @pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
-def test_a_tool_is_below_hilt_and_a_person_is_not(tmp_path):
+def test_a_tool_runs_below_hilt_and_a_user_does_not(tmp_path):
     code = "import os; from hilt.surfaces.cli.ancestry import hilt_above; print(hilt_above(os.getpid()))"
     words, env = [sys.executable, "-c", code], {"PATH": os.environ["PATH"]}
 
@@ -66,7 +66,7 @@ def test_a_tool_is_below_hilt_and_a_person_is_not(tmp_path):
     assert tool.stdout.head.startswith(b"process ")
 
 
-def test_a_real_session_is_known(tmp_path):
+def test_a_real_session_is_recognised(tmp_path):
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HILT_RESIDENT": "off"}
     process = subprocess.Popen([HILT, "stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, cwd=tmp_path)
     try:
@@ -76,42 +76,42 @@ def test_a_real_session_is_known(tmp_path):
         process.stdin.write(b'{"tool": "list_dir"}\n')
         process.stdin.flush()
         process.stdout.readline()
-        found = look(process.pid)
+        process_seen = look(process.pid)
     finally:
         process.communicate()
 
-    assert found is not None
-    assert found.parent == os.getpid()
-    assert is_hilt(found)
+    assert process_seen is not None
+    assert process_seen.parent == os.getpid()
+    assert is_hilt(process_seen)
 
 
 @LINUX
-def test_both_ways_to_look_see_the_same():
-    own, told = _look_in_proc(os.getpid()), _look_with_ps(os.getpid())
+def test_both_ways_to_read_the_ancestry_agree():
+    own, from_ps = _look_in_proc(os.getpid()), _look_with_ps(os.getpid())
 
     assert own is not None
-    assert told is not None
-    assert own.parent == told.parent == os.getppid()
-    assert told.words[0] == own.words[0]
+    assert from_ps is not None
+    assert own.parent == from_ps.parent == os.getppid()
+    assert from_ps.words[0] == own.words[0]
 
 
 @LINUX
-def test_a_name_may_look_like_other_fields(tmp_path):
+def test_a_process_name_may_look_like_other_fields(tmp_path):
     script = tmp_path / "a) S 1 ("
     script.write_text("#!/bin/sh\nread x\n")
     script.chmod(0o700)
     process = subprocess.Popen([str(script)], stdin=subprocess.PIPE)
     try:
-        while (found := _look_in_proc(process.pid)) is None or found.name == "python":
+        while (process_seen := _look_in_proc(process.pid)) is None or process_seen.name == "python":
             pass
-        assert found.parent == os.getpid()
+        assert process_seen.parent == os.getpid()
     finally:
         process.communicate()
 
 
 @LINUX
-def test_parents_that_end_meanwhile_hide_nobody(tmp_path):
-    """Shells end one after the other while one below them looks again and again: hilt is always seen above them."""
+def test_parents_that_end_meanwhile_do_not_hide_hilt(tmp_path):
+    """Shells end one after the other while a process below them keeps checking: hilt is always found above them."""
     looks = (
         "import os, time; from hilt.surfaces.cli.ancestry import hilt_above; end = time.monotonic() + 1.5\n"
         "while time.monotonic() < end:\n  if hilt_above(os.getpid()) is None: print('hidden')\n"
@@ -133,7 +133,7 @@ def test_parents_that_end_meanwhile_hide_nobody(tmp_path):
     assert done.stdout.head == b"done\n"
 
 
-def test_what_cannot_be_seen_is_refused():
+def test_an_ancestry_that_cannot_be_read_is_refused():
     process = subprocess.Popen(["true"])
     process.wait()
 

@@ -35,17 +35,17 @@ ASKED = Asked(
 
 @pytest.fixture
 def approvals(command) -> Iterator[Approvals]:
-    made = Approvals(command.state)
-    yield made
-    made.close()
+    store = Approvals(command.state)
+    yield store
+    store.close()
 
 
 @pytest.fixture
 def id(command, approvals) -> str:
-    """The id of an approval that waits."""
+    """The id of a pending approval."""
     workspace = digest(os.path.realpath(command.folder.path))
-    made: str = approvals.ask(workspace, "default", "d", ASKED, seconds=600).id
-    return made
+    pending: str = approvals.ask(workspace, "default", "d", ASKED, seconds=600).id
+    return pending
 
 
 def at_terminal(command: Command, *words: str, **options: bool) -> Screen:
@@ -53,8 +53,8 @@ def at_terminal(command: Command, *words: str, **options: bool) -> Screen:
     return Screen([HILT, *words], env=env, cwd=command.folder.path, **options)
 
 
-def told(command: Command, *words: str) -> tuple[int, str]:
-    """Run the command for a person who only looks; return its exit status and what they see."""
+def status_and_text(command: Command, *words: str) -> tuple[int, str]:
+    """Run the command without typing anything; return its exit status and output."""
     with at_terminal(command, *words) as screen:
         return screen.end()
 
@@ -62,10 +62,10 @@ def told(command: Command, *words: str) -> tuple[int, str]:
 # --- approve and deny ---------------------------------------------------------------------------------------------
 
 
-def test_what_waits_is_listed(command, approvals, id):
+def test_pending_approvals_are_listed(command, approvals, id):
     approvals.ask("w", "other", "e", ASKED._replace(command="x\x1b[2J" + "y" * 500), seconds=600)
 
-    status, text = told(command, "approve")
+    status, text = status_and_text(command, "approve")
 
     assert status == 0
     assert f"{id}  run_shell  (9 min left)  /homes/me/project, session default\n| make install\n" in text
@@ -75,23 +75,23 @@ def test_what_waits_is_listed(command, approvals, id):
     assert "hilt approve ID" in text
 
 
-def test_what_waits_is_listed_for_one_workspace(command, approvals, id):
+def test_pending_approvals_are_listed_for_one_workspace(command, approvals, id):
     other = approvals.ask("w", "s", "e", ASKED, seconds=600).id
 
-    text = told(command, "approve", "--workspace", ".")[1]
+    text = status_and_text(command, "approve", "--workspace", ".")[1]
 
     assert (id in text, other in text) == (True, False)
 
 
-def test_nothing_waits(tmp_path):
+def test_an_empty_list_of_approvals_says_so(tmp_path):
     command = Command(str(tmp_path))
 
-    assert told(command, "approve") == (0, "No calls are waiting for approval.\n")
+    assert status_and_text(command, "approve") == (0, "No calls are waiting for approval.\n")
     assert not os.path.exists(command.state)
 
 
 @pytest.mark.parametrize(
-    "typed, status, state, kept",
+    "typed, status, state, rules",
     [
         (["y"], 0, "approved", 0),
         (["a"], 0, "approved", 1),
@@ -100,7 +100,7 @@ def test_nothing_waits(tmp_path):
         (["\x04"], 1, "denied", 0),
     ],
 )
-def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status, state, kept):
+def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status, state, rules):
     with at_terminal(command, "approve", id[:8]) as screen:
         page = screen.expect(" > ")
         screen.type(typed[0] + ("" if typed[0] == "\x04" else "\n"))
@@ -111,29 +111,29 @@ def test_an_approval_is_shown_and_answered(command, approvals, id, typed, status
 
     assert "| make install" in page
     assert "always  run_shell(/make install/)" in page
-    found = approvals.find(id)
-    assert (ended, found.state, len(approvals.grants())) == (status, state, kept)
-    assert found.answered_by == "terminal"
+    approval = approvals.find(id)
+    assert (ended, approval.state, len(approvals.grants())) == (status, state, rules)
+    assert approval.answered_by == "terminal"
     if typed[0] == "n":
-        assert found.reason == "use make check"
+        assert approval.reason == "use make check"
     if status == 0:
         assert f"hilt deny {id}" in rest
 
 
-@pytest.mark.parametrize("flag, kept", [("--once", []), ("--always", ["run_shell(/make install/)"])])
-def test_a_person_who_has_looked_answers_at_once(command, approvals, id, flag, kept):
-    status, text = told(command, "approve", id, flag)
+@pytest.mark.parametrize("flag, rules", [("--once", []), ("--always", ["run_shell(/make install/)"])])
+def test_a_flag_answers_without_a_prompt(command, approvals, id, flag, rules):
+    status, text = status_and_text(command, "approve", id, flag)
 
     assert (status, approvals.find(id).state) == (0, "approved")
     assert "| make install" in text
-    assert [grant.rule for grant in approvals.grants()] == kept
-    assert all(rule in text for rule in kept)
+    assert [grant.rule for grant in approvals.grants()] == rules
+    assert all(rule in text for rule in rules)
 
 
 @pytest.mark.parametrize("words", [("--for", "8h"), ("--always", "--for=8h"), ("--for", "8h", "--always")])
 def test_a_call_may_be_allowed_for_some_time(command, approvals, id, words):
     before = time.time_ns()
-    status, text = told(command, "approve", id, *words)
+    status, text = status_and_text(command, "approve", id, *words)
     after = time.time_ns()
 
     (grant,) = approvals.grants()
@@ -152,38 +152,38 @@ def test_an_interrupt_answers_nothing(command, approvals, id):
     assert approvals.find(id).state == "pending"
 
 
-def test_everything_can_be_looked_at_without_an_answer(command, approvals):
+def test_a_call_can_be_reviewed_without_answering(command, approvals):
     asked = ASKED._replace(command="".join(f"echo {number}\n" for number in range(100)))
     id = approvals.ask("w", "s", "e", asked, seconds=600).id
 
-    status, text = told(command, "approve", "show", id)
+    status, text = status_and_text(command, "approve", "show", id)
 
     assert (status, text.count("| echo ")) == (0, 100)
     assert approvals.find(id).state == "pending"
 
 
 def test_a_call_is_denied_with_a_reason(command, approvals, id):
-    assert told(command, "deny", id, "--reason", "not today") == (0, "Denied: run_shell, make install\n")
+    assert status_and_text(command, "deny", id, "--reason", "not today") == (0, "Denied: run_shell, make install\n")
 
-    found = approvals.find(id)
-    assert (found.state, found.reason, found.answered_by) == ("denied", "not today", "terminal")
+    approval = approvals.find(id)
+    assert (approval.state, approval.reason, approval.answered_by) == ("denied", "not today", "terminal")
 
 
-def test_an_approval_that_was_not_used_is_taken_back(command, approvals, id):
+def test_an_unused_approval_is_withdrawn(command, approvals, id):
     approvals.answer(id, approved=True, by="console", always=True)
 
-    status, text = told(command, "deny", id)
+    status, text = status_and_text(command, "deny", id)
 
     assert (status, approvals.find(id).state) == (0, "denied")
     assert "hilt grants" in text
 
 
 @pytest.mark.parametrize("words", [["approve"], ["deny"]])
-def test_what_does_not_wait_cannot_be_answered(command, approvals, id, words):
+def test_an_approval_that_is_not_pending_cannot_be_answered(command, approvals, id, words):
     approvals.answer(id, approved=False, by="console")
 
     for name in (id, "abcdef", "\x1b[2J"):
-        status, text = told(command, *words, name)
+        status, text = status_and_text(command, *words, name)
         assert status == 1
         assert text.startswith("not_found: ")
         assert "\x1b" not in text
@@ -216,8 +216,8 @@ def test_what_does_not_wait_cannot_be_answered(command, approvals, id, words):
         ["trust", "a", "b"],
     ],
 )
-def test_a_wrong_command_line_is_told(command, words):
-    status, text = told(command, *words)
+def test_a_usage_error_is_reported(command, words):
+    status, text = status_and_text(command, *words)
 
     assert (status, text.startswith("hilt: ")) == (2, True)
 
@@ -226,26 +226,26 @@ def test_a_wrong_command_line_is_told(command, words):
 
 
 def test_grants_are_listed_and_revoked(command, approvals):
-    assert told(command, "grants") == (0, "There are no grants.\n")
-    kept = approvals.add_grant(
+    assert status_and_text(command, "grants") == (0, "There are no grants.\n")
+    grant = approvals.add_grant(
         "w", "Bash(\x1b[2Jmake:*)", by="me", folder="/homes/me/p", expires=time.time_ns() + 10**15
     )
     other = approvals.add_grant("v", "Read", by="me")
 
-    text = told(command, "grants", "list")[1]
-    assert f"{kept.id}  Bash(␛[2Jmake:*)\n  in /homes/me/p, since " in text
+    text = status_and_text(command, "grants", "list")[1]
+    assert f"{grant.id}  Bash(␛[2Jmake:*)\n  in /homes/me/p, since " in text
     assert ", until " in text
-    assert told(command, "grants", "--workspace", ".")[1] == "There are no grants.\n"
+    assert status_and_text(command, "grants", "--workspace", ".")[1] == "There are no grants.\n"
 
-    listed = json.loads(told(command, "grants", "--json")[1])
-    assert [(one["id"], one["rule"], one["folder"]) for one in listed] == [
-        (kept.id, "Bash(\x1b[2Jmake:*)", "/homes/me/p"),
+    listed = json.loads(status_and_text(command, "grants", "--json")[1])
+    assert [(item["id"], item["rule"], item["folder"]) for item in listed] == [
+        (grant.id, "Bash(\x1b[2Jmake:*)", "/homes/me/p"),
         (other.id, "Read", None),
     ]
 
-    assert told(command, "grants", "revoke", kept.id[:8]) == (0, "No longer allowed: Bash(␛[2Jmake:*)\n")
+    assert status_and_text(command, "grants", "revoke", grant.id[:8]) == (0, "No longer allowed: Bash(␛[2Jmake:*)\n")
     assert approvals.grants() == [other]
-    assert told(command, "grants", "revoke", kept.id)[0] == 1
+    assert status_and_text(command, "grants", "revoke", grant.id)[0] == 1
 
 
 # --- trust --------------------------------------------------------------------------------------------------------
@@ -283,9 +283,9 @@ def test_the_difference_is_shown_when_a_trusted_file_changed(command):
     trust = Trust(command.state)
     trust.trust("rules", command.folder.join(RULES), command.folder.bytes(RULES))
     trust.close()
-    assert told(command, "trust", RULES)[1].endswith("is already trusted.\n")
+    assert status_and_text(command, "trust", RULES)[1].endswith("is already trusted.\n")
     command.folder.write(RULES, "allow:\n  - Bash\nask:\n  - Read\n")
-    assert "no longer trusted" in told(command, "trust", "list")[1]
+    assert "no longer trusted" in status_and_text(command, "trust", "list")[1]
 
     with at_terminal(command, "trust", RULES) as screen:
         page = screen.expect(" > ")
@@ -296,7 +296,7 @@ def test_the_difference_is_shown_when_a_trusted_file_changed(command):
     assert trusts(command, RULES)
 
 
-def test_what_is_trusted_is_what_was_shown(command):
+def test_the_trusted_content_is_the_shown_content(command):
     command.folder.write(RULES, "deny: []\n")
 
     with at_terminal(command, "trust", RULES) as screen:
@@ -311,7 +311,7 @@ def test_what_is_trusted_is_what_was_shown(command):
 def test_a_project_is_trusted_file_by_file(command):
     command.folder.write(RULES, "deny: []\n")
     command.folder.write(".mcp.json", "{}")
-    listed = told(command, "trust")[1].replace("\n", "")
+    listed = status_and_text(command, "trust")[1].replace("\n", "")
     assert "permissions.yaml  rules, not trusted" in listed
     assert ".mcp.json  servers, not trusted" in listed
 
@@ -327,7 +327,7 @@ def test_a_project_is_trusted_file_by_file(command):
     assert (trusts(command, RULES), trusts(command, ".mcp.json", "servers")) == (True, False)
 
 
-def test_a_link_is_named_with_the_place_it_leads_to(command):
+def test_a_link_is_shown_with_its_target(command):
     command.folder.write("real.yaml", "deny: []\n")
     os.makedirs(command.folder.join(".hilt"))
     os.symlink("../real.yaml", command.folder.join(RULES))
@@ -343,7 +343,7 @@ def test_a_link_is_named_with_the_place_it_leads_to(command):
 def test_the_scripts_of_hooks_are_trusted_with_their_file(command):
     command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
     command.folder.write(".hilt/hooks/deep/check.sh", "exit 2\n")
-    listed = told(command, "trust")[1].replace("\n", "")
+    listed = status_and_text(command, "trust")[1].replace("\n", "")
     assert "hooks.yaml  hooks, not trusted" in listed
     assert "hooks/deep/check.sh  hooks, not trusted" in listed
 
@@ -364,7 +364,7 @@ def test_rules_of_a_folder_above_are_listed(command):
     with open(rules, "w", encoding="utf-8") as file:
         file.write("allow: [Write]\n")
 
-    assert "permissions.yaml  rules, not trusted" in told(command, "trust")[1].replace("\n", "")
+    assert "permissions.yaml  rules, not trusted" in status_and_text(command, "trust")[1].replace("\n", "")
 
 
 def test_trust_is_revoked(command):
@@ -373,40 +373,40 @@ def test_trust_is_revoked(command):
     trust.trust("rules", command.folder.join(RULES), b"deny: []\n")
     trust.close()
 
-    assert told(command, "trust", "revoke", RULES) == (0, f"No longer trusted: {RULES}\n")
+    assert status_and_text(command, "trust", "revoke", RULES) == (0, f"No longer trusted: {RULES}\n")
     assert not trusts(command, RULES)
-    assert told(command, "trust", "revoke", RULES)[0] == 1
+    assert status_and_text(command, "trust", "revoke", RULES)[0] == 1
 
 
 @pytest.mark.parametrize(
     "name, code",
     [("nothing.yaml", "file_not_found"), ("pipe", "not_a_file"), ("empty", "not_found"), ("large", "file_too_large")],
 )
-def test_what_cannot_be_trusted_is_told(command, name, code):
+def test_a_path_that_cannot_be_trusted_is_reported(command, name, code):
     os.mkfifo(command.folder.join("pipe"))
     os.mkdir(command.folder.join("empty"))
     command.folder.write("large", b"x" * (1024 * 1024 + 1))
 
-    status, text = told(command, "trust", name)
+    status, text = status_and_text(command, "trust", name)
 
     assert (status, text.partition(":")[0]) == (1, code)
 
 
 def test_nothing_is_trusted_in_an_empty_project(command):
-    assert told(command, "trust") == (0, "No file is trusted, and no file of this project needs trust.\n")
-    assert told(command, "trust", "--json") == (0, "[]\n")
+    assert status_and_text(command, "trust") == (0, "No file is trusted, and no file of this project needs trust.\n")
+    assert status_and_text(command, "trust", "--json") == (0, "[]\n")
 
 
-def test_the_list_of_trust_is_json_for_a_script(command):
+def test_the_list_of_trusted_files_is_available_as_json(command):
     command.folder.write(".hilt/permissions.yaml", "allow: [Read]\n")
 
-    [found] = json.loads(told(command, "trust", "list", "--json")[1])
+    [trusted] = json.loads(status_and_text(command, "trust", "list", "--json")[1])
 
     path = command.folder.join(".hilt/permissions.yaml")
-    assert found == {"path": path, "kind": "rules", "state": "untrusted", "since": None}
+    assert trusted == {"path": path, "kind": "rules", "state": "untrusted", "since": None}
 
 
-# --- who may answer -----------------------------------------------------------------------------------------------
+# --- permission to answer -----------------------------------------------------------------------------------------
 
 COMMANDS = [["approve"], ["approve", "ID", "--always"], ["deny", "ID"], ["grants"], ["trust", "."]]
 
@@ -422,7 +422,7 @@ def test_no_command_answers_without_a_terminal(command, approvals, id, words):
     assert approvals.find(id).state == "pending"
 
 
-def test_a_terminal_that_does_not_control_the_process_is_not_enough(command, approvals, id):
+def test_a_terminal_that_is_not_the_controlling_one_is_not_enough(command, approvals, id):
     with at_terminal(command, "approve", id, "--once", controlling=False) as screen:
         status, text = screen.end()
 
@@ -430,7 +430,7 @@ def test_a_terminal_that_does_not_control_the_process_is_not_enough(command, app
     assert approvals.find(id).state == "pending"
 
 
-def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals, id):
+def test_a_pipe_cannot_answer_for_the_user_at_the_terminal(command, approvals, id):
     line = f"yes | {shlex.quote(HILT)} approve {id}; exit $?"
     with Screen(["sh", "-c", line], env=command.environ, cwd=command.folder.path) as screen:
         status, text = screen.end()
@@ -449,16 +449,16 @@ def test_a_pipe_cannot_answer_for_the_person_at_the_terminal(command, approvals,
         "env -i HOME=$HOME PATH=$PATH HILT_STATE_DIR=$HILT_STATE_DIR {hilt} {words}",
         # a terminal of its own
         "{python} -c 'import pty, sys; pty.spawn(sys.argv[1:])' {hilt} {words}",
-        # left behind by its parents
+        # orphaned
         "(setsid sh -c '{{ {hilt} {words}; }} > out 2>&1; touch done' &); "
         "until [ -e done ]; do sleep 0.1; done; cat out",
     ],
     ids=["plain", "exec", "shells", "clean", "terminal", "orphan"],
 )
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_what_a_tool_starts_cannot_answer_even_without_a_sandbox(command, approvals, id, line, words):
-    told = " ".join(id if word == "ID" else word for word in words)
-    line = line.format(hilt=shlex.quote(HILT), python=shlex.quote(sys.executable), words=told)
+def test_a_process_started_by_a_tool_cannot_answer_even_without_a_sandbox(command, approvals, id, line, words):
+    line_words = " ".join(id if word == "ID" else word for word in words)
+    line = line.format(hilt=shlex.quote(HILT), python=shlex.quote(sys.executable), words=line_words)
 
     done = run(
         ["bash", "-c", line],
@@ -473,7 +473,7 @@ def test_what_a_tool_starts_cannot_answer_even_without_a_sandbox(command, approv
     assert approvals.grants() == []
 
 
-def test_colours_are_for_terminals_that_have_them(command, id):
+def test_colours_are_for_terminals_that_support_them(command, id):
     env = {**command.environ, "TERM": "xterm"}
     with Screen([HILT, "approve", "show", id], env=env, cwd=command.folder.path) as screen:
         text = screen.end()[1]

@@ -20,20 +20,20 @@ def calls(command):
     )
 
 
-def told(command, *words: str) -> str:
+def audit_text(command, *words: str) -> str:
     done = command.run("audit", *words)
     assert (done.returncode, done.stderr) == (0, b"")
     return str(done.stdout.decode())
 
 
 def rows(command, *words: str) -> list[Any]:
-    return [json.loads(line) for line in told(command, "--json", *words).splitlines()]
+    return [json.loads(line) for line in audit_text(command, "--json", *words).splitlines()]
 
 
 def test_every_call_is_recorded_by_its_canonical_name_and_outcome(command):
-    found = [(row["tool"], row["decision"], row["outcome"], row["session"]) for row in rows(command)]
+    recorded = [(row["tool"], row["decision"], row["outcome"], row["session"]) for row in rows(command)]
 
-    assert found == [
+    assert recorded == [
         ("read_file", "allow", "ok", "default"),
         ("read_file", "deny", "sensitive_path", "default"),
         ("nope", "deny", "unknown_tool", "default"),
@@ -42,7 +42,7 @@ def test_every_call_is_recorded_by_its_canonical_name_and_outcome(command):
     ]
 
 
-def test_what_was_written_is_not_in_the_record(command):
+def test_written_contents_are_not_in_the_trail(command):
     assert b"secret" not in command.run("audit", "--json").stdout
 
 
@@ -61,12 +61,12 @@ def test_what_was_written_is_not_in_the_record(command):
         (("--agent", "scout"), 0),
     ],
 )
-def test_the_record_is_filtered(command, words, count):
+def test_the_trail_can_be_filtered(command, words, count):
     assert len(rows(command, *words)) == count
-    assert len(told(command, *words).splitlines()) == count
+    assert len(audit_text(command, *words).splitlines()) == count
 
 
-def test_a_whole_record_is_verified(command):
+def test_an_intact_trail_is_verified(command):
     done = command.run("audit", "verify")
 
     assert (done.returncode, done.stdout) == (0, b"The audit trail is intact.\n")
@@ -86,14 +86,14 @@ def test_a_whole_record_is_verified(command):
         ("DELETE FROM audit", 1),
     ],
 )
-def test_tampering_is_found_and_stays_so(command, statement, row):
+def test_tampering_is_detected_and_stays_detected(command, statement, row):
     change(command, statement)
 
     for _ in range(2):
         done = command.run("audit", "verify")
         assert done.returncode == 1
         assert f"broken at row {row}" in done.stdout.decode().splitlines()[0]
-        # what is called afterwards does not cover it
+        # later calls do not hide it
         command.ask(*[{"tool": "read_file", "args": {"path": "a.txt"}}] * 40)
 
 
@@ -103,32 +103,32 @@ def change(command, statement: str) -> None:
     db.close()
 
 
-def test_the_check_and_the_head_are_json_for_a_script(command):
-    assert json.loads(told(command, "verify", "--json")) == {"whole": True, "breaks": []}
-    head = json.loads(told(command, "head", "--json"))
-    assert told(command, "head") == f"{head['row']}:{head['hash']}\n"
+def test_the_check_and_the_head_are_available_as_json(command):
+    assert json.loads(audit_text(command, "verify", "--json")) == {"whole": True, "breaks": []}
+    head = json.loads(audit_text(command, "head", "--json"))
+    assert audit_text(command, "head") == f"{head['row']}:{head['hash']}\n"
     change(command, "UPDATE audit SET outcome='x' WHERE seq=2")
 
     done = command.run("audit", "verify", "--json")
 
-    found = json.loads(done.stdout)
-    assert (done.returncode, found["whole"], [one["row"] for one in found["breaks"]]) == (1, False, [2])
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["whole"], [item["row"] for item in report["breaks"]]) == (1, False, [2])
 
 
-def test_every_break_is_told(command):
+def test_every_break_is_reported(command):
     change(command, "UPDATE audit SET outcome='x' WHERE seq IN (2, 4)")
 
-    told = command.run("audit", "verify").stdout.decode().splitlines()
+    lines = command.run("audit", "verify").stdout.decode().splitlines()
 
-    assert [line.split(":")[0] for line in told] == [f"The audit trail is broken at row {row}" for row in (2, 4)]
+    assert [line.split(":")[0] for line in lines] == [f"The audit trail is broken at row {row}" for row in (2, 4)]
 
 
-def test_a_head_that_was_written_down_proves_the_rows_up_to_it(command):
-    head = told(command, "head").strip()
+def test_a_noted_head_proves_the_rows_up_to_it(command):
+    head = audit_text(command, "head").strip()
     assert head.startswith("5:")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
 
-    assert told(command, "verify", "--witness", head) == "The audit trail is intact.\n"
+    assert audit_text(command, "verify", "--witness", head) == "The audit trail is intact.\n"
     done = command.run("audit", "verify", "--witness", "5:" + "0" * 64)
     assert (done.returncode, b"broken at row 5" in done.stdout) == (1, True)
     done = command.run("audit", "verify", "--witness=99:" + "0" * 64)
@@ -150,28 +150,28 @@ def test_a_head_that_was_written_down_proves_the_rows_up_to_it(command):
         ("--tool",),
     ],
 )
-def test_wrong_use_is_told(command, words):
+def test_a_usage_error_is_reported(command, words):
     done = command.run("audit", *words)
 
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def test_broken_settings_do_not_hide_what_happened(command):
+def test_broken_settings_do_not_hide_the_trail(command):
     command.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
     assert len(rows(command)) == 5
-    assert told(command, "verify") == "The audit trail is intact.\n"
+    assert audit_text(command, "verify") == "The audit trail is intact.\n"
 
 
-def test_a_line_cannot_steer_the_terminal(command):
+def test_a_line_cannot_control_the_terminal(command):
     command.ask({"tool": "a\x1b[31m\nb"})
 
-    shown = told(command, "--limit", "1")
+    printed = audit_text(command, "--limit", "1")
 
-    assert "\x1b" not in shown
-    assert len(shown.splitlines()) == 1
+    assert "\x1b" not in printed
+    assert len(printed.splitlines()) == 1
 
 
 @pytest.mark.parametrize("words", [("--limit", "9" * 30), ("--since", "9" * 30 + "d"), ("--since=1900-01-01",)])
-def test_bounds_beyond_all_measure_find_everything(command, words):
+def test_huge_bounds_find_everything(command, words):
     assert len(rows(command, *words)) == 5

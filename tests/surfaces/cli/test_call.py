@@ -40,11 +40,11 @@ def envelope(command, *words: str) -> Any:
         (["Read", "path=a.txt", "offset=2"], "3\tthree"),
     ],
 )
-def test_words_are_typed_by_the_schema(command, words, result):
+def test_arguments_are_converted_by_the_schema(command, words, result):
     assert envelope(command, *words)["result"] == result
 
 
-def test_arrays_are_given_as_json(command):
+def test_arrays_are_passed_as_json(command):
     reply = envelope(command, "multi_read", 'files=[{"path":"a.txt","tail":1}]')
 
     assert json.loads(reply["result"])["files"] == {"a.txt": "3\tthree"}
@@ -66,7 +66,7 @@ def test_arrays_are_given_as_json(command):
         (["raed_file"], "unknown_tool"),
     ],
 )
-def test_a_call_that_fails_has_status_1_and_says_why(command, words, code):
+def test_a_failed_call_has_exit_status_1_and_says_why(command, words, code):
     done = command.run("call", *words)
 
     assert (done.returncode, done.stdout) == (1, b"")
@@ -85,7 +85,7 @@ def test_a_call_that_fails_has_status_1_and_says_why(command, words, code):
         (["read_file", "--json"], "--json needs a value"),
     ],
 )
-def test_words_that_are_no_arguments_have_status_2(command, words, message):
+def test_invalid_arguments_have_exit_status_2(command, words, message):
     done = command.run("call", *words)
 
     assert done.returncode == 2
@@ -112,7 +112,7 @@ def test_colours_are_for_terminals_that_want_them(command, variable, coloured):
 
 
 def on_terminal(command: Command, environ: dict[str, str], *words: str) -> tuple[int, bytes]:
-    """Make a call whose output is a terminal; return the exit status and what is shown."""
+    """Make a call with a terminal as output; return the exit status and the output."""
     master, slave = pty.openpty()
     process = subprocess.Popen([HILT, "call", *words], cwd=command.folder.path, env=environ, stdout=slave, stderr=slave)
     os.close(slave)
@@ -138,27 +138,27 @@ parameters:
 """
 
 
-def test_a_call_of_a_markdown_tool_is_shown_in_a_terminal_as_its_format_says(command):
+def test_a_markdown_tool_result_is_rendered_in_a_terminal(command):
     tools = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools")
     os.makedirs(tools)
     with open(os.path.join(tools, "greet.md"), "w", encoding="utf-8") as file:
         file.write(GREET)
     environ = {**command.environ, "TERM": "dumb"}
 
-    told = on_terminal(command, environ, "greet", "who=\x1b[2J you", "times=2")
+    output = on_terminal(command, environ, "greet", "who=\x1b[2J you", "times=2")
     failed = on_terminal(command, environ, "greet")
     raw = on_terminal(command, environ, "greet", "who=you", "--raw")
 
-    lines = told[1].decode().splitlines()
+    lines = output[1].decode().splitlines()
     assert lines[:3] == ["⚒ greet", "Args: who= you, times=2", "Output: ~3 tokens"]
-    assert (lines[3].endswith(" you"), told[0]) == (True, 0)
+    assert (lines[3].endswith(" you"), output[0]) == (True, 0)
     assert failed[0] == 1
     assert failed[1].decode().splitlines()[:2] == ["⚒ greet", "tool_failed: Custom tool failed (exit 3): nobody"]
     assert json.loads(raw[1])["ok"]
     assert command.run("call", "greet", "who=you").stdout == b"hello you\n"
 
 
-def test_without_the_library_for_terminals_everything_is_still_shown(command):
+def test_everything_is_shown_without_rich(command):
     script = "import sys; sys.modules['rich'] = None; from hilt.surfaces.cli import main; sys.exit(main(sys.argv[1:]))"
     words = [sys.executable, "-c", script, "call"]
     for call in (["read_file", "path=a.txt"], ["list_dir"], ["edit_file", "path=a.txt", "old_text=two", "new_text=2"]):
@@ -170,7 +170,7 @@ def test_without_the_library_for_terminals_everything_is_still_shown(command):
 
 
 @pytest.mark.parametrize("coding", ["ascii", "latin-1", "utf-8"])
-def test_a_terminal_of_another_encoding_is_no_traceback(command, coding):
+def test_a_terminal_with_another_encoding_causes_no_traceback(command, coding):
     command.folder.write("é.txt", "日本語 é\n")
     command.environ["PYTHONIOENCODING"] = coding
 
@@ -192,7 +192,7 @@ def test_control_characters_are_inert(command):
 
 
 @pytest.mark.parametrize("words", [["tools"], ["undo"], ["sessions", "end"], ["call", "list_dir"]])
-def test_broken_settings_are_told_without_a_traceback(command, words):
+def test_broken_settings_are_reported_without_a_traceback(command, words):
     command.folder.write(".hilt/config.toml", "bogus = 1\n")
 
     done = command.run(*words)
@@ -251,7 +251,7 @@ def test_advice_on_a_command_is_printed_below_its_output(command):
     assert lines[-1].startswith("[timeout: after 1 s; ")
 
 
-def test_a_window_of_a_file_says_how_to_go_on(command):
+def test_a_window_of_a_file_names_the_next_call(command):
     command.folder.write("long.txt", "x\n" * 5000)
 
     done = command.run("call", "read_file", "path=long.txt")

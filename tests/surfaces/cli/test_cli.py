@@ -15,7 +15,7 @@ COMMANDS = ["", "stdio", "call list_dir", "tools", "--schema", "doctor", "audit"
 
 @pytest.mark.parametrize("words", COMMANDS)
 @pytest.mark.parametrize("flag", ["--mode=bogus", "--profile=Full", "--approve=maybe", "--dialect=none"])
-def test_a_value_that_a_flag_does_not_take_is_wrong_use_on_every_command(command, words, flag):
+def test_an_invalid_flag_value_is_a_usage_error_on_every_command(command, words, flag):
     done = command.run(*words.split(), flag, input=READ)
 
     assert (done.returncode, done.stdout) == (2, b"")
@@ -38,7 +38,7 @@ def test_the_values_of_a_flag_are_those_of_its_setting(command):
 
 
 def with_stream(command: Command, redirection: str, *words: str) -> tuple[int, bytes, bytes]:
-    """Run the command with one of its streams closed or sent elsewhere."""
+    """Run the command with one of its streams closed or redirected."""
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", HILT, *words],
         input=READ.encode() + b"\n",
@@ -57,21 +57,21 @@ WRITING = ["", "tools", "--schema", "config show", "--help", "--version", "call 
 @pytest.mark.parametrize(
     "redirection, reason", [(">&-", b"Bad file descriptor"), (">/dev/full", b"No space left on device")]
 )
-def test_output_that_cannot_be_written_is_one_line_and_status_1(command, words, redirection, reason):
+def test_output_that_cannot_be_written_is_one_line_and_exit_status_1(command, words, redirection, reason):
     command.folder.write("a.txt", "a\n")
 
     assert with_stream(command, redirection, *words.split()) == (1, b"", b"hilt: cannot write: " + reason + b"\n")
 
 
 @pytest.mark.parametrize("words", WRITING)
-def test_a_reader_who_goes_away_is_no_complaint(command, words):
+def test_a_closed_pipe_causes_no_error_message(command, words):
     command.folder.write("a.txt", "a\n")
 
     assert with_stream(command, "| false", *words.split())[2] == b""
 
 
 @pytest.mark.parametrize("words, status", [("", 1), ("stdio", 0), ("tools", 0), ("call read_file path=a.txt", 0)])
-def test_a_closed_input_is_an_empty_one(command, words, status):
+def test_a_closed_input_counts_as_empty(command, words, status):
     command.folder.write("a.txt", "a\n")
 
     done = with_stream(command, "<&-", *words.split())
@@ -80,7 +80,7 @@ def test_a_closed_input_is_an_empty_one(command, words, status):
 
 
 @pytest.mark.parametrize("words", ["", "stdio", "tools", "call read_file path=a.txt"])
-def test_without_a_place_for_errors_everything_else_works(command, words):
+def test_everything_works_with_standard_error_closed(command, words):
     command.folder.write("a.txt", "a\n")
 
     status, out, _ = with_stream(command, "2>&-", *words.split())

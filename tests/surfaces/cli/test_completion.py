@@ -46,7 +46,7 @@ def bash(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words, found",
+    "words, completions",
     [
         (["hilt", ""], sorted(COMMANDS)),
         (["hilt", "a"], ["approve", "audit"]),
@@ -72,8 +72,8 @@ def bash(command, tmp_path):
         (["hilt", "call", "read_file", "path=x"], []),
     ],
 )
-def test_bash_completes(bash, words, found):
-    assert bash(*words) == found
+def test_bash_completes(bash, words, completions):
+    assert bash(*words) == completions
 
 
 def test_bash_completes_a_tool_of_the_user(bash, command):
@@ -95,7 +95,7 @@ def test_a_name_that_a_shell_would_run_is_neither_run_nor_offered(bash, command,
     assert not marker.exists()
 
 
-def test_a_path_of_any_name_is_one_completion_and_nothing_runs(bash, command):
+def test_a_path_with_any_name_is_one_completion_and_nothing_runs(bash, command):
     command.folder.write("odd*$(touch marker)", "x\n")
     command.folder.write("odd", "x\n")
 
@@ -104,7 +104,7 @@ def test_a_path_of_any_name_is_one_completion_and_nothing_runs(bash, command):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_command_and_every_option_is_in_the_script_of_a_shell(shell):
+def test_every_command_and_option_is_in_the_script_of_a_shell(shell):
     text = script(shell)
 
     for name in COMMANDS:
@@ -119,7 +119,7 @@ def test_every_command_and_every_option_is_in_the_script_of_a_shell(shell):
     "shell, check",
     [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "--no-execute"])],
 )
-def test_the_shell_can_read_its_script(shell, check, tmp_path):
+def test_the_shell_can_parse_its_script(shell, check, tmp_path):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     path = tmp_path / "script"
@@ -140,7 +140,7 @@ def complete_in_fish(command: Command, line: str) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
 @pytest.mark.parametrize(
-    "line, found",
+    "line, completions",
     [
         ("hilt a", ["approve", "audit"]),
         ("hilt audit v", ["verify"]),
@@ -150,8 +150,8 @@ def complete_in_fish(command: Command, line: str) -> list[str]:
         ("hilt --mode pl", ["plan"]),
     ],
 )
-def test_fish_completes(command, line, found):
-    assert complete_in_fish(command, line) == found
+def test_fish_completes(command, line, completions):
+    assert complete_in_fish(command, line) == completions
 
 
 ZSH = """
@@ -170,7 +170,7 @@ _hilt
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
 @pytest.mark.parametrize(
-    "line, found",
+    "line, completions",
     [
         ("hilt a", ["approve", "audit"]),
         ("hilt audit v", ["verify"]),
@@ -180,7 +180,7 @@ _hilt
         ("hilt --mode=pl", ["plan"]),
     ],
 )
-def test_zsh_completes(command, tmp_path, line, found):
+def test_zsh_completes(command, tmp_path, line, completions):
     path = tmp_path / "_hilt"
     path.write_text(script("zsh"), encoding="utf-8")
 
@@ -188,4 +188,4 @@ def test_zsh_completes(command, tmp_path, line, found):
         ["zsh", "-f", "-c", ZSH, "zsh", str(path), line], env=command.environ, capture_output=True, text=True, timeout=60  # noqa: E501
     )  # fmt: skip
 
-    assert sorted(done.stdout.split()) == found
+    assert sorted(done.stdout.split()) == completions

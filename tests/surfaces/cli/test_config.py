@@ -32,7 +32,7 @@ def project(command: Command, text: str) -> str:
     return command.folder.join(".hilt/config.toml")
 
 
-def shown(command: Command, *words: str) -> Any:
+def config_show(command: Command, *words: str) -> Any:
     done = command.run("config", "show", "--json", *words)
     assert (done.returncode, done.stderr) == (0, b"")
     return json.loads(done.stdout)
@@ -40,9 +40,9 @@ def shown(command: Command, *words: str) -> Any:
 
 def problems(command: Command, *words: str) -> list[tuple[str, int | None, str]]:
     done = command.run("config", "check", "--json", *words)
-    found = [Problem(**problem) for problem in json.loads(done.stdout)]
-    assert done.returncode == (1 if any(not problem.only_note for problem in found) else 0)
-    return [(problem.place, problem.line, problem.text) for problem in found]
+    listed = [Problem(**problem) for problem in json.loads(done.stdout)]
+    assert done.returncode == (1 if any(not problem.only_note for problem in listed) else 0)
+    return [(problem.place, problem.line, problem.text) for problem in listed]
 
 
 # --- show ---------------------------------------------------------------------------------------------------------
@@ -53,36 +53,36 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
     theirs = project(command, "# theirs\n[workspace]\nsensitive = [\n  '*.key',\n]\n[shell]\nnetwork = 'none'\n")
     command.environ["HILT_UNDO_MB"] = "30"
 
-    found = shown(command, "--dialect", "jinn")
+    values = config_show(command, "--dialect", "jinn")
 
-    assert list(found) == list(config.KEYS)
-    assert found["output.keep_mb"] == {"value": 500, "source": "default"}
-    assert found["undo.calls"] == {"value": 2, "source": "config.toml", "file": own, "line": 4}
-    assert found["undo.mb"] == {"value": 30, "source": "HILT_UNDO_MB"}
-    assert found["dialect"] == {"value": "jinn", "source": "flag"}
-    sensitive = found["workspace.sensitive"]
+    assert list(values) == list(config.KEYS)
+    assert values["output.keep_mb"] == {"value": 500, "source": "default"}
+    assert values["undo.calls"] == {"value": 2, "source": "config.toml", "file": own, "line": 4}
+    assert values["undo.mb"] == {"value": 30, "source": "HILT_UNDO_MB"}
+    assert values["dialect"] == {"value": "jinn", "source": "flag"}
+    sensitive = values["workspace.sensitive"]
     assert (sensitive["value"][-1], sensitive["file"], sensitive["line"]) == ("*.key", theirs, 3)
-    assert found["shell.network"]["line"] == 7
+    assert values["shell.network"]["line"] == 7
 
 
-def test_folders_of_tools_come_from_the_flag_then_the_variables_then_the_file(command):
+def test_tool_folders_come_from_the_flag_then_the_variables_then_the_file(command):
     personal(command, "[custom]\ndirs = ['/file']\n")
     seen = []
     for change in ({}, {"HILT_TOOLS_DIR": "/short::/other"}, {"HILT_CUSTOM_DIRS": "/long"}):
         command.environ |= change
-        seen.append((shown(command)["custom.dirs"]["value"], shown(command)["custom.dirs"]["source"]))
-    found = shown(command, "--tools-dir", "mine", "--tools", "read_file,undo")
+        seen.append((config_show(command)["custom.dirs"]["value"], config_show(command)["custom.dirs"]["source"]))
+    values = config_show(command, "--tools-dir", "mine", "--tools", "read_file,undo")
 
     assert seen == [
         (["/file"], "config.toml"),
         (["/short", "/other"], "HILT_TOOLS_DIR"),
         (["/long"], "HILT_CUSTOM_DIRS"),
     ]
-    assert found["custom.dirs"] == {"value": [os.path.realpath(command.folder.join("mine"))], "source": "flag"}
-    assert found["tools.only"] == {"value": ["read_file", "undo"], "source": "flag"}
+    assert values["custom.dirs"] == {"value": [os.path.realpath(command.folder.join("mine"))], "source": "flag"}
+    assert values["tools.only"] == {"value": ["read_file", "undo"], "source": "flag"}
 
 
-def test_what_is_shown_could_stand_in_a_file(command):
+def test_the_shown_settings_are_a_valid_file(command):
     own = personal(command, "[workspace]\nroots = ['/a\\b', \"ü\\n\", '" + "long" * 30 + "']\n")
 
     done = command.run("config", "show")
@@ -95,12 +95,12 @@ def test_what_is_shown_could_stand_in_a_file(command):
     assert "undo.calls = 500  # default\n" in text
     personal(command, text)
     del command.environ["HILT_RESIDENT"]
-    assert {name for name, setting in shown(command).items() if setting["source"] != "config.toml"} == {
+    assert {name for name, setting in config_show(command).items() if setting["source"] != "config.toml"} == {
         name for name, key in KEYS.items() if key.default is None
     }
 
 
-def test_broken_settings_are_not_shown_as_if_they_were_in_force(command):
+def test_broken_settings_are_not_shown_as_if_they_applied(command):
     project(command, "[undo]\ncall = 3\n")
 
     done = command.run("config", "show")
@@ -109,17 +109,17 @@ def test_broken_settings_are_not_shown_as_if_they_were_in_force(command):
     assert "unknown key undo.call; did you mean undo.calls?" in done.stderr.decode()
 
 
-def test_the_lines_of_a_value_that_goes_on_and_on_are_not_looked_for(command):
+def test_the_lines_of_a_very_long_value_are_not_searched(command):
     own = personal(command, "workspace.roots = [\n" + "'x',\n" * 3000 + "]\n")
 
-    assert shown(command)["workspace.roots"]["file"] == own
+    assert config_show(command)["workspace.roots"]["file"] == own
     assert problems(command) == []
 
 
 # --- check --------------------------------------------------------------------------------------------------------
 
 
-def test_all_problems_are_told_with_file_and_line(command):
+def test_all_problems_are_reported_with_file_and_line(command):
     own = personal(
         command,
         "dialct = 'jcli'\r\n"
@@ -158,16 +158,16 @@ def test_all_problems_are_told_with_file_and_line(command):
         ("\n\nx y = 1\n", 3),
     ],
 )
-def test_a_file_that_is_not_toml_is_told_with_the_line(command, text, line):
+def test_a_file_that_is_not_toml_is_reported_with_the_line(command, text, line):
     path = project(command, text)
 
-    ((place, found, told),) = problems(command)
+    ((place, number, message),) = problems(command)
 
-    assert (place, found) == (path, line)
-    assert "(at line" not in told
+    assert (place, number) == (path, line)
+    assert "(at line" not in message
 
 
-def test_files_that_are_right_or_missing_are_told_as_such(command):
+def test_valid_and_missing_files_are_reported_as_such(command):
     theirs = project(command, "undo.calls = 3\nshell.network = 'none'\n")
 
     done = command.run("config", "check")
@@ -182,13 +182,13 @@ def test_files_that_are_right_or_missing_are_told_as_such(command):
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/stdin", "folder", "nowhere"])
-def test_a_file_that_is_no_file_is_told_without_waiting(command, target):
+def test_a_special_file_is_reported_without_blocking(command, target):
     command.folder.write(".hilt/folder/x", "")
     os.symlink(target, command.folder.join(".hilt/config.toml"))
 
-    found = problems(command)
+    listed = problems(command)
 
-    assert len(found) == (0 if target == "nowhere" else 1)  # a link to nothing is no file for calls either
+    assert len(listed) == (0 if target == "nowhere" else 1)  # calls treat a dangling link as a missing file too
 
 
 _VALUES = st.one_of(
@@ -203,7 +203,7 @@ _LINES = st.one_of(
 
 @given(st.lists(_LINES, max_size=6), st.lists(_LINES, max_size=3))
 @settings(max_examples=300)
-def test_the_check_finds_something_exactly_when_calls_are_refused(tmp_path_factory, own, theirs):
+def test_the_check_finds_a_problem_exactly_when_calls_are_refused(tmp_path_factory, own, theirs):
     base = str(tmp_path_factory.mktemp("settings"))
     paths = [os.path.join(base, "config.toml"), os.path.join(base, ".hilt", "config.toml")]
     os.mkdir(os.path.join(base, ".hilt"))
@@ -213,35 +213,35 @@ def test_the_check_finds_something_exactly_when_calls_are_refused(tmp_path_facto
     environ = {"HILT_CONFIG_DIR": base, "HILT_STATE_DIR": os.path.join(base, "state")}
     sources = Sources(paths[0], paths[1], environ, {}, os.path.join(base, "state", "cache"), base)
 
-    found = [problem for check in CHECKS for problem in check(sources) if not problem.only_note]
+    faults = [problem for check in CHECKS for problem in check(sources) if not problem.only_note]
 
     refusal = ""
     try:
         config.load(base, environ, {})
     except ToolError as error:
         refusal = error.message
-    assert bool(found) == bool(refusal)
-    assert not refusal or any(problem.text.removesuffix(".") in refusal for problem in found)
-    assert all(problem.line for problem in found)
+    assert bool(faults) == bool(refusal)
+    assert not refusal or any(problem.text.removesuffix(".") in refusal for problem in faults)
+    assert all(problem.line for problem in faults)
 
 
 @given(st.lists(_LINES.filter(lambda line: line not in ("]", "a =")), max_size=8))
-def test_statements_put_together_are_the_document(lines):
+def test_joined_statements_are_the_document(lines):
     text = "\n".join(lines)
     try:
-        whole = tomllib.loads(text)
+        document = tomllib.loads(text)
     except ValueError:
         with pytest.raises(tomllib.TOMLDecodeError):
             list(_statements(text))
         return
     if any(line.startswith("[[") for line in lines):
-        return  # arrays of tables are no settings
+        return  # arrays of tables are not settings
 
     together: dict[str, Any] = {}
     for statement in _statements(text):
         merge(together, statement.data)
 
-    assert together == whole
+    assert together == document
 
 
 def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("list",), ("show", "--toml"), ("check", "more")])
-def test_wrong_use_is_told(command, words):
+def test_a_usage_error_is_reported(command, words):
     done = command.run("config", *words)
 
     assert (done.returncode, done.stdout) == (2, b"")
@@ -308,7 +308,7 @@ def test_a_broken_file_refuses_calls_on_every_surface_and_says_why(command, ask,
 # --- rules and hooks ----------------------------------------------------------------------------------------------
 
 
-def test_broken_rules_and_hooks_are_told_with_their_line(command):
+def test_broken_rules_and_hooks_are_reported_with_their_line(command):
     rules = os.path.join(os.path.dirname(personal(command, "")), "permissions.yaml")
     with open(rules, "w", encoding="utf-8") as file:
         file.write("allow:\n- Read\n- Bash(ls\n- kubectl_pods\n")
@@ -317,61 +317,61 @@ def test_broken_rules_and_hooks_are_told_with_their_line(command):
     with open(os.path.join(os.path.dirname(rules), "hooks.yaml"), "w", encoding="utf-8") as file:
         file.write("hooks:\n- {event: nonsense, command: 'true'}\n")
 
-    found = problems(command)
-    told = command.run("config", "check").stdout.decode()
+    listed = problems(command)
+    printed = command.run("config", "check").stdout.decode()
 
-    assert (rules, 3) in [(place, line) for place, line, _ in found]
-    assert any(place == theirs and "trusted" in text for place, _, text in found)
-    assert any(place.endswith("/hooks.yaml") and line == 2 and "nonsense" in text for place, line, text in found)
-    assert any(place == "hooks" and "not trusted" in text for place, _, text in found)
-    assert told.endswith("Calls prompt until you fix this.\n")
+    assert (rules, 3) in [(place, line) for place, line, _ in listed]
+    assert any(place == theirs and "trusted" in text for place, _, text in listed)
+    assert any(place.endswith("/hooks.yaml") and line == 2 and "nonsense" in text for place, line, text in listed)
+    assert any(place == "hooks" and "not trusted" in text for place, _, text in listed)
+    assert printed.endswith("Calls prompt until you fix this.\n")
 
 
 # --- trust --------------------------------------------------------------------------------------------------------
 
 
-def test_a_projects_settings_loosen_when_their_content_is_trusted_and_only_then(command):
+def test_project_settings_loosen_only_when_their_content_is_trusted(command):
     text = 'mode = "auto-accept"\nworkspace.roots = ["/"]\ndisabledTools = ["undo"]\nshell.network = "full"\n'
     theirs = project(command, text)
     personal(command, 'disabledTools = ["memory"]\n')
 
-    before = shown(command)
+    before = config_show(command)
     trust = Trust(command.state)
     trust.trust("config", theirs, text.encode())
     trust.close()
-    after = shown(command)
+    after = config_show(command)
     project(command, text + "undo.calls = 3\n")
-    changed = shown(command)
+    changed = config_show(command)
 
-    for found in (before, changed):
-        assert (found["mode"]["value"], found["shell.network"]["value"]) == ("normal", "none")
+    for values in (before, changed):
+        assert (values["mode"]["value"], values["shell.network"]["value"]) == ("normal", "none")
     assert (after["mode"]["value"], after["shell.network"]["value"]) == ("auto-accept", "full")
-    for found in (before, after, changed):
-        assert found["disabledTools"]["value"] == ["memory", "undo"]
-        assert found["workspace.roots"]["value"] == []
+    for values in (before, after, changed):
+        assert values["disabledTools"]["value"] == ["memory", "undo"]
+        assert values["workspace.roots"]["value"] == []
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_the_lists_of_agents_config_json_count_when_it_is_trusted(command, inside):
+def test_the_lists_of_agents_config_json_apply_when_it_is_trusted(command, inside):
     lists = {"disabledTools": ["undo"], "alwaysAllow": ["Write"]}
     text = json.dumps({"nanocoder": lists} if inside else {**lists, "providers": []})
     path = command.folder.write("agents.config.json", text)
     personal(command, 'alwaysAllow = ["Read"]\n')
 
-    before = shown(command)
+    before = config_show(command)
     trust = Trust(command.state)
     trust.trust("config", path, text.encode())
     trust.close()
-    after = shown(command)
+    after = config_show(command)
 
     assert (before["disabledTools"]["value"], before["alwaysAllow"]["value"]) == ([], ["Read"])
     assert (after["disabledTools"]["value"], after["alwaysAllow"]["value"]) == (["undo"], ["Read", "Write"])
     assert after["disabledTools"]["source"] == "agents.config.json"
 
 
-def test_agents_config_json_that_nobody_trusts_may_be_anything(command):
+def test_an_untrusted_agents_config_json_may_contain_anything(command):
     command.folder.write("agents.config.json", "{nonsense")
-    assert shown(command)["disabledTools"]["value"] == []
+    assert config_show(command)["disabledTools"]["value"] == []
 
     command.environ["HILT_TRUST"] = "all"
     done = command.run("config", "show")

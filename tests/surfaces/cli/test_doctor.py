@@ -7,7 +7,7 @@ from hilt.sandbox import availability, landlock
 from hilt.sandbox.profile import Availability
 
 
-def test_doctor_says_what_is_there_and_what_is_wrong(command):
+def test_doctor_reports_components_and_problems(command):
     well = command.run("doctor")
     os.chmod(command.state, 0o755)
     ill = command.run("doctor")
@@ -19,11 +19,11 @@ def test_doctor_says_what_is_there_and_what_is_wrong(command):
 
 
 def findings(command) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(command.run("doctor", "--json").stdout)
-    return found
+    report: list[dict[str, object]] = json.loads(command.run("doctor", "--json").stdout)
+    return report
 
 
-def test_every_broken_setting_is_named_with_its_file_and_line(command):
+def test_every_broken_setting_is_reported_with_its_file_and_line(command):
     path = os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
@@ -65,7 +65,7 @@ def test_language_servers_are_listed_with_the_command_that_installs_a_missing_on
     assert "'typescript@<7'" in str(script["remedy"])
 
 
-def test_a_broken_rule_is_named_too(command):
+def test_a_broken_rule_is_reported_too(command):
     command.folder.write(".hilt/permissions.yaml", "allow: [Bash(]\n")
 
     [wrong] = [finding for finding in findings(command) if finding["level"] == "wrong"]
@@ -74,7 +74,7 @@ def test_a_broken_rule_is_named_too(command):
     assert wrong["remedy"]
 
 
-def test_a_sandbox_that_is_missing_is_three_lines(command):
+def test_a_missing_sandbox_is_three_lines(command):
     remedy = "Install bubblewrap: apt install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."
     partial = Availability(
         "landlock", "bubblewrap is not installed. Landlock confines in part.", landlock.missing(3), remedy

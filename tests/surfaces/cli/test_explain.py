@@ -1,4 +1,4 @@
-"""`hilt explain`, and that every surface decides alike and says why."""
+"""`hilt explain`; every surface makes the same decision with a reason."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def rules(command: Command, text: str, name: str = "permissions.yaml") -> None:
 def explained(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
     done = command.run("explain", json.dumps(request), "--json", *words)
     assert done.stderr == b"", done.stderr.decode()
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert done.returncode == EXITS[found["decision"]]
-    return found
+    explanation: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == EXITS[explanation["decision"]]
+    return explanation
 
 
 WRITE = {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}}
@@ -84,28 +84,28 @@ def test_the_text_names_the_decision_every_vote_and_the_line_of_the_rule(command
         ("allow: [Read", (), {"tool": "list_dir", "args": {}}, "ask", "rules", ["rules", "default"]),
     ],
 )
-def test_every_vote_is_told_with_its_voter(command, text, words, request_, decision, voter, votes):
+def test_every_vote_is_shown_with_its_voter(command, text, words, request_, decision, voter, votes):
     if text:
         rules(command, text + "\n")
 
-    found = explained(command, request_, *words)
+    explanation = explained(command, request_, *words)
 
-    assert (found["decision"], found["voter"]) == (decision, voter)
-    assert [vote["voter"] for vote in found["votes"]] == votes
+    assert (explanation["decision"], explanation["voter"]) == (decision, voter)
+    assert [vote["voter"] for vote in explanation["votes"]] == votes
     assert command.folder.tree() == {}
 
 
-def test_a_grant_is_told(command):
+def test_a_grant_is_shown(command):
     rules(command, "allow: [Read]\n")
     command.ask(WRITE, words=("--approve", "always"))
 
-    found = explained(command, WRITE)
+    explanation = explained(command, WRITE)
 
-    assert (found["decision"], found["voter"]) == ("allow", "grants")
-    assert [vote["verdict"] for vote in found["votes"]] == ["ask", "allow"]
+    assert (explanation["decision"], explanation["voter"]) == ("allow", "grants")
+    assert [vote["verdict"] for vote in explanation["votes"]] == ["ask", "allow"]
 
 
-def test_what_is_broken_or_not_trusted_is_noted(command):
+def test_broken_and_untrusted_files_are_noted(command):
     rules(command, "allow: [Read]\ndeny: [Wirte]\n")
     command.folder.write(".hilt/permissions.yaml", "allow: [Write]\n")
     command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
@@ -133,8 +133,8 @@ def by_stdio(command: Command, request: dict[str, Any], *words: str) -> dict[str
 
 def by_call(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
     done = command.run("call", request["tool"], "--json", json.dumps(request["args"]), "--raw", *words)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    reply: dict[str, Any] = json.loads(done.stdout)
+    return reply
 
 
 def by_library(command: Command, request: dict[str, Any], *words: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ SURFACES = [by_one_shot, by_stdio, by_call, by_library]
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_a_broken_file_fails_closed_and_is_named_on_every_surface(command, surface):
+def test_a_broken_file_fails_closed_and_is_reported_on_every_surface(command, surface):
     rules(command, "allow:\n- Read\n  - Write\n")
 
     reply = surface(command, {"tool": "list_dir", "args": {}})
@@ -187,14 +187,14 @@ def test_an_untrusted_file_only_tightens_and_says_so_on_every_surface(command, s
         (("--approve", "deny"), None),
     ],
 )
-def test_the_flags_count_on_every_surface(command, surface, words, code):
+def test_the_flags_apply_on_every_surface(command, surface, words, code):
     assert surface(command, WRITE, *words).get("error_code") == code
 
     listed = surface(command, {"tool": "list_dir", "args": {}}, *words)
     assert listed.get("error_code") == ("denied" if "nano" in words else None)
 
 
-def test_the_flags_are_handed_over_to_the_resident(short):
+def test_the_flags_are_forwarded_to_the_resident(short):
     assert short.run("resident", "start").returncode == 0
 
     for words, code in (
@@ -216,15 +216,15 @@ def test_the_flags_are_handed_over_to_the_resident(short):
     assert b"calls" in short.run("resident", "status").stdout
 
 
-def test_what_a_flag_hides_is_not_listed(command):
-    for words, there in (((), True), (("--mode", "plan"), False), (("--profile", "nano"), True)):
-        names = {one["name"] for one in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
-        assert ("write_file" in names) is there
+def test_a_tool_hidden_by_a_flag_is_not_listed(command):
+    for words, listed in (((), True), (("--mode", "plan"), False), (("--profile", "nano"), True)):
+        names = {tool["name"] for tool in json.loads(command.run("--schema", "mcp", *words).stdout)["tools"]}
+        assert ("write_file" in names) is listed
         assert ("undo" in names) is (not words)
 
 
 @pytest.mark.parametrize("request_text", ["nonsense", "[]", '{"args": {}}', '{"cancel": 1}', '{"tool": 1}'])
-def test_what_is_no_request_is_told_without_a_traceback(command, request_text):
+def test_an_invalid_request_is_reported_without_a_traceback(command, request_text):
     done = command.run("explain", request_text)
 
     assert done.returncode == 2
@@ -255,21 +255,21 @@ def test_a_security_script_is_named_and_not_run(command, words, runs):
         rules(command, text, f"tools/guarded/{name}")
     call = json.dumps({"tool": "guarded"})
 
-    told = json.loads(command.run("explain", call, "--json", *words).stdout)
+    explanation = json.loads(command.run("explain", call, "--json", *words).stdout)
     text = command.run("explain", call, *words).stdout.decode()
 
-    assert told["scripts_would_run"] == runs
+    assert explanation["scripts_would_run"] == runs
     assert ("  script   would run: check.sh" in text.splitlines()) == bool(runs)
     assert command.folder.tree() == {}
 
 
 @pytest.mark.parametrize("who, status, decision", [("", 0, "allow"), ("plain", 3, "ask"), ("a; id", 3, "ask")])
-def test_a_value_that_a_script_would_run_as_code_is_told(command, who, status, decision):
+def test_a_value_that_a_script_would_run_as_code_is_reported(command, who, status, decision):
     keys = "name: hello\ndescription: d\napproval: never\nparameters:\n  who: {type: string}\n"
     rules(command, f'---\n{keys}---\nsh -c "echo {{{{ who }}}}"\n', "tools/hello.md")
 
     done = command.run("explain", json.dumps({"tool": "hello", "args": {"who": who}}), "--json")
 
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["decision"]) == (status, decision)
-    assert ("as code" in told["votes"][-1]["reason"]) == (decision == "ask")
+    explanation = json.loads(done.stdout)
+    assert (done.returncode, explanation["decision"]) == (status, decision)
+    assert ("as code" in explanation["votes"][-1]["reason"]) == (decision == "ask")

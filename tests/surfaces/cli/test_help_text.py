@@ -45,7 +45,7 @@ def test_no_word_of_a_help_is_broken():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_examples_and_all_of_them_can_be_read(name):
+def test_a_command_has_examples_and_all_of_them_parse(name):
     top = parser_of(name)
     examples = [example for parser in with_those_below(top) for example, _ in parser.examples]
 
@@ -60,7 +60,7 @@ def test_a_command_has_examples_and_all_of_them_can_be_read(name):
             parser.read(rest)
 
 
-def test_every_command_is_in_one_group_on_a_line_of_its_own():
+def test_every_command_is_in_one_group_on_its_own_line():
     lines = help_text.overview().splitlines()
 
     assert sum(map(len, GROUPS.values())) == len(COMMANDS)
@@ -86,7 +86,7 @@ def test_every_command_is_in_one_group_on_a_line_of_its_own():
         (["help"], "hilt, the tool runtime for AI agents"),
     ],
 )
-def test_help_is_that_of_the_command(command, words, first):
+def test_help_belongs_to_the_command(command, words, first):
     done = command.run(*words)
 
     assert (done.returncode, done.stderr) == (0, b"")
@@ -116,14 +116,14 @@ def test_help_is_that_of_the_command(command, words, first):
         (["call", "read_file", "pth=a"], "unknown argument 'pth'; did you mean path?", "hilt call"),
     ],
 )
-def test_a_mistake_is_answered_with_what_was_probably_meant(command, words, message, where):
+def test_a_typo_suggests_the_nearest_word(command, words, message, where):
     done = command.run(*words)
 
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode() == f"hilt: {message}\nTry {where} --help.\n"
 
 
-def test_options_of_every_command_go_before_and_after_it(command):
+def test_global_options_work_before_and_after_the_command(command):
     for words in (["--session", "s", "sessions", "end"], ["sessions", "end", "--session=s"]):
         assert command.run(*words).stdout == b"session s has not been used here\n"
 

@@ -20,19 +20,19 @@ def calls(command):
 def lines(command, *words: str) -> list[str]:
     done = command.run("log", *words)
     assert (done.returncode, done.stderr) == (0, b"")
-    shown: list[str] = done.stdout.decode().splitlines()
-    return shown
+    printed: list[str] = done.stdout.decode().splitlines()
+    return printed
 
 
 def test_calls_are_shown_newest_last_on_lines_that_fit_a_terminal(command):
-    shown = lines(command)
+    printed = lines(command)
 
-    assert [line.split()[1:4] for line in shown] == [
+    assert [line.split()[1:4] for line in printed] == [
         ["default", "read_file", "ok"],
         ["default", "nope", "unknown_tool"],
         ["other", "read_file", "ok"],
     ]
-    assert all(len(line) <= 80 for line in shown)
+    assert all(len(line) <= 80 for line in printed)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_calls_are_shown_newest_last_on_lines_that_fit_a_terminal(command):
         (("--since", "1h"), 3),
     ],
 )
-def test_calls_are_chosen(command, words, count):
+def test_calls_can_be_filtered(command, words, count):
     assert len(lines(command, *words)) == count
 
 
-def test_as_json_it_is_what_the_audit_prints(command):
+def test_the_json_output_equals_that_of_audit(command):
     assert lines(command, "--json") == command.run("audit", "--json").stdout.decode().splitlines()
 
 
@@ -84,15 +84,15 @@ def test_calls_of_other_processes_are_followed_until_it_is_interrupted(command):
         assert process.wait(HANG_SECONDS) == 130
 
 
-def test_what_is_followed_is_chosen_too(command):
+def test_followed_calls_can_be_filtered_too(command):
     with following(command, "-n", "1", "--tool", "read_file", "--json") as (_, next_line):
-        next_line()  # it has begun to look
+        next_line()  # it has started to follow
         command.ask({"tool": "stat_file", "args": {"path": "a.txt"}}, {**READ, "session": "mine"})
         row = json.loads(next_line())
         assert (row["tool"], row["session"]) == ("read_file", "mine")
 
 
-def test_a_reader_who_goes_away_ends_it_without_a_complaint(command):
+def test_a_closed_pipe_ends_it_without_an_error_message(command):
     with following(command, "-n", "1") as (process, next_line):
         next_line()
         process.stdout.close()

@@ -11,7 +11,7 @@ from hilt.surfaces.cli.man import page
 from tests.surfaces.cli.test_help_text import SHOWN
 
 
-def test_the_page_has_every_command_and_every_option():
+def test_the_man_page_has_every_command_and_option():
     text = page().replace(r"\-", "-")
 
     assert text.startswith(".TH HILT 1 ")
@@ -24,7 +24,7 @@ def test_the_page_has_every_command_and_every_option():
     assert all(f".SS {prog}\n" in text for prog in SHOWN if prog.count(" ") > 1)
 
 
-def test_a_line_is_a_request_only_where_one_is_meant():
+def test_a_line_starts_a_groff_request_only_where_intended():
     requests = {match[0] for match in re.findall(r"^([.'][A-Za-z]*)(.*)$", page(), flags=re.MULTILINE)}
 
     assert requests <= {".TH", ".SH", ".SS", ".TP", ".PP", ".RS", ".RE", ".nf", ".fi", ".nh", ".ad"}

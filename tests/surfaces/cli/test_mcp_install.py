@@ -20,7 +20,7 @@ from tests.surfaces.terminals import Screen
 PERSON = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="applications keep their settings elsewhere")
 
-# where an entry is written, and whether it names the folder to work in
+# the file of an entry, and whether it names a working folder
 PROJECT = {
     "claude": (".mcp.json", None),
     "codex": (".codex/config.toml", None),
@@ -61,9 +61,9 @@ def install(command: Command, *words: str) -> str:
 
 
 def entry_of(text: str, host: str) -> dict[str, Any]:
-    whole = tomllib.loads(text) if host == "codex" else json.loads(text)
-    found: dict[str, Any] = whole[KEYS.get(host, "mcpServers")]["hilt"]
-    return found
+    document = tomllib.loads(text) if host == "codex" else json.loads(text)
+    entry: dict[str, Any] = document[KEYS.get(host, "mcpServers")]["hilt"]
+    return entry
 
 
 def words_of(entry: dict[str, Any]) -> list[str]:
@@ -75,7 +75,7 @@ def words_of(entry: dict[str, Any]) -> list[str]:
 # --- every program ------------------------------------------------------------------------------------------------
 
 
-def test_every_program_is_tried_here():
+def test_every_supported_program_is_tested():
     assert {name for name, host in HOSTS.items() if host.project} == PROJECT.keys()
     assert {name for name, host in HOSTS.items() if host.user(os.environ)} == USER.keys()
 
@@ -83,16 +83,16 @@ def test_every_program_is_tried_here():
 @LINUX
 @PERSON
 @pytest.mark.parametrize("scope, host", [("project", host) for host in PROJECT] + [("user", host) for host in USER])
-def test_the_entry_of_a_program_starts_this_hilt_in_the_right_folder(command, home, scope, host):
+def test_an_installed_entry_starts_this_hilt_in_the_right_folder(command, home, scope, host):
     path, folder = (PROJECT if scope == "project" else USER)[host]
     place = command.folder if scope == "project" else home
 
-    told = install(command, host, f"--{scope}", "--yes")
+    output = install(command, host, f"--{scope}", "--yes")
 
     words = words_of(entry_of(place.read(path), host))
-    wanted = command.folder.path if folder == "the workspace" else folder
-    assert words == [HILT, "mcp", *(["--workspace", wanted] if wanted else [])]
-    assert f"{place.join(path)} (new)\n" in told
+    expected_folder = command.folder.path if folder == "the workspace" else folder
+    assert words == [HILT, "mcp", *(["--workspace", expected_folder] if expected_folder else [])]
+    assert f"{place.join(path)} (new)\n" in output
     assert stat.S_IMODE(os.stat(place.join(path)).st_mode) == (0o600 if scope == "user" else 0o644)
     assert "already has this entry" in install(command, host, f"--{scope}", "--yes")
     done = command.run("mcp", "uninstall", host, f"--{scope}", "--yes")
@@ -102,27 +102,27 @@ def test_the_entry_of_a_program_starts_this_hilt_in_the_right_folder(command, ho
 
 
 @PERSON
-def test_codex_leaves_the_questions_to_hilt_unless_it_is_to_ask_as_well(command, home):
-    told = install(command, "codex", "--yes")
+def test_codex_leaves_approvals_to_hilt_unless_asked_to_approve_too(command, home):
+    output = install(command, "codex", "--yes")
 
     entry = entry_of(home.read(".codex/config.toml"), "codex")
     assert (entry["default_tools_approval_mode"], entry["required"]) == ("approve", True)
-    assert "Codex itself does not prompt" in told
+    assert "Codex itself does not prompt" in output
 
-    told = install(command, "codex", "--yes", "--ask-twice")
+    output = install(command, "codex", "--yes", "--ask-twice")
 
     assert entry_of(home.read(".codex/config.toml"), "codex") == {"command": HILT, "args": ["mcp"]}
-    assert "does not prompt" not in told
+    assert "does not prompt" not in output
 
 
 @PERSON
 @pytest.mark.parametrize("host", HOSTS)
-def test_what_is_left_to_do_is_told_in_the_end(command, host):
-    told = install(command, host, "--yes", "--name", "mine").splitlines()
+def test_the_remaining_steps_are_printed_at_the_end(command, host):
+    output = install(command, host, "--yes", "--name", "mine").splitlines()
 
-    assert told[-1].startswith("Next: ")
-    assert "NAME" not in told[-1]
-    assert host != "claude" or told[-1].endswith("--allowedTools mcp__mine")
+    assert output[-1].startswith("Next: ")
+    assert "NAME" not in output[-1]
+    assert host != "claude" or output[-1].endswith("--allowedTools mcp__mine")
 
 
 def test_the_programs_are_listed_with_their_files(command, home):
@@ -132,7 +132,7 @@ def test_the_programs_are_listed_with_their_files(command, home):
     assert f"--user {home.join('.claude.json')}" in text
 
 
-def test_the_entry_is_only_shown_when_that_is_wanted(command, home):
+def test_the_entry_is_only_printed_when_requested(command, home):
     text = install(command, "claude", "--print")
 
     path, _, rest = text.partition("\n\n")
@@ -143,33 +143,33 @@ def test_the_entry_is_only_shown_when_that_is_wanted(command, home):
 
 
 @PERSON
-def test_what_the_server_is_to_be_given_is_in_the_entry(command):
+def test_server_options_are_in_the_entry(command):
     more = ("--profile", "minimal", "--tools", "read_file,Write", "--search", "--lean", "--tools-dir", "mine")
 
     install(command, "claude", "--yes", "--name", "second", *more)
 
-    whole = json.loads(command.folder.read(".mcp.json"))
-    assert whole["mcpServers"]["second"]["args"] == [
+    document = json.loads(command.folder.read(".mcp.json"))
+    assert document["mcpServers"]["second"]["args"] == [
         *("mcp", "--profile", "minimal", "--tools", "read_file,Write"),
         *("--tools-dir", command.folder.join("mine"), "--search", "--lean"),
     ]
 
 
 @PERSON
-def test_a_folder_can_be_named_where_the_program_would_choose_one(command, home):
+def test_a_folder_can_be_set_for_programs_that_would_choose_one(command, home):
     install(command, "claude", "--user", "--yes", "--workspace", command.folder.path)
 
     assert words_of(entry_of(home.read(".claude.json"), "claude"))[2:] == ["--workspace", command.folder.path]
 
 
-def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
+def test_the_command_is_found_even_when_it_was_not_started_by_name(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["-c"])
 
     assert own_command() == [HILT]
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "words, reason",
     [
         (("cluade",), "did you mean claude"),
         (("claude", "codex"), "unexpected argument 'codex'"),
@@ -180,15 +180,15 @@ def test_the_command_is_found_also_when_it_was_not_started_by_name(monkeypatch):
         (("claude", "--name", "a b"), "--name takes"),
     ],
 )
-def test_wrong_words_are_told(command, words, said):
+def test_a_usage_error_is_reported(command, words, reason):
     done = command.run("mcp", "install", *words)
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert said in done.stderr.decode()
+    assert reason in done.stderr.decode()
     assert command.folder.tree() == {}
 
 
-# --- what is there already ----------------------------------------------------------------------------------------
+# --- existing files -----------------------------------------------------------------------------------------------
 
 ZED = """\
 // my settings
@@ -203,19 +203,19 @@ ZED = """\
 
 @LINUX
 @PERSON
-def test_the_rest_of_a_file_with_comments_stays_as_it_is(command, home):
+def test_the_rest_of_a_file_with_comments_is_unchanged(command, home):
     home.write(".config/zed/settings.json", ZED)
     os.chmod(home.join(".config/zed/settings.json"), 0o640)
 
-    told = install(command, "zed", "--yes")
+    output = install(command, "zed", "--yes")
 
     written = home.read(".config/zed/settings.json")
     at = written.index('    "hilt": {')
     end = written.index("    },\n", at) + len("    },\n")
     assert written[:at] + written[end:] == ZED
     assert stat.S_IMODE(os.stat(home.join(".config/zed/settings.json")).st_mode) == 0o640
-    assert '+    "hilt": {\n' in told
-    assert '     "other": { "command": "x" },\n' in told
+    assert '+    "hilt": {\n' in output
+    assert '     "other": { "command": "x" },\n' in output
     assert os.listdir(home.join(".config/zed")) == ["settings.json"]
     assert command.run("mcp", "uninstall", "zed", "--yes").returncode == 0
     assert home.read(".config/zed/settings.json") == ZED
@@ -238,14 +238,14 @@ def test_comments_of_a_toml_file_stay(command, home):
 def test_an_older_entry_is_shown_before_it_is_replaced(command):
     command.folder.write(".mcp.json", '{"mcpServers": {\n  "hilt": {"command": "old"}\n}}\n')
 
-    told = install(command, "claude", "--yes")
+    output = install(command, "claude", "--yes")
 
-    assert '-  "hilt": {"command": "old"}\n' in told
+    assert '-  "hilt": {"command": "old"}\n' in output
     assert entry_of(command.folder.read(".mcp.json"), "claude")["command"] == HILT
 
 
 @PERSON
-def test_a_byte_order_mark_and_line_endings_stay(command):
+def test_a_byte_order_mark_and_line_endings_are_kept(command):
     command.folder.write(".mcp.json", b'\xef\xbb\xbf{\r\n  "a": 1\r\n}\r\n')
 
     install(command, "claude", "--yes")
@@ -260,9 +260,9 @@ def test_a_link_is_followed_and_stays(command, home):
     home.write("dotfiles/claude.json", "{}")
     os.symlink("dotfiles/claude.json", home.join(".claude.json"))
 
-    told = install(command, "claude", "--user", "--yes")
+    output = install(command, "claude", "--user", "--yes")
 
-    assert f"{home.join('.claude.json')} -> {home.join('dotfiles/claude.json')}\n" in told
+    assert f"{home.join('.claude.json')} -> {home.join('dotfiles/claude.json')}\n" in output
     assert os.readlink(home.join(".claude.json")) == "dotfiles/claude.json"
     assert "hilt" in home.read("dotfiles/claude.json")
 
@@ -270,14 +270,14 @@ def test_a_link_is_followed_and_stays(command, home):
 @PERSON
 @pytest.mark.parametrize("name", ["opencode.json", "opencode.jsonc"])
 @pytest.mark.parametrize("before", ['{"mcp": {"servers": {"a": {}}}}', '{"mcp": {"a": {}}}'])
-def test_the_file_and_the_shape_that_are_in_use_are_used(command, name, before):
+def test_the_existing_file_and_format_are_used(command, name, before):
     command.folder.write(name, before)
 
     install(command, "opencode", "--yes")
 
-    whole = json.loads(command.folder.read(name))["mcp"]
-    assert "hilt" in whole.get("servers", whole)
-    assert ("hilt" in whole) == ("servers" not in whole)
+    document = json.loads(command.folder.read(name))["mcp"]
+    assert "hilt" in document.get("servers", document)
+    assert ("hilt" in document) == ("servers" not in document)
     assert command.folder.tree().keys() == {name}
 
 
@@ -297,7 +297,7 @@ def test_a_file_that_cannot_be_edited_is_left_alone_and_the_entry_shown_for_past
 
 
 @PERSON
-def test_what_is_no_regular_file_is_refused(command):
+def test_a_special_file_is_refused(command):
     os.makedirs(command.folder.join(".mcp.json"))
     assert b"not_a_file" in command.run("mcp", "install", "claude", "--yes").stderr
     os.makedirs(command.folder.join(".cursor"))
@@ -308,7 +308,7 @@ def test_what_is_no_regular_file_is_refused(command):
 
 
 @PERSON
-def test_a_file_that_is_read_only_stays_as_it_is(command):
+def test_a_read_only_file_is_unchanged(command):
     command.folder.write(".mcp.json", "{}\n")
     os.chmod(command.folder.join(".mcp.json"), 0o444)
 
@@ -321,7 +321,7 @@ def test_a_file_that_is_read_only_stays_as_it_is(command):
 
 @PERSON
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_cannot_be_written_is_told(command):
+def test_an_unwritable_folder_is_reported(command):
     os.makedirs(command.folder.join(".cursor"), mode=0o500)
 
     done = command.run("mcp", "install", "cursor", "--yes")
@@ -329,7 +329,7 @@ def test_a_folder_that_cannot_be_written_is_told(command):
     assert (done.returncode, b"permission_denied" in done.stderr) == (1, True)
 
 
-# --- the person ---------------------------------------------------------------------------------------------------
+# --- the user -----------------------------------------------------------------------------------------------------
 
 
 def at_terminal(command: Command, *words: str) -> Screen:
@@ -337,21 +337,21 @@ def at_terminal(command: Command, *words: str) -> Screen:
 
 
 @PERSON
-def test_a_person_sees_the_change_and_says_yes(command):
+def test_the_user_sees_the_change_and_confirms(command):
     with at_terminal(command, "install", "claude") as screen:
-        shown = screen.expect("Write this? [y/n] > ")
+        preview = screen.expect("Write this? [y/n] > ")
         assert not os.path.exists(command.folder.join(".mcp.json"))
         screen.type("y\n")
         status, rest = screen.end()
 
-    assert '| +    "hilt": {' in shown
+    assert '| +    "hilt": {' in preview
     assert (status, "Installed." in rest) == (0, True)
     assert "hilt" in command.folder.read(".mcp.json")
 
 
 @PERSON
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04", "maybe\n"])
-def test_anything_else_writes_nothing(command, answer):
+def test_any_other_answer_writes_nothing(command, answer):
     with at_terminal(command, "install", "claude") as screen:
         screen.expect("Write this? [y/n] > ")
         screen.type(answer)
@@ -362,7 +362,7 @@ def test_anything_else_writes_nothing(command, answer):
 
 
 @PERSON
-def test_what_somebody_else_wrote_meanwhile_is_not_lost(command):
+def test_a_change_made_meanwhile_is_not_lost(command):
     command.folder.write(".mcp.json", "{}")
     with at_terminal(command, "install", "claude") as screen:
         screen.expect("Write this? [y/n] > ")
@@ -375,7 +375,7 @@ def test_what_somebody_else_wrote_meanwhile_is_not_lost(command):
 
 
 @PERSON
-def test_nobody_to_ask_writes_nothing(command):
+def test_without_a_terminal_nothing_is_written(command):
     done = command.run("mcp", "install", "claude")
 
     assert (done.returncode, b"a person at a terminal" in done.stderr) == (1, True)
@@ -383,14 +383,14 @@ def test_nobody_to_ask_writes_nothing(command):
 
 
 @PERSON
-def test_text_that_steers_a_terminal_is_shown_and_not_obeyed(command):
+def test_control_sequences_are_shown_and_not_executed(command):
     command.folder.write(".mcp.json", '{"mcpServers": {\n  "\x1b[2J\u202e": {}\n}}'.replace("\x1b", "\\u001b"))
     command.folder.write(".cursor/mcp.json", '{\n  // \x1b[2J\u202e\n  "mcpServers": {}\n}')
 
     for host in ("claude", "cursor"):
-        told = install(command, host, "--yes")
-        assert "\x1b" not in told
-        assert "\u202e" not in told
+        output = install(command, host, "--yes")
+        assert "\x1b" not in output
+        assert "\u202e" not in output
 
 
 @LINUX
@@ -406,11 +406,11 @@ def test_a_tool_cannot_install_anything(command):
 
 
 @PERSON
-def test_the_entry_is_no_server_for_hilt_itself(command):
+def test_hilt_ignores_its_own_entry(command):
     install(command, "claude", "--yes")
 
-    told = command.run("mcp", "list").stdout.decode()
-    listed = command.run("tools").stdout.decode()
+    servers = command.run("mcp", "list").stdout.decode()
+    tools = command.run("tools").stdout.decode()
 
-    assert "No MCP server is configured" in told
-    assert "mcp__" not in listed
+    assert "No MCP server is configured" in servers
+    assert "mcp__" not in tools

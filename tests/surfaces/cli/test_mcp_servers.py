@@ -20,7 +20,7 @@ ECHO = {"name": "echo", "description": "Say it again.", "inputSchema": WORDS}
 
 
 class Place:
-    """A command whose workspace names one server, and the folder in which that is told what it has."""
+    """A command whose workspace has one server, and the folder that controls the tools of that server."""
 
     def __init__(self, command: Command, base: str) -> None:
         self.command = command
@@ -66,23 +66,23 @@ def place(command, tmp_path) -> Place:
     return Place(command, str(tmp_path))
 
 
-def test_without_servers_the_list_says_where_they_go(command):
+def test_an_empty_list_says_where_servers_are_configured(command):
     assert b".mcp.json" in command.run("mcp", "list").stdout
 
 
-def test_the_list_tells_how_every_server_stands_and_starts_none(place):
+def test_the_list_shows_the_state_of_every_server_and_starts_none(place):
     assert "not trusted" in place.listed()
     place.trust()
     assert "not started yet" in place.listed()
     assert place.starts() == 0
     assert place.call(cold=True)["result"] == "hi"
-    known = place.listed()
-    assert "raw  1 tool" in known
-    assert "mcp__raw__echo  Say it again." in known
+    listing = place.listed()
+    assert "raw  1 tool" in listing
+    assert "mcp__raw__echo  Say it again." in listing
     assert place.starts() == 1
 
 
-def test_a_tool_that_is_left_out_is_told(place):
+def test_an_omitted_tool_is_reported(place):
     place.trust()
     place.describe(ECHO, {"name": "bad"})
     assert place.call()["ok"]
@@ -92,11 +92,11 @@ def test_a_tool_that_is_left_out_is_told(place):
     assert "raw: 1 tool, with notes" in doctor
     assert "hilt mcp list" in doctor
     with place.at_terminal("mcp", "trust", "raw") as screen:
-        status, shown = screen.end()
-    assert (status, "note: bad: its definition" in shown) == (0, True)
+        status, output = screen.end()
+    assert (status, "note: bad: its definition" in output) == (0, True)
 
 
-def test_a_file_is_trusted_as_others_of_a_project_are(place):
+def test_a_server_file_is_trusted_like_other_project_files(place):
     with place.at_terminal("trust", ".mcp.json") as screen:
         screen.expect("(servers)")
         screen.expect("> ")
@@ -106,7 +106,7 @@ def test_a_file_is_trusted_as_others_of_a_project_are(place):
     assert place.call()["result"] == "hi"
 
 
-def test_changes_are_shown_and_accepted_by_a_person(place):
+def test_changes_are_shown_and_accepted_by_the_user(place):
     place.trust()
     assert place.call()["ok"]
     place.describe({**ECHO, "description": "Say it\u200b twice."}, {**ECHO, "name": "new"})
@@ -116,19 +116,19 @@ def test_changes_are_shown_and_accepted_by_a_person(place):
     assert "changed, so refused: echo" in listed
     assert "new, so not offered: new" in listed
     with place.at_terminal("mcp", "trust", "raw") as screen:
-        shown = screen.expect("> ")
+        output = screen.expect("> ")
         screen.type("y\n")
         status, rest = screen.end()
 
-    assert "Say it\\u{200b} twice." in shown
-    assert "new: new" in shown
+    assert "Say it\\u{200b} twice." in output
+    assert "new: new" in output
     assert (status, "Accepted" in rest) == (0, True)
     assert place.call()["ok"]
     assert place.call("mcp__raw__new")["ok"]
     assert "changed" not in place.listed()
 
 
-def test_what_a_person_does_not_accept_stays_refused(place):
+def test_changes_that_the_user_does_not_accept_stay_refused(place):
     place.trust()
     assert place.call()["ok"]
     place.describe({**ECHO, "description": "Other."})
@@ -140,7 +140,7 @@ def test_what_a_person_does_not_accept_stays_refused(place):
     assert place.call()["error_code"] == "untrusted"
 
 
-def test_a_server_may_be_looked_at_before_its_first_use(place):
+def test_a_server_may_be_reviewed_before_its_first_use(place):
     place.trust()
     with place.at_terminal("mcp", "trust", "raw") as screen:
         assert "Say it again." in screen.expect("> ")
@@ -164,7 +164,7 @@ def test_a_server_that_has_not_changed_needs_no_answer(place):
     assert (status, "match their accepted definitions" in text) == (0, True)
 
 
-def test_a_server_is_accepted_only_by_a_person_at_a_terminal(place):
+def test_a_server_is_accepted_only_by_a_user_at_a_terminal(place):
     place.trust()
     done = place.command.run("mcp", "trust", "raw", input="y\n")
 
@@ -173,39 +173,39 @@ def test_a_server_is_accepted_only_by_a_person_at_a_terminal(place):
     assert place.starts() == 0
 
 
-@pytest.mark.parametrize("trusted, told", [(False, "not trusted"), (True, "no MCP server nobody")])
-def test_a_server_that_is_not_there_is_told(place, trusted, told):
+@pytest.mark.parametrize("trusted, reason", [(False, "not trusted"), (True, "no MCP server nobody")])
+def test_an_unknown_server_is_reported(place, trusted, reason):
     if trusted:
         place.trust()
     with place.at_terminal("mcp", "trust", "nobody" if trusted else "raw") as screen:
         status, text = screen.end()
 
-    assert (status, told in text.replace("\n", " ")) == (1, True), text
+    assert (status, reason in text.replace("\n", " ")) == (1, True), text
 
 
-def test_doctor_and_the_settings_tell_of_servers_and_keep_their_secrets(command):
+def test_doctor_and_config_list_servers_without_their_secrets(command):
     os.makedirs(command.environ["HILT_CONFIG_DIR"], exist_ok=True)
     with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
         file.write('[mcp.servers.far]\nurl = "https://a.example"\nheaders = {Authorization = "hunter2"}\n')
-    told = command.run("doctor").stdout.decode() + command.run("config", "show").stdout.decode()
+    output = command.run("doctor").stdout.decode() + command.run("config", "show").stdout.decode()
 
-    assert "far: not started yet" in told
-    assert "Authorization" in told
-    assert "hunter2" not in told
+    assert "far: not started yet" in output
+    assert "Authorization" in output
+    assert "hunter2" not in output
 
 
 def test_a_tool_of_a_server_is_listed_and_shown(place):
     place.trust()
     listed = place.command.run("tools", "list").stdout.decode()
-    shown = place.command.run(line=forked("tools", "show", "mcp__raw__echo")).stdout.decode()
+    output = place.command.run(line=forked("tools", "show", "mcp__raw__echo")).stdout.decode()
 
     assert "mcp__raw__echo" in listed
-    assert "[MCP server raw] Say it again." in shown
-    assert "text: string" in shown
+    assert "[MCP server raw] Say it again." in output
+    assert "text: string" in output
 
 
 @pytest.mark.parametrize(
-    "schema, shown",
+    "schema, expected",
     [
         (True, "a: any"),
         ({"anyOf": [True, {"type": "string"}]}, "a: any or string"),
@@ -213,19 +213,19 @@ def test_a_tool_of_a_server_is_listed_and_shown(place):
         ({"type": ["string", "null"]}, "a: string or null"),
     ],
 )
-def test_whatever_a_schema_holds_the_tool_is_shown_and_called(place, schema, shown):
+def test_a_tool_with_any_schema_is_shown_and_called(place, schema, expected):
     place.describe({"name": "odd", "inputSchema": {"type": "object", "properties": {"a": schema}}})
     place.trust()
 
     done = place.command.run(line=forked("tools", "show", "mcp__raw__odd"))
     called = place.command.run(line=forked("--mode", "yolo", "call", "mcp__raw__odd", "a=x"))
 
-    assert (done.returncode, shown in done.stdout.decode()) == (0, True)
+    assert (done.returncode, expected in done.stdout.decode()) == (0, True)
     assert b"Traceback" not in called.stderr
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-def test_a_host_reaches_a_server_through_hilt_with_all_it_wants(place, era):
+def test_a_host_uses_every_feature_of_a_server_through_hilt(place, era):
     import anyio
     import mcp_types as types
     from mcp.client.client import Client

@@ -40,11 +40,11 @@ CALL = Asked("register_hook", {"event": "stop"}, "it always asks")
 
 
 def answer(asked: Asked, *lines: str, width: int = 80, color: bool = False) -> tuple[Answer, str]:
-    """Answer a question with these lines, then the end of input; return the answer and what was printed."""
+    """Answer a question with these lines, then the end of input; return the answer and the output."""
     typed = iter([*lines, *[""] * 3])
     printed: list[str] = []
-    given = prompt(asked, read=lambda: next(typed), write=printed.append, width=width, color=color)
-    return given, "".join(printed)
+    reply = prompt(asked, read=lambda: next(typed), write=printed.append, width=width, color=color)
+    return reply, "".join(printed)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def answer(asked: Asked, *lines: str, width: int = 80, color: bool = False) -> t
         (["what\n"], Answer("deny", "The input ended without an answer.")),
     ],
 )
-def test_an_answer_is_a_word_and_the_end_of_input_denies(lines, expected):
+def test_an_answer_is_a_word_and_end_of_input_denies(lines, expected):
     assert answer(RUN, *lines)[0] == expected
 
 
@@ -74,20 +74,20 @@ def test_nothing_but_a_clear_word_allows(lines):
     words = [line.strip().casefold() for line in lines]
     yes = {"y", "yes", "once", "a", "always"}
 
-    given, _ = answer(RUN, *lines)
+    reply, _ = answer(RUN, *lines)
 
-    assert given.kind == "deny" or yes & set(words)
+    assert reply.kind == "deny" or yes & set(words)
 
 
-def test_a_call_that_no_rule_covers_cannot_always_be_allowed():
-    given, printed = answer(CALL, "a\n", "y\n")
+def test_a_call_that_no_rule_covers_has_no_always_answer():
+    reply, printed = answer(CALL, "a\n", "y\n")
 
-    assert given == Answer("once")
+    assert reply == Answer("once")
     assert "[a]" not in printed
     assert "not available" in printed
 
 
-def test_a_command_is_shown_with_its_risk_and_the_rules_that_would_be_kept():
+def test_a_command_is_shown_with_its_risk_and_the_rules_to_be_stored():
     _, printed = answer(RUN, "y\n")
 
     assert printed.splitlines()[1:] == [
@@ -105,14 +105,14 @@ def test_a_command_is_shown_with_its_risk_and_the_rules_that_would_be_kept():
     ]
 
 
-def test_the_risky_part_is_marked_by_colour_where_there_is_one():
+def test_the_risky_part_is_highlighted_when_colours_are_on():
     _, printed = answer(RUN, "y\n", color=True)
 
     assert f"rm -rf build && \x1b[1;31m{RUN.part}\x1b[0m" in printed
     assert "^" not in printed
 
 
-def test_a_part_that_goes_over_several_lines_is_marked_on_each():
+def test_a_highlighted_part_over_several_lines_is_marked_on_each():
     asked = RUN._replace(command="echo a; sudo x\\\n y; echo b", part="sudo x\\\n y", arguments={})
 
     lines = answer(asked, "y\n")[1].splitlines()
@@ -120,7 +120,7 @@ def test_a_part_that_goes_over_several_lines_is_marked_on_each():
     assert lines[2:6] == ["| echo a; sudo x\\", "          ^^^^^^^", "|  y; echo b", "  ^^"]
 
 
-def test_an_edit_is_shown_as_a_difference():
+def test_an_edit_is_shown_as_a_diff():
     _, printed = answer(EDIT, "y\n", color=True)
 
     assert "\x1b[31m-x\x1b[0m" in printed
@@ -129,25 +129,25 @@ def test_an_edit_is_shown_as_a_difference():
     assert "| path: a.py\n" in bare(printed)
 
 
-def test_what_is_cut_can_be_seen_whole():
+def test_truncated_text_can_be_expanded():
     lines = "".join(f"+line {number}\n" for number in range(100))
     asked = EDIT._replace(diff=lines, arguments={"text": "one\ntwo\n" * 200, **{f"n{i}": i for i in range(20)}})
 
-    cut, whole = answer(asked, "y\n")[1], answer(asked, "s\n", "y\n")[1]
+    cut, expanded = answer(asked, "y\n")[1], answer(asked, "s\n", "y\n")[1]
 
     assert len(cut.splitlines()) < 24
     assert "… 91 more lines" in cut
     assert "… 15 more arguments" in cut
     assert "[s] show all" in cut
     assert "line 99" not in cut
-    shown = whole[len(cut) :]
-    assert "| +line 99\n" in shown
-    assert shown.count("|   two\n") == 200
-    assert "| n19: 19\n" in shown
-    assert "[s]" not in shown
+    added = expanded[len(cut) :]
+    assert "| +line 99\n" in added
+    assert added.count("|   two\n") == 200
+    assert "| n19: 19\n" in added
+    assert "[s]" not in added
 
 
-def test_the_risky_part_of_a_long_command_is_shown_also_when_the_rest_is_cut():
+def test_the_risky_part_of_a_long_command_is_shown_even_when_the_rest_is_cut():
     asked = RUN._replace(command="echo x\n" * 50 + RUN.part + "\n" + "echo y\n" * 50, arguments={})
 
     printed = answer(asked, "y\n")[1]
@@ -158,7 +158,7 @@ def test_the_risky_part_of_a_long_command_is_shown_also_when_the_rest_is_cut():
 
 
 @pytest.mark.parametrize(
-    "text, shown",
+    "text, expected",
     [
         ("a\x1b[2Jb", "a␛[2Jb"),
         ("a\rb", "a␍b"),
@@ -172,8 +172,8 @@ def test_the_risky_part_of_a_long_command_is_shown_also_when_the_rest_is_cut():
         ("a\tb", "a   b"),
     ],
 )
-def test_nothing_steers_the_terminal_and_nothing_is_invisible(text, shown):
-    assert plain(text) == shown
+def test_control_and_invisible_characters_are_shown(text, expected):
+    assert plain(text) == expected
     for asked in (
         RUN._replace(command=text, part=""),
         EDIT._replace(diff=text),
@@ -184,7 +184,7 @@ def test_nothing_steers_the_terminal_and_nothing_is_invisible(text, shown):
         CALL._replace(workspace=text),
         CALL._replace(tool=text),
     ):
-        assert shown in answer(asked, "y\n")[1]
+        assert expected in answer(asked, "y\n")[1]
 
 
 TEXTS = st.text(alphabet=st.characters() | st.sampled_from("\n\t\r\x1b \u200b\u202e日|>[y]"), max_size=300)
@@ -206,17 +206,17 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @given(ASKED, st.integers(30, 120), st.booleans(), st.booleans())
-def test_a_page_fits_its_width_and_holds_nothing_but_visible_text(asked, width, color, whole):
-    drawn = Page(width=width, color=color).draw(asked, whole=whole)
+def test_a_page_fits_its_width_and_has_only_visible_text(asked, width, color, expanded):
+    drawn = Page(width=width, color=color).draw(asked, whole=expanded)
     text = SGR.sub("", drawn) if color else drawn
 
-    assert {one for one in text if not one.isprintable()} <= {"\n"}
+    assert {character for character in text if not character.isprintable()} <= {"\n"}
     assert max(terminal._columns(line) for line in text.split("\n")) < width
     text.encode()
 
 
 @given(ASKED, st.integers(30, 120))
-def test_texts_of_a_model_stand_behind_bars_and_labels(asked, width):
+def test_model_text_is_always_behind_bars_and_labels(asked, width):
     asked = asked._replace(tool="tool")
     lines = Page(width=width, color=False).draw(asked, whole=True).split("\n")
 
@@ -227,14 +227,14 @@ def test_texts_of_a_model_stand_behind_bars_and_labels(asked, width):
 
 
 @given(TEXTS, st.integers(30, 120))
-def test_a_page_that_is_whole_shows_every_character(text, width):
+def test_an_expanded_page_shows_every_character(text, width):
     drawn = Page(width=width, color=False).draw(RUN._replace(command=text, part="", arguments={}), whole=True)
 
-    shown = "".join(line[2:] for line in drawn.split("\n") if line.startswith("| "))
-    assert shown == plain(text).replace("\n", "")
+    visible = "".join(line[2:] for line in drawn.split("\n") if line.startswith("| "))
+    assert visible == plain(text).replace("\n", "")
 
 
-def test_a_part_is_marked_where_characters_are_wide():
+def test_a_part_is_highlighted_among_wide_characters():
     asked = RUN._replace(command="echo 日本; rm é\u0301 x", part="rm é\u0301 x", arguments={})
 
     lines = answer(asked, "y\n")[1].splitlines()
@@ -245,13 +245,13 @@ def test_a_part_is_marked_where_characters_are_wide():
 
 
 def test_huge_texts_do_not_flood_the_screen():
-    for one in ("x", "日", "e" + "\u0301" * 50):
-        asked = RUN._replace(command=one * 10_000, part="", arguments={"a": one * 50_000})
+    for sample in ("x", "日", "e" + "\u0301" * 50):
+        asked = RUN._replace(command=sample * 10_000, part="", arguments={"a": sample * 50_000})
 
         assert len(answer(asked, "y\n")[1]) < 6000
 
 
-def test_one_line_is_one_line():
+def test_one_line_stays_one_line():
     assert one_line("a\nb\r\nc") == "a␊b␍␊c"
 
 
@@ -279,7 +279,7 @@ def asking(**environ: str) -> Screen:
 
 
 @pytest.mark.parametrize("environ, color", [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_a_person_answers_on_the_terminal(environ, color):
+def test_the_user_answers_on_the_terminal(environ, color):
     with asking(**environ) as screen:
         screen.type("\n")
         screen.expect(f"80 {color}")
@@ -302,7 +302,7 @@ def test_the_end_of_input_on_the_terminal_denies():
         assert "kind='deny'" in screen.end()[1]
 
 
-def test_what_was_typed_before_the_question_is_no_answer():
+def test_input_typed_before_the_question_is_ignored():
     with asking() as screen:
         screen.type("\ny\ny\ny\n")
         screen.expect(" > ")
@@ -312,7 +312,7 @@ def test_what_was_typed_before_the_question_is_no_answer():
         assert "kind='deny'" in screen.end()[1]
 
 
-def test_without_a_terminal_there_is_no_one_to_ask():
+def test_without_a_terminal_nobody_can_be_asked():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], cwd=ROOT, start_new_session=True, input="\n", capture_output=True, text=True
     )
@@ -320,7 +320,7 @@ def test_without_a_terminal_there_is_no_one_to_ask():
     assert done.stdout == "no_one_to_ask There is no terminal to prompt on.\n"
 
 
-def test_a_program_in_the_background_does_not_take_the_terminal_from_another():
+def test_a_background_program_does_not_take_the_terminal():
     env = {"PATH": os.environ["PATH"], "TERM": "dumb"}
     script = 'set -m; "$0" -c "$1" < /dev/null & wait'
     with Screen(["bash", "-c", script, sys.executable, SCRIPT], env=env, cwd=ROOT) as screen:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 
-def test_the_end_of_a_session_forgets_what_it_read(command):
+def test_ending_a_session_deletes_its_stamps(command):
     command.folder.write("a.txt", "one\n")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}})
     command.folder.write("a.txt", "changed\n")

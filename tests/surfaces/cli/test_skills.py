@@ -13,7 +13,7 @@ from skills_ref import validate  # type: ignore[import-untyped]
 
 from hilt.testing import Folder
 from tests.skills.places import text
-from tests.surfaces.cli.test_approve import at_terminal, told
+from tests.surfaces.cli.test_approve import at_terminal, status_and_text
 from tests.surfaces.commands import HILT, Command
 
 
@@ -28,7 +28,7 @@ def as_json(command: Command, *words: str) -> Any:
 
 
 def failed(command: Command, *words: str) -> str:
-    """Run a command that fails, and return its code."""
+    """Run a command that fails, and return its error code."""
     done = command.run("skills", *words)
     assert (done.returncode, done.stdout) == (1, b"")
     return done.stderr.decode().partition(":")[0]
@@ -37,14 +37,14 @@ def failed(command: Command, *words: str) -> str:
 # --- list and show ------------------------------------------------------------------------------------------------
 
 
-def test_skills_are_listed_with_what_is_not_loaded(command):
+def test_skills_are_listed_with_those_that_failed_to_load(command):
     config(command).write("skills/pdf/SKILL.md", text("pdf", description="Reads PDF files."))
     config(command).write("skills/BAD/SKILL.md", text("bad"))
     config(command).write("commands/fix.md", "---\ndescription: Fix it\nargument-hint: ISSUE\n---\nFix $1.\n")
     command.folder.write(".hilt/skills/new/SKILL.md", text("new", description="Evil \x1b[2J text."))
     Folder(command.environ["HOME"]).write(".claude/skills/pdf/SKILL.md", text("pdf"))
 
-    status, lines = told(command, "skills")
+    status, lines = status_and_text(command, "skills")
     data = as_json(command, "list")
 
     assert status == 0
@@ -53,7 +53,9 @@ def test_skills_are_listed_with_what_is_not_loaded(command):
     assert "Evil" not in lines
     assert all(word in lines.replace("\n", "") for word in ("fix", "BAD", ".hilt/skills/new", ".claude/skills/pdf"))
     assert [skill["name"] for skill in data["skills"]] == ["hilt", "pdf", "skill-creator", "tool-creator"]
-    assert [(found["name"], found["argument_hint"]) for found in data["commands"]] == [("fix", "ISSUE")]
+    assert [(skill_command["name"], skill_command["argument_hint"]) for skill_command in data["commands"]] == [
+        ("fix", "ISSUE")
+    ]
     assert [item["name"] for item in data["untrusted"]] == ["new"]
     assert [os.path.basename(problem["path"]) for problem in data["problems"]] == ["BAD"]
     assert len(data["hidden"]) == 1
@@ -64,11 +66,11 @@ def test_a_skill_is_shown(command):
     config(command).write("skills/pdf/SKILL.md", text("pdf", "Line one.\n\n\x1b[31mLine two.", more=more))
     config(command).write("skills/pdf/references/a.md", "")
 
-    shown = command.run("skills", "show", "pdf").stdout.decode()
+    output = command.run("skills", "show", "pdf").stdout.decode()
     data = as_json(command, "show", "pdf")
 
-    assert shown.startswith("pdf\n\nDoes things.\n\npersonal, ")
-    assert shown.endswith("license: MIT\nallowed tools: Read\nfile: references/a.md\n\nLine one.\n\n[31mLine two.\n")
+    assert output.startswith("pdf\n\nDoes things.\n\npersonal, ")
+    assert output.endswith("license: MIT\nallowed tools: Read\nfile: references/a.md\n\nLine one.\n\n[31mLine two.\n")
     assert (data["license"], data["allowed_tools"], data["files"]) == ("MIT", "Read", ["references/a.md"])
     assert failed(command, "show", "pfd") == "not_found"
 
@@ -97,7 +99,7 @@ def test_a_new_skill_needs_a_valid_name(command, name):
     assert command.folder.tree() == before
 
 
-def test_a_verdict_is_an_exit_status(command):
+def test_check_sets_the_exit_status(command):
     command.folder.write("pdf/SKILL.md", text("pdf"))
     command.folder.write("docx/SKILL.md", text("other", more="version: 1\n"))
 
@@ -133,7 +135,7 @@ def test_a_skill_is_installed_whole_and_used_at_once(command):
     assert os.listdir(os.path.dirname(target)) == ["pdf"]
 
 
-def test_an_installed_skill_is_replaced_only_by_force_and_kept(command):
+def test_an_installed_skill_is_replaced_only_by_force_and_backed_up(command):
     command.folder.write("pdf/SKILL.md", text("pdf", "One."))
     assert command.run("skills", "install", "pdf").returncode == 0
     command.folder.write("pdf/SKILL.md", text("pdf", "Two."))
@@ -143,8 +145,8 @@ def test_an_installed_skill_is_replaced_only_by_force_and_kept(command):
     done = command.run("skills", "install", "pdf", "--force")
 
     assert "Two." in as_json(command, "show", "pdf")["body"]
-    kept = done.stdout.decode().rpartition(" is in ")[2].strip()
-    assert "One." in Folder(kept).read("SKILL.md")
+    backup = done.stdout.decode().rpartition(" is in ")[2].strip()
+    assert "One." in Folder(backup).read("SKILL.md")
 
 
 # files of the folder pdf, and links: a target in place of contents
@@ -189,7 +191,7 @@ def test_a_link_in_place_of_an_installed_skill_is_not_followed(command):
     assert not os.path.islink(config(command).join("skills/pdf"))
 
 
-def test_ten_who_install_at_once_install_one(command):
+def test_of_ten_simultaneous_installs_one_succeeds(command):
     command.folder.write("pdf/SKILL.md", text("pdf"))
     command.folder.write("pdf/references/a.md", "a\n")
     statuses: list[int] = []
@@ -276,7 +278,7 @@ def test_a_skill_is_reviewed_file_by_file_and_again_after_a_change(command):
     command.folder.write(f"{path}/SKILL.md", text("pdf"))
     command.folder.write(f"{path}/scripts/run.sh", "echo one\n")
     command.folder.write(".hilt/commands/go.md", "Go.\n")
-    listed = told(command, "trust")[1].replace("\n", "")
+    listed = status_and_text(command, "trust")[1].replace("\n", "")
     assert "run.sh  skill, not trusted" in listed
     assert "go.md  command, not trusted" in listed
 
@@ -307,7 +309,7 @@ def test_all_skills_of_a_folder_are_reviewed(command):
 
 
 def answer(command: Command, path: str, *answers: str) -> str:
-    """Review a path at a terminal with these answers; return what was shown."""
+    """Review a path at a terminal with these answers; return the output."""
     with at_terminal(command, "trust", path) as screen:
         page = ""
         for typed in answers:

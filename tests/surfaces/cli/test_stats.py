@@ -18,7 +18,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 @pytest.fixture
 def filled(command):
-    """The command, with calls of the last ten hours on record."""
+    """The command, with recorded calls of the last ten hours."""
     trail = Trail(os.path.join(command.state, "trail.db"))
     now = time.time_ns()
     for number in range(100):
@@ -32,14 +32,14 @@ def filled(command):
     return command
 
 
-def told(command, *words: str) -> str:
+def stats_text(command, *words: str) -> str:
     done = command.run("stats", *words)
     assert (done.returncode, done.stderr) == (0, b"")
     return str(done.stdout.decode())
 
 
 def test_a_table_shows_counts_failures_percentiles_and_a_plot(filled):
-    lines = told(filled).splitlines()
+    lines = stats_text(filled).splitlines()
 
     assert re.fullmatch(r"101 calls since \d{4}-\d\d-\d\d \d\d:\d\d, 21 failed \(20\.8%\)", lines[0])
     assert lines[2].split() == ["tool", "calls", "failed", "p50", "p95", "each", "bar", "30.0", "min"]
@@ -56,54 +56,54 @@ def test_a_table_shows_counts_failures_percentiles_and_a_plot(filled):
     assert max(map(len, lines)) <= 80
 
 
-def test_calls_are_chosen_by_tool_session_workspace_and_time(filled):
-    assert told(filled, "--tool", "read_file").startswith("34 calls")
-    assert told(filled, "--session", "s1").startswith("50 calls")
-    assert re.match(r"(19|20|21) calls", told(filled, "--since", "2h"))
-    assert told(filled, "--tool=read_file", "--since=2999-01-01") == "No calls are recorded.\n"
-    assert told(filled, "--workspace", ".") == "No calls are recorded.\n"
+def test_calls_are_filtered_by_tool_session_workspace_and_time(filled):
+    assert stats_text(filled, "--tool", "read_file").startswith("34 calls")
+    assert stats_text(filled, "--session", "s1").startswith("50 calls")
+    assert re.match(r"(19|20|21) calls", stats_text(filled, "--since", "2h"))
+    assert stats_text(filled, "--tool=read_file", "--since=2999-01-01") == "No calls are recorded.\n"
+    assert stats_text(filled, "--workspace", ".") == "No calls are recorded.\n"
 
 
 def test_json_holds_the_same_and_more(filled):
-    found = json.loads(told(filled, "--json"))
+    stats = json.loads(stats_text(filled, "--json"))
 
-    assert set(found) == {"start", "end", "tools", "errors"}
-    assert found["errors"] == {"file_not_found": 20, "unknown_tool": 1}
-    shell = next(use for use in found["tools"] if use["tool"] == "run_shell")
+    assert set(stats) == {"start", "end", "tools", "errors"}
+    assert stats["errors"] == {"file_not_found": 20, "unknown_tool": 1}
+    shell = next(use for use in stats["tools"] if use["tool"] == "run_shell")
     assert (shell["calls"], shell["failed"], sum(shell["plot"])) == (33, 7, 33)
     assert (shell["p50_ms"], shell["p95_ms"]) == (2450.0, 4700.0)
 
 
 def test_prometheus_reads_the_counters_of_every_tool(filled):
-    text = told(filled, "--prometheus")
+    text = stats_text(filled, "--prometheus")
 
     assert 'tool_execution_total{tool="run_shell",status="failure"} 7\n' in text
     assert 'tool_execution_total{tool="(unknown)",status="failure"} 1\n' in text
     assert 'function_call_duration_ms_bucket{tool="run_shell",status="success",le="1000"} 5\n' in text
     assert 'function_call_duration_ms_count{tool="run_shell",status="success"} 26\n' in text
-    only = told(filled, "--prometheus", "--tool", "read_file")
+    only = stats_text(filled, "--prometheus", "--tool", "read_file")
     assert set(re.findall(r'tool="([^"]*)"', only)) == {"read_file"}
 
 
-def test_calls_that_are_made_are_counted(command):
+def test_new_calls_are_counted(command):
     command.folder.write("a.txt", "a\n")
     command.ask({"tool": "read_file", "args": {"path": "a.txt"}}, {"tool": "Read", "args": {"path": "b.txt"}})
 
-    text = told(command, "--prometheus")
+    text = stats_text(command, "--prometheus")
 
     assert 'tool_execution_total{tool="read_file",status="failure"} 1\n' in text
     assert 'tool_execution_total{tool="read_file",status="success"} 1\n' in text
-    assert told(command, "--workspace", ".").startswith("2 calls")
+    assert stats_text(command, "--workspace", ".").startswith("2 calls")
 
 
-def test_a_record_of_nothing_is_told(command):
-    assert told(command) == "No calls are recorded.\n"
+def test_an_empty_trail_is_reported(command):
+    assert stats_text(command) == "No calls are recorded.\n"
 
 
-def test_broken_settings_do_not_hide_what_happened(filled):
+def test_broken_settings_do_not_hide_the_trail(filled):
     filled.folder.write(".hilt/config.toml", "nonsense = 1\n")
 
-    assert told(filled).startswith("101 calls")
+    assert stats_text(filled).startswith("101 calls")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_broken_settings_do_not_hide_what_happened(filled):
         (("more",), "more"),
     ],
 )
-def test_wrong_use_is_told(command, words, complaint):
+def test_a_usage_error_is_reported(command, words, complaint):
     done = command.run("stats", *words)
 
     assert done.returncode == 2
@@ -125,7 +125,7 @@ def test_wrong_use_is_told(command, words, complaint):
 
 
 def on_a_terminal(command, **environ: str) -> str:
-    """Run the command with a terminal of 80 columns as its output, and return what it wrote there."""
+    """Run the command on a terminal of 80 columns and return its output."""
     control, terminal = pty.openpty()
     process = subprocess.Popen(
         [HILT, "stats"], stdout=terminal, stdin=terminal, cwd=command.folder.path, env=command.environ | environ
@@ -147,16 +147,16 @@ def on_a_terminal(command, **environ: str) -> str:
     [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
 )
 def test_colours_are_for_terminals_that_want_them(filled, environ, coloured):
-    shown = on_a_terminal(filled, COLUMNS="80", **environ)
+    output = on_a_terminal(filled, COLUMNS="80", **environ)
 
-    assert ("\x1b[" in shown) == coloured
-    plain = re.sub(r"\x1b\[\d+m", "", shown)
+    assert ("\x1b[" in output) == coloured
+    plain = re.sub(r"\x1b\[\d+m", "", output)
     assert "\x1b" not in plain
-    assert plain.replace("\r\n", "\n").splitlines()[2:] == told(filled).splitlines()[2:]
+    assert plain.replace("\r\n", "\n").splitlines()[2:] == stats_text(filled).splitlines()[2:]
 
 
-def test_output_that_has_no_bars_gets_plain_ones(filled):
+def test_ascii_output_gets_plain_bars(filled):
     filled.environ.update(PYTHONIOENCODING="ascii")
 
-    assert told(filled).isascii()
-    assert "a_tool_of_somebody_with~" in told(filled)
+    assert stats_text(filled).isascii()
+    assert "a_tool_of_somebody_with~" in stats_text(filled)

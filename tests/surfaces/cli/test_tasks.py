@@ -32,7 +32,7 @@ def test_tasks_are_added_listed_shown_and_updated(command):
     assert [line.split()[:2] for line in done.splitlines()[2:]] == [["1", "completed"], ["2", "ready"]]
 
 
-def test_json_is_what_the_tool_returns(command):
+def test_json_output_is_the_result_of_the_tool(command):
     assert data(command) == {"tasks": []}
     assert data(command, "add", "Design")["task"]["id"] == 1
     assert data(command, "add", "Build", "--blocked-by", "1")["task"]["blockedBy"] == [1]
@@ -53,7 +53,7 @@ def test_a_long_list_is_shown_whole(command):
 
 
 @pytest.mark.parametrize(
-    "words, status, said",
+    "words, status, reason",
     [
         (["show", "9"], 1, "not_found: There is no task 9."),
         (["show", "x"], 1, "invalid_args"),
@@ -73,13 +73,13 @@ def test_a_long_list_is_shown_whole(command):
         (["delete", "1"], 2, "unknown command 'delete' for hilt tasks"),
     ],
 )
-def test_what_is_wrong_is_told(command, words, status, said):
+def test_invalid_input_is_reported(command, words, status, reason):
     out(command, "add", "Design", "--owner", "ann")
 
     for extra in ([], ["--json"]):
         done = command.run("tasks", *words, *extra)
         assert (done.returncode, done.stdout) == (status, b"")
-        assert said in done.stderr.decode()
+        assert reason in done.stderr.decode()
     assert len(data(command)["tasks"]) == 1
 
 

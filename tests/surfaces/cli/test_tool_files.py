@@ -65,7 +65,7 @@ def at_terminal(command) -> Callable[..., Screen]:
 @pytest.fixture
 def answered(at_terminal) -> Callable[..., tuple[int, str]]:
     def answered(*words: str, typed: str = "y\n", times: int = 1) -> tuple[int, str]:
-        """Run the command for a person who types the same at every question; return the status and all text."""
+        """Run the command for a user who types the same at every prompt; return the status and all text."""
         with at_terminal(*words) as screen:
             for _ in range(times):
                 screen.expect("[y/n] > ")
@@ -95,8 +95,8 @@ def find(command) -> Iterator[Callable[[], CustomTools]]:
 
 
 def definition(**fields: Any) -> Definition:
-    known = Definition("t", "Do.\nMore.", {"type": "object"}, "/x/t.md", "personal", "markdown", "/x", "hash")
-    return known._replace(**fields)
+    base_definition = Definition("t", "Do.\nMore.", {"type": "object"}, "/x/t.md", "personal", "markdown", "/x", "hash")
+    return base_definition._replace(**fields)
 
 
 def no_call(name: str, args: Mapping[str, Any]) -> Result:
@@ -106,8 +106,8 @@ def no_call(name: str, args: Mapping[str, Any]) -> Result:
 # --- list and show --------------------------------------------------------------------------------------------------
 
 
-def test_tools_are_listed_by_source_with_what_is_wrong():
-    found = CustomTools(
+def test_tools_are_listed_by_source_with_their_problems():
+    discovered = CustomTools(
         {
             "b": definition(name="b", dangerous=True),
             "a": definition(name="a", source="project", description="Evil \x1b[2J\nmore"),
@@ -119,7 +119,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
         {},
     )
 
-    assert listed(found) == (
+    assert listed(discovered) == (
         "project:\n  a  markdown, Evil ␛[2J\npersonal:\n  b  markdown, ⚠ Do.\n"
         "broken:\n  /x/c.md:3: It is broken.\n"
         f"not trusted, so not loaded (to review: {HILT} tools trust):\n  /w/d.md\n"
@@ -141,7 +141,7 @@ def test_tools_are_listed_by_source_with_what_is_wrong():
         ({"notes": ("odd key",)}, "note: odd key"),
     ],
 )
-def test_what_a_tool_can_do_is_shown(fields, says):
+def test_the_capabilities_of_a_tool_are_shown(fields, says):
     text = shown(definition(**fields))
 
     assert text.startswith("from /x/t.md:1 (personal)\nformat: markdown")
@@ -152,35 +152,35 @@ def test_what_a_tool_can_do_is_shown(fields, says):
 
 
 @pytest.mark.parametrize("kind, name", [("markdown", "hi"), ("folder", "say-hi"), ("python", "hi")])
-def test_a_new_tool_loads_at_once_and_does_what_its_example_says(command, run, kind, name):
+def test_a_new_tool_loads_at_once_and_passes_its_example(command, run, kind, name):
     done = run("new", name, "--kind", kind, "--personal")
 
     assert (done.returncode, done.stderr) == (0, "")
     root, environ = command.folder.path, command.environ
     with Workers() as workers:
-        found = open_discovery(root, environ, workers).current()
-        assert (list(found.definitions), found.problems) == ([name], ())
-        made = found.definitions[name]
-        assert made.origin.startswith(done.stdout.strip())
+        discovered = open_discovery(root, environ, workers).current()
+        assert (list(discovered.definitions), discovered.problems) == ([name], ())
+        new_tool = discovered.definitions[name]
+        assert new_tool.origin.startswith(done.stdout.strip())
         executors = {
             "markdown": scripts.executor(environ),
             "folder": folder_tools.executor(environ, NoGrants()),
             "python": python_tools.executor(workers, environ, root),
         }
-        tool = to_tool(made, executors[kind](made))
+        tool = to_tool(new_tool, executors[kind](new_tool))
         with Runtime(root, tools=[tool], environ=environ, flags={"mode": "yolo"}) as runtime:
 
             def call(called: str, args: Mapping[str, Any]) -> Result:
                 return runtime.call(called, **args)
 
             assert call(name, {"name": "World"}).error is None
-            checked = check(found, call)
+            checked = check(discovered, call)
     assert checked.ok, checked.lines
     assert checked.lines[-1].startswith(f"{name}: OK")
 
 
 class NoGrants:
-    """A user who always allows nothing."""
+    """A user without any grants."""
 
     def has(self, grant: str) -> bool:
         return False
@@ -193,7 +193,7 @@ def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
         done.stdout
         == f"{command.folder.join(TOOLS + 'hi.md')}\nIt is not loaded until you trust it: {HILT} tools trust\n"
     )
-    assert [one.path for one in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
+    assert [tool_file.path for tool_file in find().untrusted] == [command.folder.join(TOOLS + "hi.md")]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_new_tool_of_a_project_waits_for_trust(command, run, find):
         (["install", "--all"], "unknown option '--all'"),
     ],
 )
-def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words, says):
+def test_a_tool_that_cannot_be_created_is_reported_and_nothing_is_written(command, run, words, says):
     command.folder.write(TOOLS + "there.md", "mine")
     before = command.folder.tree()
 
@@ -224,7 +224,7 @@ def test_what_cannot_be_made_is_told_and_nothing_is_written(command, run, words,
 
 
 @pytest.mark.parametrize("words", [("new", "hi", "--personal"), ("new", "hi")])
-def test_a_folder_that_is_none_is_told(command, run, words):
+def test_a_file_in_place_of_a_tool_folder_is_reported(command, run, words):
     command.folder.write(".hilt", "")
     os.makedirs(os.path.dirname(own(command).rstrip("/")), exist_ok=True)
     with open(own(command).rstrip("/"), "w", encoding="utf-8"):
@@ -239,7 +239,7 @@ def test_a_folder_that_is_none_is_told(command, run, words):
 # --- check ----------------------------------------------------------------------------------------------------------
 
 
-def test_check_tells_everything_and_fails(command, run):
+def test_check_reports_every_problem_and_fails(command, run):
     command.folder.write(TOOLS + "wait.md", GREET)
     path = own(command, "broken.md")
     os.makedirs(own(command))
@@ -257,7 +257,7 @@ def test_check_tells_everything_and_fails(command, run):
     assert f"{command.folder.join(TOOLS + 'wait.md')}: not trusted, so not loaded" in done.stdout
 
 
-def test_check_without_tools_is_well(run):
+def test_check_without_tools_succeeds(run):
     done = run("check")
 
     assert (done.returncode, done.stdout) == (0, "There are no custom tools.\n")
@@ -278,15 +278,15 @@ def test_check_without_tools_is_well(run):
     ],
 )
 def test_examples_are_run_and_compared(example, result, failure):
-    found = NOTHING._replace(definitions={"t": definition(examples=(example,))})
+    discovered = NOTHING._replace(definitions={"t": definition(examples=(example,))})
 
-    checked = check(found, lambda name, args: result)
+    checked = check(discovered, lambda name, args: result)
 
-    wanted = "t: OK, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
-    assert (checked.lines, checked.ok) == ((wanted,), failure is None)
+    expected = "t: OK, 1 example passed" if failure is None else f"/x/t.md: example 1: {failure}"
+    assert (checked.lines, checked.ok) == ((expected,), failure is None)
 
 
-def test_the_example_of_a_tool_that_asks_runs_when_a_person_agrees(command, run, at_terminal):
+def test_the_example_of_a_tool_that_asks_runs_when_the_user_agrees(command, run, at_terminal):
     os.makedirs(own(command))
     with open(own(command, "greet.md"), "w", encoding="utf-8") as file:
         file.write(GREET.replace("never", "always").replace("---\necho", "examples: [{expect: hello}]\n---\necho"))
@@ -305,7 +305,7 @@ def test_the_example_of_a_tool_that_asks_runs_when_a_person_agrees(command, run,
         assert approvals.pending() == []
 
 
-def test_a_schema_that_is_none_is_told_and_its_examples_do_not_run():
+def test_an_invalid_schema_is_reported_and_its_examples_do_not_run():
     broken = definition(parameters={"type": "nothing"}, examples=(Example({}),))
 
     checked = check(NOTHING._replace(definitions={"t": broken}), no_call)
@@ -314,7 +314,7 @@ def test_a_schema_that_is_none_is_told_and_its_examples_do_not_run():
     assert "invalid schema" in checked.lines[0]
 
 
-def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
+def test_an_untrusted_file_is_read_and_never_run(command, tmp_path):
     ran = tmp_path / "ran"
     markdown = command.folder.write(TOOLS + "greet.md", GREET.replace("---\necho", "examples: [{}]\n---\necho"))
     python = command.folder.write(TOOLS + "p.py", f"open({str(ran)!r}, 'w')\n")
@@ -336,7 +336,7 @@ def test_one_file_that_is_not_trusted_is_read_and_never_run(command, tmp_path):
     assert not ran.exists()
 
 
-def test_a_folder_whose_runtime_is_missing_is_told(command, tmp_path):
+def test_a_tool_folder_whose_runtime_is_missing_is_reported(command, tmp_path):
     path = os.path.dirname(
         command.folder.write(
             "f/tool.md",
@@ -394,7 +394,7 @@ def test_without_tools_there_is_nothing_to_trust(answered):
     assert answered("trust", times=0)[0] == 0
 
 
-def test_what_is_not_in_a_project_needs_no_trust(command, answered):
+def test_a_tool_outside_a_project_needs_no_trust(command, answered):
     command.folder.write("elsewhere/a.md", GREET)
 
     status, text = answered("trust", "elsewhere/a.md", times=0)
@@ -404,7 +404,7 @@ def test_what_is_not_in_a_project_needs_no_trust(command, answered):
 
 
 @pytest.mark.parametrize("words", [["trust"], ["install", "x.md"], ["remove", "x"]])
-def test_only_a_person_at_a_terminal_may(command, run, words):
+def test_only_a_user_at_a_terminal_may_trust_or_install_tools(command, run, words):
     command.folder.write(TOOLS + "greet.md", GREET)
     command.folder.write("x.md", GREET)
 
@@ -443,7 +443,7 @@ def archived(path: str, files: Mapping[str, str]) -> str:
 
 @pytest.fixture(params=["path", "folder", "zip", "tgz", "git"])
 def source(command, request, tmp_path) -> str:
-    """The same tool in every shape that can be installed."""
+    """The same tool in every format that can be installed."""
     files = folder_files()
     if request.param in ("zip", "tgz"):
         return archived(str(tmp_path / f"a.{request.param}"), {f"top-1.0/{name}": text for name, text in files.items()})
@@ -459,14 +459,14 @@ def source(command, request, tmp_path) -> str:
 
 
 def committed(place: str, environ: Mapping[str, str]) -> None:
-    """Make a folder a repository with all its files."""
+    """Commit all files of a folder to a new repository."""
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", place]
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
         subprocess.run([*git, *words], check=True, env=environ)
 
 
 @pytest.mark.parametrize("typed", ["y\n", "n\n"])
-def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered, find, source, typed):
+def test_a_tool_is_shown_and_installed_when_the_user_agrees(command, answered, find, source, typed):
     status, text = answered("install", source, typed=typed)
 
     for fact in ("| echo '{}'", "runtime bash", "environment: MY_KEY", "sandbox: none", "approval: "):
@@ -478,13 +478,13 @@ def test_a_tool_is_shown_and_installed_when_the_person_agrees(command, answered,
     assert list(find().definitions) == ["f"]
     assert sorted(os.listdir(own(command))) == [".installed.json", "f"]
     with open(own(command, ".installed.json"), encoding="utf-8") as file:
-        kept = json.load(file)
+        record = json.load(file)
     installed = {name.removeprefix("f/"): text.encode() for name, text in folder_files().items()}
-    assert kept == {"f": {"from": source, "checksum": fingerprint(installed)}}
-    assert kept["f"]["checksum"] in text
+    assert record == {"f": {"from": source, "checksum": fingerprint(installed)}}
+    assert record["f"]["checksum"] in text
 
 
-def test_a_repository_that_has_moved_is_not_followed(answered):
+def test_a_repository_that_redirects_is_not_followed(answered):
     with serving(b"") as other, serving(redirect(other.url("/words.git"))) as site:
         status, text = answered("install", site.url("/words.git"), times=0)
 
@@ -497,7 +497,7 @@ def test_a_repository_that_has_moved_is_not_followed(answered):
     "source, name",
     [("words.git", "words"), ("words-1.0.tgz", "words-1.0"), ("my words.zip", "my-words"), (".zip", "tool")],
 )
-def test_a_source_that_is_itself_a_tool_gives_it_its_name(command, answered, tmp_path, source, name):
+def test_a_source_that_is_itself_a_tool_gives_the_name(command, answered, tmp_path, source, name):
     files = {path.removeprefix("f/"): text for path, text in folder_files().items()}
     place = tmp_path / source
     if source.endswith(".git"):
@@ -514,22 +514,22 @@ def test_a_source_that_is_itself_a_tool_gives_it_its_name(command, answered, tmp
 
 
 @pytest.mark.parametrize("change", ["the script", "a new file", "a file that went", "a link"])
-def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run, tmp_path, change):
+def test_an_installed_tool_that_was_changed_is_reported(command, answered, run, tmp_path, change):
     place = tmp_path / "source"
     for name, text in folder_files().items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
     answered("install", str(place / "f"))
     tools = [sys.executable, "-m", "hilt", "tools"]
-    told = f"{own(command, 'f')}: note: changed since installation"
+    note = f"{own(command, 'f')}: note: changed since installation"
 
-    def said(*words: str) -> str:
+    def text_of(*words: str) -> str:
         return subprocess.run(
             [*tools, *words], env=command.environ, cwd=command.folder.path, capture_output=True, text=True, timeout=60
         ).stdout
 
-    assert told not in said("check")
-    assert "changed since installed" not in said("list")
+    assert note not in text_of("check")
+    assert "changed since installed" not in text_of("list")
 
     script = next(name for name in os.listdir(own(command, "f")) if name.endswith(".sh"))
     path = own(command, f"f/{script}")
@@ -544,12 +544,12 @@ def test_an_installed_tool_that_was_changed_since_is_told(command, answered, run
         if change == "a link":
             os.symlink("/etc/hostname", path)
 
-    assert told in said("check")
-    assert told in said("check", own(command, "f"))
-    assert f"changed since installation:\n  {own(command, 'f')}\n" in said("list")
+    assert note in text_of("check")
+    assert note in text_of("check", own(command, "f"))
+    assert f"changed since installation:\n  {own(command, 'f')}\n" in text_of("list")
 
 
-def test_a_removed_tool_is_not_told_as_changed(command, answered, run, tmp_path):
+def test_a_removed_tool_is_not_reported_as_changed(command, answered, run, tmp_path):
     (tmp_path / "greet.md").write_text(GREET)
     answered("install", str(tmp_path / "greet.md"))
 
@@ -570,7 +570,7 @@ def test_a_program_is_not_run_to_be_shown(command, answered, tmp_path):
     assert os.path.exists(own(command, "p.py"))
 
 
-def test_programs_of_a_folder_stay_programs(command, answered, tmp_path):
+def test_executables_of_a_folder_stay_executable(command, answered, tmp_path):
     place = tmp_path / "f"
     place.mkdir()
     (place / "tool.md").write_text(folder_files()["f/tool.md"])
@@ -583,7 +583,7 @@ def test_programs_of_a_folder_stay_programs(command, answered, tmp_path):
     assert not os.stat(own(command, "f/tool.md")).st_mode & stat.S_IXUSR
 
 
-def test_what_is_installed_is_what_was_shown(command, at_terminal, tmp_path):
+def test_the_installed_files_are_the_shown_files(command, at_terminal, tmp_path):
     path = tmp_path / "greet.md"
     path.write_text(GREET)
 
@@ -607,7 +607,7 @@ def test_what_is_installed_is_what_was_shown(command, at_terminal, tmp_path):
     ],
 )
 @pytest.mark.parametrize("suffix", [".zip", ".tgz"])
-def test_an_archive_that_is_not_what_it_should_be_is_refused(command, answered, tmp_path, suffix, name, says):
+def test_an_invalid_archive_is_refused(command, answered, tmp_path, suffix, name, says):
     path = archived(str(tmp_path / f"a{suffix}"), {name: "x"})
 
     status, text = answered("install", path, times=0)
@@ -648,7 +648,7 @@ def test_links_in_a_folder_are_refused(command, answered, tmp_path):
     assert (status, "not a regular file" in text) == (1, True)
 
 
-def test_what_exists_is_not_replaced(command, answered, tmp_path):
+def test_an_existing_tool_is_not_replaced(command, answered, tmp_path):
     path = tmp_path / "greet.md"
     path.write_text(GREET)
     answered("install", str(path))
@@ -659,13 +659,13 @@ def test_what_exists_is_not_replaced(command, answered, tmp_path):
     assert (status, "already_exists" in text) == (1, True)
 
 
-def test_a_source_that_does_not_exist_is_told(answered):
+def test_a_missing_source_is_reported(answered):
     assert "does not exist" in answered("install", "nothing", times=0)[1]
     assert "git could not fetch" in answered("install", "file:///nothing/of/this", times=0)[1]
 
 
 @pytest.mark.parametrize("typed", ["y\n", "n\n"])
-def test_a_tool_is_removed_when_the_person_agrees(command, answered, tmp_path, find, typed):
+def test_a_tool_is_removed_when_the_user_agrees(command, answered, tmp_path, find, typed):
     place = tmp_path / "source"
     for name, text in folder_files().items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -676,13 +676,13 @@ def test_a_tool_is_removed_when_the_person_agrees(command, answered, tmp_path, f
 
     status, _ = answered("remove", "f", typed=typed)
 
-    left = ["greet"] if typed == "y\n" else ["f", "greet"]
-    assert (status, sorted(find().definitions)) == (0 if typed == "y\n" else 1, left)
+    remaining = ["greet"] if typed == "y\n" else ["f", "greet"]
+    assert (status, sorted(find().definitions)) == (0 if typed == "y\n" else 1, remaining)
     with open(own(command, ".installed.json"), encoding="utf-8") as file:
         assert sorted(json.load(file)) == (["greet.md"] if typed == "y\n" else ["f", "greet.md"])
 
 
-def test_a_link_is_removed_and_not_what_it_leads_to(command, answered, tmp_path):
+def test_a_link_is_removed_and_its_target_is_kept(command, answered, tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "tool.md").write_text(folder_files()["f/tool.md"])
     os.makedirs(own(command))
@@ -710,10 +710,8 @@ def test_a_tool_is_removed_by_its_name_and_by_that_of_its_file(command, answered
 
 
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
-@pytest.mark.parametrize("sandbox, left", [("declared", ["loaded"]), ("read-only", [])])
-def test_a_module_is_loaded_as_the_settings_want_it_when_a_tool_is_sought_to_be_removed(
-    command, answered, sandbox, left
-):
+@pytest.mark.parametrize("sandbox, remaining", [("declared", ["loaded"]), ("read-only", [])])
+def test_removing_a_tool_loads_modules_as_the_settings_say(command, answered, sandbox, remaining):
     command.environ["HILT_CUSTOM_SANDBOX"] = sandbox
     os.makedirs(own(command))
     module = "from contextlib import suppress\nfrom hilt import tool\n\n@tool\ndef greet() -> str:\n    'Greet.'\n"
@@ -723,10 +721,10 @@ def test_a_module_is_loaded_as_the_settings_want_it_when_a_tool_is_sought_to_be_
 
     status, _ = answered("remove", "greet")
 
-    assert (status, os.listdir(own(command)), list(command.folder.tree())) == (0, [], left)
+    assert (status, os.listdir(own(command)), list(command.folder.tree())) == (0, [], remaining)
 
 
-def test_a_link_that_leads_nowhere_is_removed(command, answered):
+def test_a_dangling_link_is_removed(command, answered):
     os.makedirs(own(command), exist_ok=True)
     os.symlink("nowhere", own(command, "gone.md"))
 
@@ -735,7 +733,7 @@ def test_a_link_that_leads_nowhere_is_removed(command, answered):
     assert (status, os.listdir(own(command))) == (0, [])
 
 
-def test_what_is_not_there_cannot_be_removed(answered):
+def test_a_missing_tool_cannot_be_removed(answered):
     status, text = answered("remove", "../x", times=0)
 
     assert (status, "There is no tool" in text) == (1, True)

@@ -23,12 +23,12 @@ FINDERS = {"tool_search", "tool_call"}
     ],
 )
 @pytest.mark.parametrize("dialect", [None, "jinn", "jcli", "agentos"])
-def test_schemas_are_valid_and_say_what_every_parameter_is(command, kind, name, parameters, dialect):
+def test_schemas_are_valid_and_describe_every_parameter(command, kind, name, parameters, dialect):
     words = ["--schema", *([kind] if kind else []), *(["--dialect", dialect] if dialect else [])]
 
-    found = json.loads(command.run(*words).stdout)
+    schemas = json.loads(command.run(*words).stdout)
 
-    tools = found["tools"] if kind == "mcp" else found
+    tools = schemas["tools"] if kind == "mcp" else schemas
     own = set(catalog.built_in_names()) - FINDERS
     assert sorted(map(name, tools)) == sorted(own if dialect in (None, "jinn") else catalog.dialect(dialect))
     for tool in tools:
@@ -41,12 +41,12 @@ def test_schemas_are_valid_and_say_what_every_parameter_is(command, kind, name, 
 
 
 def documented(schema: Any) -> list[str]:
-    """Return the parameters, at any depth, that have no description."""
+    """Return the parameters without a description, at any depth."""
     missing = []
-    for parameter, known in schema.get("properties", {}).items():
-        if not known.get("description"):
+    for parameter, subschema in schema.get("properties", {}).items():
+        if not subschema.get("description"):
             missing.append(parameter)
-        for inner in (known, known.get("items", {}), *known.get("anyOf", ())):
+        for inner in (subschema, subschema.get("items", {}), *subschema.get("anyOf", ())):
             missing += documented(inner) if inner is not schema else []
     return missing
 
@@ -75,7 +75,7 @@ def test_every_tool_can_be_shown(command):
         assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_name_that_is_no_tool_gets_the_nearest(command):
+def test_an_unknown_tool_suggests_the_nearest_name(command):
     done = command.run("tools", "show", "read_flie")
 
     assert (done.returncode, done.stdout) == (1, b"")
@@ -88,28 +88,28 @@ def test_under_a_dialect_only_its_names_are_listed(command):
     assert [line.split()[0] for line in lines] == list(catalog.dialect("jcli"))
 
 
-# --- what they cost -----------------------------------------------------------------------------------------------
+# --- cost ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_cost_of_every_tool_and_every_list_is_told(command):
-    told = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)
+def test_the_cost_of_every_tool_and_list_is_shown(command):
+    report = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)
 
     listed = json.loads(command.run("--schema", "mcp").stdout)["tools"]
-    exact = {one["name"]: len(json.dumps(one, ensure_ascii=False, separators=(",", ":"))) for one in listed}
-    assert {one["name"]: one["characters"] for one in told["tools"]} == exact
-    assert all(one["lean"]["characters"] <= one["characters"] for one in told["tools"])
-    sets = {(one["profile"], one["lean"], one["search"]): one for one in told["sets"]}
+    exact = {tool["name"]: len(json.dumps(tool, ensure_ascii=False, separators=(",", ":"))) for tool in listed}
+    assert {tool["name"]: tool["characters"] for tool in report["tools"]} == exact
+    assert all(tool["lean"]["characters"] <= tool["characters"] for tool in report["tools"])
+    sets = {(tool_set["profile"], tool_set["lean"], tool_set["search"]): tool_set for tool_set in report["sets"]}
     full, lean, search = (sets["full", *how] for how in ((False, False), (True, False), (False, True)))
     assert (full["tools"], full["characters"]) == (len(listed), sum(exact.values()))
-    assert lean["characters"] == sum(one["lean"]["characters"] for one in told["tools"])
+    assert lean["characters"] == sum(tool["lean"]["characters"] for tool in report["tools"])
     assert (lean["tools"], search["tools"]) == (len(listed), 2)
-    assert full["tokens"] == -(-full["characters"] // told["characters_per_token"])
+    assert full["tokens"] == -(-full["characters"] // report["characters_per_token"])
     costs = [sets[profile, False, False]["characters"] for profile in ("full", "minimal", "nano")]
     assert costs == sorted(costs, reverse=True)
     assert search["characters"] < lean["characters"] < full["characters"]
 
 
-def test_the_cost_can_be_read(command):
+def test_the_cost_is_printed_as_a_table(command):
     text = command.run("tools", "list", "--tokens").stdout.decode()
 
     lines = text.splitlines()
@@ -120,61 +120,59 @@ def test_the_cost_can_be_read(command):
     assert "4 characters each" in text
 
 
-def test_the_cost_is_of_what_is_shown(command):
-    told = json.loads(command.run("tools", "list", "--tokens", "--json", "--tools", "Read,undo").stdout)
+def test_the_cost_covers_only_the_named_tools(command):
+    report = json.loads(command.run("tools", "list", "--tokens", "--json", "--tools", "Read,undo").stdout)
 
-    assert [one["name"] for one in told["tools"]] == ["read_file", "undo"]
-    assert [one["tools"] for one in told["sets"]] == [2, 2, 2, 1, 1, 2, 1, 1, 2]
+    assert [tool["name"] for tool in report["tools"]] == ["read_file", "undo"]
+    assert [tool_set["tools"] for tool_set in report["sets"]] == [2, 2, 2, 1, 1, 2, 1, 1, 2]
 
 
 def test_the_figures_in_the_guide_are_right(command):
     with open(os.path.join(os.path.dirname(__file__), "../../../docs/guides/mcp.md"), encoding="utf-8") as file:
-        shown = re.findall(
-            r"^\| (everything|`--[^`]+`) \| (\d+) \| ([\d,]+) \| ([\d,]+) \|$", file.read(), re.MULTILINE
-        )
+        rows = re.findall(r"^\| (everything|`--[^`]+`) \| (\d+) \| ([\d,]+) \| ([\d,]+) \|$", file.read(), re.MULTILINE)
     sets = json.loads(command.run("tools", "list", "--tokens", "--json").stdout)["sets"]
 
-    assert len(shown) == 5
-    for name, *figures in shown:
+    assert len(rows) == 5
+    for name, *figures in rows:
         tools, characters, tokens = (int(figure.replace(",", "")) for figure in figures)
-        (found,) = [
-            one
-            for one in sets
-            if (one["lean"], one["search"]) == ("--lean" in name, "--search" in name)
-            and one["profile"] == (name.strip("`").split()[1] if "--profile" in name else "full")
+        (tool_set,) = [
+            candidate
+            for candidate in sets
+            if (candidate["lean"], candidate["search"]) == ("--lean" in name, "--search" in name)
+            and candidate["profile"] == (name.strip("`").split()[1] if "--profile" in name else "full")
         ]
-        assert tools == found["tools"]
-        assert characters == pytest.approx(found["characters"], rel=0.05)
-        assert tokens == pytest.approx(found["tokens"], rel=0.05)
+        assert tools == tool_set["tools"]
+        assert characters == pytest.approx(tool_set["characters"], rel=0.05)
+        assert tokens == pytest.approx(tool_set["tokens"], rel=0.05)
 
 
 @pytest.mark.parametrize("words", [("list", "--jsn"), ("list", "--tokens", "--lean"), ("list", "x")])
-def test_wrong_flags_of_the_list_are_told(command, words):
+def test_invalid_list_flags_are_reported(command, words):
     done = command.run("tools", *words)
 
     assert (done.returncode, b"Try hilt tools list --help." in done.stderr) == (2, True)
 
 
-def test_the_list_is_json_for_a_script(command):
+def test_the_list_is_available_as_json(command):
     for words in (("tools", "--json"), ("tools", "list", "--json")):
-        found = json.loads(command.run(*words).stdout)
-        names = [tool["name"] for tool in found["tools"]]
+        listed = json.loads(command.run(*words).stdout)
+        names = [tool["name"] for tool in listed["tools"]]
         assert names == command.run("tools", "list", "--names").stdout.decode().split()
         assert {"read_file", "run_shell"} <= set(names)
-        assert {tool["source"] for tool in found["tools"]} == {"built-in"}
-        assert (found["problems"], found["untrusted"]) == ([], [])
+        assert {tool["source"] for tool in listed["tools"]} == {"built-in"}
+        assert (listed["problems"], listed["untrusted"]) == ([], [])
 
 
 @pytest.mark.parametrize("name, stands_for", [("read_file", None), ("Read", "read_file")])
-def test_a_tool_is_json_for_a_script(command, name, stands_for):
-    found = json.loads(command.run("tools", "show", name, "--json").stdout)
+def test_a_tool_is_available_as_json(command, name, stands_for):
+    described = json.loads(command.run("tools", "show", name, "--json").stdout)
 
-    assert (found["name"], found["stands_for"], found["effects"]) == (name, stands_for, ["read"])
-    assert "path" in found["parameters"]["properties"]
-    assert "x-" not in json.dumps(found["parameters"])
+    assert (described["name"], described["stands_for"], described["effects"]) == (name, stands_for, ["read"])
+    assert "path" in described["parameters"]["properties"]
+    assert "x-" not in json.dumps(described["parameters"])
 
 
-# --- only some of them --------------------------------------------------------------------------------------------
+# --- selections ---------------------------------------------------------------------------------------------------
 
 
 def test_only_the_named_tools_are_listed_and_run(command):
@@ -188,12 +186,12 @@ def test_only_the_named_tools_are_listed_and_run(command):
         words=("--tools", "Read,stat_file"),
     )
 
-    assert [one["name"] for one in listed] == ["read_file", "stat_file"]
+    assert [tool["name"] for tool in listed] == ["read_file", "stat_file"]
     assert [reply.get("error_code", "ok") for reply in replies] == ["ok", "denied", "denied"]
     assert "b" not in command.folder.tree()
 
 
-def test_a_name_among_them_that_is_no_tool_is_told_with_the_nearest(command):
+def test_an_unknown_name_in_the_selection_suggests_the_nearest(command):
     done = command.run("--schema", "mcp", "--tools", "read_file,writ_file")
 
     assert (done.returncode, done.stdout) == (1, b"")

@@ -42,23 +42,23 @@ def change(command) -> str:
     return str(json.loads(command.run("undo", "--json").stdout)["snapshots"][0]["id"])
 
 
-def test_the_last_change_is_shown_and_taken_back_after_a_yes(command):
+def test_the_last_change_is_shown_and_undone_after_a_yes(command):
     id = change(command)
     with Screen([HILT, "undo", "last"], env=command.environ, cwd=command.folder.path) as screen:
-        shown = screen.expect("Undo it? [y/n] > ")
+        output = screen.expect("Undo it? [y/n] > ")
         assert command.folder.read("a.txt") == "one\n2\nthree\n"
         screen.type("y\n")
         status, text = screen.end()
 
-    assert f"multi_edit {id}, " in shown
-    assert all(part in bare(shown) for part in ("a.txt", "b.txt", "- 2", "+ two"))
+    assert f"multi_edit {id}, " in output
+    assert all(part in bare(output) for part in ("a.txt", "b.txt", "- 2", "+ two"))
     assert (status, "restored 2 files" in text) == (0, True)
     assert command.folder.read("a.txt") == "one\ntwo\nthree\n"
     assert command.folder.read("b.txt") == "b\n"
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "\x04"])
-def test_anything_but_a_yes_takes_nothing_back(command, answer):
+def test_any_answer_but_yes_undoes_nothing(command, answer):
     change(command)
     with Screen([HILT, "undo", "last"], env=command.environ, cwd=command.folder.path) as screen:
         screen.expect("[y/n] > ")
@@ -69,7 +69,7 @@ def test_anything_but_a_yes_takes_nothing_back(command, answer):
     assert command.folder.read("a.txt") == "one\n2\nthree\n"
 
 
-def test_without_a_terminal_only_yes_takes_back(command):
+def test_without_a_terminal_only_the_yes_flag_undoes(command):
     change(command)
 
     asked = command.run("undo", "last", input=b"y\n")
@@ -88,12 +88,12 @@ def test_the_last_change_may_be_an_undo(command):
         assert command.folder.read("a.txt") == text
 
 
-def test_as_json_the_last_change_is_only_shown_unless_yes_is_said(command):
+def test_with_json_the_last_change_is_only_shown_without_the_yes_flag(command):
     id = change(command)
 
-    shown = json.loads(command.run("undo", "last", "--json").stdout)
-    assert (shown["id"], shown["operation"], shown["restored"]) == (id, "multi_edit", False)
-    assert "+two" in shown["diff"]
+    preview = json.loads(command.run("undo", "last", "--json").stdout)
+    assert (preview["id"], preview["operation"], preview["restored"]) == (id, "multi_edit", False)
+    assert "+two" in preview["diff"]
     assert command.folder.read("a.txt") == "one\n2\nthree\n"
 
     done = json.loads(command.run("undo", "last", "--json", "--yes").stdout)
@@ -101,7 +101,7 @@ def test_as_json_the_last_change_is_only_shown_unless_yes_is_said(command):
     assert command.folder.read("a.txt") == "one\ntwo\nthree\n"
 
 
-def test_where_nothing_was_changed_there_is_nothing_to_take_back(command):
+def test_without_changes_there_is_nothing_to_undo(command):
     done = command.run("undo", "last", "--yes")
 
     assert (done.returncode, done.stdout) == (1, b"")
@@ -109,7 +109,7 @@ def test_where_nothing_was_changed_there_is_nothing_to_take_back(command):
 
 
 @pytest.mark.parametrize("words", [["list"], ["preview", "ID"], ["restore", "ID"], ["clear"]])
-def test_every_answer_can_be_json(command, words):
+def test_every_output_is_available_as_json(command, words):
     id = change(command)
 
     done = command.run("undo", *(id if word == "ID" else word for word in words), "--json")

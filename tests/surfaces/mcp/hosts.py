@@ -25,7 +25,7 @@ from tests.surfaces.commands import HILT, Command, forked
 STDIO_OLD, STDIO_NEW = ("stdio", "legacy"), ("stdio", "2026-07-28")
 HTTP_OLD, HTTP_NEW = ("http", "legacy"), ("http", "2026-07-28")
 ALL = [STDIO_OLD, STDIO_NEW, HTTP_OLD, HTTP_NEW]
-WAIT_SECONDS = 60  # for what must happen; a test that fails does not hang
+WAIT_SECONDS = 60  # for events that must happen, so that a failing test does not hang
 
 
 def run(test: Any) -> None:
@@ -39,7 +39,7 @@ def run(test: Any) -> None:
 
 
 class Address:
-    """Where a server listens, and the token that opens it."""
+    """The address of a server, and its token."""
 
     def __init__(self, url: str, token: str | None, process: subprocess.Popen[bytes]) -> None:
         self.url = url
@@ -63,8 +63,8 @@ def listening(command: Command, *words: str, cold: bool = False, constants: Sequ
         assert process.stderr is not None
         try:
             for line in process.stderr:
-                found = re.search(r"listening on (http://\S+)", line.decode())
-                if found:
+                match = re.search(r"listening on (http://\S+)", line.decode())
+                if match:
                     break
             else:
                 raise AssertionError("it did not start")
@@ -73,7 +73,7 @@ def listening(command: Command, *words: str, cold: bool = False, constants: Sequ
             if "--no-token" not in words:
                 with open(path, encoding="ascii") as file:
                     token = file.read().strip()
-            yield Address(found[1], token, process)
+            yield Address(match[1], token, process)
         finally:
             process.terminate()
             for pipe in (process.stdin, process.stdout, process.stderr):
@@ -83,7 +83,7 @@ def listening(command: Command, *words: str, cold: bool = False, constants: Sequ
 
 @asynccontextmanager
 async def over_http(address: Address, mode: str, **callbacks: Any) -> AsyncIterator[Any]:
-    """Connect the SDK's client to a server that listens."""
+    """Connect the SDK's client to a running server."""
     async with httpx2.AsyncClient(headers=address.headers, timeout=WAIT_SECONDS, verify=False) as http:
         transport = streamable_http_client(address.url, http_client=http)
         async with Client(transport, mode=mode, **callbacks) as client:
@@ -113,7 +113,7 @@ def _nowhere() -> TextIO:
 
 
 class Lines:
-    """A client that writes and reads lines, right or wrong."""
+    """A client that writes and reads lines, valid or not."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Lines:
         self.end()
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are."""
+        """Write bytes unchanged."""
         assert self.process.stdin is not None
         self.process.stdin.write(data)
         self.process.stdin.flush()
@@ -162,7 +162,7 @@ class Lines:
         return json.loads(line)
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a request and return its answer, whatever comes before it."""
+        """Send a request and return its response, skipping earlier messages."""
         number = self.send(method, **params)
         message: dict[str, Any] = self.read()
         while message.get("id") != number or "method" in message:
@@ -193,7 +193,7 @@ class Lines:
 
 
 def wait_until_idle(pid: int) -> None:
-    """Wait until a process has done nothing for a while."""
+    """Wait until a process has been idle for a while."""
 
     def spent() -> list[str]:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:

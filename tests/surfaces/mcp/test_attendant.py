@@ -1,4 +1,4 @@
-"""What a tool tells while it runs, on its way to the client."""
+"""Progress and log messages of a running tool, on their way to the client."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def attending(sent) -> Attending:
 
 
 @pytest.mark.parametrize("done", ["a", None, {}, True, math.nan, math.inf])
-def test_progress_that_is_no_number_is_not_told(attending, sent, done):
+def test_progress_that_is_not_a_number_is_not_reported(attending, sent, done):
     attending.progress(done, None, "")
 
     assert sent == []
 
 
-def test_progress_is_told_in_the_words_of_the_protocol(attending, sent):
+def test_progress_follows_the_protocol(attending, sent):
     attending.progress(1, {}, 5)
     attending.progress(2, 3.5, "x" * 100_000)
 
@@ -44,7 +44,7 @@ def test_a_log_always_has_data_and_not_too_much(attending, sent):
     assert len(sent[3][1][1]) == NOTE_CHARACTERS
 
 
-def test_a_flood_of_notes_is_thinned_out(attending, sent):
+def test_a_flood_of_notifications_is_throttled(attending, sent):
     for number in range(20_000):
         attending.progress(number, None, "")
 

@@ -12,7 +12,7 @@ from hilt.surfaces.mcp.names import META_CHARACTERS
 
 
 @pytest.mark.parametrize(
-    "effects, said",
+    "effects, expected",
     [
         ({"read"}, (True, False, True, False)),
         (set(), (True, False, True, False)),
@@ -22,10 +22,12 @@ from hilt.surfaces.mcp.names import META_CHARACTERS
         ({"control"}, (False, False, False, False)),
     ],
 )
-def test_effects_are_hints(effects, said):
-    found = hints(frozenset(effects))
+def test_effects_become_hints(effects, expected):
+    annotations = hints(frozenset(effects))
 
-    assert tuple(found[f"{name}Hint"] for name in ("readOnly", "destructive", "idempotent", "openWorld")) == said
+    assert (
+        tuple(annotations[f"{name}Hint"] for name in ("readOnly", "destructive", "idempotent", "openWorld")) == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,33 +40,33 @@ def test_effects_are_hints(effects, said):
         ("text", None, None),
     ],
 )
-def test_structured_answers_are_objects_and_text_as_well(data, output, structured):
-    found = call_result(Result("plain", data=data), output)
+def test_structured_results_are_objects_with_text(data, output, structured):
+    reply = call_result(Result("plain", data=data), output)
 
-    assert found.get("structuredContent") == structured
-    assert found["content"][0]["text"] == json.dumps(data, separators=(",", ":"))
+    assert reply.get("structuredContent") == structured
+    assert reply["content"][0]["text"] == json.dumps(data, separators=(",", ":"))
 
 
 COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_text_where_data_was_promised_is_a_failure_that_keeps_the_text(trusted):
-    found = call_result(Result("plain"), COUNT, trusted=trusted)
+def test_text_instead_of_declared_data_is_a_failure_that_keeps_the_text(trusted):
+    reply = call_result(Result("plain"), COUNT, trusted=trusted)
 
-    assert found["isError"]
-    assert "output schema requires data" in found["content"][0]["text"]
-    assert found["content"][1]["text"] == "plain"
+    assert reply["isError"]
+    assert "output schema requires data" in reply["content"][0]["text"]
+    assert reply["content"][1]["text"] == "plain"
 
 
 @pytest.mark.parametrize("data", [{"count": "1"}, {}, {"count": None}, {"count": '{"a": 1}'}])
-def test_data_that_breaks_the_promise_of_a_foreign_tool_is_a_failure(data):
-    found = call_result(Result(data=data), COUNT, trusted=False)
+def test_data_that_violates_a_foreign_output_schema_is_a_failure(data):
+    reply = call_result(Result(data=data), COUNT, trusted=False)
 
-    assert found["isError"]
-    assert "structuredContent" not in found
-    assert "violates its output schema" in found["content"][0]["text"]
-    assert json.loads(found["content"][1]["text"]) == data
+    assert reply["isError"]
+    assert "structuredContent" not in reply
+    assert "violates its output schema" in reply["content"][0]["text"]
+    assert json.loads(reply["content"][1]["text"]) == data
 
 
 @pytest.mark.parametrize(
@@ -76,44 +78,44 @@ def test_data_that_breaks_the_promise_of_a_foreign_tool_is_a_failure(data):
         {"type": "image", "data": "x", "mimeType": "image/png", "annotations": {"priority": 99}},
     ],
 )
-def test_a_block_that_is_none_of_mcp_is_a_failure(block):
-    found = call_result(Result("kept", content=(block,)), trusted=False)
+def test_an_invalid_content_block_is_a_failure(block):
+    reply = call_result(Result("kept", content=(block,)), trusted=False)
 
-    assert found["isError"]
-    assert [one["type"] for one in found["content"]] == ["text", "text"]
-    assert found["content"][1]["text"] == "kept"
+    assert reply["isError"]
+    assert [item["type"] for item in reply["content"]] == ["text", "text"]
+    assert reply["content"][1]["text"] == "kept"
 
 
-def test_an_answer_without_anything_is_empty_text():
+def test_an_empty_result_is_empty_text():
     assert call_result(Result())["content"] == [{"type": "text", "text": ""}]
 
 
-def test_text_stands_before_other_content():
+def test_text_comes_before_other_content():
     image = {"type": "image", "data": "", "mimeType": "image/png"}
 
     assert call_result(Result("see", content=(image,)))["content"] == [{"type": "text", "text": "see"}, image]
     assert call_result(Result(content=(image,)))["content"] == [image]
 
 
-def test_a_failure_is_read_by_models_and_programs():
+def test_a_failure_is_readable_by_models_and_programs():
     error = ToolError("past_end", "Too far.", suggestion="Go back.", total_lines=3)
 
-    found = call_result(Result(error=error))
+    reply = call_result(Result(error=error))
 
-    assert found["isError"]
-    assert found["content"] == [{"type": "text", "text": "past_end: Too far.\nGo back."}]
-    told = {"code": "past_end", "details": {"total_lines": 3}}
-    assert found["_meta"] == {"dev.hilt/error": told}
+    assert reply["isError"]
+    assert reply["content"] == [{"type": "text", "text": "past_end: Too far.\nGo back."}]
+    meta = {"code": "past_end", "details": {"total_lines": 3}}
+    assert reply["_meta"] == {"dev.hilt/error": meta}
 
 
 @pytest.mark.parametrize("details", [{"a": "x" * META_CHARACTERS}, {"a": object()}])
-def test_details_that_are_large_or_no_json_are_left_out(details):
-    found: Any = call_result(Result(error=ToolError("internal", "No.", **details)))
+def test_details_that_are_large_or_not_json_are_left_out(details):
+    reply: Any = call_result(Result(error=ToolError("internal", "No.", **details)))
 
-    assert "details" not in found["_meta"]["dev.hilt/error"]
+    assert "details" not in reply["_meta"]["dev.hilt/error"]
 
 
-def test_facts_that_a_host_can_use_are_beside_the_answer():
+def test_facts_for_the_host_are_in_the_metadata():
     meta = {"timing": {"ms": 1}, "_filePath": "/a", "truncation": {"truncated": True}}
 
     assert call_result(Result("x", meta=meta))["_meta"] == {

@@ -40,7 +40,7 @@ responses = st.fixed_dictionaries(
 )
 
 
-def test_a_person_sees_what_a_call_would_do():
+def test_the_user_sees_what_a_call_would_do():
     form = approval_form(ASKED)["params"]
 
     assert "make install" in form["message"]
@@ -49,7 +49,7 @@ def test_a_person_sees_what_a_call_would_do():
     assert "run_shell(/make install/)" in form["requestedSchema"]["properties"]["decision"]["description"]
 
 
-def test_what_no_rule_is_narrow_enough_for_cannot_be_kept():
+def test_a_call_without_a_narrow_rule_has_no_always_choice():
     asked = ASKED._replace(rules=())
 
     assert approval_form(asked)["params"]["requestedSchema"]["properties"]["decision"]["enum"] == ["once", "deny"]
@@ -57,7 +57,7 @@ def test_what_no_rule_is_narrow_enough_for_cannot_be_kept():
     assert answer == ("deny", "", "x")
 
 
-def test_nothing_is_hidden_from_the_person_and_what_is_cut_is_said():
+def test_nothing_is_hidden_from_the_user_and_cuts_are_marked():
     hidden = approval_form(ASKED._replace(command="echo a\u202eb\x1b[2J\u200b"))["params"]["message"]
     long = approval_form(ASKED._replace(diff="+x\n" * 100_000, kind="edit", command=""))["params"]["message"]
 
@@ -67,7 +67,7 @@ def test_nothing_is_hidden_from_the_person_and_what_is_cut_is_said():
 
 
 @given(responses, st.booleans())
-def test_only_a_clear_yes_is_one(response, automatic):
+def test_only_a_clear_yes_approves(response, automatic):
     answer = read_approval(ASKED, response, "me", automatic=automatic)
 
     said_yes = response["action"] == "accept" and response.get("content", {}).get("decision") in ("once", "always")
@@ -76,7 +76,7 @@ def test_only_a_clear_yes_is_one(response, automatic):
 
 
 @pytest.mark.parametrize("response", [{"action": "decline"}, {"action": "cancel"}, {"action": "accept", "content": {}}])
-def test_a_form_that_a_program_closed_is_no_refusal(response):
+def test_a_form_closed_by_a_program_is_not_a_denial(response):
     assert read_approval(ASKED, response, "me", automatic=True) is None
     answer = read_approval(ASKED, response, "me", automatic=False)
     assert answer is not None
@@ -85,14 +85,14 @@ def test_a_form_that_a_program_closed_is_no_refusal(response):
 
 def test_a_form_that_is_accepted_with_its_defaults_approves_nothing():
     fields = approval_form(ASKED)["params"]["requestedSchema"]["properties"]
-    content = {name: known["default"] for name, known in fields.items()}
+    content = {name: field["default"] for name, field in fields.items()}
 
     answer = read_approval(ASKED, {"action": "accept", "content": content}, "me", automatic=True)
 
     assert answer == ("deny", "", "me")
 
 
-def test_questions_are_choices_with_one_for_another_answer():
+def test_questions_are_choices_with_one_for_a_free_answer():
     schema = question_form([ONE, SEVERAL])["params"]["requestedSchema"]
     fields = schema["properties"]
 
@@ -102,7 +102,7 @@ def test_questions_are_choices_with_one_for_another_answer():
     assert fields["choice_2_1"] == {"type": "boolean", "title": "What?: a", "description": "What? a", "default": False}
 
 
-def test_another_answer_opens_a_second_form():
+def test_a_free_answer_opens_a_second_form():
     response = {"action": "accept", "content": {"answer_1": OTHER, "choice_2_2": True, "other_2": True}}
     written = {"action": "accept", "content": {"own_words_1": " green ", "own_words_2": "c"}}
 
@@ -115,14 +115,14 @@ def test_another_answer_opens_a_second_form():
     assert complete == {"Which?": "green", "What?": ["b", "c"]}
 
 
-def test_an_option_with_the_name_of_the_other_answer_is_an_answer():
+def test_an_option_named_like_the_free_answer_is_an_answer():
     question = Question("Which?", [Option("red"), Option(OTHER)])
 
     assert read_choices([question], {"action": "accept", "content": {"answer_1": OTHER}}) == ({"Which?": OTHER}, [])
 
 
 @given(responses)
-def test_answers_are_always_texts(response):
+def test_answers_are_always_strings(response):
     if response["action"] != "accept":
         with pytest.raises(ToolError, match="did not answer"):
             read_choices([ONE], response)
@@ -130,4 +130,4 @@ def test_answers_are_always_texts(response):
     answers, numbers = read_choices([ONE], response)
     assert isinstance(read_own_words([ONE], numbers, answers, response)["Which?"], str)
     answers, numbers = read_choices([SEVERAL], response)
-    assert all(isinstance(one, str) for one in read_own_words([SEVERAL], numbers, answers, response)["What?"])
+    assert all(isinstance(answer, str) for answer in read_own_words([SEVERAL], numbers, answers, response)["What?"])

@@ -38,12 +38,12 @@ BOTH = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def post(address: Address, message: Any, **headers: str) -> httpx2.Response:
     body = message if isinstance(message, bytes) else json.dumps(message).encode()
     headers = {**HEADERS, **address.headers, **headers}
-    # nothing to verify on loopback, and certificates take as long to load as the rest
+    # nothing to verify on loopback, and loading certificates takes as long as the rest
     return httpx2.post(address.url, content=body, headers=headers, timeout=WAIT_SECONDS, verify=False)
 
 
 def modern(address: Address, method: str, **params: Any) -> dict[str, Any]:
-    """Send one request of the protocol without connections, and return its answer."""
+    """Send one request of the stateless protocol, and return its result."""
     meta = {**META, **params.pop("meta", {})}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
@@ -81,8 +81,8 @@ class Session:
         )
 
     def call(self, tool: str, id: Any = 1, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.post(request(id, "tools/call", name=tool, arguments=arguments)).json()["result"]
-        return found
+        result: dict[str, Any] = self.post(request(id, "tools/call", name=tool, arguments=arguments)).json()["result"]
+        return result
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def secret(tmp_path_factory) -> Iterator[Address]:
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory) -> Iterator[Address]:
-    """One that waits two seconds for a request."""
+    """A server that waits two seconds for a request."""
     constants = ["hilt.surfaces.mcp.http:HEAD_SECONDS=2"]
     with listening(Command(str(tmp_path_factory.mktemp("hasty"))), constants=constants) as address:
         yield address
@@ -112,7 +112,7 @@ def hasty(tmp_path_factory) -> Iterator[Address]:
 
 @pytest.fixture(scope="module")
 def open_to_all(tmp_path_factory) -> Iterator[Address]:
-    """One without a token."""
+    """A server without a token."""
     with listening(Command(str(tmp_path_factory.mktemp("open"))), "--no-token") as address:
         yield address
 
@@ -124,10 +124,10 @@ def asks(command: Any) -> None:
         file.write("ask: [Write]\n")
 
 
-# --- who may come in ------------------------------------------------------------------------------------------------
+# --- access ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_token_is_made_once_and_told_once(command):
+def test_the_token_is_created_once_and_printed_once(command):
     seen = []
     for _ in range(2):
         with command.start("mcp", "--http") as process:
@@ -152,7 +152,7 @@ def test_the_token_is_made_once_and_told_once(command):
 
 
 @pytest.mark.parametrize("change", ["readable", "short", "link"])
-def test_a_token_that_is_no_secret_is_refused(command, change):
+def test_an_insecure_token_file_is_refused(command, change):
     path = os.path.join(command.state, "mcp-token")
     if change == "link":
         os.symlink("/dev/null", path)
@@ -170,7 +170,7 @@ def test_a_token_that_is_no_secret_is_refused(command, change):
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer wrong", "Basic TOKEN", "TOKEN", "Bearer TOKENx", "Bearer é"]
 )
-def test_without_the_token_nobody_comes_in(secret, header):
+def test_a_request_without_the_token_is_refused(secret, header):
     sent = [] if header is None else [(b"Authorization", header.replace("TOKEN", str(secret.token)).encode())]
     headers = [*((name.encode(), value.encode()) for name, value in HEADERS.items()), *sent]
     answers = [
@@ -182,7 +182,7 @@ def test_without_the_token_nobody_comes_in(secret, header):
     assert answers[0].headers["www-authenticate"] == "Bearer"
 
 
-def test_two_tokens_are_none(secret):
+def test_two_tokens_are_refused(secret):
     headers = [*HEADERS.items(), ("Authorization", "Bearer wrong"), *secret.headers.items()]
     answer = httpx2.post(secret.url, content=json.dumps(HELLO), headers=headers)
 
@@ -213,20 +213,20 @@ def test_two_tokens_are_none(secret):
     ],
     ids=str,
 )
-def test_a_page_that_a_browser_shows_cannot_come_in(open_to_all, headers, status):
+def test_a_web_page_in_a_browser_cannot_connect(open_to_all, headers, status):
     sent = {name: value.replace("PORT", str(open_to_all.port)) for name, value in headers.items()}
 
     assert post(open_to_all, HELLO, **sent).status_code == status
 
 
-def test_ipv6_is_guarded_as_well(command):
+def test_ipv6_is_protected_as_well(command):
     with listening(command, "--no-token", "--http", "[::1]:0") as address:
         assert address.url.startswith("http://[::1]:")
         assert post(address, HELLO).status_code == 200
         assert post(address, HELLO, Host="evil.example").status_code == 421
 
 
-def test_a_server_without_a_token_says_so_and_is_for_this_machine_alone(command):
+def test_a_server_without_a_token_says_so_and_only_listens_locally(command):
     done = command.run("mcp", "--http", "0.0.0.0:0", "--no-token")
 
     assert done.returncode == 2
@@ -248,24 +248,24 @@ def test_another_address_needs_the_token_too(command):
 
 
 @pytest.mark.parametrize("path", ["/", "/mcp/", "/MCP", "/mcp/x", "/sse"])
-def test_other_paths_are_not_there(secret, path):
+def test_other_paths_are_not_found(secret, path):
     url = secret.url.removesuffix("/mcp") + path
 
     assert httpx2.get(url, headers=secret.headers).status_code == 404
 
 
-def test_a_port_that_is_taken_is_told(command):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        done = command.run("mcp", "--http", f"127.0.0.1:{taken.getsockname()[1]}")
+def test_a_port_in_use_is_reported(command):
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        done = command.run("mcp", "--http", f"127.0.0.1:{occupied.getsockname()[1]}")
 
     assert done.returncode == 1
     assert b"permission_denied: Cannot listen on" in done.stderr
 
 
 @pytest.mark.parametrize(
-    "text, found",
+    "text, expected",
     [
         ("", Listening("127.0.0.1", 0)),
         ("8000", Listening("127.0.0.1", 8000)),
@@ -277,12 +277,12 @@ def test_a_port_that_is_taken_is_told(command):
         ("[::1]", Listening("::1", 0)),
     ],
 )
-def test_addresses_are_read(text, found):
-    assert read_address(text) == found
+def test_addresses_are_parsed(text, expected):
+    assert read_address(text) == expected
 
 
 @pytest.mark.parametrize("text", ["example.com:80", "127.0.0.1:", "127.0.0.1:x", ":99999", ":-1", "300.0.0.1:1"])
-def test_wrong_addresses_are_told(text):
+def test_invalid_addresses_are_reported(text):
     with pytest.raises(Usage):
         read_address(text)
 
@@ -305,7 +305,7 @@ def test_wrong_addresses_are_told(text):
     ],
 )
 @pytest.mark.parametrize("version", [None, "2026-07-28", "1999-01-01"])
-def test_garbage_is_refused_and_hurts_nobody(secret, body, version):
+def test_garbage_is_refused_and_affects_no_other_request(secret, body, version):
     headers = {} if version is None else {"MCP-Protocol-Version": version}
 
     assert 400 <= post(secret, body, **headers).status_code < 500
@@ -329,7 +329,7 @@ def test_garbage_is_refused_and_hurts_nobody(secret, body, version):
     ],
     ids=repr,
 )
-def test_what_is_no_message_is_told_as_over_other_wires(secret, message, id, version):
+def test_an_invalid_message_has_the_same_error_as_on_other_transports(secret, message, id, version):
     session = Session(secret, version)
 
     refused = session.post(message)
@@ -345,14 +345,14 @@ def test_a_body_that_is_too_large_is_refused(secret):
 
 
 @pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'""', b'"[\\\\\\""'], ids=repr)
-def test_a_body_of_more_values_than_anybody_means_is_refused(secret, value):
+def test_a_body_with_too_many_values_is_refused(secret, value):
     body = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[' + b",".join([value] * (VALUES_MAX + 1)) + b"]}}"
 
     assert post(secret, body).status_code == 413
     assert not call(secret, "list_dir", {})["isError"]
 
 
-def test_a_text_counts_as_one_value_whatever_is_in_it(command):
+def test_a_string_counts_as_one_value_whatever_its_contents(command):
     text = '[],{},"\\",' * 200_000
     with listening(command) as address:
         assert not call(address, "write_file", {"path": "a.txt", "content": text})["isError"]
@@ -360,23 +360,23 @@ def test_a_text_counts_as_one_value_whatever_is_in_it(command):
     assert command.folder.read("a.txt") == text
 
 
-def test_connections_that_ask_for_nothing_are_ended_and_others_come_in(hasty):
+def test_idle_connections_are_closed_and_others_accepted(hasty):
     with ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection(("127.0.0.1", hasty.port))) for _ in range(100)]
-        for number, one in enumerate(silent):
-            one.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
+        for number, connection in enumerate(silent):
+            connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
         assert not call(hasty, "list_dir", {})["isError"]
-        for one in silent:
-            one.settimeout(WAIT_SECONDS)
-            assert one.recv(1000) == b""
+        for connection in silent:
+            connection.settimeout(WAIT_SECONDS)
+            assert connection.recv(1000) == b""
 
 
-def test_more_half_open_connections_than_there_are_places_keep_nobody_out(secret):
+def test_more_half_open_connections_than_slots_block_nobody(secret):
     with ExitStack() as stack:
         for number in range(CONNECTIONS_MAX + 200):
-            one = stack.enter_context(socket.create_connection(("127.0.0.1", secret.port)))
-            with suppress(OSError):  # another took its place
-                one.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", secret.port)))
+            with suppress(OSError):  # another connection took its slot
+                connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n"[: number % 30])
         answers = [post(secret, HELLO) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200] * 3
         assert not call(secret, "list_dir", {})["isError"]
@@ -394,31 +394,31 @@ REQUEST = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
     ],
     ids=["kept alive", "without its body", "in pieces"],
 )
-def test_connections_that_were_refused_take_nobodys_place(secret, head, more):
+def test_refused_connections_take_no_slot(secret, head, more):
     with ExitStack() as stack:
         refused = [stack.enter_context(socket.create_connection(("127.0.0.1", secret.port))) for _ in range(20)]
-        for one in refused:
-            one.settimeout(WAIT_SECONDS)
-            one.sendall(head.format(port=secret.port).encode())
-            assert one.recv(4096).startswith(b"HTTP/1.1 401")
+        for connection in refused:
+            connection.settimeout(WAIT_SECONDS)
+            connection.sendall(head.format(port=secret.port).encode())
+            assert connection.recv(4096).startswith(b"HTTP/1.1 401")
             with suppress(OSError):
-                one.sendall(more)
-                while one.recv(4096):
+                connection.sendall(more)
+                while connection.recv(4096):
                     pass
         assert not call(secret, "list_dir", {})["isError"]
 
 
-def test_a_connection_that_does_not_finish_its_next_request_is_ended(hasty):
+def test_a_connection_that_does_not_finish_its_next_request_is_closed(hasty):
     body = json.dumps(HELLO).encode()
     headers = {**HEADERS, **hasty.headers, "Content-Length": str(len(body))}
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
     head = REQUEST.format(port=hasty.port) + "".join(lines) + "\r\n"
-    with socket.create_connection(("127.0.0.1", hasty.port)) as one:
-        one.settimeout(WAIT_SECONDS)
-        one.sendall(head.encode() + body)
-        assert one.recv(65536).startswith(b"HTTP/1.1 200")
-        one.sendall(b"P")
-        while one.recv(65536):
+    with socket.create_connection(("127.0.0.1", hasty.port)) as connection:
+        connection.settimeout(WAIT_SECONDS)
+        connection.sendall(head.encode() + body)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"P")
+        while connection.recv(65536):
             pass
 
 
@@ -430,8 +430,8 @@ def test_fifty_clients_work_at_once(command):
         mode = "legacy" if number % 2 else "2026-07-28"
         async with over_http(address, mode) as client:
             for _ in range(3):
-                found = await client.call_tool("read_file", {"path": f"{number}.txt"})
-                assert f"file {number}\n" in text_of(found) + "\n"
+                result = await client.call_tool("read_file", {"path": f"{number}.txt"})
+                assert f"file {number}\n" in text_of(result) + "\n"
 
     async def test() -> None:
         with listening(command) as address:
@@ -443,7 +443,7 @@ def test_fifty_clients_work_at_once(command):
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_is_json_unless_something_comes_before_it(secret):
+def test_a_response_is_json_unless_a_message_precedes_it(secret):
     session = Session(secret)
 
     listed = session.post(request(1, "tools/list"))
@@ -460,7 +460,7 @@ def test_an_answer_is_json_unless_something_comes_before_it(secret):
 
 
 @BOTH
-def test_an_answer_of_five_megabytes_is_read(command, mode):
+def test_a_response_of_five_megabytes_is_read(command, mode):
     command.folder.write("a.png", bytes.fromhex("89504e470d0a1a0a0000000d49484452") + os.urandom(3_700_000))
 
     async def test() -> None:
@@ -473,7 +473,7 @@ def test_an_answer_of_five_megabytes_is_read(command, mode):
 
 
 @pytest.mark.parametrize("reply", [{"error": 5}, {"result": "x"}, {"x": 1}], ids=str)
-def test_a_reply_that_is_none_leaves_no_call_waiting(command, reply):
+def test_an_invalid_reply_leaves_no_call_waiting(command, reply):
     asks(command)
     with listening(command) as address:
         session = Session(address, elicitation={})
@@ -499,7 +499,7 @@ def flood(ctx) -> str:
 '''
 
 
-def test_who_does_not_read_one_answer_has_the_others(command):
+def test_an_unread_response_does_not_block_others(command):
     path = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools", "flood.py")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
@@ -524,7 +524,7 @@ def test_who_does_not_read_one_answer_has_the_others(command):
         assert b'"text":"dry"' in rest
 
 
-def test_an_id_that_is_in_use_is_refused_and_its_request_goes_on(command):
+def test_an_id_in_use_is_refused_and_its_request_continues(command):
     with listening(command) as address:
         session, other = Session(address), Session(address)
         wait = {"command": "until [ -e go ]; do sleep 0.05; done"}
@@ -539,7 +539,7 @@ def test_an_id_that_is_in_use_is_refused_and_its_request_goes_on(command):
             assert other.post(request(7, "ping")).json()["result"] == {}
             command.folder.write("go")
             assert any('"id":7' in line for line in lines)
-        # the answer comes just before its id is free again
+        # the response comes just before its id is free again
         wait_until(lambda: session.post(request(7, "ping")).json().get("result") == {})
 
 
@@ -552,7 +552,8 @@ def test_a_batch_is_answered_in_one_stream(secret):
     listing = request("b", "tools/call", name="list_dir", arguments={})
 
     answers = {
-        one["id"]: one for one in events(session.post([request(1, "ping"), note, listing, 5, request("x", "y")]))
+        message["id"]: message
+        for message in events(session.post([request(1, "ping"), note, listing, 5, request("x", "y")]))
     }
 
     assert answers.keys() == {1, "b", None, "x"}
@@ -562,23 +563,25 @@ def test_a_batch_is_answered_in_one_stream(secret):
 
 
 def test_a_long_batch_is_answered(secret):
-    found = events(Session(secret, "2025-03-26").post([request(number, "ping") for number in range(BATCH_MAX)]))
+    answers = events(Session(secret, "2025-03-26").post([request(number, "ping") for number in range(BATCH_MAX)]))
 
-    assert {one["id"] for one in found} == set(range(BATCH_MAX))
+    assert {message["id"] for message in answers} == set(range(BATCH_MAX))
 
 
 def test_questions_of_a_batch_are_asked_and_answered_by_a_batch(command):
     asks(command)
     with listening(command) as address:
         session = Session(address, "2025-03-26", elicitation={})
-        calls = [request(one, "tools/call", name="write_file", arguments={"path": one, "content": ""}) for one in "ab"]
+        calls = [
+            request(name, "tools/call", name="write_file", arguments={"path": name, "content": ""}) for name in "ab"
+        ]
         with session.stream(calls) as response:
             data = (json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: "))
             questions = [next(data), next(data)]
             assert {question["method"] for question in questions} == {"elicitation/create"}
             yes = {"action": "accept", "content": {"decision": "once"}}
-            told = session.post([{"jsonrpc": "2.0", "id": question["id"], "result": yes} for question in questions])
-            assert (told.status_code, told.content) == (202, b"")
+            answer = session.post([{"jsonrpc": "2.0", "id": question["id"], "result": yes} for question in questions])
+            assert (answer.status_code, answer.content) == (202, b"")
             assert {next(data)["id"], next(data)["id"]} == {"a", "b"}
             assert next(data, None) is None
 
@@ -596,11 +599,11 @@ def test_questions_of_a_batch_are_asked_and_answered_by_a_batch(command):
     ],
     ids=["empty", "too long", "without requests", "2025-06-18", "2025-11-25"],
 )
-def test_batches_that_have_no_answers(secret, batch, version, status):
+def test_a_batch_without_answers_has_only_a_status(secret, batch, version, status):
     assert Session(secret, version).post(batch).status_code == status
 
 
-def test_a_batch_of_no_session_is_refused(secret):
+def test_a_batch_without_a_session_is_refused(secret):
     ping = [request(1, "ping"), request(2, "ping")]
 
     assert post(secret, ping).status_code == 400
@@ -608,10 +611,10 @@ def test_a_batch_of_no_session_is_refused(secret):
     assert post(secret, ping, **{"mcp-session-id": "unknown"}).status_code == 404
 
 
-# --- each client for itself ---------------------------------------------------------------------------------------
+# --- separate clients -----------------------------------------------------------------------------------------------
 
 
-def test_another_clients_session_is_not_there(secret):
+def test_another_clients_session_is_not_found(secret):
     session = post(secret, HELLO).headers["mcp-session-id"]
     listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
@@ -623,7 +626,7 @@ def test_another_clients_session_is_not_there(secret):
 
 
 @BOTH
-def test_another_clients_jobs_are_not_there_and_a_cancelled_number_means_ones_own(command, mode):
+def test_jobs_and_request_ids_belong_to_their_client(command, mode):
     mark = Mark()
     job = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}
 
@@ -640,14 +643,14 @@ def test_another_clients_jobs_are_not_there_and_a_cancelled_number_means_ones_ow
                 own = await first.call_tool("job_list", {}, meta=meta)
                 assert mark.name in str(own.structured_content)
                 assert mark.alive()
-            if mode == "legacy":  # its connection has ended, and the session with it
+            if mode == "legacy":  # the connection has ended, and the session with it
                 await asyncio.to_thread(wait_until, lambda: not mark.alive())
 
     run(test())
     wait_until(lambda: not mark.alive())
 
 
-def test_a_session_without_connection_goes_on_by_the_name_it_is_told(command):
+def test_a_session_without_a_connection_continues_by_its_name(command):
     with listening(command) as address:
         first = call(address, "enter_plan_mode", {})
         name = first["_meta"]["dev.hilt/session"]
@@ -664,7 +667,7 @@ def test_a_session_without_connection_goes_on_by_the_name_it_is_told(command):
         assert wrong["error"]["code"] == -32602
 
 
-def test_a_call_that_was_asked_about_goes_on_once_and_only_as_it_was(command):
+def test_an_approved_call_resumes_once_and_only_unchanged(command):
     asks(command)
     arguments = {"path": "a.txt", "content": "new\n"}
     yes = {"approval": {"action": "accept", "content": {"decision": "once"}}}
@@ -695,7 +698,7 @@ def test_a_call_that_was_asked_about_goes_on_once_and_only_as_it_was(command):
         assert command.folder.tree() == {}
 
 
-def test_what_a_person_approved_is_not_written_over_what_they_did_not_see(command):
+def test_an_approved_call_asks_again_when_the_file_has_changed(command):
     asks(command)
     command.folder.write("a.txt", "seen\n")
     arguments = {"path": "a.txt", "content": "new\n"}
@@ -728,7 +731,7 @@ def test_a_stream_that_is_closed_ends_its_call(command):
         with httpx2.stream("POST", address.url, json=message, headers=headers, timeout=WAIT_SECONDS) as response:
             lines = response.iter_lines()  # kept: the stream is closed with what reads it
             next(lines)
-            wait_until(mark.alive)  # a sign of life may come before the command runs
+            wait_until(mark.alive)  # a progress message may come before the command runs
         wait_until(lambda: not mark.alive())
 
 
@@ -766,14 +769,14 @@ def test_a_client_cannot_end_the_call_of_another(command, mode):
         with listening(command) as address:
             async with over_http(address, mode) as first, over_http(address, mode) as second:
                 wait = f"until [ -e go ]; do sleep 0.05; done; echo {first_mark.name}"
-                kept = asyncio.create_task(first.call_tool("run_shell", {"command": wait, "timeout": 200}))
+                running = asyncio.create_task(first.call_tool("run_shell", {"command": wait, "timeout": 200}))
                 sleep = {"command": f"sleep 300; echo {second_mark.name}", "timeout": 200}
                 ended = asyncio.create_task(second.call_tool("run_shell", sleep))
                 await asyncio.to_thread(wait_until, lambda: first_mark.alive() and second_mark.alive())
-                ended.cancel()  # both have the same number
+                ended.cancel()  # both have the same request id
                 await asyncio.to_thread(wait_until, lambda: not second_mark.alive())
                 command.folder.write("go")
-                assert first_mark.name in text_of(await kept)
+                assert first_mark.name in text_of(await running)
                 with pytest.raises(asyncio.CancelledError):
                     await ended
 

@@ -1,4 +1,4 @@
-"""The MCP Inspector, another program, as a host."""
+"""The MCP Inspector as a host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EACH_ERA = pytest.mark.parametrize("era", ["legacy", "modern"])
 
 
 class Inspector:
-    """The command line of the MCP Inspector, which connects anew for every request."""
+    """The command line of the MCP Inspector, which reconnects for every request."""
 
     def __init__(self, command: Command, server: Sequence[str], era: str) -> None:
         self._command = command
@@ -40,7 +40,7 @@ class Inspector:
         )
 
     def ask(self, method: str, *words: str) -> Any:
-        """Return what the server answers."""
+        """Return the response of the server."""
         with self.start("--method", method, *words) as process:
             out, err = process.communicate(timeout=WAIT_SECONDS)
         assert out, err.decode()
@@ -53,9 +53,9 @@ class Inspector:
 
 @contextmanager
 def inspector(command: Command, transport: str, era: str, *, cold: bool = False) -> Iterator[Inspector]:
-    session = ("--session", "inspected")  # the inspector connects anew for every request
+    session = ("--session", "inspected")  # the inspector reconnects for every request
     if transport == "stdio":
-        # what the server needs is not among what the inspector passes on by itself
+        # the inspector does not pass on these variables by itself
         environ = [word for name, value in command.environ.items() for word in ("-e", f"{name}={value}")]
         line = [HILT, "mcp", *session] if cold else forked("mcp", *session)
         yield Inspector(command, [*environ, *line], era)
@@ -79,7 +79,7 @@ def test_the_inspector_lists_and_edits(command, transport, era):
 
 
 @pytest.mark.parametrize("transport, era", [("stdio", "modern"), ("http", "legacy")])
-def test_the_inspector_reads_patches_and_sees_a_failure(command, transport, era):
+def test_the_inspector_reads_patches_and_shows_a_failure(command, transport, era):
     command.folder.write("a.txt", "one\ntwo\n")
     patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+three\n*** End Patch\n"
     with inspector(command, transport, era, cold=transport == "http") as host:
@@ -113,13 +113,13 @@ def test_the_inspector_waits_for_an_approval(command, transport):
 
 
 @EACH_WAY
-def test_a_command_is_gone_with_the_inspector(command, transport):
+def test_a_command_ends_with_the_inspector(command, transport):
     mark = Mark()
     with inspector(command, transport, "modern", cold=transport == "stdio") as host:
         arguments = json.dumps({"command": f"sleep 300; echo {mark.name}", "timeout": 200})
         words = ["--method", "tools/call", "--tool-name", "run_shell", "--tool-args-json", arguments]
         with host.start(*words) as process:
-            wait_until(lambda: len(mark.alive()) > 2)  # the inspector and its server carry the mark too
+            wait_until(lambda: len(mark.alive()) > 2)  # the inspector and its server have the marker too
             process.kill()
             process.communicate()
         wait_until(lambda: not mark.alive())

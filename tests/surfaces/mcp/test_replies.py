@@ -38,7 +38,7 @@ def note(text: str = "") -> dict[str, Any]:
 
 
 class Client:
-    """Takes what is sent, as soon as it reads."""
+    """Receives messages as soon as it reads."""
 
     def __init__(self, *, reads: bool = True) -> None:
         self.messages: list[Any] = []
@@ -63,7 +63,7 @@ class Client:
 
 
 def answered(*messages: Any, holds: bool = True) -> Client:
-    """Return the client after all was sent to it."""
+    """Return the client after all messages were sent to it."""
 
     async def sent() -> Client:
         client = Client()
@@ -76,7 +76,7 @@ def answered(*messages: Any, holds: bool = True) -> Client:
 
 
 @given(st.integers() | st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
-def test_a_result_that_comes_first_is_json_whatever_is_in_it(id, text):
+def test_a_first_result_is_json_whatever_its_contents(id, text):
     client = answered(result(id, method=text))
 
     headers = dict(client.messages[0]["headers"])
@@ -89,7 +89,7 @@ def test_a_result_that_comes_first_is_json_whatever_is_in_it(id, text):
     assert [message.get("more_body") for message in client.messages] == [None, False]
 
 
-def test_an_error_that_comes_first_is_json_too():
+def test_a_first_error_is_json_too():
     client = answered(event(JSONRPCError(jsonrpc="2.0", id="a", error=ErrorData(code=1, message="no"))))
 
     assert client.kind == b"application/json"
@@ -106,17 +106,17 @@ def test_an_error_that_comes_first_is_json_too():
     ],
     ids=["a note", "a question", "a sign of life", "something else"],
 )
-def test_what_comes_before_the_result_makes_a_stream(first):
+def test_a_message_before_the_result_starts_a_stream(first):
     client = answered(first, result())
 
     assert client.messages == [START, first, result(), END]
 
 
-def test_a_stream_that_is_not_held_back_stays_one():
+def test_a_stream_that_is_not_held_back_stays_a_stream():
     assert answered(result(), holds=False).messages == [START, result(), END]
 
 
-def test_what_is_no_stream_goes_through():
+def test_a_response_that_is_not_a_stream_passes_through():
     start = {**START, "headers": [(b"content-type", b"application/json")]}
 
     async def sent() -> Client:
@@ -129,7 +129,7 @@ def test_what_is_no_stream_goes_through():
     assert asyncio.run(sent()).messages == [start, END]
 
 
-def test_a_stream_begins_after_a_while(monkeypatch):
+def test_a_stream_starts_after_a_delay(monkeypatch):
     monkeypatch.setattr(replies, "HOLD_SECONDS", 0.01)
 
     async def sent() -> Client:
@@ -144,7 +144,7 @@ def test_a_stream_begins_after_a_while(monkeypatch):
     assert asyncio.run(sent()).messages == [START, result(), END]
 
 
-def test_a_stream_that_ends_without_a_word_is_ended():
+def test_a_stream_that_ends_without_a_message_is_closed():
     async def sent() -> Client:
         client = Client()
         async with Reply(client.send, holds=True) as reply:
@@ -154,7 +154,7 @@ def test_a_stream_that_ends_without_a_word_is_ended():
     assert asyncio.run(sent()).messages == [START, END]
 
 
-def test_who_sends_does_not_wait_for_who_reads_and_only_notes_are_lost():
+def test_the_sender_does_not_wait_for_the_reader_and_only_notifications_are_dropped():
     question = event(JSONRPCRequest(jsonrpc="2.0", id="q", method="elicitation/create", params={}))
     notes = [note("x" * 10_000) for _ in range(2 * UNREAD_BYTES // 10_000)]
 
@@ -169,11 +169,11 @@ def test_who_sends_does_not_wait_for_who_reads_and_only_notes_are_lost():
 
     client = asyncio.run(sent())
     assert client.messages[-3:] == [question, result(text="y" * 2 * UNREAD_BYTES), END]
-    kept = len(client.messages) - 4
-    assert 0.9 * UNREAD_BYTES < kept * len(notes[0]["body"]) <= UNREAD_BYTES
+    delivered = len(client.messages) - 4
+    assert 0.9 * UNREAD_BYTES < delivered * len(notes[0]["body"]) <= UNREAD_BYTES
 
 
-def test_notes_are_told_again_once_the_client_has_read():
+def test_notifications_resume_once_the_client_has_read():
     async def sent() -> Client:
         client = Client(reads=False)
         async with Reply(client.send, holds=False) as reply:
@@ -183,7 +183,7 @@ def test_notes_are_told_again_once_the_client_has_read():
             client.reads.set()
             await client.took.acquire()
             await client.took.acquire()
-            await asyncio.sleep(0)  # for the one who counts
+            await asyncio.sleep(0)  # for the counter
             await reply(note("second"))
         return client
 

@@ -1,4 +1,4 @@
-"""Resources of our own: a session reads of them what its tools might read."""
+"""Our own resources: a session reads only those that its tools could read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hilt.testing import Folder, temporary_runtime
 
 
 def uris(resources: Resources) -> list[str]:
-    found = [one["uri"] for one in resources.all("default") if one["uri"].startswith(SNAPSHOTS)]
-    return sorted(uri.removeprefix(SNAPSHOTS).partition("/")[2] for uri in found)
+    snapshots = [resource["uri"] for resource in resources.all("default") if resource["uri"].startswith(SNAPSHOTS)]
+    return sorted(uri.removeprefix(SNAPSHOTS).partition("/")[2] for uri in snapshots)
 
 
 @pytest.mark.parametrize("verdict", ["deny", "ask"])
@@ -24,7 +24,9 @@ def test_a_snapshot_is_read_only_where_the_file_may_be_read(base, verdict):
             runtime.call("write_file", path=path, content="after\n")
         resources = Resources(runtime, [])
         assert uris(resources) == ["open.txt", "private/x.txt"]
-        hidden = next(one["uri"] for one in resources.all("default") if one["uri"].endswith("private/x.txt"))
+        hidden = next(
+            resource["uri"] for resource in resources.all("default") if resource["uri"].endswith("private/x.txt")
+        )
         assert resources.read("default", hidden)[0]["text"] == "private/x.txt before\n"
 
     Folder(os.path.join(base, "config")).write("permissions.yaml", f"{verdict}:\n  - read_file(path:private/**)\n")

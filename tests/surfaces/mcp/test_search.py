@@ -1,4 +1,4 @@
-"""Large sets of tools over MCP: found by what they do, called by name, listed in few words."""
+"""Large sets of tools over MCP: search, calls by name, lean lists."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ def test_a_tool_is_found_and_called(command, kind):
     async def test() -> None:
         async with connected(command, kind, "--search") as client:
             listed = (await client.list_tools()).tools
-            found = await client.call_tool("tool_search", {"query": "write a whole file", "limit": 1})
-            (one,) = (found.structured_content or {})["tools"]
+            result = await client.call_tool("tool_search", {"query": "write a whole file", "limit": 1})
+            (match,) = (result.structured_content or {})["tools"]
             arguments = {"path": "a.txt", "content": "hi\n"}
-            done = await client.call_tool("tool_call", {"name": one["name"], "arguments": arguments})
-            wrong = await client.call_tool("tool_call", {"name": one["name"], "arguments": {"pth": "a.txt"}})
+            done = await client.call_tool("tool_call", {"name": match["name"], "arguments": arguments})
+            wrong = await client.call_tool("tool_call", {"name": match["name"], "arguments": {"pth": "a.txt"}})
             unknown = await client.call_tool("tool_call", {"name": "write_fil"})
             none = await client.call_tool("tool_search", {"query": "select:write_fil"})
 
         assert [tool.name for tool in listed] == ["tool_call", "tool_search"]
         assert "write_file" in str(listed[1].description)
         assert [tool.annotations.read_only_hint for tool in listed if tool.annotations] == [False, True]
-        assert one["inputSchema"]["required"] == ["path", "content"]
+        assert match["inputSchema"]["required"] == ["path", "content"]
         assert text_of(done) == "wrote 3 bytes to a.txt"
         assert wrong.is_error
         assert text_of(wrong).startswith("invalid_args: ")
         assert "did you mean path?" in text_of(wrong)
         assert unknown.is_error
         assert none.is_error
-        assert all("write_file" in text_of(one) for one in (unknown, none))
+        assert all("write_file" in text_of(reply) for reply in (unknown, none))
 
     run(test())
     assert command.folder.tree() == {"a.txt": "hi\n"}
 
 
 @each_way
-def test_a_person_approves_the_tool_that_is_meant(command, kind):
+def test_the_user_approves_the_named_tool(command, kind):
     os.makedirs(command.environ["HILT_CONFIG_DIR"])
     with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml"), "w", encoding="utf-8") as file:
         file.write("permissions:\n  ask: [Write]\n")
@@ -68,7 +68,7 @@ def test_a_person_approves_the_tool_that_is_meant(command, kind):
     assert "write_file wants to change files" in forms[0].message
 
 
-def test_a_lean_list_says_what_tools_do_and_not_what_parameters_mean(command):
+def test_a_lean_list_describes_tools_and_not_parameters(command):
     async def test() -> None:
         lists = []
         for words in ((), ("--lean",)):
@@ -86,7 +86,7 @@ def test_a_lean_list_says_what_tools_do_and_not_what_parameters_mean(command):
 
 @pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
 @pytest.mark.parametrize("host", ["claude", "kiro", "opencode"])
-def test_an_entry_that_was_installed_starts_a_server(command, host, tmp_path):
+def test_an_installed_entry_starts_a_server(command, host, tmp_path):
     command.folder.write("a.txt", "x\n")
     done = command.run("mcp", "install", host, "--project", "--yes", "--tools", "Read")
     assert done.returncode == 0
@@ -94,7 +94,7 @@ def test_an_entry_that_was_installed_starts_a_server(command, host, tmp_path):
     (servers,) = json.loads(command.folder.read(path)).values()
     entry = servers["hilt"]
     words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
-    # a program that says where a server works starts it anywhere
+    # a host that passes the folder of a server starts it in any folder
     folder = str(tmp_path) if host == "kiro" else command.folder.path
 
     async def test() -> None:

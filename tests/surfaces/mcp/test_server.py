@@ -53,7 +53,7 @@ def config(command: Any, name: str, text: str) -> None:
 
 
 def accepting(**content: Any) -> tuple[Any, list[Any]]:
-    """Return a callback of a user who fills in every form so, and the forms."""
+    """Return a callback that fills in every form with these values, and the list of forms."""
     forms: list[Any] = []
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
@@ -64,13 +64,13 @@ def accepting(**content: Any) -> tuple[Any, list[Any]]:
 
 
 @each_way
-def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
+def test_a_session_lists_reads_edits_patches_and_undoes(command, kind):
     command.folder.write("a.txt", "one\ntwo\n")
     patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-TWO\n+three\n*** Add File: b.txt\n+new\n*** End Patch\n"
 
     async def test() -> None:
         async with connected(command, kind, cold=True) as client:
-            told = str(client.instructions)
+            instructions = str(client.instructions)
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             read = await client.call_tool("read_file", {"path": "a.txt"})
             await client.call_tool("edit_file", {"path": "a.txt", "old_text": "two", "new_text": "TWO"})
@@ -89,15 +89,15 @@ def test_a_session_lists_reads_edits_patches_and_takes_back(command, kind):
         assert failed.is_error
         assert text_of(failed).startswith("file_not_found: none.txt does not exist.\n")
         assert failed.meta["dev.hilt/error"] == {"code": "file_not_found", "details": {"path": "none.txt"}}
-        assert len(told) <= CHARACTERS
-        assert kind[1] != "legacy" or "read_file" in told  # the other is pinned, and does not shake hands
+        assert len(instructions) <= CHARACTERS
+        assert kind[1] != "legacy" or "read_file" in instructions  # the other era is pinned, without a handshake
 
     run(test())
     assert command.folder.tree() == {"a.txt": "one\nthree\n", "b.txt": "new\n"}
 
 
 @each_way
-def test_a_picture_comes_as_a_picture(command, kind):
+def test_a_picture_is_returned_as_a_picture(command, kind):
     pixel = (
         "89504e470d0a1a0a0000000d4948445200000001000000010806000000" + "1f15c489"
         "0000000d49444154789c63fcffff3f0300050001ff5c2b3dfb0000000049454e44ae426082"
@@ -106,9 +106,9 @@ def test_a_picture_comes_as_a_picture(command, kind):
 
     async def test() -> None:
         async with connected(command, kind) as client:
-            found = await client.call_tool("read_file", {"path": "a.png"})
+            result = await client.call_tool("read_file", {"path": "a.png"})
 
-        name, picture = found.content
+        name, picture = result.content
         assert (name.type, name.text) == ("text", "a.png: image/png, 70 bytes")
         assert (picture.type, picture.mime_type) == ("image", "image/png")
 
@@ -132,7 +132,7 @@ def test_the_list_announces_results_as_long_as_read_file_returns(command, kind):
 
 
 @each_way
-def test_a_name_that_no_tool_has_is_an_error_of_the_caller(command, kind):
+def test_an_unknown_tool_is_a_protocol_error(command, kind):
     async def test() -> None:
         async with connected(command, kind) as client:
             with pytest.raises(MCPError) as caught:
@@ -146,7 +146,7 @@ def test_a_name_that_no_tool_has_is_an_error_of_the_caller(command, kind):
 
 
 @each_way
-def test_a_long_command_tells_that_it_lives_and_is_gone_when_it_is_cancelled(command, kind):
+def test_a_long_command_reports_progress_and_ends_when_cancelled(command, kind):
     mark = Mark()
     beats: list[float] = []
     alive = asyncio.Event()
@@ -176,7 +176,7 @@ def test_a_long_command_tells_that_it_lives_and_is_gone_when_it_is_cancelled(com
 
 @each_way
 @pytest.mark.parametrize("decision, written", [("once", True), ("deny", False), ("nonsense", False)])
-def test_a_person_is_asked_through_the_client(command, kind, decision, written):
+def test_the_user_is_asked_through_the_client(command, kind, decision, written):
     config(command, "permissions.yaml", ASKS)
     elicit, forms = accepting(decision=decision)
 
@@ -200,7 +200,7 @@ def test_a_person_is_asked_through_the_client(command, kind, decision, written):
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
-def test_a_call_lives_while_a_person_thinks(command, kind):
+def test_a_call_stays_alive_while_the_user_decides(command, kind):
     config(command, "permissions.yaml", ASKS)
     beats: list[float] = []
     alive = asyncio.Event()
@@ -225,7 +225,7 @@ def test_a_call_lives_while_a_person_thinks(command, kind):
 
 
 def closing(action: Any, after: float = 0) -> Any:
-    """Return a callback of somebody who closes every form, after some seconds."""
+    """Return a callback that closes every form after some seconds."""
 
     async def elicit(context: Any, params: Any) -> types.ElicitResult:
         await asyncio.sleep(after)
@@ -236,7 +236,7 @@ def closing(action: Any, after: float = 0) -> Any:
 
 @each_way
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_who_looks_at_the_question_and_closes_it_denies(command, kind, action):
+def test_closing_the_question_after_a_while_denies(command, kind, action):
     config(command, "permissions.yaml", ASKS)
 
     async def test() -> None:
@@ -252,7 +252,7 @@ def test_who_looks_at_the_question_and_closes_it_denies(command, kind, action):
 
 @each_way
 @pytest.mark.parametrize("action", ["decline", "cancel", "accept"])
-def test_a_host_that_closes_the_question_by_itself_does_not_speak_for_the_user(command, kind, action):
+def test_a_host_that_closes_the_question_at_once_does_not_deny(command, kind, action):
     from hilt.state.approvals import Approvals
 
     config(command, "permissions.yaml", ASKS)
@@ -276,7 +276,7 @@ def test_a_host_that_closes_the_question_by_itself_does_not_speak_for_the_user(c
 
 
 @each_way
-def test_a_host_that_says_it_is_headless_is_not_asked(command, kind):
+def test_a_headless_host_is_not_asked(command, kind):
     config(command, "permissions.yaml", ASKS)
     elicit, forms = accepting(decision="once")
     info = types.Implementation(name="robot-headless", version="1")
@@ -292,7 +292,7 @@ def test_a_host_that_says_it_is_headless_is_not_asked(command, kind):
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
-def test_always_is_kept(command, kind):
+def test_an_always_answer_is_stored(command, kind):
     config(command, "permissions.yaml", "allow: [Read]\n")
     elicit, forms = accepting(decision="always")
 
@@ -307,7 +307,7 @@ def test_always_is_kept(command, kind):
 
 
 @each_way
-def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_call_runs_then(command, kind):
+def test_a_client_without_forms_is_told_how_to_approve_and_the_call_then_runs(command, kind):
     from hilt.state.approvals import Approvals
 
     config(command, "permissions.yaml", ASKS)
@@ -334,14 +334,14 @@ def test_a_client_that_cannot_ask_is_told_how_a_person_approves_and_the_same_cal
 
 
 def recorded(command: Any, tool: str) -> list[tuple[str, str, str]]:
-    """Return the decision, the approver and the outcome of each call of a tool on record."""
+    """Return the decision, approver and outcome of each recorded call of a tool."""
     done = command.run("audit", "--json", "--tool", tool)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return [(row["decision"], row["approver"], row["outcome"]) for row in rows]
 
 
 @each_way
-def test_a_call_has_one_row_in_the_record_also_when_a_form_was_needed(command, kind):
+def test_a_call_with_a_form_is_recorded_once(command, kind):
     config(command, "permissions.yaml", ASKS)
     elicit, _ = accepting(decision="once")
 
@@ -355,7 +355,7 @@ def test_a_call_has_one_row_in_the_record_also_when_a_form_was_needed(command, k
 
 
 @each_way
-def test_a_call_that_ends_at_its_question_is_on_record_once(command, kind):
+def test_a_call_that_ends_at_its_question_is_recorded_once(command, kind):
     config(command, "permissions.yaml", ASKS)
     asked = asyncio.Event()
 
@@ -394,7 +394,7 @@ def test_an_approval_may_be_named(command):
         async with connected(command, HTTP_NEW) as client:
             asked = await client.call_tool("write_file", call)
             approval = asked.meta["dev.hilt/error"]["details"]["approval"]
-            # a part of an id names none, or who tries would find out which there are
+            # an id prefix is not accepted, or clients could guess ids
             part = await client.call_tool("write_file", call, meta={"dev.hilt/approval": approval[:8]})
             assert part.meta["dev.hilt/error"]["code"] == "approval_required"
             approve(command, approval)
@@ -409,7 +409,7 @@ def test_an_approval_may_be_named(command):
 
 @each_way
 @pytest.mark.parametrize("words", [(), ("--session", "mine")], ids=["unnamed", "named"])
-def test_an_approval_holds_once_for_the_same_call_on_a_new_connection(command, kind, words):
+def test_an_approval_works_once_for_the_same_call_on_a_new_connection(command, kind, words):
     config(command, "permissions.yaml", ASKS)
     call = {"path": "a.txt", "content": "new\n"}
     codes: list[str] = []
@@ -464,7 +464,7 @@ def test_questions_are_answered_through_the_client_and_other_answers_in_a_second
 
 
 @each_way
-def test_a_question_that_is_closed_has_no_answer(command, kind):
+def test_a_closed_question_has_no_answer(command, kind):
     async def test() -> None:
         async with connected(command, kind, elicitation_callback=closing("decline")) as client:
             result = await client.call_tool(
@@ -477,7 +477,7 @@ def test_a_question_that_is_closed_has_no_answer(command, kind):
 
 
 @each_way
-def test_a_question_to_nobody_is_an_error(command, kind):
+def test_a_question_without_a_client_is_an_error(command, kind):
     async def test() -> None:
         async with connected(command, kind) as client:
             result = await client.call_tool(
@@ -490,15 +490,15 @@ def test_a_question_to_nobody_is_an_error(command, kind):
 
 
 @each_way
-def test_a_tool_that_is_added_meanwhile_is_told_listed_and_talks_to_the_client(command, kind):
+def test_an_added_tool_is_announced_listed_and_talks_to_the_client(command, kind):
     elicit, _ = accepting(word="Good day")
-    told = asyncio.Event()
+    notified = asyncio.Event()
     logs: list[Any] = []
     steps: list[Any] = []
 
     async def message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            notified.set()
 
     async def log(params: Any) -> None:
         logs.append((params.level, params.data))
@@ -509,7 +509,7 @@ def test_a_tool_that_is_added_meanwhile_is_told_listed_and_talks_to_the_client(c
     async def added(client: Any) -> None:
         config(command, "tools/greeting.py", GREETING)
         if kind[1] == "legacy":
-            await told.wait()
+            await notified.wait()
 
     async def test() -> None:
         callbacks = {"elicitation_callback": elicit, "message_handler": message, "logging_callback": log}
@@ -533,7 +533,7 @@ def test_a_tool_that_is_added_meanwhile_is_told_listed_and_talks_to_the_client(c
 
 
 @each_way
-def test_half_characters_of_a_tool_become_whole(command, kind):
+def test_lone_surrogates_of_a_tool_are_replaced(command, kind):
     half = (
         "from hilt import Output, ToolError, tool\n"
         "@tool(effects='read')\ndef half(ctx, fail: bool) -> dict:\n    'Answer.'\n"
@@ -574,7 +574,7 @@ def test_jobs_live_as_long_as_the_client(command, kind):
 
 
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-def test_a_client_that_connects_anew_for_each_call_finds_its_jobs_by_the_name_of_its_session(command, era):
+def test_a_client_that_reconnects_for_each_call_finds_its_jobs_by_session_name(command, era):
     mark = Mark()
     meta: Any = {"dev.hilt/session": "mine"}
 
@@ -626,7 +626,7 @@ def test_a_session_is_shown_the_snapshots_of_its_own_changes(command, kind):
             await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
             listed = (await client.list_resources(meta=meta)).resources
 
-        assert [one.name for one in listed if not one.uri.startswith("hilt://skills/")] == ["a.txt"]
+        assert [resource.name for resource in listed if not resource.uri.startswith("hilt://skills/")] == ["a.txt"]
 
     run(test())
 
@@ -643,15 +643,15 @@ def test_long_output_and_snapshots_are_resources(command, kind):
             await client.call_tool("write_file", {"path": "a.txt", "content": "after\n"}, meta=meta)
             listed = (await client.list_resources(meta=meta)).resources
             templates = (await client.list_resource_templates()).resource_templates
-            overflow = next(one.uri for one in listed if one.uri.startswith("hilt://overflow/"))
-            snapshot = next(one.uri for one in listed if one.uri.startswith("hilt://snapshots/"))
+            overflow = next(resource.uri for resource in listed if resource.uri.startswith("hilt://overflow/"))
+            snapshot = next(resource.uri for resource in listed if resource.uri.startswith("hilt://snapshots/"))
             long = (await client.read_resource(overflow, meta=meta)).contents[0]
             before = (await client.read_resource(snapshot, meta=meta)).contents[0]
             for uri in ("hilt://overflow/..%2Fstate.db", "hilt://snapshots/00/a.txt", "hilt://nothing"):
                 with pytest.raises(MCPError):
                     await client.read_resource(uri, meta=meta)
 
-        assert {one.uri_template.partition("{")[0] for one in templates} == {
+        assert {template.uri_template.partition("{")[0] for template in templates} == {
             "hilt://overflow/",
             "hilt://snapshots/",
             "hilt://skills/",
@@ -662,7 +662,7 @@ def test_long_output_and_snapshots_are_resources(command, kind):
     run(test())
 
 
-def test_only_the_tools_that_were_named_are_there(command):
+def test_only_the_named_tools_are_available(command):
     async def test() -> None:
         async with connected(command, STDIO_OLD, "--tools", "read_file,list_dir") as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["list_dir", "read_file"]
@@ -672,44 +672,44 @@ def test_only_the_tools_that_were_named_are_there(command):
     run(test())
 
 
-def test_a_mode_that_hides_tools_is_told(command):
-    told = asyncio.Event()
+def test_a_mode_that_hides_tools_is_announced(command):
+    notified = asyncio.Event()
 
     async def message(message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
-            told.set()
+            notified.set()
 
     async def test() -> None:
         callbacks = {"message_handler": message, "elicitation_callback": closing("decline")}
         async with connected(command, STDIO_OLD, **callbacks) as client:
             await client.call_tool("enter_plan_mode", {})
-            await told.wait()
+            await notified.wait()
             assert "write_file" not in [tool.name for tool in (await client.list_tools()).tools]
 
     run(test())
 
 
 @each_way
-def test_plan_mode_that_nobody_could_end_is_not_there(command, kind):
+def test_plan_mode_is_hidden_when_nobody_could_end_it(command, kind):
     async def test() -> None:
         async with connected(command, kind) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             refused = await client.call_tool("enter_plan_mode", {})
             meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
-            found = await client.call_tool("tool_search", {"query": "plan mode"}, meta=meta)
+            result = await client.call_tool("tool_search", {"query": "plan mode"}, meta=meta)
         async with connected(command, kind, elicitation_callback=closing("decline")) as client:
             assert "enter_plan_mode" in [tool.name for tool in (await client.list_tools()).tools]
 
         assert "enter_plan_mode" not in names
         assert "write_file" in names
         assert refused.meta["dev.hilt/error"]["code"] == "no_one_to_ask"
-        assert "enter_plan_mode" not in [tool["name"] for tool in found.structured_content["tools"]]
+        assert "enter_plan_mode" not in [tool["name"] for tool in result.structured_content["tools"]]
 
     run(test())
 
 
 @each_way
-def test_plan_mode_is_not_there_any_more_once_a_host_closes_forms_by_itself(command, kind):
+def test_plan_mode_is_hidden_once_a_host_closes_forms_by_itself(command, kind):
     config(command, "permissions.yaml", ASKS)
     meta: Any = {"dev.hilt/session": "mine"} if kind == HTTP_NEW else None
 
@@ -725,7 +725,7 @@ def test_plan_mode_is_not_there_any_more_once_a_host_closes_forms_by_itself(comm
     run(test())
 
 
-def test_a_person_who_attends_elsewhere_makes_plan_mode_useful(command):
+def test_plan_mode_is_available_when_a_user_attends_elsewhere(command):
     from hilt.state.approvals import Approvals
 
     approvals = Approvals(command.state)
@@ -742,7 +742,7 @@ def test_a_person_who_attends_elsewhere_makes_plan_mode_useful(command):
         approvals.close()
 
 
-def test_a_session_that_is_named_is_kept(command):
+def test_a_named_session_is_kept(command):
     async def test() -> None:
         for first in (True, False):
             elicit = closing("decline")
@@ -754,7 +754,7 @@ def test_a_session_that_is_named_is_kept(command):
     run(test())
 
 
-def test_a_tool_that_waits_for_the_client_is_gone_when_its_call_is_cancelled(command):
+def test_a_tool_that_waits_for_the_client_ends_when_its_call_is_cancelled(command):
     config(command, "tools/greeting.py", GREETING)
     asked = asyncio.Event()
 
@@ -770,7 +770,7 @@ def test_a_tool_that_waits_for_the_client_is_gone_when_its_call_is_cancelled(com
             for call in calls:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
-            # all workers of the tool were busy with them
+            # all workers of the tool were busy with these calls
             again = asyncio.create_task(client.call_tool("greet", {"name": "Ann"}))
             asked.clear()
             await asked.wait()
@@ -790,12 +790,12 @@ def test_a_tool_that_waits_for_the_client_is_gone_when_its_call_is_cancelled(com
         (["--search"], ServeOptions(search=True)),
     ],
 )
-def test_flags_are_read(words, flags):
+def test_flags_are_parsed(words, flags):
     assert flags_of(parser_of("mcp").read(words)) == flags
 
 
 @pytest.mark.parametrize("words", [["--no-token"], ["--htp"], ["serve"]])
-def test_wrong_flags_are_told(command, words):
+def test_invalid_flags_are_reported(command, words):
     done = command.run("mcp", *words)
 
     assert done.returncode == 2

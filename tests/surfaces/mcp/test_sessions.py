@@ -19,7 +19,7 @@ def at_once(work: Callable[[], None]) -> None:
     work()
 
 
-def test_who_names_a_session_goes_on_with_it_and_nobody_else(sessions):
+def test_a_session_continues_only_with_its_offered_name(sessions):
     first = sessions.of_request({}, calls=True)
 
     assert sessions.of_request({}, calls=True) is not first
@@ -29,7 +29,7 @@ def test_who_names_a_session_goes_on_with_it_and_nobody_else(sessions):
 
 
 @pytest.mark.parametrize("name", ["default", "mcp-0123", "", 1, None, "x" * 201])
-def test_no_name_leads_into_a_session_of_another_kind(sessions, name):
+def test_no_name_reaches_a_session_of_another_kind(sessions, name):
     if isinstance(name, str) and 0 < len(name) <= 200:
         assert sessions.of_request({SESSION: name}, calls=True).name != name
     elif name is not None:
@@ -37,21 +37,21 @@ def test_no_name_leads_into_a_session_of_another_kind(sessions, name):
             sessions.of_request({SESSION: name}, calls=True)
 
 
-def test_a_flood_of_new_sessions_ends_none_that_is_named_or_at_work(sessions, monkeypatch):
+def test_a_flood_of_new_sessions_ends_no_named_or_busy_one(sessions, monkeypatch):
     monkeypatch.setattr(module, "SESSIONS_MAX", 5)
     named = sessions.of_request({SESSION: "mine"}, calls=True)
     working = sessions.of_request({}, calls=True)
     working.calls = 1
-    told = working.offered
+    name = working.offered
 
     for _ in range(50):
         sessions.of_request({}, calls=True)
 
     assert sessions.of_request({SESSION: "mine"}, calls=True) is named
-    assert sessions.of_request({SESSION: told}, calls=True) is working
+    assert sessions.of_request({SESSION: name}, calls=True) is working
 
 
-def test_a_flood_of_names_ends_no_session_that_was_used_lately(sessions, monkeypatch):
+def test_a_flood_of_names_ends_no_recently_used_session(sessions, monkeypatch):
     monkeypatch.setattr(module, "SESSIONS_MAX", 5)
     mine, *_ = [sessions.of_request({SESSION: f"name {number}"}, calls=True) for number in range(5)]
 
@@ -60,10 +60,10 @@ def test_a_flood_of_names_ends_no_session_that_was_used_lately(sessions, monkeyp
     assert sessions.of_request({SESSION: "name 0"}, calls=True) is mine
 
     mine.used -= module.NAMED_SECONDS + 1
-    sessions.of_request({SESSION: "one more"}, calls=True)  # takes the place of that one
+    sessions.of_request({SESSION: "one more"}, calls=True)  # takes the slot of that session
 
 
-def test_when_all_are_at_work_the_next_is_refused(sessions, monkeypatch):
+def test_a_new_session_is_refused_when_all_are_busy(sessions, monkeypatch):
     monkeypatch.setattr(module, "SESSIONS_MAX", 2)
     for _ in range(2):
         sessions.of_request({}, calls=True).calls = 1
@@ -72,13 +72,13 @@ def test_when_all_are_at_work_the_next_is_refused(sessions, monkeypatch):
         sessions.of_request({}, calls=True)
 
 
-def test_a_request_that_calls_nothing_leaves_no_session(sessions):
+def test_a_request_without_a_call_leaves_no_session(sessions):
     listing = sessions.of_request({}, calls=False)
 
     assert sessions.of_request({SESSION: listing.offered}, calls=True) is not listing
 
 
-def test_idle_sessions_end_and_those_at_work_do_not(sessions):
+def test_idle_sessions_end_and_busy_ones_do_not(sessions):
     idle, working = (sessions.of_request({SESSION: name}, calls=True) for name in ("idle", "working"))
     working.calls = 1
 
@@ -88,7 +88,7 @@ def test_idle_sessions_end_and_those_at_work_do_not(sessions):
     assert sessions.of_request({SESSION: "working"}, calls=True) is working
 
 
-def test_a_session_for_all_is_for_all(runtime):
+def test_a_shared_session_is_shared_by_all(runtime):
     sessions = Sessions(runtime, "ours", at_once)
 
     assert sessions.of_connection("x") is sessions.of_request({SESSION: "mine"}, calls=True)

@@ -38,7 +38,7 @@ def test_skills_are_resources_and_prompts_and_commands_are_prompts(command, kind
     async def test() -> None:
         async with connected(command, kind) as client:
             prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
-            uris = [str(one.uri) for one in (await client.list_resources()).resources]
+            uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
             loaded = await client.get_prompt("pdf", {"arguments": "'a b.pdf'"})
             fixed = await client.get_prompt("git:fix", {"arguments": "12"})
             same_name = await client.get_prompt("command:pdf", {})
@@ -74,7 +74,7 @@ def test_skills_are_resources_and_prompts_and_commands_are_prompts(command, kind
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
-def test_a_projects_skill_is_served_after_trust_and_as_trusted(command, kind):
+def test_a_project_skill_is_served_only_with_its_trusted_content(command, kind):
     path = ".hilt/skills/new/SKILL.md"
     command.folder.write(path, text("new"))
 
@@ -90,7 +90,7 @@ def test_a_projects_skill_is_served_after_trust_and_as_trusted(command, kind):
     run(test())
 
 
-def test_a_rule_that_hides_a_file_hides_it_here(command):
+def test_a_rule_that_denies_a_file_hides_its_resource(command):
     command.folder.write(".hilt/skills/new/SKILL.md", text("new"))
     command.folder.write(".hilt/skills/new/private/a.md", "secret\n")
     command.environ["HILT_TRUST"] = "all"
@@ -117,13 +117,13 @@ def test_a_denied_tool_denies_its_prompts(command):
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
-def test_a_client_that_listed_them_hears_of_changes(command, kind):
-    heard: set[type] = set()
+def test_a_client_that_listed_prompts_is_notified_of_changes(command, kind):
+    notified: set[type] = set()
     both = asyncio.Event()
 
     async def message(item: object) -> None:
-        heard.add(type(item))
-        if {types.PromptListChangedNotification, types.ResourceListChangedNotification} <= heard:
+        notified.add(type(item))
+        if {types.PromptListChangedNotification, types.ResourceListChangedNotification} <= notified:
             both.set()
 
     async def test() -> None:

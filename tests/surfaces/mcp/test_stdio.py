@@ -32,7 +32,7 @@ def lines(command):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """A server that many tests share: none of them may hurt it."""
+    """A server that many tests share; none of them may break it."""
     with Lines(Command(str(tmp_path_factory.mktemp("shared")))) as client:
         yield client
 
@@ -69,7 +69,7 @@ def shared(tmp_path_factory):
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(shared, line, code, id):
+def test_an_invalid_line_is_answered_and_so_is_the_next(shared, line, code, id):
     shared.write(line + b"\n")
 
     answer = shared.read()
@@ -93,13 +93,13 @@ def test_a_line_that_is_no_message_is_answered_and_the_next_one_too(shared, line
         b'{"jsonrpc":"2.0","method":"notifications/progress","params":{}}',
     ],
 )
-def test_what_asks_for_nothing_is_not_answered(shared, line):
+def test_lines_without_a_request_are_not_answered(shared, line):
     shared.write(line + b"\n")
 
     assert shared.ask("ping")["result"] == {}
 
 
-def test_a_line_that_is_too_long_costs_an_error_and_little_memory(command):
+def test_a_line_that_is_too_long_is_an_error_and_uses_little_memory(command):
     chunk = b"x" * (1 << 20)
     with Lines(command, cold=True) as client:
         for _ in range((MAX_REQUEST_BYTES >> 20) * 4):
@@ -115,7 +115,7 @@ def test_a_line_that_is_too_long_costs_an_error_and_little_memory(command):
         assert peak < 300_000
 
 
-def test_a_large_argument_goes_through(lines, command):
+def test_a_large_argument_is_accepted(lines, command):
     text = "é\u2028" * 500_000
 
     assert not lines.call("write_file", path="a.txt", content=text)["isError"]
@@ -123,7 +123,7 @@ def test_a_large_argument_goes_through(lines, command):
     assert command.folder.read("a.txt") == text
 
 
-def test_an_id_that_is_in_use_is_refused(lines):
+def test_an_id_in_use_is_refused(lines):
     lines.write(
         b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"run_shell","arguments":'
         b'{"command":"sleep 300","timeout":200}}}\n{"jsonrpc":"2.0","id":"a","method":"ping"}\n'
@@ -136,14 +136,14 @@ def test_an_id_that_is_in_use_is_refused(lines):
     wait_until(lambda: lines.ask("ping")["result"] == {})
 
 
-def test_both_ends_of_a_line_are_taken(command):
+def test_both_line_endings_are_accepted(command):
     with Lines(command, handshake=False) as client:
         client.write(b"\xef\xbb\xbf" + json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\r\n")
 
         assert client.read()["result"] == {}
 
 
-def test_a_connection_keeps_to_the_era_it_began_with(command):
+def test_a_connection_keeps_its_protocol_era(command):
     with Lines(command, handshake=False) as client:
         assert "tools" in client.ask("server/discover", _meta=META)["result"]["capabilities"]
         assert client.ask("initialize", protocolVersion="2025-11-25")["error"]["code"] == -32022
@@ -154,7 +154,7 @@ def test_a_connection_keeps_to_the_era_it_began_with(command):
 
 
 @pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
-def test_a_cursor_that_nobody_gave_out_is_refused(shared, method):
+def test_an_unknown_cursor_is_refused(shared, method):
     assert shared.ask(method, cursor="made-up")["error"]["code"] == -32602
     assert "result" in shared.ask(method, cursor=None)
     shared.write(json.dumps({"jsonrpc": "2.0", "id": "bare", "method": method}).encode() + b"\n")
@@ -174,7 +174,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(command):
         assert client.call("noisy")["content"] == [{"type": "text", "text": "done"}]
 
 
-def test_calls_run_beside_each_other(lines):
+def test_calls_run_in_parallel(lines):
     slow = lines.send("tools/call", name="run_shell", arguments={"command": "sleep 300", "timeout": 200})
 
     assert not lines.call("list_dir")["isError"]
@@ -182,7 +182,7 @@ def test_calls_run_beside_each_other(lines):
     lines.tell("notifications/cancelled", requestId=slow)
 
 
-def test_the_end_of_input_ends_everything_soon(command):
+def test_the_end_of_input_ends_everything(command):
     mark, job = Mark(), Mark()
     client = Lines(command, cold=True)
     client.call("run_shell", command=f"sleep 300; echo {job.name}", run_in_background=True)
@@ -208,7 +208,7 @@ def test_a_signal_ends_everything(command, number):
         wait_until(lambda: not mark.alive())
 
 
-def test_a_host_that_is_killed_leaves_nothing(command):
+def test_a_killed_host_leaves_nothing_running(command):
     mark = Mark()
     client = Lines(command, cold=True)
     client.send("tools/call", name="run_shell", arguments={"command": f"sleep 300; echo {mark.name}", "timeout": 200})
@@ -220,7 +220,7 @@ def test_a_host_that_is_killed_leaves_nothing(command):
     client.end()
 
 
-def test_a_host_that_reads_no_more_but_keeps_writing_ends_it(command):
+def test_a_host_that_stops_reading_but_keeps_writing_ends_the_server(command):
     client = Lines(command, cold=True)
     assert client.process.stdout is not None
     client.process.stdout.close()
@@ -253,7 +253,7 @@ def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
     writer = threading.Thread(target=flood, daemon=True)
     writer.start()
     seen = -1
-    while sent != seen:  # until it can write no more
+    while sent != seen:  # until the pipe is full
         seen = sent
         time.sleep(1)
 
@@ -267,7 +267,7 @@ def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
 
 @pytest.fixture
 def silent(command):
-    """A client that asks for more than it reads, and a command that it has started before."""
+    """A client that requests more than it reads, and a command that it started before."""
     for number in range(20):
         command.folder.write(f"{number}.txt", ("x" * 99 + "\n") * 250)
     mark = Mark()
@@ -283,7 +283,7 @@ def silent(command):
 
 
 @pytest.mark.parametrize("last", [b"", b"no request\n"], ids=["after requests", "after what must be refused"])
-def test_a_host_that_never_reads_is_done_when_its_input_ends(silent, last):
+def test_a_host_that_never_reads_ends_with_its_input(silent, last):
     client, _, mark = silent
 
     client.write(last)
@@ -303,7 +303,7 @@ def test_a_host_that_does_not_read_can_still_cancel(silent):
 
 
 @pytest.mark.parametrize("reply", ['"error":5', '"result":"x"', '"result":[]', '"error":{}', '"error":null', '"x":1'])
-def test_a_reply_that_is_none_leaves_no_call_waiting(asking, reply):
+def test_an_invalid_reply_leaves_no_call_waiting(asking, reply):
     request = asking.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
     question = asking.read()
     assert question["method"] == "elicitation/create"
@@ -336,7 +336,7 @@ def test_a_flood_is_answered_to_the_last_request(lines):
 
 @pytest.fixture
 def asking(command):
-    """A client that can be asked, of a server that asks before it writes."""
+    """A client that supports forms, of a server that asks before it writes."""
     path = os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
@@ -345,7 +345,7 @@ def asking(command):
         yield client
 
 
-def test_a_client_that_never_answers_keeps_nobody_else_waiting(asking):
+def test_a_client_that_never_answers_blocks_nobody_else(asking):
     for number in range(100):
         asking.send("tools/call", name="write_file", arguments={"path": f"{number}.txt", "content": ""})
     asked = [asking.read() for _ in range(100)]
@@ -354,7 +354,7 @@ def test_a_client_that_never_answers_keeps_nobody_else_waiting(asking):
     assert not asking.call("list_dir")["isError"]
 
 
-def test_more_questions_than_there_is_room_for_are_refused_and_the_others_go_on(asking, command):
+def test_questions_beyond_the_limit_are_refused_and_the_others_continue(asking, command):
     more = 50
     for number in range(REQUESTS_MAX + more):
         asking.send("tools/call", name="write_file", arguments={"path": f"{number}.txt", "content": ""})
@@ -383,7 +383,7 @@ def hesitate(ctx, until: str) -> str:
 '''
 
 
-def test_a_question_that_comes_when_there_is_no_room_any_more_can_be_answered(command):
+def test_a_question_asked_when_all_slots_are_taken_can_be_answered(command):
     path = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools", "hesitate.py")
     os.makedirs(os.path.dirname(path))
     with open(path, "w", encoding="utf-8") as file:
@@ -392,7 +392,7 @@ def test_a_question_that_comes_when_there_is_no_room_any_more_can_be_answered(co
         for _ in range(REQUESTS_MAX):
             client.send("tools/call", name="hesitate", arguments={"until": command.folder.join("go")})
         last = client.send("ping")
-        wait_until_idle(client.process.pid)  # it waits for room
+        wait_until_idle(client.process.pid)  # the ping waits for a free slot
         guard = threading.Timer(WAIT_SECONDS, client.process.kill)
         guard.start()
 
@@ -411,7 +411,7 @@ def test_a_question_that_comes_when_there_is_no_room_any_more_can_be_answered(co
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
-def test_a_stream_that_is_closed_at_the_start_ends_it_without_a_traceback(command, closed):
+def test_a_stream_closed_at_the_start_ends_the_server_without_a_traceback(command, closed):
     done = subprocess.run(
         ["sh", "-c", f'exec "$0" mcp {closed}', HILT],
         stdin=subprocess.DEVNULL,
@@ -425,7 +425,7 @@ def test_a_stream_that_is_closed_at_the_start_ends_it_without_a_traceback(comman
 
 
 @pytest.mark.parametrize("kind", ["file", "terminal"])
-def test_input_of_any_kind_is_read(command, kind, tmp_path):
+def test_any_kind_of_input_file_is_read(command, kind, tmp_path):
     messages = [
         {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": META}},
@@ -449,18 +449,18 @@ def test_input_of_any_kind_is_read(command, kind, tmp_path):
     import pty
     import termios
 
-    ours, theirs = pty.openpty()
-    attributes = termios.tcgetattr(theirs)
+    master, terminal = pty.openpty()
+    attributes = termios.tcgetattr(terminal)
     attributes[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
     with subprocess.Popen(
-        [HILT, "mcp"], stdin=theirs, stdout=subprocess.PIPE, cwd=command.folder.path, env=command.environ
+        [HILT, "mcp"], stdin=terminal, stdout=subprocess.PIPE, cwd=command.folder.path, env=command.environ
     ) as process:
-        os.close(theirs)
-        os.write(ours, data.encode())
+        os.close(terminal)
+        os.write(master, data.encode())
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["id"] == 1
-        os.close(ours)
+        os.close(master)
         assert process.wait(WAIT_SECONDS) in (0, -signal.SIGHUP)
 
 
@@ -469,7 +469,7 @@ def test_input_of_any_kind_is_read(command, kind, tmp_path):
 
 @pytest.fixture
 def batching(command):
-    """A client of the one revision that has batches."""
+    """A client of the only revision with batches."""
     with Lines(command, version="2025-03-26") as client:
         yield client
 
@@ -508,17 +508,17 @@ def test_a_batch_is_answered_with_a_batch(batching):
     ],
     ids=repr,
 )
-def test_what_is_wrong_in_a_batch_is_answered_with_the_rest(batching, batch, codes):
+def test_invalid_messages_in_a_batch_are_answered_with_the_rest(batching, batch, codes):
     _write(batching, batch)
 
-    found = [(answer["id"], answer.get("error", {}).get("code")) for answer in batching.read()]
+    outcomes = [(answer["id"], answer.get("error", {}).get("code")) for answer in batching.read()]
 
-    assert sorted(found, key=repr) == sorted(codes, key=repr)
+    assert sorted(outcomes, key=repr) == sorted(codes, key=repr)
     assert batching.ask("ping")["result"] == {}
 
 
 @pytest.mark.parametrize("batch", [[], [_request(number) for number in range(BATCH_MAX + 1)]], ids=["empty", "long"])
-def test_a_batch_of_no_use_is_refused_as_a_whole(batching, batch):
+def test_an_invalid_batch_is_refused_as_a_whole(batching, batch):
     _write(batching, batch)
 
     answer = batching.read()
@@ -526,7 +526,7 @@ def test_a_batch_of_no_use_is_refused_as_a_whole(batching, batch):
     assert (answer["id"], answer["error"]["code"]) == (None, INVALID)
 
 
-def test_a_batch_that_needs_no_answer_has_none(batching):
+def test_a_batch_of_notifications_has_no_response(batching):
     _write(batching, [{"jsonrpc": "2.0", "method": "notifications/nobody/knows"}] * 2)
 
     assert batching.ask("ping")["result"] == {}
@@ -538,10 +538,10 @@ def test_a_full_batch_is_answered(batching):
     assert {answer["id"] for answer in batching.read()} == {f"f{number}" for number in range(BATCH_MAX)}
 
 
-def test_a_request_of_a_batch_that_is_cancelled_holds_up_no_other(batching):
+def test_a_cancelled_request_of_a_batch_blocks_no_other(batching):
     sleep = {"name": "run_shell", "arguments": {"command": "sleep 300", "timeout": 200}}
     _write(batching, [_request("slow", "tools/call", **sleep), _request("a")])
-    assert batching.ask("ping")["result"] == {}  # no batch has come before it
+    assert batching.ask("ping")["result"] == {}  # no batch before it
 
     _write(batching, [_request("slow"), _request("b")])
     in_use = {answer["id"]: answer for answer in batching.read()}
@@ -552,7 +552,7 @@ def test_a_request_of_a_batch_that_is_cancelled_holds_up_no_other(batching):
     assert [answer["id"] for answer in batching.read()] == ["a"]
 
 
-def test_what_is_known_of_a_batch_is_told_when_the_input_ends(batching):
+def test_finished_responses_of_a_batch_are_sent_when_the_input_ends(batching):
     sleep = {"name": "run_shell", "arguments": {"command": "sleep 300", "timeout": 200}}
     _write(batching, [_request("slow", "tools/call", **sleep), _request("a")])
     assert batching.ask("ping")["result"] == {}
