@@ -504,3 +504,13 @@ def test_an_approval_given_elsewhere_lets_the_repeated_call_run(running):
 
     assert (done.returncode, done.stdout) == (0, b"Written.\n")
     assert run.folder.read("b.txt") == "written\n"
+
+
+def test_a_call_cannot_pass_for_another_line(running):
+    run, _ = running(Turn("", [ScriptedCall("evil\nsession 20260101-000000-abcdef\x1b[2J", {})]), Turn("Done."))
+
+    done = run("Hi")
+
+    told = done.stderr.decode()
+    assert "session 20260101-000000-abcdef" not in [line.strip() for line in told.splitlines()]
+    assert "\x1b" not in told
