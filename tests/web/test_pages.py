@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hilt.formats.invisible import visible
 from hilt.web import nesting, pages
-from hilt.web.invisible import visible
 
 WORDS = "These are the words that the page is about, and there are enough of them to be its main content. " * 3
 

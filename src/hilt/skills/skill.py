@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter
+from hilt.formats.invisible import visible
 from hilt.skills.folder_contents import UnusableFile
 from hilt.skills.sources import Origin
 from hilt.state.trust import MAX_BYTES
-from hilt.web.invisible import visible
 
 DEFINITIONS = ("SKILL.md", "skill.md")
 NAME_CHARACTERS = 64

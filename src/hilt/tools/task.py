@@ -141,7 +141,7 @@ def _missing(action: str, name: str) -> ToolError:
 def _visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text  # saves an import
-    from hilt.web.invisible import visible
+    from hilt.formats.invisible import visible
 
     return visible(text)
 

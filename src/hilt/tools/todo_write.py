@@ -101,7 +101,7 @@ def _merged(old: Sequence[Todo], changes: Sequence[TodoChange]) -> list[Todo]:
 
 def _clean(text: str) -> str:
     if not text.isascii() or not text.isprintable():  # most texts save the import
-        from hilt.web.invisible import visible
+        from hilt.formats.invisible import visible
 
         text = visible(text)
     return " ".join(text.split())

@@ -68,7 +68,7 @@ def web_fetch(
     """
     answer = ctx.web.fetch(url, headers=headers or {}, authorization=authorization, most=max_size, again=offset > 0)
     from hilt.files import reading
-    from hilt.web.invisible import visible
+    from hilt.formats.invisible import visible
 
     kind = answer.content_type.partition(";")[0].strip().lower()
     meta: dict[str, Any] = {
@@ -102,9 +102,9 @@ def _image(answer: "StoredAnswer", kind: str, meta: dict[str, Any]) -> Output:
 def _shown(ctx: Context, answer: "StoredAnswer", kind: str, mode: str) -> PageText:
     """Return the text of a page, with invisible characters removed."""
     from hilt.files import reading
+    from hilt.formats.invisible import visible
     from hilt.text import encodings
     from hilt.web import charsets
-    from hilt.web.invisible import visible
 
     body = answer.body
     if body.startswith(b"%PDF-"):

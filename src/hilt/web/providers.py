@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from hilt.errors import ToolError
+from hilt.formats.invisible import visible
 from hilt.web.client import HttpReply, Web
 from hilt.web.connection import HttpRequest
-from hilt.web.invisible import visible
 
 ATTEMPTS = 3
 WAIT_SECONDS = 0.5  # before the second attempt, then twice as long

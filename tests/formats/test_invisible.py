@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from hilt.web.invisible import visible
+from hilt.formats.invisible import visible
 
 HIDDEN = [
     *(
