@@ -45,14 +45,14 @@ def test_a_message_is_answered_and_the_next_one_continues_the_conversation(chat,
 
     screen.send("Hello")
     screen.expect("> Hello")
-    before = screen.expect("Good \x1b[1mmorning\x1b[0m.\n")
+    screen.expect("Good \x1b[1mmorning\x1b[0m.\n")
     screen.send("Are you there?")
     screen.expect("Still here.\n")
     screen.type(CTRL_D)
-    status, _ = screen.end()
+    status, rest = screen.end()
 
     assert status == 0
-    assert "**" not in before
+    assert "chat --continue" in rest
     assert [(message["role"], message["content"]) for message in messages(screen.server)[-3:]] == [
         ("user", "Hello"),
         ("assistant", "Good **morning**."),
@@ -247,6 +247,22 @@ def test_ctrl_c_at_an_approval_denies_it_and_stops_the_turn(chat, asks):
     screen.expect("Short.\n")
 
     assert not exists(screen, "marker")
+
+
+def test_ctrl_c_ends_all_approvals_of_the_turn(chat, asks):
+    screen = chat(Turn(calls=[asking(), asking("touch other"), asking("touch third")]), Turn("Short."))
+
+    screen.send("Run them")
+    screen.expect("wants to run a command")
+    screen.expect("[n]")
+    screen.type(CTRL_C)
+    rest = screen.expect("Interrupted.")
+    screen.send("Go on")
+    rest += screen.expect("Short.\n")
+
+    assert "wants to run" not in rest
+    assert not any(exists(screen, name) for name in ("marker", "other", "third"))
+    assert len(screen.server.prompts[-1].results) == 3
 
 
 def test_ctrl_c_twice_leaves_and_what_was_typed_is_in_the_history(chat, command):

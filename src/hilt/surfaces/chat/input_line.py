@@ -22,6 +22,8 @@ from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
+from hilt.output.terminal import inert
+
 _PLAIN_MENU = Style.from_dict({"completion-menu": "noinherit", "completion-menu.completion.current": "reverse"})
 
 
@@ -98,7 +100,7 @@ class InputLine:
             self._prompts.default_buffer.document = Document(joined)
 
     async def run(self, began: Callable[[], None]) -> None:
-        """Read lines until `exit`; call `began` when keys have their meaning."""
+        """Read lines until `exit`; call `began` when keys have their meaning. What was not sent goes to the history."""
         self._loop = loop = asyncio.get_running_loop()
 
         def begin() -> None:
@@ -106,14 +108,14 @@ class InputLine:
 
         with suppress(EOFError, KeyboardInterrupt):
             await self._prompts.prompt_async(pre_run=begin, handle_sigint=True)
+        if self.draft.strip():
+            self._prompts.history.append_string(self.draft)
 
     def exit(self) -> None:
-        """End `run`; what is typed and not sent goes to the history."""
+        """End `run`."""
         app = self._prompts.app
         self.refuse_answer()
         if app.is_running and not app.is_done:
-            if self.draft.strip():
-                self._prompts.history.append_string(self.draft)
             app.exit()
 
     def redraw(self) -> None:
@@ -157,8 +159,10 @@ class InputLine:
         return answer.result()
 
     def refuse_answer(self) -> None:
-        """Answer the current question with the end of input."""
-        self._give(self._answer, "")
+        """Answer the current question with the end of input; what was typed so far is kept."""
+        if self._answer is not None and not self._answer.done():
+            self._draft = Document(self._draft.text + self._prompts.default_buffer.text)
+            self._give(self._answer, "")
 
     def keep(self, text: str) -> None:
         """Add a text to what was typed before the question."""
@@ -211,7 +215,7 @@ class InputLine:
             text = buffer.text
             if self._question is not None:
                 buffer.reset()
-                self.print(f"{self._question}{text}\n")
+                self.print(f"{self._question}{inert(text)}\n")
                 self._give(self._answer, f"{text}\n")
             elif text.endswith("\\"):
                 buffer.delete_before_cursor()

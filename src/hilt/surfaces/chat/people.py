@@ -22,11 +22,21 @@ class People:
         self._line = line
         self._ink = ink
         self._one_at_a_time = threading.Lock()
+        self._refuses = False
+
+    def attend(self) -> None:
+        """Answer from now on."""
+        self._refuses = False
+
+    def refuse(self) -> None:
+        """Answer nothing more, the current question included: the turn is over."""
+        self._refuses = True
+        self._line.refuse_answer()
 
     def asker(self, asked: Asked) -> UserAnswer:
         """Show a call and return the person's answer. Text that is no answer is a message: it is kept."""
         with self._one_at_a_time, self._line.question():
-            screen = _LineTerminal(self._line)
+            screen = _LineTerminal(self._line, self._ask)
             is_reason = False
 
             def read() -> str:
@@ -37,6 +47,8 @@ class People:
                 is_reason = line.strip().casefold() in ("n", "no", "deny")
                 return line
 
+            if self._refuses:
+                return UserAnswer("deny", "The turn was interrupted.", "terminal")
             ink = self._ink()
             answer = prompt(asked, read=read, write=screen.write, width=ink.width, color=ink.color)
         return UserAnswer(answer.kind, answer.reason, "terminal")
@@ -44,20 +56,24 @@ class People:
     def questioner(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the questions of `ask_user`; return the answers by question."""
         with self._one_at_a_time, self._line.question():
-            screen, ink = _LineTerminal(self._line), self._ink()
+            screen, ink = _LineTerminal(self._line, self._ask), self._ink()
             return ask_all(Terminal(screen.read, screen.write, ink.width, ink.color), questions)
 
     def confirm(self, question: str) -> bool:
         """Return whether the person says yes."""
         with self._one_at_a_time, self._line.question():
-            return self._line.ask(question).strip().casefold() in ("y", "yes")
+            return self._ask(question).strip().casefold() in ("y", "yes")
+
+    def _ask(self, question: str) -> str:
+        return "" if self._refuses else self._line.ask(question)
 
 
 class _LineTerminal:
     """The input line as a terminal: whole lines are printed above it, an unfinished one is its prompt."""
 
-    def __init__(self, line: InputLine) -> None:
+    def __init__(self, line: InputLine, ask: Callable[[str], str]) -> None:
         self._line = line
+        self._ask = ask
         self._unfinished = ""
 
     def write(self, text: str) -> None:
@@ -69,4 +85,4 @@ class _LineTerminal:
     def read(self) -> str:
         """Return a line, or "" at the end of input."""
         question, self._unfinished = self._unfinished, ""
-        return self._line.ask(question)
+        return self._ask(question)
