@@ -313,6 +313,19 @@ def test_the_limit_of_seconds_ends_a_request_and_what_runs(talk, base):
     assert talking.kinds() == ["session", "user", "ended"]
 
 
+def test_the_limit_of_a_day_ends_the_run_and_costs_are_counted(talk):
+    prices = {"openai:scripted": {"input": 1000, "output": 5000}}  # dollars per million tokens
+    turns = [Turn("", [ScriptedCall("list_dir", {"depth": n + 1})]) for n in range(5)]
+    talking = talk(*turns, flags={"agents.prices": prices, "agents.max_cost_day": 0.5})
+
+    ended = talking.send("Go")
+
+    assert (ended.status, ended.error.code) == (3, "budget_exceeded")
+    assert [used.cost for used in talking.tokens] == [pytest.approx(0.2)] * 3
+    assert talking.send(None, is_new=False).error.code == "budget_exceeded"
+    assert len(talking.server.prompts) == 3
+
+
 # --- repetition -------------------------------------------------------------------------------------------------------
 
 

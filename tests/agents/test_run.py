@@ -478,7 +478,7 @@ def test_without_the_extra_it_says_which_one_to_install(base, tmp_path):
     assert run("--show-prompt", "Hi").returncode == 0
 
 
-@pytest.mark.parametrize("words", [["sessions"], ["run", "--help"], ["run", "Hi", "--show-prompt"], ["doctor"]])
+@pytest.mark.parametrize("words", [["sessions"], ["run", "--help"], ["run", "Hi", "--show-prompt"]])
 def test_other_commands_do_not_load_the_libraries_of_models(base, words):
     run = Run(base, None)
     code = f"import sys; from hilt.surfaces.cli import main\ntry: main({words!r})\nfinally: print(*sys.modules)"
@@ -504,3 +504,13 @@ def test_an_approval_given_elsewhere_lets_the_repeated_call_run(running):
 
     assert (done.returncode, done.stdout) == (0, b"Written.\n")
     assert run.folder.read("b.txt") == "written\n"
+
+
+def test_a_call_cannot_pass_for_another_line(running):
+    run, _ = running(Turn("", [ScriptedCall("evil\nsession 20260101-000000-abcdef\x1b[2J", {})]), Turn("Done."))
+
+    done = run("Hi")
+
+    told = done.stderr.decode()
+    assert "session 20260101-000000-abcdef" not in [line.strip() for line in told.splitlines()]
+    assert "\x1b" not in told

@@ -53,6 +53,10 @@ class Person:
     def require(self, capability: str) -> None:
         """Be capable of everything."""
 
+    def compact(self, focus: str) -> str | None:
+        """Have no conversation to compact."""
+        return None
+
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Take note of nothing."""
 

@@ -549,9 +549,15 @@ def test_a_database_from_before_approvals_opens_and_keeps_its_history(base):
         folder.write("a.txt", "old\n")
         assert runtime.call("write_file", path="a.txt", content="new\n").ok
     path = os.path.join(base, "state", "state.db")
+    names = "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'"
+    with sqlite3.connect(":memory:") as first:
+        first.executescript(MIGRATIONS[0])
+        original = {name for (name,) in first.execute(names)}
+    first.close()
     with sqlite3.connect(path) as db:
-        for table in ("approvals", "grants", "attendance", "trusted", "session_values"):
-            db.execute(f"DROP TABLE {table}")
+        for (table,) in db.execute(names).fetchall():
+            if table not in original:
+                db.execute(f"DROP TABLE {table}")
         db.execute("PRAGMA user_version=1")
     db.close()
 

@@ -29,10 +29,12 @@ from hilt.agents.transcripts import Record
 
 FULL = 0.8  # of the context: compact before the next request
 TARGET = 0.5  # of the context, after a compaction
+QUOTED = 0.6  # of the context, for the turns that the model summarises
 NEWEST_STEPS = 2  # answers that are kept with their results
 _NEWEST_SHARE = 0.4  # of the target, for further steps
 _USERS_SHARE = 0.25  # of the target, for the user's messages
 _SHORT_CHARACTERS = 200  # results up to this length stay as they are
+_SOURCE_CHARACTERS = 100  # of what is said about a removed result
 _QUOTED_CHARACTERS = 2000  # of a result, in the request for a summary
 _CUT_CHARACTERS = 4000  # of a result of the newest turn that is too long for the context
 
@@ -50,13 +52,20 @@ class CompactionPlan(NamedTuple):
     users: list[str]
     lasting: dict[str, str]
     room: int
+    path: str | None
 
 
 def plan(
-    messages: Sequence[ModelMessage], *, room: int, lasting: Callable[[str], str], summarise: bool
+    messages: Sequence[ModelMessage],
+    *,
+    room: int,
+    path: str | None,
+    lasting: Callable[[str], str],
+    summarise: bool,
 ) -> CompactionPlan | None:
     """Return how to shorten messages to about `room` tokens; None if nothing can be shortened.
 
+    `path` is the file with the whole transcript.
     `lasting` returns whether the "last" or "each" result of a tool stays, "" for none. With `summarise`, the oldest
     turns become a summary even if shorter results would be enough.
     """
@@ -65,27 +74,30 @@ def plan(
     if ContextSize.estimate(newest) > room:
         newest = [_cut(message, _CUT_CHARACTERS) for message in newest]
     results = _results(old)
-    shortened = [_uncounted(_shortened(message, results, lasting)) for message in old]
+    shortened = [_uncounted(_shortened(message, results, lasting, path)) for message in old]
     together = [*shortened, *newest]
     saved = ContextSize.estimate(messages) - ContextSize.estimate(together)
     if not summarise and saved and ContextSize.estimate(together) <= room:
-        return CompactionPlan(together, [], [], {}, room)
+        return CompactionPlan(together, [], [], {}, room, path)
     if not any(isinstance(message, ModelResponse) for message in old):
-        return CompactionPlan(together, [], [], {}, room) if saved else None
-    return CompactionPlan(together, old, _users(old), _lasting(old, results, lasting), room)
+        return CompactionPlan(together, [], [], {}, room, path) if saved else None
+    return CompactionPlan(together, old, _users(old), _lasting(old, results, lasting), room, path)
 
 
-def request(old: Sequence[ModelMessage], focus: str, marks: Marks) -> ModelInput:
-    """Return the request for a summary of the oldest turns."""
-    conversation = marks.around("\n\n".join(_quoted(message) for message in old), "the conversation")
+def request(old: Sequence[ModelMessage], focus: str, marks: Marks, room: int) -> ModelInput:
+    """Return the request for a summary of the oldest turns; of too many, the middle is left out."""
+    quoted, most = "\n\n".join(_quoted(message) for message in old), room * CHARACTERS_PER_TOKEN
+    if len(quoted) > most:
+        quoted = f"{quoted[: most // 3]}\n[…]\n{quoted[len(quoted) - 2 * most // 3 :]}"
+    conversation = marks.around(quoted, "the conversation")
     wish = f"\n\nAbove all, keep: {focus}" if focus else ""
     text = f"{conversation}\n\nSummarise this conversation.{wish}"
     return ModelInput(_SUMMARISER, [ModelRequest(parts=[UserPromptPart(text)])])
 
 
-def joined(plan: CompactionPlan, summary: str, path: str | None) -> list[ModelMessage]:
+def joined(plan: CompactionPlan, summary: str) -> list[ModelMessage]:
     """Return the messages with the oldest turns replaced by their summary."""
-    where = f" The whole transcript is in {path}; read it with read_file." if path else ""
+    where = f" The whole transcript is in {plan.path}; read it with read_file." if plan.path else ""
     users, room = [], int(plan.room * _USERS_SHARE) * CHARACTERS_PER_TOKEN
     # the first message is the task; of the others, the newest matter most
     for text in [*plan.users[:1], *reversed(plan.users[1:])]:
@@ -165,7 +177,9 @@ def _results(messages: Sequence[ModelMessage]) -> dict[str, _OldResult]:
     return results
 
 
-def _shortened(message: ModelMessage, results: dict[str, _OldResult], lasting: Callable[[str], str]) -> ModelMessage:
+def _shortened(
+    message: ModelMessage, results: dict[str, _OldResult], lasting: Callable[[str], str], path: str | None
+) -> ModelMessage:
     if isinstance(message, ModelResponse):
         return message
     parts = []
@@ -174,8 +188,9 @@ def _shortened(message: ModelMessage, results: dict[str, _OldResult], lasting: C
             text = _text(part.content)
             if len(text) > _SHORT_CHARACTERS:
                 result = results.get(part.tool_call_id)
-                source = source_of(part.tool_name, result.call.args_as_dict() if result else {})
-                note = f"[{source}: {len(text):,} characters, removed; call it again if you need them]"
+                source = source_of(part.tool_name, result.call.args_as_dict() if result else {})[:_SOURCE_CHARACTERS]
+                where = f"they are in {path}" if path else "call it again if you need them"
+                note = f"[{source}: {len(text):,} characters, removed; {where}]"
                 part = _with_text(part, note)
         parts.append(part)
     return replace(message, parts=parts)

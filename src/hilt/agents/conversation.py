@@ -107,6 +107,12 @@ class Conversation:
         self.model = model
         self.messages: list[ModelMessage] = messages_of(current(transcript.records()))
         self.size = ContextSize(self.messages)
+        self._call_ids = {
+            call.tool_call_id
+            for message in self.messages
+            if isinstance(message, ModelResponse)
+            for call in message.tool_calls
+        }
         self._transcript = transcript
         self._emit = emit
         self._marks = marks
@@ -127,6 +133,7 @@ class Conversation:
         self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
         self._offered: list[Shown] | None = None
+        self._schema_tokens = 0  # of all offered tools, about
         self._focus: str | None = None  # of a compaction planned by the tool
         self._unapproved = False
         self._has_started = False
@@ -153,15 +160,13 @@ class Conversation:
 
     async def send(self, content: Content | None) -> RunEnded:
         """Send a message and return after the model's last answer; None goes on with what was interrupted."""
-        self._loop = asyncio.get_running_loop()
+        loop = self._begin()
         self._budget = Budget(self._limits, self._clock.now)
         self._guard = LoopGuard()
         self._unapproved = False
-        with self._lock:
-            self._stop, self._fence = None, Fence()
         alarm = None
         if self._limits.seconds is not None:
-            alarm = self._loop.call_later(self._limits.seconds, self._end_turn, self._budget.out_of_time())
+            alarm = loop.call_later(self._limits.seconds, self._end_turn, self._budget.out_of_time())
         try:
             text = await self._run(content)
             ended = RunEnded(UNAPPROVED if self._unapproved else DONE, self.session, text)
@@ -183,7 +188,7 @@ class Conversation:
 
     async def compact(self, focus: str = "") -> bool:
         """Shorten the conversation; return whether it changed. On failure nothing changes, and a notice says why."""
-        self._loop = asyncio.get_running_loop()
+        self._begin()
         return await self._compact(focus, automatic=False)
 
     def set_mode(self, mode: str | None) -> None:
@@ -289,7 +294,7 @@ class Conversation:
                 response = await self._ask(await self._before_request(await self.prompt()))
             except ModelFault as again:
                 raise _model_error(again) from again
-        response = await self._after_response(_with_unique_ids(response, self.messages))
+        response = await self._after_response(_with_unique_ids(response, self._call_ids))
         self._check_stopped()
         self.messages.append(response)
         self._transcript.append("answer", **answer_record(response))
@@ -385,6 +390,8 @@ class Conversation:
                 lambda: shown(self.runtime.authority, session=self.session, client_asks=self._asks_person)
             )
             self._tools = {tool.name: tool.tool for tool in self._offered}
+            characters = sum(len(str(tool.schema)) + len(tool.description) for tool in self._offered)
+            self._schema_tokens = characters // CHARACTERS_PER_TOKEN
         return self._offered
 
     # --- compaction ---------------------------------------------------------------------------------------------------
@@ -398,10 +405,8 @@ class Conversation:
             focus, self._focus = self._focus, None
             await self._compact(focus, automatic=False)
             return
-        request = await self.prompt()
-        schemas = sum(len(str(tool.schema)) + len(tool.description) for tool in request.tools)
-        overhead = (len(request.system) + schemas) // CHARACTERS_PER_TOKEN
-        if self.size.of(self.messages, overhead) >= self.model.context_tokens * compaction.FULL:
+        await self._list_tools()
+        if self.size.of(self.messages, self._schema_tokens) >= self.model.context_tokens * compaction.FULL:
             await self._compact("", automatic=True)
 
     async def _compact(self, focus: str, *, automatic: bool, needed: bool = False) -> bool:
@@ -416,9 +421,14 @@ class Conversation:
             changed = before.arguments if isinstance(before.arguments, dict) else {}
             focus = str(changed.get("focus", focus))
         await self._list_tools()
+        path = await self._offload(self._save_readable)
+        estimate, context = self.size.estimate(self.messages), self.model.context_tokens
+        # the provider may count more tokens than the estimate
+        error = min(1.0, estimate / max(1, self.size.of(self.messages)))
         plan = compaction.plan(
             self.messages,
-            room=int(self.model.context_tokens * compaction.TARGET),
+            room=int(context * compaction.TARGET * error),
+            path=path,
             lasting=lambda tool: self._tools[tool].traits.lasting if tool in self._tools else "",
             summarise=not automatic or needed,
         )
@@ -427,11 +437,10 @@ class Conversation:
             return False
         messages = plan.messages
         if plan.old:
-            path = await self._offload(self._save_readable)
+            room = int(context * compaction.QUOTED * error)
+            request = compaction.request(plan.old, focus, self._marks, room)
             try:
-                response = await self._interruptible(
-                    ask(self.model, compaction.request(plan.old, focus, self._marks), _no_text(self._emit), self._clock)
-                )
+                response = await self._interruptible(ask(self.model, request, _no_text(self._emit), self._clock))
             except ModelFault as fault:
                 self._emit(Notice(f"Not compacted: {fault.message}", "compaction"))
                 return False
@@ -440,8 +449,8 @@ class Conversation:
             if not summary:
                 self._emit(Notice("Not compacted: the model's summary is empty.", "compaction"))
                 return False
-            messages = compaction.joined(plan, summary, path)
-        sizes = self.size.estimate(self.messages), self.size.estimate(messages)
+            messages = compaction.joined(plan, summary)
+        sizes = estimate, self.size.estimate(messages)
         self._transcript.append("compacted", records=compaction.records_of(messages))
         self.messages = messages
         self.size = ContextSize(messages)
@@ -525,6 +534,12 @@ class Conversation:
 
     # --- interruption -------------------------------------------------------------------------------------------------
 
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        """Begin something that `cancel` can end."""
+        with self._lock:
+            self._loop, self._stop, self._fence = asyncio.get_running_loop(), None, Fence()
+        return self._loop
+
     def _end_turn(self, reason: ToolError) -> None:
         with self._lock:
             if self._stop is not None or self._loop is None:
@@ -595,10 +610,8 @@ def _no_text(emit: Callable[[Event], None]) -> Callable[[Event], None]:
     return lambda event: emit(event) if isinstance(event, Notice) else None
 
 
-def _with_unique_ids(response: ModelResponse, messages: Sequence[ModelMessage]) -> ModelResponse:
-    """Return the answer with a different id for each call; some servers repeat ids."""
-    last = next((message for message in reversed(messages) if isinstance(message, ModelResponse)), None)
-    used = {part.tool_call_id for part in last.tool_calls} if last is not None else set[str]()
+def _with_unique_ids(response: ModelResponse, used: set[str]) -> ModelResponse:
+    """Return the answer with ids of calls that are not `used`, and add them; some servers repeat ids."""
     parts = []
     for part in response.parts:
         if isinstance(part, ToolCallPart):

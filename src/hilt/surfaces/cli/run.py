@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hilt.runtime import Runtime
     from hilt.surfaces.cli.parsing import Options, Parser
 
+_BRIEF_CHARACTERS = 100
+_MESSAGE_CHARACTERS = 300
 _PROMPT_BYTES = 16 << 20  # of standard input
 _ID = re.compile(r"\d{8}-[\w-]*")  # what ids of sessions look like
 
@@ -258,9 +260,11 @@ class Printer:
                         self._line("(starting over)")
                     self._write(text)
             case events.CallStarted(_, tool, args):
-                self._line(f"• {tool} {_brief(args)}")
+                self._line(f"• {_brief(tool)} {_brief(args)}")
             case events.CallFinished(_, tool, result) if result.error is not None:
-                self._line(f"  {tool}: {result.error.code}: {result.error.message}")
+                self._line(
+                    f"  {_brief(tool)}: {result.error.code}: {_brief(result.error.message, _MESSAGE_CHARACTERS)}"
+                )
             case events.Notice(text):
                 self._line(text)
             case events.RunEnded(_, session, text, error):
@@ -297,8 +301,8 @@ class Printer:
         sys.stdout.flush()
 
 
-def _brief(args: dict[str, Any] | str) -> str:
-    """Return arguments on one short line."""
+def _brief(args: dict[str, Any] | str, most: int = _BRIEF_CHARACTERS) -> str:
+    """Return arguments or a text on one short line, so that it cannot pass for another line."""
     text = args if isinstance(args, str) else ", ".join(f"{name}={value!r}" for name, value in args.items())
     line = " ".join(text.split())
-    return line if len(line) <= 100 else line[:99] + "…"
+    return line if len(line) <= most else line[: most - 1] + "…"
