@@ -452,3 +452,31 @@ def test_without_a_terminal_the_chat_is_refused(command):
 
     assert done.returncode == 2
     assert b"hilt run" in done.stderr
+
+
+# --- large ------------------------------------------------------------------------------------------------------------
+
+
+def test_200_calls_of_one_turn_are_200_lines(chat):
+    calls = [ScriptedCall("stat_file", {"path": f"f{number}.txt"}) for number in range(200)]
+    screen = chat(Turn(calls=calls), Turn("All seen."))
+    for number in range(200):
+        screen.folder.write(f"f{number}.txt", "x\n")
+
+    screen.send("Look")
+    shown = bare(screen.expect("All seen.\n"))
+
+    assert all(f"✓ {number} stat_file f" in shown for number in range(1, 201))
+    assert len(screen.server.prompts[-1].results) == 200
+
+
+def test_an_answer_of_2_megabytes_is_shown_to_its_end(chat):
+    paragraphs = "".join(f"Paragraph {number} of many.\n\n" for number in range(40_000))
+    code = "```python\n" + "x = 'a line of code'\n" * 50_000 + "```\n\n"
+    screen = chat(Turn(paragraphs + code + "The end."))
+
+    screen.send("Write")
+    shown = screen.expect("The end.\n")
+
+    assert "Paragraph 39999 of many." in shown
+    assert shown.count("a line of code") >= 50_000

@@ -152,17 +152,23 @@ class InputLine:
         finally:
             self._call(self._end_question)
 
-    def ask(self, prompt: str) -> str:
-        """Return the line that answers a question, with its newline; "" if there is none. From another thread."""
+    def ask(self, prompt: str, is_refused: Callable[[], bool]) -> str:
+        """Return the line that answers a question, with its newline; "" if it is refused. From another thread."""
         answer: Future[str] = Future()
-        self._call(lambda: self._expect(prompt, answer))
+
+        def expect() -> None:
+            self._question, self._answer = prompt, answer
+            if is_refused():  # checked here, on the thread of `refuse_answer`
+                answer.set_result("")
+            self.redraw()
+
+        self._call(expect)
         return answer.result()
 
     def refuse_answer(self) -> None:
         """Answer the current question with the end of input; what was typed so far is kept."""
         if self._answer is not None and not self._answer.done():
-            self._draft = Document(self._draft.text + self._prompts.default_buffer.text)
-            self._give(self._answer, "")
+            self._answer.set_result("")
 
     def keep(self, text: str) -> None:
         """Add a text to what was typed before the question."""
@@ -186,17 +192,10 @@ class InputLine:
 
     def _end_question(self) -> None:
         self._question = self._answer = None
-        self._prompts.default_buffer.document, self._draft = self._draft, Document()
+        typed_since = self._prompts.default_buffer.text
+        self._prompts.default_buffer.document = Document(self._draft.text + typed_since)
+        self._draft = Document()
         self.redraw()
-
-    def _expect(self, prompt: str, answer: Future[str]) -> None:
-        self._question, self._answer = prompt, answer
-        self._prompts.default_buffer.document = Document()
-        self.redraw()
-
-    def _give(self, answer: Future[str] | None, line: str) -> None:
-        if answer is not None and not answer.done():
-            answer.set_result(line)
 
     # --- drawing and keys ---------------------------------------------------------------------------------------------
 
@@ -214,9 +213,11 @@ class InputLine:
             buffer = event.current_buffer
             text = buffer.text
             if self._question is not None:
+                if self._answer is None or self._answer.done():
+                    return  # between two questions: the text stays
                 buffer.reset()
                 self.print(f"{self._question}{inert(text)}\n")
-                self._give(self._answer, f"{text}\n")
+                self._answer.set_result(f"{text}\n")
             elif text.endswith("\\"):
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
