@@ -529,3 +529,7 @@ def test_a_full_disk_ends_the_run_and_what_it_runs(talk, folder, monkeypatch):
     assert (ended.status, ended.error.code) == (1, "resource_limit")
     assert talking.kinds()[:3] == ["session", "user", "answer"]
     assert "late" not in folder.tree()
+    talking.server.add(Turn("Again."))
+    assert talking.send(None, is_new=False).text == "Again."
+    recorded = [record["id"] for record in talking.records if record["type"] == "result"]
+    assert sorted(recorded) == ["call_0_0", "call_0_1"]

@@ -347,8 +347,11 @@ class Conversation:
             if call.tool in self._tools and self._tools[call.tool].traits.sets_mode:
                 self._forget_tools()
 
-        await self._calls.run(calls, finished)
-        self.messages.append(ModelRequest(parts=[results[index] for index in sorted(results)]))
+        try:
+            await self._calls.run(calls, finished)
+        finally:
+            if results:
+                self.messages.append(ModelRequest(parts=[results[place] for place in sorted(results)]))
         self._check_stopped()
         if ending is not None:
             raise ending
