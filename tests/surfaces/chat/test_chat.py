@@ -45,14 +45,14 @@ def test_a_message_is_answered_and_the_next_one_continues_the_conversation(chat,
 
     screen.send("Hello")
     screen.expect("> Hello")
-    before = screen.expect("Good \x1b[1mmorning\x1b[0m.\n")
+    screen.expect("Good \x1b[1mmorning\x1b[0m.\n")
     screen.send("Are you there?")
     screen.expect("Still here.\n")
     screen.type(CTRL_D)
-    status, _ = screen.end()
+    status, rest = screen.end()
 
     assert status == 0
-    assert "**" not in before
+    assert "chat --continue" in rest
     assert [(message["role"], message["content"]) for message in messages(screen.server)[-3:]] == [
         ("user", "Hello"),
         ("assistant", "Good **morning**."),
@@ -249,6 +249,22 @@ def test_ctrl_c_at_an_approval_denies_it_and_stops_the_turn(chat, asks):
     assert not exists(screen, "marker")
 
 
+def test_ctrl_c_ends_all_approvals_of_the_turn(chat, asks):
+    screen = chat(Turn(calls=[asking(), asking("touch other"), asking("touch third")]), Turn("Short."))
+
+    screen.send("Run them")
+    screen.expect("wants to run a command")
+    screen.expect("[n]")
+    screen.type(CTRL_C)
+    rest = screen.expect("Interrupted.")
+    screen.send("Go on")
+    rest += screen.expect("Short.\n")
+
+    assert "wants to run" not in rest
+    assert not any(exists(screen, name) for name in ("marker", "other", "third"))
+    assert len(screen.server.prompts[-1].results) == 3
+
+
 def test_ctrl_c_twice_leaves_and_what_was_typed_is_in_the_history(chat, command):
     screen = chat()
 
@@ -436,3 +452,31 @@ def test_without_a_terminal_the_chat_is_refused(command):
 
     assert done.returncode == 2
     assert b"hilt run" in done.stderr
+
+
+# --- large ------------------------------------------------------------------------------------------------------------
+
+
+def test_200_calls_of_one_turn_are_200_lines(chat):
+    calls = [ScriptedCall("stat_file", {"path": f"f{number}.txt"}) for number in range(200)]
+    screen = chat(Turn(calls=calls), Turn("All seen."))
+    for number in range(200):
+        screen.folder.write(f"f{number}.txt", "x\n")
+
+    screen.send("Look")
+    shown = bare(screen.expect("All seen.\n"))
+
+    assert all(f"✓ {number} stat_file f" in shown for number in range(1, 201))
+    assert len(screen.server.prompts[-1].results) == 200
+
+
+def test_an_answer_of_2_megabytes_is_shown_to_its_end(chat):
+    paragraphs = "".join(f"Paragraph {number} of many.\n\n" for number in range(40_000))
+    code = "```python\n" + "x = 'a line of code'\n" * 50_000 + "```\n\n"
+    screen = chat(Turn(paragraphs + code + "The end."))
+
+    screen.send("Write")
+    shown = screen.expect("The end.\n")
+
+    assert "Paragraph 39999 of many." in shown
+    assert shown.count("a line of code") >= 50_000

@@ -17,6 +17,7 @@ from hilt.authority.authority import MODE
 from hilt.authority.principal import Values
 from hilt.authority.visibility import shown
 from hilt.errors import ToolError
+from hilt.places import command
 from hilt.state.spending import Spending
 from hilt.surfaces.chat import drawing, slash_commands
 from hilt.surfaces.chat.completion import ChatCompleter
@@ -65,6 +66,7 @@ class Chat:
         self._wake = asyncio.Event()
         self._is_working = False
         self._is_leaving = False
+        self._is_stopped = False  # the turn is to end
         self._is_warned = False  # the next Ctrl-C leaves
         self._conversation: Conversation | None = None
         self._choice: ModelChoice | None = None
@@ -99,8 +101,7 @@ class Chat:
             await self._line.run(self._greet)
         finally:
             self._is_leaving = True
-            if self._conversation is not None:
-                self._conversation.cancel()
+            self._stop_turn()
             self._wake.set()
             await asyncio.wait([worker], timeout=ENDING_SECONDS)
             await self._close()
@@ -134,12 +135,16 @@ class Chat:
             return
         self._give_back()
         if self._is_working:
-            self._line.refuse_answer()
-            if self._conversation is not None:
-                self._conversation.cancel()
+            self._stop_turn()
         else:
             self.tell(_WARNING)
         self._is_warned = True
+
+    def _stop_turn(self) -> None:
+        self._is_stopped = True
+        self._people.refuse()
+        if self._conversation is not None:
+            self._conversation.cancel()
 
     def _give_back(self) -> None:
         if self._waiting:
@@ -152,7 +157,8 @@ class Chat:
             self._wake.clear()
             while self._waiting and not self._is_leaving:
                 line = self._waiting.popleft()
-                self._is_working = True
+                self._is_working, self._is_stopped = True, False
+                self._people.attend()
                 clock = asyncio.get_running_loop().create_task(self._tick())
                 try:
                     await self._handle(line)
@@ -170,9 +176,9 @@ class Chat:
             self._line.redraw()
 
     async def _handle(self, line: str) -> None:
-        command = slash_commands.parse(line)
-        if command is not None:
-            name, argument = command
+        parsed = slash_commands.parse(line)
+        if parsed is not None:
+            name, argument = parsed
             try:
                 found = slash_commands.find(name)
             except ToolError:
@@ -191,10 +197,13 @@ class Chat:
         self._scene.begin()
         try:
             conversation = self._conversation or await self._converse(text or "")
+            content = None if text is None else await conversation.expand(text)
+            if self._is_stopped:
+                raise ToolError("cancelled", "The message was not sent.", suggestion="It is on the input line.")
         except ToolError:
             self._line.restore(text or "")
             raise
-        await conversation.send(None if text is None else await conversation.expand(text))
+        await conversation.send(content)
 
     async def _converse(self, title: str) -> Conversation:
         """Open the conversation of the runtime's session."""
@@ -348,6 +357,8 @@ class Chat:
     def _greet(self) -> None:
         self.tell(f"hilt chat with {self.model} in {self.runtime.root}. /help shows commands and keys.")
         self.recall()
+        if self._is_leaving:  # a signal came before there was a line to end
+            self._line.exit()
 
     def _ink(self) -> Ink:
         return Ink(self._line.columns, self._options.color)
@@ -384,6 +395,7 @@ class Chat:
 
     async def _close(self) -> None:
         if self._conversation is not None:
+            self.tell(f"Session {self.session}. To continue it: {command('chat', '--continue')}")
             with suppress(ToolError):
                 await self._conversation.close()
         self.runtime.give_up(ENDING_SECONDS)

@@ -22,6 +22,8 @@ from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 
+from hilt.output.terminal import inert
+
 _PLAIN_MENU = Style.from_dict({"completion-menu": "noinherit", "completion-menu.completion.current": "reverse"})
 
 
@@ -98,7 +100,7 @@ class InputLine:
             self._prompts.default_buffer.document = Document(joined)
 
     async def run(self, began: Callable[[], None]) -> None:
-        """Read lines until `exit`; call `began` when keys have their meaning."""
+        """Read lines until `exit`; call `began` when keys have their meaning. What was not sent goes to the history."""
         self._loop = loop = asyncio.get_running_loop()
 
         def begin() -> None:
@@ -106,14 +108,14 @@ class InputLine:
 
         with suppress(EOFError, KeyboardInterrupt):
             await self._prompts.prompt_async(pre_run=begin, handle_sigint=True)
+        if self.draft.strip():
+            self._prompts.history.append_string(self.draft)
 
     def exit(self) -> None:
-        """End `run`; what is typed and not sent goes to the history."""
+        """End `run`."""
         app = self._prompts.app
         self.refuse_answer()
         if app.is_running and not app.is_done:
-            if self.draft.strip():
-                self._prompts.history.append_string(self.draft)
             app.exit()
 
     def redraw(self) -> None:
@@ -150,15 +152,23 @@ class InputLine:
         finally:
             self._call(self._end_question)
 
-    def ask(self, prompt: str) -> str:
-        """Return the line that answers a question, with its newline; "" if there is none. From another thread."""
+    def ask(self, prompt: str, is_refused: Callable[[], bool]) -> str:
+        """Return the line that answers a question, with its newline; "" if it is refused. From another thread."""
         answer: Future[str] = Future()
-        self._call(lambda: self._expect(prompt, answer))
+
+        def expect() -> None:
+            self._question, self._answer = prompt, answer
+            if is_refused():  # checked here, on the thread of `refuse_answer`
+                answer.set_result("")
+            self.redraw()
+
+        self._call(expect)
         return answer.result()
 
     def refuse_answer(self) -> None:
-        """Answer the current question with the end of input."""
-        self._give(self._answer, "")
+        """Answer the current question with the end of input; what was typed so far is kept."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result("")
 
     def keep(self, text: str) -> None:
         """Add a text to what was typed before the question."""
@@ -182,17 +192,10 @@ class InputLine:
 
     def _end_question(self) -> None:
         self._question = self._answer = None
-        self._prompts.default_buffer.document, self._draft = self._draft, Document()
+        typed_since = self._prompts.default_buffer.text
+        self._prompts.default_buffer.document = Document(self._draft.text + typed_since)
+        self._draft = Document()
         self.redraw()
-
-    def _expect(self, prompt: str, answer: Future[str]) -> None:
-        self._question, self._answer = prompt, answer
-        self._prompts.default_buffer.document = Document()
-        self.redraw()
-
-    def _give(self, answer: Future[str] | None, line: str) -> None:
-        if answer is not None and not answer.done():
-            answer.set_result(line)
 
     # --- drawing and keys ---------------------------------------------------------------------------------------------
 
@@ -210,9 +213,11 @@ class InputLine:
             buffer = event.current_buffer
             text = buffer.text
             if self._question is not None:
+                if self._answer is None or self._answer.done():
+                    return  # between two questions: the text stays
                 buffer.reset()
-                self.print(f"{self._question}{text}\n")
-                self._give(self._answer, f"{text}\n")
+                self.print(f"{self._question}{inert(text)}\n")
+                self._answer.set_result(f"{text}\n")
             elif text.endswith("\\"):
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hilt.errors import ToolError
 from hilt.state.approvals import Asked, UserAnswer
 from hilt.surfaces.chat.drawing import Ink
 from hilt.surfaces.cli.prompt import Terminal, is_answer, prompt
@@ -22,11 +24,23 @@ class People:
         self._line = line
         self._ink = ink
         self._one_at_a_time = threading.Lock()
+        self._refuses = False
+
+    def attend(self) -> None:
+        """Answer from now on."""
+        self._refuses = False
+
+    def refuse(self) -> None:
+        """Answer nothing more, the current question included: the turn is over."""
+        self._refuses = True
+        self._line.refuse_answer()
 
     def asker(self, asked: Asked) -> UserAnswer:
         """Show a call and return the person's answer. Text that is no answer is a message: it is kept."""
-        with self._one_at_a_time, self._line.question():
-            screen = _LineTerminal(self._line)
+        with self._taking_over() as is_heard:
+            if not is_heard:
+                return UserAnswer("deny", "The turn was interrupted.", "terminal")
+            screen = _LineTerminal(self._line, self._ask)
             is_reason = False
 
             def read() -> str:
@@ -43,21 +57,37 @@ class People:
 
     def questioner(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the questions of `ask_user`; return the answers by question."""
-        with self._one_at_a_time, self._line.question():
-            screen, ink = _LineTerminal(self._line), self._ink()
+        with self._taking_over() as is_heard:
+            if not is_heard:
+                raise ToolError("no_one_to_ask", "The turn was interrupted.")
+            screen, ink = _LineTerminal(self._line, self._ask), self._ink()
             return ask_all(Terminal(screen.read, screen.write, ink.width, ink.color), questions)
 
     def confirm(self, question: str) -> bool:
         """Return whether the person says yes."""
-        with self._one_at_a_time, self._line.question():
-            return self._line.ask(question).strip().casefold() in ("y", "yes")
+        with self._taking_over() as is_heard:
+            return is_heard and self._ask(question).strip().casefold() in ("y", "yes")
+
+    @contextmanager
+    def _taking_over(self) -> Iterator[bool]:
+        """Take the line over, one question at a time; False if nobody answers."""
+        with self._one_at_a_time:
+            if self._refuses:
+                yield False
+                return
+            with self._line.question():
+                yield True
+
+    def _ask(self, question: str) -> str:
+        return self._line.ask(question, lambda: self._refuses)
 
 
 class _LineTerminal:
     """The input line as a terminal: whole lines are printed above it, an unfinished one is its prompt."""
 
-    def __init__(self, line: InputLine) -> None:
+    def __init__(self, line: InputLine, ask: Callable[[str], str]) -> None:
         self._line = line
+        self._ask = ask
         self._unfinished = ""
 
     def write(self, text: str) -> None:
@@ -69,4 +99,4 @@ class _LineTerminal:
     def read(self) -> str:
         """Return a line, or "" at the end of input."""
         question, self._unfinished = self._unfinished, ""
-        return self._line.ask(question)
+        return self._ask(question)

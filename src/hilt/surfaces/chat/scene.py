@@ -165,9 +165,11 @@ class Scene:
             self._stream = AnswerStream()
             self._print(self._ink().paint("(the answer starts over)", DIM) + "\n")
         self._thought = ""
-        for block in self._stream.feed(text):
-            self._print(self._ink().markdown(block) + "\n")
+        self._print_blocks(self._stream.feed(text))
 
     def _finish_text(self) -> None:
-        for block in self._stream.finish():
-            self._print(self._ink().markdown(block) + "\n")
+        self._print_blocks(self._stream.finish())
+
+    def _print_blocks(self, blocks: list[str]) -> None:
+        if blocks:  # together: drawing each on its own takes long
+            self._print(self._ink().markdown("\n\n".join(blocks)) + "\n")
