@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,6 @@ from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import HANG_SECONDS, Screen
 
 ENTER, CTRL_C, CTRL_D, CTRL_O, ALT_ENTER, UP = "\r", "\x03", "\x04", "\x0f", "\x1b\r", "\x1b[A"
-READY = "> "
 
 
 class ChatScreen(Screen):
@@ -51,11 +49,6 @@ class ChatScreen(Screen):
         is_more = super()._more(deadline)
         self.text = self.text[:before] + self.text[before:].replace("\r", "")
         return is_more
-
-
-def own_sequences_removed(text: str) -> str:
-    """Return what was printed without the sequences that the chat itself uses to draw its lines."""
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r|\x1b\[\?[0-9]+[hl]", "", text)
 
 
 def messages(server: ModelServer) -> list[dict[str, Any]]:
