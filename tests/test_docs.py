@@ -205,7 +205,8 @@ def test_a_tool_is_added_with_one_file_as_the_guide_says(tmp_path):
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 # --- the tour -----------------------------------------------------------------------------------------------------
