@@ -139,7 +139,7 @@ def smallest(schema: Schema, path: str) -> Any:
     if schema.get("type") == "array":
         return [smallest(schema["items"], path)]
     if "enum" in schema:
-        return schema["enum"][0]
+        return schema["enum"][-1] if "diagnostics" in schema["enum"] else schema["enum"][0]
     return {"string": "token", "integer": 1, "number": 1, "boolean": False}[schema["type"]]
 
 
@@ -147,7 +147,11 @@ def smallest(schema: Schema, path: str) -> Any:
 TOOLS = [
     tool.name for tool in Catalog().tools() if with_path(tool.name, "x") and not tool.effects & {"execute", "network"}
 ]
-WRITING = [name for name in TOOLS if "write" in Catalog().find(name).tool.effects]
+WRITING = [
+    tool.name
+    for tool in Catalog().tools()
+    if tool.name in TOOLS and "write" in tool.effects and not tool.traits.may_only_read
+]
 
 SPELLINGS = [
     ".git/config",

@@ -186,15 +186,15 @@ def test_what_would_run_code_is_switched_off_for_servers_that_are_not_tested_her
     "program, folders",
     [
         ("/usr/bin/clangd", ["/usr", "/usr"]),
-        ("/home/u/gopls", []),
-        ("/home/u/.local/bin/pylsp", ["/home/u/.local/bin"] * 2),
-        ("/home/u/venvs/x/bin/pylsp", ["/home/u/venvs/x"] * 2),
-        ("/home/u/lib/node_modules/typescript-language-server/lib/cli.mjs", ["/home/u/lib/node_modules"] * 2),
+        ("/users/u/gopls", []),
+        ("/users/u/.local/bin/pylsp", ["/users/u/.local/bin"] * 2),
+        ("/users/u/venvs/x/bin/pylsp", ["/users/u/venvs/x"] * 2),
+        ("/users/u/lib/node_modules/typescript-language-server/lib/cli.mjs", ["/users/u/lib/node_modules"] * 2),
         ("/home/bin/x", ["/home/bin"] * 2),
     ],
 )
 def test_what_a_server_needs_to_run_is_never_the_home_directory(program, folders):
-    assert install_folders(program, "/home/u") == folders
+    assert install_folders(program, "/users/u") == folders
 
 
 @pytest.mark.skipif(ruleset.abi() < 1, reason="the kernel has no Landlock")

@@ -228,7 +228,7 @@ def repository() -> Path:
 def prepare(box: Box, name: str) -> Path:
     """Make a repository of the user with two commits, a payload that leaves a marker, and something to move."""
     folder = box.base / name
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     box.own()
     script = f"cp -R {repository()}/. .; printf '[core]\\nfsmonitor=%s\\n' $PWD/evil >> fixture/dotgit/config"
     run_freely(box, folder, script)

@@ -274,7 +274,7 @@ def test_a_folder_outside_or_missing_is_refused(runtime, workspace, cwd, code):
 
 def test_the_environment_is_scrubbed(base):
     with temporary_runtime(base) as (runtime, _):
-        vars(runtime)["_environ"].update(SECRET_TOKEN="hush", LANG="C.UTF-8", TERM="dumb")
+        vars(runtime)["environ"].update(SECRET_TOKEN="hush", LANG="C.UTF-8", TERM="dumb")
         names = {line.partition("=")[0] for line in body(run(runtime, "env")).splitlines()}
 
     assert "SECRET_TOKEN" not in names
@@ -283,7 +283,7 @@ def test_the_environment_is_scrubbed(base):
 
 def test_the_user_may_add_to_the_environment(base):
     with temporary_runtime(base, flags={"shell.env": ["MY_VARIABLE", "ABSENT"]}) as (runtime, _):
-        vars(runtime)["_environ"].update(MY_VARIABLE="mine", OTHER="not")
+        vars(runtime)["environ"].update(MY_VARIABLE="mine", OTHER="not")
 
         assert body(run(runtime, 'echo "$MY_VARIABLE$OTHER$ABSENT"')) == "mine"
 

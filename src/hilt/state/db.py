@@ -199,5 +199,6 @@ class Database:
                     connection.execute(f"PRAGMA user_version={number:d}")
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk has ended it
+                    connection.execute("ROLLBACK")
                 raise

@@ -152,5 +152,5 @@ def test_no_line_is_wider_than_a_narrow_terminal(chat, columns):
     screen.expect("The end.\n")
 
     for line in bare(screen.text[greeting:]).split("\n"):
-        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line)
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|.\x08", "", line)
         assert len(shown) <= columns, shown
