@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt.call import Json
 from hilt.fence import Fence
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from hilt.state.approvals import Asked, UserAnswer
     from hilt.state.board import Board
     from hilt.state.memory import Memory
+    from hilt.state.roster import AgentRecord, Kind, Mail
     from hilt.state.todos import TodoLists
     from hilt.web.client import Web
+
+Number = TypeVar("Number", int, float)
 
 
 class KeptValues(Protocol):
@@ -89,6 +92,80 @@ class Principal(Protocol):
         """Ask the user for approval; raise unless they approve."""
 
 
+class Remainder(NamedTuple):
+    """What is left of the limits of a run: requests to the model, tokens and seconds; None is no limit."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+    def within(self, other: Remainder) -> Remainder:
+        """Return the smaller of each limit."""
+        return Remainder(
+            _smaller(self.turns, other.turns),
+            _smaller(self.tokens, other.tokens),
+            _smaller(self.seconds, other.seconds),
+        )
+
+
+def _smaller(first: Number | None, second: Number | None) -> Number | None:
+    return first if second is None else second if first is None else min(first, second)
+
+
+class Allowance(Protocol):
+    """What the run that a call belongs to may use."""
+
+    def left(self) -> Remainder:
+        """Return what is left; raise if it has run out of time."""
+
+    def check(self) -> None:
+        """Raise if tokens or seconds have run out."""
+
+    def spend(self, tokens: int) -> None:
+        """Count tokens."""
+
+
+class AgentOrder(NamedTuple):
+    """What an agent is asked to do; an empty `parent` is the caller."""
+
+    agent: str
+    prompt: str
+    title: str = ""
+    model: str = ""
+    parent: str = ""
+
+
+class Agents(Protocol):
+    """The agents of the workspace, for one caller: it may act as itself and as the agents below it."""
+
+    def run(self, order: AgentOrder) -> AgentRecord:
+        """Run an agent and return it after its answer; it ends with the call."""
+
+    def start(self, order: AgentOrder, kind: Kind) -> AgentRecord:
+        """Start an agent that outlives the call."""
+
+    def wait(self, id: str, seconds: float) -> AgentRecord:
+        """Return an agent after its first answer, or after this time."""
+
+    def get(self, id: str) -> AgentRecord:
+        """Return an agent of the caller."""
+
+    def progress(self, id: str) -> str:
+        """Return what an agent of the caller has done so far, one line for each call."""
+
+    def stop(self, id: str) -> AgentRecord:
+        """Cancel an agent of the caller, and all below it."""
+
+    def list(self, limit: int) -> Sequence[AgentRecord]:
+        """Return the agents of the workspace, newest first."""
+
+    def send(self, sender: str, target: str, text: str) -> None:
+        """Send a message; an idle agent wakes."""
+
+    def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
+        """Return and remove the messages of an agent, waiting this long for the first."""
+
+
 class Attendant(Protocol):
     """The client of one running call: it can answer questions, and receives progress and log messages.
 
@@ -121,6 +198,10 @@ class Attendant(Protocol):
     def require(self, capability: str) -> None:
         """Raise unless the client has a capability: elicitation, sampling or roots."""
 
+    @property
+    def allowance(self) -> Allowance | None:
+        """What the run that the call belongs to may use; None without limits."""
+
     def compact(self, focus: str) -> str | None:
         """Shorten the client's conversation after this call; return what will happen."""
 
@@ -135,6 +216,7 @@ class Context:
     """The context of one call. Tools access files, settings and the catalog only through it."""
 
     __slots__ = (
+        "_agents",
         "_board",
         "_jobs",
         "_knowledge",
@@ -176,6 +258,7 @@ class Context:
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
         web: Callable[[Context], Web],
+        agents: Callable[[Context], Agents],
         attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
@@ -195,6 +278,7 @@ class Context:
         self._jobs = jobs
         self._principal = principal
         self._web = web
+        self._agents = agents
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
 
@@ -241,6 +325,11 @@ class Context:
     def web(self) -> Web:
         """The web, behind its guard."""
         return self._web(self)
+
+    @property
+    def agents(self) -> Agents:
+        """Other agents: starting them, and messages between them."""
+        return self._agents(self)
 
     @property
     def principal(self) -> Principal:

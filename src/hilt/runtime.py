@@ -36,6 +36,7 @@ from hilt.state.trail import Trail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.agents.children import AgentHost
     from hilt.authority.consent import Asker
     from hilt.authority.explanation import Explanation
     from hilt.authority.hooks import EventResult
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from hilt.state.board import Board
     from hilt.state.history import History
     from hilt.state.memory import Memory
+    from hilt.state.roster import AgentRecord, AgentStore
     from hilt.state.todos import TodoLists
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
@@ -135,6 +137,8 @@ class Runtime:
         self.knowledge = Lazy(self._open_knowledge)
         self._board = Lazy(self._open_board)
         self._todos = Lazy(self._open_todos)
+        self.roster = Lazy(self._open_roster)
+        self.agents = Lazy(self._open_agents)
         self.skills = Lazy(self._open_skills)
         self._skill_watch = Lazy(self._open_skill_watch)
         self._pages = Lazy(self._open_pages)
@@ -148,9 +152,10 @@ class Runtime:
         self._scheduler = Scheduler()
         home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
         place = RuntimePaths(self.root, self.id, self._config, self.state, home)
-        self.authority = Authority(place, self.settings, self.catalog, env, asker, self._was_used)
+        self.authority = Authority(place, self.settings, self.catalog, env, asker, self._was_used, self._agent_of)
         self.authority.record_hook = self._recorder.record_hook
         self._questioner = questioner
+        self.asks_person = asker is not None or questioner is not None
         self._voters: tuple[Voter, ...] = (self.authority.weigh, vote_on_paths)
         self._reading_voters: tuple[Voter, ...] = (vote_on_reading, vote_on_paths)
         self._rules = PathRules(
@@ -182,6 +187,7 @@ class Runtime:
 
     def close(self) -> None:
         """Cancel running calls and close files and databases; later calls fail as cancelled."""
+        self.agents.close()
         self.give_up(0)
         if self._shared is None:
             self._jobs.close()
@@ -201,6 +207,7 @@ class Runtime:
             self.knowledge,
             self._board,
             self._todos,
+            self.roster,
             self._pages,
         ):
             part.close()
@@ -258,6 +265,33 @@ class Runtime:
         from hilt.state.todos import TodoLists
 
         return TodoLists(self.state, self.id)
+
+    def _open_roster(self) -> AgentStore:
+        from hilt.state.roster import Roster
+
+        return Roster(self.state, self.id)
+
+    def _open_agents(self) -> AgentHost:
+        from hilt.agents.children import AgentHost
+
+        return AgentHost(self)
+
+    def _agent_of(self, session: str) -> AgentRecord | None:
+        return self.roster().get(session)
+
+    @property
+    def keeps_agents(self) -> bool:
+        """Whether agents can go on here after the call that started them."""
+        return self._keeps_jobs
+
+    def in_session(self, session: str, settings: config.Settings) -> Runtime:
+        """Return this runtime for another session, with settings of its own; both share everything else.
+
+        Close only the original.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, session=session, settings=settings)
+        return other
 
     def _open_skills(self) -> SkillLibrary:
         from hilt.skills import sources
@@ -329,8 +363,15 @@ class Runtime:
         return Jobs(folder=partial(session_folder, self.state, self.id))
 
     @property
+    def runs_agents(self) -> bool:
+        """Whether agents are running in the background."""
+        return self.agents.part is not None and self.agents.part.running > 0
+
+    @property
     def busy(self) -> bool:
-        """Whether jobs are running."""
+        """Whether jobs or agents are running."""
+        if self.runs_agents:
+            return True
         jobs = self._jobs.part if self._shared is None else self._shared.jobs
         return jobs is not None and jobs.busy
 
@@ -358,6 +399,7 @@ class Runtime:
         jobs = self._jobs.part if self._shared is None else self._shared.jobs
         if jobs is not None:
             jobs.end_session(session)
+        self.roster().cancel(session)
         from hilt.sandbox import rooms
 
         rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))
@@ -594,6 +636,7 @@ class Runtime:
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),
             web=lambda ctx: self._web(ctx, active),
+            agents=lambda ctx: self.agents().for_call(ctx),
             attendant=active.attendant,
         )
         reports = workspace.recover()

@@ -19,6 +19,7 @@ from hilt import wire
 from hilt.agents.events import ApprovalAsked, CallProgress, Event
 from hilt.agents.marks import Marks, source_of
 from hilt.call import Call, Result
+from hilt.context import Allowance
 from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
@@ -70,6 +71,7 @@ class TurnCalls:
         client: str,
         asks_person: bool,
         plan_compaction: Callable[[str], str],
+        allowance: Callable[[], Allowance],
     ) -> None:
         """`client` is the name of the model, for the record. `asks_person`: somebody can be asked."""
         self._runtime = runtime
@@ -77,6 +79,7 @@ class TurnCalls:
         self._client = client
         self._asks_person = asks_person
         self._plan_compaction = plan_compaction
+        self._allowance = allowance
         self._active: list[ActiveCall] = []
         self._stopped = False
 
@@ -108,7 +111,9 @@ class TurnCalls:
                     deliver(call, Result(error=call.error or stopped))
                     continue
                 request = Call(call.tool, call.args, id=call.id, client=self._client)
-                attendant = CallAttendant(call, report, self._plan_compaction, asks_person=self._asks_person)
+                attendant = CallAttendant(
+                    call, report, self._plan_compaction, asks_person=self._asks_person, allowance=self._allowance()
+                )
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
             if self._stopped:
                 self.stop()  # calls that began after it
@@ -129,7 +134,9 @@ class CallAttendant:
         plan_compaction: Callable[[str], str],
         *,
         asks_person: bool,
+        allowance: Allowance,
     ) -> None:
+        self.allowance = allowance
         self._call = call
         self._emit = emit
         self._plan_compaction = plan_compaction

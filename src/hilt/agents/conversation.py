@@ -64,6 +64,7 @@ from hilt.agents.repetition import END_AT, LoopGuard
 from hilt.agents.transcripts import Transcript, current
 from hilt.authority.visibility import shown
 from hilt.call import Json, Result
+from hilt.context import Allowance
 from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.fence import Fence
@@ -96,10 +97,13 @@ class Conversation:
         skills: Sequence[ListedSkill] = (),
         meter: CostMeter | None = None,
         clock: Clock = Clock(),  # noqa: B008
+        role: str = "",
+        above: Allowance | None = None,
     ) -> None:
         """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
         `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
+        `role` replaces the usual prompt. `above` is what the run that started this conversation may use.
         """
         self.runtime = runtime
         self.model = model
@@ -113,10 +117,17 @@ class Conversation:
         self._meter = meter
         self._clock = clock
         self._asks_person = asks_person
-        self._budget = Budget(limits, clock.now)
+        self._role = role
+        self._above = above
+        self._budget = Budget(limits, clock.now, above)
         self._guard = LoopGuard()
         self._calls = TurnCalls(
-            runtime, emit, client=model.name, asks_person=asks_person, plan_compaction=self._plan_compaction
+            runtime,
+            emit,
+            client=model.name,
+            asks_person=asks_person,
+            plan_compaction=self._plan_compaction,
+            allowance=lambda: self._budget,
         )
         self._instructions: Instructions | None = None
         self._tools: dict[str, Tool] = {}
@@ -148,7 +159,7 @@ class Conversation:
     async def send(self, content: Content | None) -> RunEnded:
         """Send a message and return after the model's last answer; None goes on with what was interrupted."""
         self._loop = asyncio.get_running_loop()
-        self._budget = Budget(self._limits, self._clock.now)
+        self._budget = Budget(self._limits, self._clock.now, self._above)
         self._guard = LoopGuard()
         self._unapproved = False
         with self._lock:
@@ -261,7 +272,7 @@ class Conversation:
         return response
 
     async def _count(self, usage: RequestUsage) -> None:
-        self._budget.tokens += usage.input_tokens + usage.output_tokens
+        self._budget.spend(usage.input_tokens + usage.output_tokens)
         meter = self._meter
         cost = None if meter is None else await self._offload(lambda: meter.add(usage))
         context = self.size.of(self.messages), self.model.context_tokens
@@ -337,7 +348,7 @@ class Conversation:
 
     def _system(self) -> str:
         instructions = self._instructions.text if self._instructions is not None else ""
-        return system_prompt(self.runtime, self._marks, instructions, self._skills)
+        return system_prompt(self.runtime, self._marks, instructions, self._skills, self._role)
 
     def _forget_tools(self) -> None:
         self._offered = None

@@ -48,11 +48,19 @@ class Instructions(NamedTuple):
     unused: tuple[str, ...] = ()
 
 
-def system_prompt(runtime: Runtime, marks: Marks, instructions: str = "", skills: Sequence[ListedSkill] = ()) -> str:
-    """Return the system prompt of a session as it is now."""
+def system_prompt(
+    runtime: Runtime, marks: Marks, instructions: str = "", skills: Sequence[ListedSkill] = (), role: str = ""
+) -> str:
+    """Return the system prompt of a session as it is now; `role` replaces the usual description of the work."""
     mode = runtime.authority.mode(runtime.session)
-    parts = [_WORK, marks.rule, f"Workspace: {runtime.root}\nMode: {mode}"]
-    if mode in _MODES:
+    agent = runtime.authority.agent(runtime.session)
+    parts = [role or _WORK, marks.rule, f"Workspace: {runtime.root}\nMode: {mode}"]
+    if agent is not None:
+        parts.append(
+            f"You are the agent {agent.id}, started by {agent.parent}. It sees your last message and nothing else of "
+            "your work. If you have agent_send and agent_receive, use these ids for messages."
+        )
+    elif mode in _MODES:
         parts.append(_MODES[mode])
     if skills:
         listed = "\n".join(

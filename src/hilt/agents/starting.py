@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prompts import ListedSkill
+    from hilt.context import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
 # the variable that a provider's own library reads; others are reported by the library itself
@@ -134,6 +135,8 @@ def open_conversation(
     asks_person: bool = False,
     skills: Sequence[ListedSkill] = (),
     clock: Clock | None = None,
+    role: str = "",
+    above: Allowance | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use."""
     model = open_model(runtime, program)
@@ -158,4 +161,6 @@ def open_conversation(
         skills=skills,
         meter=meter,
         clock=clock or Clock(),
+        role=role,
+        above=above,
     )
