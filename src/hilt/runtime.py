@@ -399,7 +399,7 @@ class Runtime:
         jobs = self._jobs.part if self._shared is None else self._shared.jobs
         if jobs is not None:
             jobs.end_session(session)
-        self.roster().cancel(session)
+        self.roster().cancel(session, itself=False)
         from hilt.sandbox import rooms
 
         rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -123,10 +122,10 @@ def test_a_parent_that_enters_plan_mode_takes_its_agents_along(talk, folder):
     one = talk(
         Turn(calls=[call("agent_spawn", template="general", message="wait")]),
         Turn("waiting"),
-        Turn(calls=[call("enter_plan_mode")]),
-        Turn("planned"),
+        Turn("ok"),
     )
     one.send("go")
+    assert one.runtime.call("enter_plan_mode").ok
     agent = one.results[0].result.data["agentId"]
 
     refused = one.runtime.request(Call("write_file", {"path": "b.txt", "content": "x"}, session=agent))
@@ -152,21 +151,21 @@ def test_tools_that_the_parent_lacks_are_not_its_childs(talk, folder, base, sett
     assert not os.path.exists(folder.join("b.txt"))
 
 
-def test_hooks_of_the_parents_session_judge_its_children(talk, folder, base):
-    marker = os.path.join(base, "hooked")
-    hook = {"action": "register", "event": "pre_tool_use", "command": f"cat >> {marker}; echo; exit 2"}
+def test_hooks_of_the_parents_session_judge_its_children(talk, folder):
+    hook = {"action": "register", "event": "pre_tool_execution", "command": "exit 2"}
     one = talk(
         Turn(calls=[call("agent", prompt="x")]),
         Turn(calls=[call("write_file", path="b.txt", content="x")]),
         Turn("tried"),
         Turn("ok"),
-        flags={"approve": "all", "shell.writable": [base]},
+        flags={"approve": "all"},
     )
-    registered = one.runtime.call("register_hook", **hook, matcher="write_file")
+    registered = one.runtime.call("register_hook", **hook, match="write_file")
     assert registered.ok, registered
 
     one.send("go")
 
+    assert "hook_blocked" in "".join(one.server.prompts[2].results.values())
     assert not os.path.exists(folder.join("b.txt"))
 
 
@@ -326,7 +325,7 @@ def test_interrupting_the_parent_ends_its_child(talk, base):
 
     assert ended.status == 130
     (agent,) = one.runtime.roster().newest(1)
-    assert agent.status == "cancelled"
+    assert settled(one.runtime, agent.id).status == "cancelled"
 
 
 def test_an_agent_acts_only_as_itself_and_those_below_it(talk):
@@ -374,8 +373,5 @@ def test_a_list_shows_the_agents(talk):
 
     (listed,) = one.runtime.call("agent_list").data["agents"]
 
-    assert {**listed, "created": "", "changed": ""} == {
-        **{"agentId": spawned, "parentId": "talk", "agent": "explore", "title": "Look around"},
-        **{"status": "completed", "idle": True, "depth": 1, "created": "", "changed": ""},
-    }
-    assert json.dumps(listed)
+    assert (listed["agentId"], listed["parentId"], listed["agent"]) == (spawned, "talk", "explore")
+    assert (listed["title"], listed["status"], listed["idle"], listed["depth"]) == ("Look around", "completed", True, 1)

@@ -69,8 +69,8 @@ class AgentRun:
         self._conversation: Conversation | None = None
         self._is_cancelled = False
 
-    def begin(self, conversation: Conversation) -> None:
-        """Set what `cancel` ends."""
+    def set(self, conversation: Conversation | None) -> None:
+        """Set what `cancel` ends; None when it has ended by itself."""
         with self._lock:
             self._conversation = conversation
 
@@ -78,9 +78,8 @@ class AgentRun:
         """End the run and everything that it runs; may be called from any thread, also before it has begun."""
         with self._lock:
             self._is_cancelled = True
-            conversation = self._conversation
-        if conversation is not None:
-            conversation.cancel()
+            if self._conversation is not None:
+                self._conversation.cancel()
 
     @property
     def is_cancelled(self) -> bool:
@@ -103,8 +102,8 @@ class AgentHost:
         self.owner = Lazy(lambda: Owner(runtime.state))
         self._above: dict[str, Allowance] = {}  # of agents that were started here
         self._runs: dict[str, AgentRun] = {}
-        self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
+        self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
         self._is_closing = False
         self._is_watching = False
 
@@ -116,12 +115,15 @@ class AgentHost:
         """Stop the agents that run here; those that outlive their caller are queued for another process."""
         with self._lock:
             self._is_closing = True
-            runs, threads = list(self._runs.values()), list(self._threads)
+            runs = list(self._runs.values())
         for run in runs:
             run.cancel()
         until = time.monotonic() + STOP_SECONDS
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
+        while self._runs and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        for other in self._others.values():
+            if other is not None:
+                other.close()
         if self.owner.part is not None:
             with suppress(ToolError):  # then they are queued when somebody sees that the owner is gone
                 self.store.release(self.owner.part.name)
@@ -131,7 +133,8 @@ class AgentHost:
     def running(self) -> int:
         """How many agents run here."""
         with self._lock:
-            return len(self._runs)
+            others = [other for other in self._others.values() if other is not None]
+            return len(self._runs) + sum(other.agents().running for other in others)
 
     # --- creating -----------------------------------------------------------------------------------------------------
 
@@ -198,14 +201,16 @@ class AgentHost:
         except ToolError as error:
             outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
         finally:
-            with self._lock:
-                del self._runs[agent.id]
-            # an agent that only stops because its process does is released instead
-            if not self._is_closing or outcome.status != "cancelled":
-                ended = self.store.finish(agent.id, self.owner().name, outcome)
-                if ended is None or ended.ended is not None:
-                    self._above.pop(agent.id, None)
-                    self.runtime.end_session(agent.id)
+            try:
+                # an agent that only stops because its process does is released instead
+                if not self._is_closing or outcome.status != "cancelled":
+                    if agent.kind != "spawned" or outcome.status != "completed":
+                        self._above.pop(agent.id, None)
+                        self.runtime.end_session(agent.id)
+                    self.store.finish(agent.id, self.owner().name, outcome)
+            finally:
+                with self._lock:
+                    del self._runs[agent.id]
         return outcome
 
     def _converse(
@@ -235,7 +240,7 @@ class AgentHost:
             role=agent.profile.role,
             above=above,
         )
-        run.begin(conversation)
+        run.set(conversation)
         ended = asyncio.run(self._talk(run, conversation, records))
         if ended.status in (DONE, UNAPPROVED):
             return AgentOutcome("completed", ended.text, "", *used)
@@ -263,6 +268,7 @@ class AgentHost:
             self.store.drop(agent.id, mail[-1].number)
             return ended
         finally:
+            run.set(None)
             await conversation.close()
 
     # --- in the background --------------------------------------------------------------------------------------------
@@ -280,17 +286,31 @@ class AgentHost:
             run = AgentRun(agent)
             thread = threading.Thread(target=self._work, args=(run,), name=agent.id, daemon=True)
             with self._lock:
-                self._threads.add(thread)
                 self._runs[agent.id] = run  # counts from now on
             thread.start()
+        if waiting and not self._is_closing:
+            self._serve_others()
         return waiting
+
+    def _serve_others(self) -> None:
+        """Go on with agents that were started with other settings, such as a stricter mode, under exactly those."""
+        for settings in self.store.queued_settings():
+            with self._lock:
+                is_known = settings == self.settings or settings in self._others
+                if not is_known:
+                    self._others[settings] = None
+            if not is_known:
+                other = _with_settings(self.runtime, settings)
+                with self._lock:
+                    self._others[settings] = other
+            host = self._others.get(settings)
+            if host is not None:
+                host.agents().serve()
 
     def _work(self, run: AgentRun) -> None:
         try:
             self.run(run, asks_person=self.runtime.asks_person, above=self._above.get(run.agent.id))
         finally:
-            with self._lock:
-                self._threads.discard(threading.current_thread())
             if not self._is_closing:
                 self.serve()  # what waited for room, or was woken meanwhile
 
@@ -319,17 +339,21 @@ class AgentHost:
     # --- for people ---------------------------------------------------------------------------------------------------
 
     def cancel(self, id: str) -> None:
-        """Cancel an agent and all below it, and wait until those that run here have ended."""
-        ended = self.store.cancel(id)
+        """Cancel an agent and all below it, and wait until everything that they run has ended."""
+        ids = self.store.cancel(id)
         with self._lock:
-            runs = [run for run in self._runs.values() if run.agent.id in ended]
+            runs = [run for run in self._runs.values() if run.agent.id in ids]
         for run in runs:
             run.cancel()
         until = time.monotonic() + STOP_SECONDS
-        while any(run.agent.id in self._runs for run in runs) and time.monotonic() < until:
+        while time.monotonic() < until and any(self._is_ending(one) for one in ids):
             time.sleep(_POLL_SECONDS)
-        for one in ended:
+        for one in ids:
             self.runtime.end_session(one)
+
+    def _is_ending(self, id: str) -> bool:
+        agent = self.store.get(id)
+        return agent is not None and agent.owner != "" and self.store.lives(agent.owner)
 
     def progress(self, id: str) -> str:
         """Return the calls that an agent has made, one line each, the newest last."""
@@ -507,6 +531,19 @@ def _settings(runtime: Runtime, profile: AgentProfile) -> Any:
     key = settings["model.api_key_env"] if is_same else None
     changes = {"model.name": profile.model, "model.base_url": address, "model.api_key_env": key}
     return settings.replaced("agent", {**changes, "model.context_tokens": None})
+
+
+def _with_settings(runtime: Runtime, stored: str) -> Runtime | None:
+    """Return a runtime with exactly these settings; None if the user's own rule that out."""
+    flags = {name: value for name, value in json.loads(stored).items() if value is not None}
+    try:
+        other = Runtime(runtime.root, environ=runtime.environ, flags=flags)
+    except ToolError:
+        return None  # of another version
+    if other.agents().settings == stored:
+        return other
+    other.close()
+    return None
 
 
 def _limits(agent: AgentRecord) -> Any:

@@ -146,14 +146,23 @@ class AgentStore(Protocol):
     def claim(self, settings: str, owner: str) -> AgentRecord | None:
         """Make this process the owner of the oldest queued agent with these settings."""
 
+    def queued_settings(self) -> Sequence[str]:
+        """Return the settings with which queued agents must run."""
+
     def release(self, owner: str) -> None:
         """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
 
     def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
         """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
 
-    def cancel(self, id: str) -> Sequence[str]:
-        """Cancel an agent and all below it, or all below a session; return the ids of those that had not ended."""
+    def lives(self, owner: str) -> bool:
+        """Whether the process of this owner is running."""
+
+    def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
+        """Cancel all agents below a session and, if it is an agent, itself; return those that had not ended.
+
+        A cancelled agent has an owner until that has ended what the agent runs.
+        """
 
     def sweep(self, idle_seconds: float) -> int:
         """Settle the agents of dead owners and end those idle too long; return how many wait for an owner."""
@@ -294,6 +303,11 @@ class Roster:
 
         return self._db.write(work)
 
+    def queued_settings(self) -> Sequence[str]:
+        """Return the settings with which queued agents must run."""
+        query = "SELECT DISTINCT settings FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
+        return [settings for (settings,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
+
     def release(self, owner: str) -> None:
         """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
         self._db.write(lambda db: self._abandon(db, owner, "cancelled", time.time_ns()))
@@ -303,7 +317,10 @@ class Roster:
 
         def work(db: sqlite3.Connection) -> AgentRecord | None:
             agent = self._one(db, id)
-            if agent is None or agent.owner != owner or agent.status != "running":
+            if agent is None or agent.owner != owner:
+                return None
+            if agent.ended is not None:
+                self._update(db, id, owner="")
                 return None
             status: AgentStatus = outcome.status
             ended = None if agent.kind == "spawned" and status == "completed" else time.time_ns()
@@ -327,16 +344,19 @@ class Roster:
 
         return self._db.write(work)
 
-    def cancel(self, id: str) -> Sequence[str]:
-        """Cancel an agent and all below it, or all below a session; return the ids of those that had not ended."""
+    def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
+        """Cancel all agents below a session and, if it is an agent, itself; return those that had not ended.
+
+        A cancelled agent has an owner until that has ended what the agent runs.
+        """
         if not self._db.exists():
             return []
 
         def work(db: sqlite3.Connection) -> list[str]:
             agent = self._one(db, id)
             cancelled = self._cancel_below(db, id)
-            if agent is not None and agent.ended is None:
-                self._update(db, id, status="cancelled", owner="", ended=time.time_ns())
+            if itself and agent is not None and agent.ended is None:
+                self._update(db, id, status="cancelled", ended=time.time_ns())
                 cancelled.append(id)
             return cancelled
 
@@ -444,14 +464,15 @@ class Roster:
         """Take the agents of dead owners from them, and end those that have been idle too long."""
         owners = "SELECT DISTINCT owner FROM agents WHERE workspace=? AND ended IS NULL AND owner<>''"
         for (owner,) in db.execute(owners, (self._workspace,)).fetchall():
-            if not self._lives(owner):
+            if not self.lives(owner):
                 self._abandon(db, owner, "failed", now)
         idle = "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='completed' AND changed<?"
         for (id,) in db.execute(idle, (self._workspace, now - int(idle_seconds * _SECOND))).fetchall():
             self._update(db, id, ended=now)
             self._cancel_below(db, id)
 
-    def _lives(self, owner: str) -> bool:
+    def lives(self, owner: str) -> bool:
+        """Whether the process of this owner is running."""
         path = os.path.join(owners_folder(self._directory), owner)
         if not os.path.exists(path):
             return False
@@ -471,6 +492,8 @@ class Roster:
                 continue
             self._update(db, id, status=status, owner="", ended=now, error_code="cancelled")
             self._cancel_below(db, id)
+        ended = "UPDATE agents SET owner='' WHERE workspace=? AND owner=?"
+        db.execute(ended, (self._workspace, owner))
 
     def _cancel_below(self, db: sqlite3.Connection, id: str) -> list[str]:
         cancelled: list[str] = []
@@ -478,7 +501,7 @@ class Roster:
         query = "SELECT id FROM agents WHERE workspace=? AND parent=? AND ended IS NULL"
         for parent in parents:
             for (child,) in db.execute(query, (self._workspace, parent)).fetchall():
-                self._update(db, child, status="cancelled", owner="", ended=time.time_ns())
+                self._update(db, child, status="cancelled", ended=time.time_ns())
                 parents.append(child)
                 cancelled.append(child)
         return cancelled

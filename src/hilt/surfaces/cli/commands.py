@@ -23,6 +23,7 @@ class CliCommand(NamedTuple):
 GROUPS: dict[str, dict[str, CliCommand]] = {
     "Run agents": {
         "run": CliCommand("Give a model a task, and let it work with the tools"),
+        "agents": CliCommand("List, show, write to and cancel agents in the background"),
         "sessions": CliCommand("List, show and end sessions of agents"),
     },
     "Call tools": {
