@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import pytest
@@ -263,7 +264,6 @@ def test_a_message_wakes_an_idle_agent(talk):
 
 
 def settled(runtime: Runtime, id: str, *, answers: int = 1) -> Any:
-    import time
 
     while True:
         agent = runtime.roster().get(id)
@@ -299,7 +299,7 @@ def test_stopping_an_agent_ends_what_it_runs(talk, base, folder):
     )
     started = one.runtime.call("agent", prompt="look", run_in_background=True)
     while not os.path.exists(folder.join("pid")):
-        pass
+        time.sleep(0.01)
 
     stopped = one.runtime.call("job_stop", task_id=started.data["task_id"])
 

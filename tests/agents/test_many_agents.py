@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -34,7 +34,29 @@ def settings(server: Any) -> dict[str, Any]:
     return {"model.name": "openai:scripted", "model.base_url": server.openai_url if server else "http://127.0.0.1:9/v1"}
 
 
-def started(base: str, script: str, flags: dict[str, Any], **given: Any) -> subprocess.Popen[str]:
+class Script:
+    """A process that runs a script; `begin` lets it go on, `kill` ends it without notice."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._input, self._output = process.stdin, process.stdout
+        assert self._output.readline() == "ready\n"
+
+    def begin(self) -> None:
+        self._input.write("\n")
+        self._input.flush()
+
+    def printed(self) -> Any:
+        return json.loads(self._output.readline())
+
+    def kill(self) -> None:
+        with self._process as process:  # closes its pipes
+            process.kill()
+
+
+def started(base: str, script: str, flags: dict[str, Any], **given: Any) -> Script:
     os.makedirs(f"{base}/workspace", exist_ok=True)
     os.makedirs(f"{base}/home", exist_ok=True)
     arguments = json.dumps({"workspace": f"{base}/workspace", "flags": flags, **given})
@@ -45,19 +67,18 @@ def started(base: str, script: str, flags: dict[str, Any], **given: Any) -> subp
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+    return Script(process)
 
 
 def together(base: str, script: str, flags: dict[str, Any], **given: Any) -> list[Any]:
     """Run a script in several processes that begin at the same time; return what each of them prints, as JSON."""
     processes = [started(base, script, flags, number=number, **given) for number in range(PROCESSES)]
     for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    return [json.loads(process.communicate(timeout=300)[0]) for process in processes]
+        process.begin()
+    printed = [process.printed() for process in processes]
+    for process in processes:
+        process.kill()
+    return printed
 
 
 def opened(base: str, flags: dict[str, Any], session: str = "talk") -> Runtime:
@@ -72,8 +93,7 @@ codes = []
 for number in range(8):
     result = runtime.call("agent_spawn", template="general", message="x", parentId=f"agent-{number}")
     codes.append("ok" if result.ok else result.error.code)
-print(json.dumps(codes))
-os._exit(0)
+print(json.dumps(codes), flush=True)
 """
     codes = [code for one in together(base, script, settings(server)) for code in one]
 
@@ -86,7 +106,7 @@ codes = []
 for number in range(6):
     result = runtime.call("agent_send", agentId="a", targetAgentId="b", message=f"{given['number']} {number}")
     codes.append("ok" if result.ok else result.error.code)
-print(json.dumps(codes))
+print(json.dumps(codes), flush=True)
 """
     codes = [code for one in together(base, script, {}) for code in one]
 
@@ -102,14 +122,14 @@ sent = []
 for number in range(260):
     result = runtime.call("agent_send", agentId=f"{given['number']}-{number}", targetAgentId="b", message=str(number))
     sent += [f"{given['number']}-{number}"] if result.ok else []
-print(json.dumps(sent))
+print(json.dumps(sent), flush=True)
 """
     sent = [name for one in together(base, fill, {}) for name in one]
     read = """
 names = []
 while mail := runtime.call("agent_receive", agentId="b", limit=7).data["messages"]:
     names += [message["from"] for message in mail]
-print(json.dumps(names))
+print(json.dumps(names), flush=True)
 """
     received = [name for one in together(base, read, {}) for name in one]
 
@@ -132,13 +152,9 @@ print(json.dumps(runtime.call("agent_send", agentId="a", targetAgentId="b", mess
 time.sleep(600)
 """
     process = started(base, script, {})
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    assert json.loads(process.stdout.readline()) is True
+    process.begin()
+    assert process.printed() is True
     process.kill()
-    process.wait()
 
     with opened(base, {}) as runtime:
         mail = runtime.call("agent_receive", agentId="b", wait_ms=1000).data
@@ -160,17 +176,13 @@ def test_an_agent_whose_process_is_killed_goes_on_in_another(base, model_server,
     turns = [Turn(calls=calls), Turn("first", hold=gate)]
     server = model_server(*([Turn("first", hold=gate)] if phase == "before the answer" else turns))
     process = started(base, BACKGROUND, settings(server))
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    agent = json.loads(process.stdout.readline())
+    process.begin()
+    agent = process.printed()
     while len(server.prompts) < (2 if phase == "after a call" else 1):
-        pass
+        time.sleep(0.01)
     while phase == "during a call" and not os.path.exists(marker):
-        pass
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+        time.sleep(0.01)
+    process.kill()
     for _ in range(2):
         server.add(Turn("finished"))
     open(gate, "w").close()
@@ -189,16 +201,13 @@ def test_the_place_of_a_call_whose_process_was_killed_is_given_back(base, model_
     server = model_server(Turn("never", hold=f"{base}/never"), Turn("fine"))
     flags = {**settings(server), "agents.max_children": 1}
     process = started(base, 'runtime.call("agent", prompt="x")', flags)
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+    process.begin()
     while not server.prompts:
-        pass
+        time.sleep(0.01)
 
     with opened(base, flags) as runtime:
         assert runtime.call("agent", prompt="y").error.code == "limit_exceeded"
         process.kill()
-        process.wait()
         assert runtime.call("agent", prompt="y").text == "fine"
         assert [agent.status for agent in runtime.roster().newest(9)] == ["completed", "failed"]
 
@@ -206,15 +215,11 @@ def test_the_place_of_a_call_whose_process_was_killed_is_given_back(base, model_
 def test_an_agent_goes_on_only_under_the_settings_it_was_started_with(base, model_server):
     server = model_server(Turn("late", hold=f"{base}/never"))
     process = started(base, BACKGROUND, {**settings(server), "mode": "plan"})
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    agent = json.loads(process.stdout.readline())
+    process.begin()
+    agent = process.printed()
     while not server.prompts:
-        pass
+        time.sleep(0.01)
     process.kill()
-    process.wait()
     server.add(Turn(calls=[ScriptedCall("write_file", {"path": "b.txt", "content": "x"})]), Turn("tried"))
 
     with opened(base, {**settings(server), "mode": "yolo"}) as runtime:
@@ -232,7 +237,7 @@ def test_an_agent_that_its_process_leaves_is_queued_and_goes_on(base, model_serv
     with opened(base, settings(server)) as runtime:
         agent = runtime.call("agent", prompt="x", run_in_background=True).data["task_id"]
         while not server.prompts:
-            pass
+            time.sleep(0.01)
     server.add(Turn("finished"))
     with opened(base, settings(server)) as runtime:
         assert runtime.roster().get(agent).status == "queued"

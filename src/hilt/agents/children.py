@@ -55,6 +55,7 @@ STOP_SECONDS = 10.0  # for agents to end when their process does
 
 _WATCH_SECONDS = 0.25  # between two looks at what other processes have cancelled
 _POLL_SECONDS = 0.05
+_LOOK_SECONDS = 1.0  # between two looks for agents whose process was killed
 _LINE_CHARACTERS = 200
 # settings that do not matter for what an agent may do, or are too secret to be stored
 _LEFT_OUT = ("resident", "telemetry.endpoint")
@@ -410,15 +411,17 @@ class CallAgents:
 
     def wait(self, id: str, seconds: float) -> AgentRecord:
         """Return an agent after its first answer, or after this time."""
-        until = time.monotonic() + seconds
-        agent = self.get(id)
-        while not agent.answers and agent.ended is None and time.monotonic() < until:
+        until, next_look = time.monotonic() + seconds, 0.0
+        while True:
+            agent = self.get(id)
+            now = time.monotonic()
+            if agent.answers or agent.ended is not None or now >= until:
+                return agent
+            if now >= next_look:
+                next_look = now + _LOOK_SECONDS
+                self._host.serve()  # its process may have been killed
             self._ctx.fence.check()
             time.sleep(_POLL_SECONDS)
-            agent = self.get(id)
-            if agent.status == "queued":
-                self._host.serve()  # its process may have been killed
-        return agent
 
     def get(self, id: str) -> AgentRecord:
         """Return an agent of the caller."""
