@@ -4,7 +4,7 @@ from hilt.call import Output
 from hilt.context import AgentOrder, Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
-from hilt.schema import STRING, record
+from hilt.schema import STRING, TEXT, record
 
 CALL_SECONDS = 86_400.0  # the limits of the run apply
 
@@ -12,7 +12,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
 @tool(
     effects="control",
     timeout=CALL_SECONDS,
-    output=record({"task_id": STRING, "status": STRING}),
+    output=record({"task_id": STRING, "status": STRING}) | {TEXT: True},
     traits=Traits(plan=True, nests=True, needs_jobs=lambda args: args.get("run_in_background") is True),
 )
 def agent(
