@@ -182,12 +182,12 @@ class Runtime:
         self.close()
 
     def give_up(self, seconds: float) -> None:
-        """Cancel running calls and wait up to this long for them to clean up."""
+        """Stop the agents that run here, cancel running calls, and wait up to this long for them to clean up."""
+        self.agents.close()
         self._scheduler.give_up(seconds)
 
     def close(self) -> None:
         """Cancel running calls and close files and databases; later calls fail as cancelled."""
-        self.agents.close()
         self.give_up(0)
         if self._shared is None:
             self._jobs.close()

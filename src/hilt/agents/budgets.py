@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hilt.context import Allowance, Remainder
 from hilt.errors import ToolError
+from hilt.state.agent_calls import Allowance, Remainder
 
 MAX_TURNS = 50
 

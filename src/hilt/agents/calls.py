@@ -19,10 +19,10 @@ from hilt import wire
 from hilt.agents.events import ApprovalAsked, CallProgress, Event
 from hilt.agents.marks import Marks, source_of
 from hilt.call import Call, Result
-from hilt.context import Allowance
 from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
+from hilt.state.agent_calls import Allowance
 from hilt.state.approvals import Asked, UserAnswer
 
 Arguments = dict[str, Any] | str  # a string if it is not a JSON object

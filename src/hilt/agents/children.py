@@ -26,12 +26,13 @@ from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
 from hilt.authority.authority import Authority
 from hilt.call import AGENT
 from hilt.config import KEYS
-from hilt.context import AgentOrder, Allowance, Context, Remainder
+from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.lazy import Lazy
 from hilt.policy.modes import named, narrowest
 from hilt.runtime import Runtime
+from hilt.state.agent_calls import AgentOrder, Allowance, Remainder
 from hilt.state.roster import (
     AgentLimits,
     AgentMessage,

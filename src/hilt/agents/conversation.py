@@ -64,12 +64,12 @@ from hilt.agents.repetition import END_AT, LoopGuard
 from hilt.agents.transcripts import Transcript, current
 from hilt.authority.visibility import shown
 from hilt.call import Json, Result
-from hilt.context import Allowance
 from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.places import command
 from hilt.runtime import Runtime
+from hilt.state.agent_calls import Allowance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prompts import ListedSkill
-    from hilt.context import Allowance
+    from hilt.state.agent_calls import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
 # the variable that a provider's own library reads; others are reported by the library itself

@@ -1,10 +1,11 @@
 """Give a task to another agent."""
 
 from hilt.call import Output
-from hilt.context import AgentOrder, Context
+from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.schema import STRING, TEXT, record
+from hilt.state.agent_calls import AgentOrder
 
 CALL_SECONDS = 86_400.0  # the limits of the run apply
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.model_server import ScriptedCall, Turn, serving_model
+from tests.agents.model_server import ModelServer, ScriptedCall, Turn, serving_model
 from tests.surfaces.commands import Command
 
 
@@ -18,7 +18,7 @@ def server():
 
 
 @pytest.fixture
-def hilt(short, server) -> Command:
+def hilt(short: Command, server: ModelServer) -> Command:
     """The command with a resident process and a scripted model."""
     short.environ |= {
         "HILT_MODEL": "openai:scripted",
@@ -31,13 +31,13 @@ def hilt(short, server) -> Command:
 def spawn(hilt: Command, **args: Any) -> dict[str, Any]:
     (reply,) = hilt.ask({"tool": "agent_spawn", "args": {"template": "general", "message": "hi", **args}})
     assert reply["ok"], reply
-    return json.loads(reply["result"])
+    return dict(json.loads(reply["result"]))
 
 
 def background(hilt: Command) -> str:
     (reply,) = hilt.ask({"tool": "agent", "args": {"prompt": "Work.", "run_in_background": True}})
     assert reply["ok"], reply
-    return json.loads(reply["result"])["task_id"]
+    return str(json.loads(reply["result"])["task_id"])
 
 
 def test_a_folder_without_agents_has_none(hilt):
