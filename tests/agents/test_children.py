@@ -375,3 +375,24 @@ def test_a_list_shows_the_agents(talk):
 
     assert (listed["agentId"], listed["parentId"], listed["agent"]) == (spawned, "talk", "explore")
     assert (listed["title"], listed["status"], listed["idle"], listed["depth"]) == ("Look around", "completed", True, 1)
+
+
+def test_an_agent_further_down_has_no_more_than_those_above_it(talk, folder, base):
+    define(folder, base, "reader", "---\nname: reader\ntools: [Read, agent_spawn]\nmode: plan\n---\nRead.\n")
+    one = talk(
+        Turn(calls=[call("agent", prompt="x", agent="reader")]),
+        Turn(calls=[call("agent_spawn", template="general", message="deeper")]),
+        Turn(calls=[call("write_file", path="b.txt", content="x")], when="deeper"),
+        Turn("tried"),
+        Turn("read"),
+        Turn("ok"),
+        flags={"mode": "yolo"},
+    )
+
+    one.send("go")
+
+    assert [sorted(request.tools) for request in one.server.prompts[1:3]] == [["agent_spawn", "read_file"]] * 2
+    assert not os.path.exists(folder.join("b.txt"))
+    deeper, reader = one.runtime.roster().newest(2)
+    assert (deeper.depth, deeper.parent, deeper.profile.mode) == (2, reader.id, "plan")
+    assert deeper.status == "cancelled"  # its parent has ended

@@ -34,7 +34,7 @@ TURNS_MAX = 1_000
 _NAME = re.compile(r"[\w.-]+")
 # keys that restrict an agent; without one of them, invalid front matter does no harm
 _RESTRICTING = re.compile(
-    r"^\s*[\"']?(?:tools|disallowed_?tools|mode|permission_?mode|max_?turns)\b", re.IGNORECASE | re.MULTILINE
+    r"^\s*[\"']?(?:tools|disallowed_?tools|mode|permission_?mode|max_?turns|worktree)\b", re.IGNORECASE | re.MULTILINE
 )
 
 
@@ -148,6 +148,9 @@ def parse(data: bytes, source: Origin, path: str) -> AgentDefinition:
     name = normal(str(fields.get("name") or _file_name(path)))
     if not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS or mixes_scripts(name):
         raise UnusableFile(f"Its name must have 1 to {NAME_CHARACTERS} letters, digits, -, _ and dots, of one script.")
+    if fields.get("worktree"):
+        raise UnusableFile("worktree is not supported: the agent would work in the user's own files.")
+    is_planning = fields.get("permissionmode") == "plan"  # as Claude Code names it
     tools = fields.get("tools")
     model = fields.get("model") or ""
     return AgentDefinition(
@@ -158,7 +161,7 @@ def parse(data: bytes, source: Origin, path: str) -> AgentDefinition:
         str(model) if ":" in str(model) else "",  # "inherit", and short names of other systems
         None if tools is None or tools == "*" else _names("tools", tools),
         _names("disallowedTools", fields.get("disallowedtools")),
-        _mode(fields.get("mode")),
+        _mode(fields.get("mode") or ("plan" if is_planning else None)),
         _turns(fields.get("maxturns")),
         visible(body).strip(),
     )
