@@ -245,3 +245,28 @@ def test_an_agent_that_its_process_leaves_is_queued_and_goes_on(base, model_serv
         assert [known.status for known in runtime.roster().newest(9)] == ["queued"]
         assert runtime.call("agent_list").ok
         assert settled(runtime, agent).answer == "finished"
+
+
+def test_a_message_is_neither_lost_nor_repeated_when_the_process_that_reads_it_is_killed(base, model_server):
+    server = model_server(Turn("hello"), Turn("never", hold=f"{base}/never"))
+    script = """
+agent = runtime.call("agent_spawn", template="general", message="hi").data["agentId"]
+runtime.call("agent_send", agentId="a", targetAgentId=agent, message="how are you")
+print(json.dumps(agent), flush=True)
+time.sleep(600)
+"""
+    process = started(base, script, settings(server))
+    process.begin()
+    agent = process.printed()
+    while len(server.prompts) < 2:
+        time.sleep(0.01)
+    process.kill()
+    server.add(Turn("well"))
+
+    with opened(base, settings(server)) as runtime:
+        assert runtime.call("agent_list").ok
+        answered = settled(runtime, agent, answers=2)
+        assert runtime.call("agent_receive", agentId=agent).data == {"messages": [], "left": 0}
+
+    assert (answered.answer, answered.is_idle) == ("well", True)
+    assert server.prompts[-1].raw.count(b"how are you") == 1

@@ -67,6 +67,7 @@ class AgentRun:
 
     def __init__(self, agent: AgentRecord) -> None:
         self.agent = agent
+        self.mail = 0  # the number of the last message that it is sent
         self._lock = threading.Lock()
         self._conversation: Conversation | None = None
         self._is_cancelled = False
@@ -229,6 +230,9 @@ class AgentHost:
             if isinstance(event, TokensUsed):
                 used[0] += event.input_tokens
                 used[1] += event.output_tokens
+                if run.mail:  # in the transcript by now
+                    self.store.drop(agent.id, run.mail)
+                    run.mail = 0
             elif isinstance(event, CallStarted):
                 report(_line(event.tool, event.args))
 
@@ -259,16 +263,16 @@ class AgentHost:
             if not seen:
                 return await conversation.send(agent.prompt)
             mail = self.store.peek(agent.id, MAIL_MAX)
-            if mail and _letter(mail) in seen:  # the process was killed before it could remove them
-                self.store.drop(agent.id, mail[-1].number)
+            sent = [count for count in range(1, len(mail) + 1) if _letter(mail[:count]) in seen]
+            if sent:  # the process was killed before it could remove them
+                self.store.drop(agent.id, mail[sent[-1] - 1].number)
                 mail = self.store.peek(agent.id, MAIL_MAX)
             if conversation.is_interrupted:
                 return await conversation.send(None)
             if not mail:
                 return RunEnded(DONE, agent.id, _last_text(records))
-            ended = await conversation.send(_letter(mail))
-            self.store.drop(agent.id, mail[-1].number)
-            return ended
+            run.mail = mail[-1].number
+            return await conversation.send(_letter(mail))
         finally:
             run.set(None)
             await conversation.close()
