@@ -42,6 +42,7 @@ BESIDE: dict[str, set[str]] = {
     "policy": {"commands"},
     "processes": {"files"},
     "servers": {"custom"},
+    "runtime": {"agents"},  # the tools that start agents reach them through their context
 }
 
 

@@ -139,7 +139,7 @@ def smallest(schema: Schema, path: str) -> Any:
     if schema.get("type") == "array":
         return [smallest(schema["items"], path)]
     if "enum" in schema:
-        return schema["enum"][-1] if "diagnostics" in schema["enum"] else schema["enum"][0]
+        return "diagnostics" if "diagnostics" in schema["enum"] else schema["enum"][0]
     return {"string": "token", "integer": 1, "number": 1, "boolean": False}[schema["type"]]
 
 

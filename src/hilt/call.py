@@ -7,6 +7,8 @@ from hilt.errors import ToolError
 
 Json = Any  # a decoded JSON value
 
+AGENT = "agent_"  # prefix of the ids of agents, each of which has a session of that name
+
 _NO_META: Mapping[str, Json] = {}
 
 

@@ -108,6 +108,9 @@ KEYS: dict[str, Key] = {
     "agents.keep_mb": Key(int, 500),
     "agents.max_cost_day": Key(float, None, _smaller),
     "agents.prices": Key(dict, {}),
+    "agents.max_depth": Key(int, 5, min),
+    "agents.max_children": Key(int, 20, min),
+    "agents.idle_s": Key(int, 3600),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
@@ -137,6 +140,10 @@ class Settings:
     def __getitem__(self, key: str) -> Any:
         """Return the value of a dotted key."""
         return self._values[key]
+
+    def replaced(self, source: str, changes: Mapping[str, Any]) -> Settings:
+        """Return the settings with other values of some keys, from this source."""
+        return Settings({**self._values, **changes}, {**self.sources, **dict.fromkeys(changes, source)})
 
 
 def load(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hilt.processes.children import Processes
     from hilt.processes.jobs import Jobs
     from hilt.skills.library import SkillLibrary
+    from hilt.state.agent_calls import Agents, Allowance
     from hilt.state.approvals import Asked, UserAnswer
     from hilt.state.board import Board
     from hilt.state.memory import Memory
@@ -122,6 +123,10 @@ class Attendant(Protocol):
     def require(self, capability: str) -> None:
         """Raise unless the client has a capability: elicitation, sampling or roots."""
 
+    @property
+    def allowance(self) -> Allowance | None:
+        """What the run that the call belongs to may use; None without limits."""
+
     def compact(self, focus: str) -> str | None:
         """Shorten the client's conversation after this call; return what will happen."""
 
@@ -136,6 +141,7 @@ class Context:
     """The context of one call. Tools access files, settings and the catalog only through it."""
 
     __slots__ = (
+        "_agents",
         "_board",
         "_jobs",
         "_knowledge",
@@ -179,6 +185,7 @@ class Context:
         principal: Callable[[Context], Principal],
         web: Callable[[Context], Web],
         languages: Callable[[Context], Languages],
+        agents: Callable[[Context], Agents],
         attendant: Attendant | None = None,
     ) -> None:
         self.workspace = workspace
@@ -199,6 +206,7 @@ class Context:
         self._principal = principal
         self._web = web
         self._languages = languages
+        self._agents = agents
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
 
@@ -250,6 +258,11 @@ class Context:
     def languages(self) -> Languages:
         """The language servers of the workspace."""
         return self._languages(self)
+
+    @property
+    def agents(self) -> Agents:
+        """Other agents: starting them, and messages between them."""
+        return self._agents(self)
 
     @property
     def principal(self) -> Principal:

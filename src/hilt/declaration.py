@@ -43,6 +43,7 @@ class Traits(_Declared):
     sets_mode: bool = False  # changes the mode of the session, and so the list of tools
     finds: bool = False  # finds other tools: available in every mode and profile, listed only with --search
     forwards: bool = False  # calls the tool that its arguments name
+    nests: bool = False  # starts an agent: other agents have it only if their definition names it
     frees: bool = False  # frees disk space, so it also runs when the disk is full
     polls: bool = False  # is called again and again to wait for something
     lasting: Literal["", "last", "each"] = ""  # the results that a compacted conversation keeps word for word

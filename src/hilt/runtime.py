@@ -36,6 +36,7 @@ from hilt.state.trail import Trail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.agents.children import AgentHost
     from hilt.authority.consent import Asker
     from hilt.authority.explanation import Explanation
     from hilt.authority.hooks import EventResult
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from hilt.state.board import Board
     from hilt.state.history import History
     from hilt.state.memory import Memory
+    from hilt.state.roster import AgentRecord, AgentStore
     from hilt.state.todos import TodoLists
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
@@ -141,6 +143,8 @@ class Runtime:
         self.knowledge = Lazy(self._open_knowledge)
         self._board = Lazy(self._open_board)
         self._todos = Lazy(self._open_todos)
+        self.roster = Lazy(self._open_roster)
+        self.agents = Lazy(self._open_agents)
         self.skills = Lazy(self._open_skills)
         self._skill_watch = Lazy(self._open_skill_watch)
         self._pages = Lazy(self._open_pages)
@@ -156,9 +160,10 @@ class Runtime:
         self._scheduler = Scheduler()
         home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
         place = RuntimePaths(self.root, self.id, self._config, self.state, home)
-        self.authority = Authority(place, self.settings, self.catalog, env, asker, self._was_used)
+        self.authority = Authority(place, self.settings, self.catalog, env, asker, self._was_used, self._agent_of)
         self.authority.record_hook = self._recorder.record_hook
         self._questioner = questioner
+        self.asks_person = asker is not None or questioner is not None
         self._voters: tuple[Voter, ...] = (self.authority.weigh, vote_on_paths)
         self._reading_voters: tuple[Voter, ...] = (vote_on_reading, vote_on_paths)
         self._rules = PathRules(
@@ -185,7 +190,8 @@ class Runtime:
         self.close()
 
     def give_up(self, seconds: float) -> None:
-        """Cancel running calls and wait up to this long for them to clean up."""
+        """Stop the agents that run here, cancel running calls, and wait up to this long for them to clean up."""
+        self.agents.close()
         self._scheduler.give_up(seconds)
 
     def close(self) -> None:
@@ -210,6 +216,7 @@ class Runtime:
             self.knowledge,
             self._board,
             self._todos,
+            self.roster,
             self._pages,
         ):
             part.close()
@@ -267,6 +274,33 @@ class Runtime:
         from hilt.state.todos import TodoLists
 
         return TodoLists(self.state, self.id)
+
+    def _open_roster(self) -> AgentStore:
+        from hilt.state.roster import Roster
+
+        return Roster(self.state, self.id)
+
+    def _open_agents(self) -> AgentHost:
+        from hilt.agents.children import AgentHost
+
+        return AgentHost(self)
+
+    def _agent_of(self, session: str) -> AgentRecord | None:
+        return self.roster().get(session)
+
+    @property
+    def keeps_agents(self) -> bool:
+        """Whether agents can go on here after the call that started them."""
+        return self._keeps_jobs
+
+    def in_session(self, session: str, settings: config.Settings) -> Runtime:
+        """Return this runtime for another session, with settings of its own; both share everything else.
+
+        Close only the original.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, session=session, settings=settings)
+        return other
 
     def _open_skills(self) -> SkillLibrary:
         from hilt.skills import sources
@@ -364,9 +398,14 @@ class Runtime:
         return 0 if jobs is None else jobs.running
 
     @property
+    def runs_agents(self) -> bool:
+        """Whether agents are running in the background."""
+        return self.agents.part is not None and self.agents.part.running > 0
+
+    @property
     def busy(self) -> bool:
-        """Whether jobs are running."""
-        return self.running_jobs > 0
+        """Whether jobs or agents are running."""
+        return self.runs_agents or self.running_jobs > 0
 
     def fire(
         self, event: str, *, arguments: Json = None, result: Json = None, fence: Fence | None = None
@@ -392,6 +431,7 @@ class Runtime:
         jobs = self._jobs.part if self._shared is None else self._shared.jobs
         if jobs is not None:
             jobs.end_session(session)
+        self.roster().cancel(session, itself=False)
         from hilt.sandbox import rooms
 
         rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))
@@ -629,6 +669,7 @@ class Runtime:
             principal=lambda ctx: self._principal(ctx, active),
             web=lambda ctx: self._web(ctx, active),
             languages=self._languages,
+            agents=lambda ctx: self.agents().for_call(ctx),
             attendant=active.attendant,
         )
         reports = workspace.recover()

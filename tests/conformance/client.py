@@ -53,6 +53,11 @@ class Person:
     def require(self, capability: str) -> None:
         """Be capable of everything."""
 
+    @property
+    def allowance(self) -> None:
+        """Have no limits."""
+        return None
+
     def compact(self, focus: str) -> str | None:
         """Have no conversation to compact."""
         return None

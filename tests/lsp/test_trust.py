@@ -190,7 +190,7 @@ def test_what_would_run_code_is_switched_off_for_servers_that_are_not_tested_her
         ("/users/u/.local/bin/pylsp", ["/users/u/.local/bin"] * 2),
         ("/users/u/venvs/x/bin/pylsp", ["/users/u/venvs/x"] * 2),
         ("/users/u/lib/node_modules/typescript-language-server/lib/cli.mjs", ["/users/u/lib/node_modules"] * 2),
-        ("/home/bin/x", ["/home/bin"] * 2),
+        ("/users/bin/x", ["/users/bin"] * 2),
     ],
 )
 def test_what_a_server_needs_to_run_is_never_the_home_directory(program, folders):

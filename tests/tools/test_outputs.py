@@ -21,6 +21,11 @@ PYTHON = "x = 1\ny = 2\n"
 
 # the calls of each tool; JOB is a finished background job, TERMINAL a running one
 CALLS: dict[str, list[dict[str, Any]]] = {
+    "agent": [{"prompt": "x"}, {"prompt": "x", "run_in_background": True}],
+    "agent_list": [{}],
+    "agent_receive": [{"agentId": "b"}],
+    "agent_send": [{"agentId": "a", "targetAgentId": "b", "message": "x"}],
+    "agent_spawn": [{"template": "general", "message": "x"}],
     "ask_user": [
         {"questions": [{"question": "Which?", "options": ["a", "b"]}]},
         {"questions": [{"question": "Which ones?", "options": ["a", {"label": "b"}], "multi_select": True}]},
@@ -142,7 +147,8 @@ def asked(base) -> Iterator[Asked]:
 
     with serving(answer(RESULTS)) as site:
         flags = {"web.base_urls": {"duckduckgo": site.url("")}}
-        with Runtime(folder.path, environ=environment(base), flags=flags, questioner=person) as runtime:
+        environ = {**environment(base), "HILT_AGENT_COMMAND": "rev"}  # stands in for a model
+        with Runtime(folder.path, environ=environ, flags=flags, questioner=person) as runtime:
             yield Asked(runtime)
 
 

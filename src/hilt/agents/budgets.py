@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.state.agent_calls import Allowance, Remainder
 
 MAX_TURNS = 50
 
@@ -19,10 +20,12 @@ class RunLimits(NamedTuple):
 
 
 class Budget:
-    """What a run has used of its limits."""
+    """What a run has used of its limits. The tokens that an agent uses count against its parent's limits, too."""
 
-    def __init__(self, limits: RunLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, limits: RunLimits, clock: Callable[[], float], above: Allowance | None = None) -> None:
+        """`above` is what the run that started this one may use."""
         self._limits = limits
+        self._above = above
         self._clock = clock
         self._began = clock()
         self.turns = 0
@@ -31,12 +34,31 @@ class Budget:
     def take_turn(self) -> None:
         """Count one more request to the model, or raise if a limit is reached."""
         limits = self._limits
+        self.check()
         if limits.turns is not None and self.turns >= limits.turns:
             raise _exceeded(f"The run has used its {limits.turns} turns.", "--max-turns")
+        self.turns += 1
+
+    def check(self) -> None:
+        """Raise if tokens or seconds have run out, here or further up."""
+        limits = self._limits
         if limits.tokens is not None and self.tokens >= limits.tokens:
             raise _exceeded(f"The run has used {self.tokens:,} of {limits.tokens:,} tokens.", "--max-tokens")
         self.seconds_left()
-        self.turns += 1
+        if self._above is not None:
+            self._above.check()
+
+    def spend(self, tokens: int) -> None:
+        """Count tokens, here and further up."""
+        self.tokens += tokens
+        if self._above is not None:
+            self._above.spend(tokens)
+
+    def left(self) -> Remainder:
+        """Return what is left for an agent that this run starts; it may take as many turns as the run itself."""
+        tokens = None if self._limits.tokens is None else max(0, self._limits.tokens - self.tokens)
+        own = Remainder(self._limits.turns, tokens, self.seconds_left())
+        return own if self._above is None else own.within(self._above.left())
 
     def seconds_left(self) -> float | None:
         """Return the seconds that are left, None without a limit; raise if there are none."""

@@ -22,6 +22,7 @@ from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
+from hilt.state.agent_calls import Allowance
 from hilt.state.approvals import Asked, UserAnswer
 
 Arguments = dict[str, Any] | str  # a string if it is not a JSON object
@@ -71,6 +72,7 @@ class TurnCalls:
         asks_person: bool,
         plan_compaction: Callable[[str], str],
         is_stopped: Callable[[], bool],
+        allowance: Callable[[], Allowance],
     ) -> None:
         """`client` is the name of the model, for the record. `asks_person`: somebody can be asked.
 
@@ -82,6 +84,7 @@ class TurnCalls:
         self._asks_person = asks_person
         self._plan_compaction = plan_compaction
         self._is_stopped = is_stopped
+        self._allowance = allowance
         self._active: list[ActiveCall] = []
 
     def stop(self) -> None:
@@ -110,7 +113,9 @@ class TurnCalls:
                     deliver(call, Result(error=call.error or stopped))
                     continue
                 request = Call(call.tool, call.args, id=call.id, client=self.client)
-                attendant = CallAttendant(call, report, self._plan_compaction, asks_person=self._asks_person)
+                attendant = CallAttendant(
+                    call, report, self._plan_compaction, asks_person=self._asks_person, allowance=self._allowance()
+                )
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
             if self._is_stopped():
                 self.stop()  # calls that began after it
@@ -135,7 +140,9 @@ class CallAttendant:
         plan_compaction: Callable[[str], str],
         *,
         asks_person: bool,
+        allowance: Allowance,
     ) -> None:
+        self.allowance = allowance
         self._call = call
         self._emit = emit
         self._plan_compaction = plan_compaction

@@ -72,6 +72,7 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.places import command
 from hilt.runtime import Runtime
+from hilt.state.agent_calls import Allowance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,10 +99,13 @@ class Conversation:
         asks_person: bool = False,
         meter: CostMeter | None = None,
         clock: Clock = Clock(),  # noqa: B008
+        role: str = "",
+        above: Allowance | None = None,
     ) -> None:
         """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
         `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
+        `role` replaces the usual prompt. `above` is what the run that started this conversation may use.
         """
         self.runtime = runtime
         self.model = model
@@ -120,7 +124,9 @@ class Conversation:
         self._meter = meter
         self._clock = clock
         self._asks_person = asks_person
-        self._budget = Budget(limits, clock.now)
+        self._role = role
+        self._above = above
+        self._budget = Budget(limits, clock.now, above)
         self._guard = LoopGuard()
         self._calls = TurnCalls(
             runtime,
@@ -129,6 +135,7 @@ class Conversation:
             asks_person=asks_person,
             plan_compaction=self._plan_compaction,
             is_stopped=lambda: self._stop is not None,
+            allowance=lambda: self._budget,
         )
         self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
@@ -161,7 +168,7 @@ class Conversation:
     async def send(self, content: Content | None) -> RunEnded:
         """Send a message and return after the model's last answer; None goes on with what was interrupted."""
         loop = self._begin()
-        self._budget = Budget(self._limits, self._clock.now)
+        self._budget = Budget(self._limits, self._clock.now, self._above)
         self._guard = LoopGuard()
         self._unapproved = False
         alarm = None
@@ -233,7 +240,9 @@ class Conversation:
         assert self._project is not None  # noqa: S101
         tools = await self._list_tools()
         offered = [OfferedTool(tool.name, tool.description, tool.schema) for tool in tools]
-        return ModelInput(system_prompt(self.runtime, self._marks, self._project, tools), self.messages, offered)
+        return ModelInput(
+            system_prompt(self.runtime, self._marks, self._project, tools, self._role), self.messages, offered
+        )
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -307,7 +316,7 @@ class Conversation:
         return response
 
     async def _count(self, usage: RequestUsage) -> None:
-        self._budget.tokens += usage.input_tokens + usage.output_tokens
+        self._budget.spend(usage.input_tokens + usage.output_tokens)
         meter = self._meter
         cost = None if meter is None else await self._offload(lambda: meter.add(usage))
         context = self.size.of(self.messages), self.model.context_tokens

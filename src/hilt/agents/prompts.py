@@ -51,11 +51,22 @@ class ProjectPrompt(NamedTuple):
     skills: tuple[Skill, ...] = ()
 
 
-def system_prompt(runtime: Runtime, marks: Marks, project: ProjectPrompt, tools: Iterable[Shown]) -> str:
-    """Return the system prompt of a session as it is now; skills are listed if a tool can load them."""
+def system_prompt(
+    runtime: Runtime, marks: Marks, project: ProjectPrompt, tools: Iterable[Shown], role: str = ""
+) -> str:
+    """Return the system prompt of a session as it is now; skills are listed if a tool can load them.
+
+    `role` replaces the usual description of the work.
+    """
     mode = runtime.authority.mode(runtime.session)
-    parts = [_WORK, marks.rule, f"Workspace: {runtime.root}\nMode: {mode}"]
-    if mode in _MODES:
+    agent = runtime.authority.agent(runtime.session)
+    parts = [role or _WORK, marks.rule, f"Workspace: {runtime.root}\nMode: {mode}"]
+    if agent is not None:
+        parts.append(
+            f"You are the agent {agent.id}, started by {agent.parent}. It sees your last message and nothing else of "
+            "your work. If you have agent_send and agent_receive, use these ids for messages."
+        )
+    elif mode in _MODES:
         parts.append(_MODES[mode])
     loader = next((tool.name for tool in tools if tool.tool.name == "load_skill"), None)
     if loader is not None and project.skills:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
+    from hilt.state.agent_calls import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
 # the variable that a provider's own library reads; others are reported by the library itself
@@ -152,6 +153,8 @@ def open_conversation(
     limits: RunLimits | None = None,
     asks_person: bool = False,
     clock: Clock | None = None,
+    role: str = "",
+    above: Allowance | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use."""
     model = open_model(runtime, program, choice)
@@ -170,4 +173,6 @@ def open_conversation(
         asks_person=asks_person,
         meter=open_meter(runtime, program, choice),
         clock=clock or Clock(),
+        role=role,
+        above=above,
     )

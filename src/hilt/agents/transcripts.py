@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hilt.agents.redaction import Redactor
+from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
@@ -102,7 +103,7 @@ class Transcripts:
 
     def newest(self) -> SessionFile:
         """Return the transcript that was written last."""
-        files = self.list()
+        files = [file for file in self.list() if not file.id.startswith(AGENT)]  # of sub-agents only by their id
         if not files:
             advice = f"Start one: {command('run')} 'your task'"
             raise ToolError("not_found", "There is no session in this folder yet.", suggestion=advice)

@@ -37,7 +37,7 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
         authority.place,
         prepared.tool.name,
         explicit_arguments(prepared),
-        ("⚠ " if prepared.tool.traits.dangerous else "") + vote.reason,
+        marked(authority, ctx, ("⚠ " if prepared.tool.traits.dangerous else "") + vote.reason),
         ctx.session,
         rules=(*vote.keeps, *(() if vote.voter in _NEVER_GRANTED else rules.narrowest(subject))),
         folder=grant_folder(authority, prepared, ctx.door),
@@ -58,5 +58,11 @@ def approve_summary(
     grant = facts.get("grant")
     facts = {name: value for name, value in facts.items() if name != "grant"}
     grants = (grant,) if isinstance(grant, str) else ()
-    asked = question(authority.place, tool, facts, summary, ctx.session)._replace(rules=grants)
+    asked = question(authority.place, tool, facts, marked(authority, ctx, summary), ctx.session)._replace(rules=grants)
     return authority.consent().obtain(asked, facts, ctx, call)
+
+
+def marked(authority: Authority, ctx: Context, text: str) -> str:
+    """Return a text for a person, with the name of the agent that it comes from, if it is not their own."""
+    agent = authority.agent(ctx.session)
+    return text if agent is None else f"[agent {agent.name}, {agent.id}] {text}"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from hilt.authority.rulebook import Rulebook, is_settled, status
 from hilt.authority.targets import followed, names_of, subject_of
-from hilt.call import Json
+from hilt.call import AGENT, Json
 from hilt.catalog import Catalog
 from hilt.config import RuntimePaths, Settings
 from hilt.context import Context
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hilt.policy.rules import RuleSet
     from hilt.policy.subject import Subject
     from hilt.state.approvals import Approvals
+    from hilt.state.roster import AgentRecord
     from hilt.state.session_values import SessionValues
     from hilt.state.trust import Trust
 
@@ -72,14 +73,17 @@ class Authority:
         environ: Mapping[str, str],
         asker: Asker | None,
         was_used: Callable[[str, float], bool],
+        agent_of: Callable[[str], AgentRecord | None],
     ) -> None:
-        """`was_used` returns whether a session has made a call since a time."""
+        """`was_used` returns whether a session has made a call since a time; `agent_of` the agent with this id."""
         self.place = place
         self.settings = settings
         self.catalog = catalog
         self.environ = environ
         self._asker = asker
         self._was_used = was_used
+        self._agent_of = agent_of
+        self._agents: dict[str, AgentRecord] = {}
         self._lock = threading.RLock()
         self.approvals = Lazy(self._open_approvals)
         self.consent = Lazy(self._open_consent)
@@ -175,10 +179,31 @@ class Authority:
 
     def mode(self, session: str) -> Mode:
         """Return the mode of a session: its own, else the one from the settings."""
-        from hilt.policy.modes import named
+        from hilt.policy.modes import named, narrowest
 
         own = self.kept(session).get(MODE)
-        return named(own if isinstance(own, str) else self.settings["mode"])
+        mode = named(own if isinstance(own, str) else self.settings["mode"])
+        agent = self.agent(session)
+        if agent is None:
+            return mode
+        limit = narrowest(named(agent.profile.mode), self.mode(agent.parent))
+        return narrowest(mode, limit) if isinstance(own, str) else limit
+
+    def agent(self, session: str) -> AgentRecord | None:
+        """Return the agent that a session belongs to, as it was created; None for the session of a client."""
+        if not session.startswith(AGENT):
+            return None
+        agent = self._agents.get(session) or self._agent_of(session)
+        if agent is not None:
+            self._agents[session] = agent
+        return agent
+
+    def lineage(self, session: str) -> list[str]:
+        """Return a session and, for an agent, the sessions above it."""
+        sessions = [session]
+        while (agent := self.agent(sessions[-1])) is not None:
+            sessions.append(agent.parent)
+        return sessions
 
     # --- rules ----------------------------------------------------------------------------------------------------
 
@@ -230,6 +255,7 @@ class Authority:
             and not self.rulebook.rulesets
             and not self._has_hook_files
             and not self.kept(session)
+            and self.agent(session) is None
         )
 
     def weigh(self, prepared: Prepared, ctx: Context) -> Decision:
@@ -240,7 +266,7 @@ class Authority:
 
     def hidden(self, tool: Tool, session: str) -> str | None:
         """Return why a tool is hidden, or None."""
-        if self._is_plain and not self.kept(session):
+        if self._is_plain and not self.kept(session) and self.agent(session) is None:
             return None
         from hilt.authority.visibility import hidden
 
@@ -263,7 +289,7 @@ class Authority:
     def has_hooks(self, session: str) -> bool:
         """Whether a session may have hooks."""
         self._refresh()
-        return self._has_hook_files or self.kept(session).get(HOOKS) is not None
+        return self._has_hook_files or any(self.kept(above).get(HOOKS) is not None for above in self.lineage(session))
 
 
 def only_reads(tool: Tool) -> bool:

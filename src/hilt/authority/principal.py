@@ -64,13 +64,19 @@ class SessionPrincipal:
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user and return the answers by question."""
+        from hilt.authority.approving import marked
+
         attendant = self._ctx.attendant
-        answers = None if attendant is None else attendant.ask(questions)
-        if answers is not None:
-            return answers
-        if self._questioner is None:
-            raise ToolError("no_one_to_ask", "Nobody is available to answer.")
-        return self._questioner(questions)
+        shown = [
+            question._replace(question=marked(self._authority, self._ctx, question.question)) for question in questions
+        ]
+        answers = None if attendant is None else attendant.ask(shown)
+        if answers is None:
+            if self._questioner is None:
+                raise ToolError("no_one_to_ask", "Nobody is available to answer.")
+            answers = self._questioner(shown)
+        originals = {asked.question: question.question for asked, question in zip(shown, questions, strict=True)}
+        return {originals.get(text, text): answer for text, answer in answers.items()}
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Ask the user for approval; raise unless they approve."""

@@ -42,9 +42,10 @@ class SessionHooks:
         authority, session = self._authority, ctx.session
         place, values = authority.place, authority.values()
         sets = [*self.of_files()]
-        own = values.get(place.id, session, HOOKS)
-        if own is not None:
-            sets.append(hooks.of_session(own, authority.names, place.home))
+        for above in reversed(authority.lineage(session)):  # an agent inherits the hooks of its parent's session
+            own = values.get(place.id, above, HOOKS)
+            if own is not None:
+                sets.append(hooks.of_session(own, authority.names, place.home))
         run = hooks.runner(lambda: ctx.processes, ctx.fence, authority.environ, place.root)
 
         def permitted(hook: Hook, data: bytes) -> Finished:

@@ -118,6 +118,13 @@ def hidden(authority: Authority, tool: Tool, session: str) -> str | None:
     from hilt.policy import modes
 
     settings = authority.settings
+    agent = authority.agent(session)
+    if agent is not None:
+        if tool.name not in agent.profile.tools and not tool.traits.finds:
+            return f"the agent {agent.name} does not have {tool.name}"
+        refusal = authority.hidden(tool, agent.parent)
+        if refusal is not None:
+            return refusal
     if settings["tools.only"] and not tool.traits.finds and tool.name not in _only(authority):
         return f"{tool.name} is not among the tools of the setting tools.only"
     return modes.hidden(

@@ -234,5 +234,35 @@ ENTRIES: dict[str, DialectEntry] = {
             _search,
             _search_reply,
         ),
+        DialectEntry(
+            "tool::agent_spawn",
+            "Spawn a sub-agent; at most 20 per parent, nested 5 deep.",
+            _object(
+                {
+                    "template": {"type": "string", "description": "Template identifier for the sub-agent type"},
+                    "parentId": {"type": "string", "description": "Parent agent ID for tracking hierarchy"},
+                    "message": {"type": "string", "description": "Initial message to send to the spawned agent"},
+                },
+                ["template", "message"],
+            ),
+            "agent_spawn",
+            dict,
+            _same,
+        ),
+        DialectEntry(
+            "tool::agent_send",
+            "Send a message to another agent; at most 10 a minute between two agents.",
+            _object(
+                {
+                    "agentId": {"type": "string", "description": "Sending agent's ID"},
+                    "targetAgentId": {"type": "string", "description": "Receiving agent's ID"},
+                    "message": {"type": "string", "description": "Message content (max 100KB)"},
+                },
+                ["agentId", "targetAgentId", "message"],
+            ),
+            "agent_send",
+            dict,
+            _same,
+        ),
     )
 }

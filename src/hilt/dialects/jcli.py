@@ -574,6 +574,21 @@ ENTRIES: dict[str, DialectEntry] = {
             _same,
         ),
         DialectEntry(
+            "Agent",
+            "Launch a sub-agent with a fresh context for a complex multi-step task. It can use all tools except Agent.",
+            _object(
+                {
+                    "prompt": {"type": "string", "description": "Task description for the sub-agent"},
+                    "description": {"type": "string", "description": "Brief description (3-5 words)"},
+                    "run_in_background": {"type": "boolean", "description": "Run in background (returns task_id)"},
+                },
+                ["prompt"],
+            ),
+            "agent",
+            dict,
+            _same,
+        ),
+        DialectEntry(
             "RegisterHook",
             "Register, list or remove session-level hooks.",
             _object(

@@ -44,6 +44,11 @@ def named(mode: str) -> Mode:
     raise ToolError("invalid_request", f"Unknown mode {mode!r}.", suggestion=f"Use one of: {', '.join(MODES)}.")
 
 
+def narrowest(*modes: Mode) -> Mode:
+    """Return the mode that allows least without asking."""
+    return min(modes, key=("plan", "scheduler", "normal", "auto-accept", "yolo").index)
+
+
 def hidden(
     mode: Mode,
     profile: ProfileName,

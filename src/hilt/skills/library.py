@@ -29,7 +29,7 @@ from hilt.skills.folder_contents import (
 )
 from hilt.skills.skill import DEFINITIONS, Skill, mixes_scripts, name_problem, normal, parse
 from hilt.skills.sources import LibraryPlace, Territory
-from hilt.state.trust import COMMAND_FOLDERS, Trust, kind_of
+from hilt.state.trust import AGENT_FOLDERS, COMMAND_FOLDERS, Trust, kind_of
 
 SCAN_SECONDS = 0.25  # between two scans of the folders
 ENTRIES_MAX = 1000  # in one folder of skills
@@ -336,13 +336,13 @@ class SkillLibrary:
 
 
 def project_files(root: str) -> list[str]:
-    """Return the files of a project's skills and commands, which need trust."""
-    folders = [os.path.join(root, folder) for folder in (*SKILL_FOLDERS, *COMMAND_FOLDERS)]
+    """Return the files of a project's skills, commands and agents, which need trust."""
+    folders = [os.path.join(root, folder) for folder in (*SKILL_FOLDERS, *COMMAND_FOLDERS, *AGENT_FOLDERS)]
     return [file for folder in folders for file in reviewable(folder)]
 
 
 def reviewable(folder: str) -> list[str]:
-    """Return the files that need trust in a folder of skills or commands, or in a single skill; no links."""
+    """Return the files that need trust in a folder of skills, commands or agents, or in a single skill; no links."""
     kind = kind_of(f"{folder}/.")
     try:
         with opened(folder, None) as handle:

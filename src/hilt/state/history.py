@@ -134,6 +134,8 @@ class History:
         try:
             blobs = [_packed(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
             large = [blob for blob in blobs if len(blob.data) > INLINE_BYTES]
+            if large:
+                self._db.read(lambda db: None)  # a disk without room for the database fails before anything is written
             snapshots = [snapshot for snapshot, _ in files]
             paths = {snapshot.before: snapshot.path for snapshot in snapshots}
             linked: list[_Blob] = []

@@ -64,6 +64,23 @@ CREATE INDEX todos_by_age ON todos (workspace, at)""",
          day TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, unpriced INTEGER NOT NULL,
          input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, nanodollars INTEGER NOT NULL,
          PRIMARY KEY (day, model)) WITHOUT ROWID""",
+    # `ended` is null as long as an agent counts towards its parent's limit; long texts come last
+    """CREATE TABLE agents (
+         workspace TEXT NOT NULL, id TEXT NOT NULL, parent TEXT NOT NULL, caller TEXT NOT NULL, depth INTEGER NOT NULL,
+         kind TEXT NOT NULL, name TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, owner TEXT NOT NULL,
+         answers INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+         created INTEGER NOT NULL, changed INTEGER NOT NULL, ended INTEGER, error_code TEXT NOT NULL,
+         settings TEXT NOT NULL, profile TEXT NOT NULL, prompt TEXT NOT NULL, answer TEXT NOT NULL,
+         PRIMARY KEY (workspace, id)) WITHOUT ROWID;
+CREATE INDEX living_agents ON agents (workspace, parent) WHERE ended IS NULL;
+CREATE INDEX agents_by_age ON agents (workspace, created);
+CREATE TABLE agent_messages (
+         number INTEGER PRIMARY KEY AUTOINCREMENT, workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL,
+         at INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE INDEX messages_of_agent ON agent_messages (workspace, target, number);
+CREATE TABLE agent_sends (
+         workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)""",
 )
 
 

@@ -34,11 +34,15 @@ TOOL_FOLDERS = (".hilt/tools", ".nanocoder/tools")
 # folders in which every Markdown file is a command
 COMMAND_FOLDERS = (".hilt/commands", ".claude/commands")
 
+# folders in which every Markdown file defines an agent
+AGENT_FOLDERS = (".hilt/agents", ".claude/agents", ".nanocoder/agents")
+
 # in these folders every file needs trust, as a file of this kind
 _FOLDERS = {
     **dict.fromkeys(TOOL_FOLDERS, "tool"),
     **dict.fromkeys(SKILL_FOLDERS, "skill"),
     **dict.fromkeys(COMMAND_FOLDERS, "command"),
+    **dict.fromkeys(AGENT_FOLDERS, "agent"),
 }
 
 

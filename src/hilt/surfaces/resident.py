@@ -320,7 +320,9 @@ class Resident:
         with self._lock:
             if self._active:
                 return False
-            if any(shared.jobs.busy for shared in self._shared.values()):
+            if any(shared.jobs.busy for shared in self._shared.values()) or any(
+                runtime.runs_agents for runtime in self._runtimes.values()
+            ):
                 self._last = time.monotonic()  # a caller may still ask for the output of a job
             return time.monotonic() - self._last > self._idle
 
@@ -417,7 +419,9 @@ class Resident:
 
     def _take_unused(self) -> list[Runtime]:
         """Remove and return the least recently used idle runtimes beyond the limit."""
-        idle = [key for key, runtime in self._runtimes.items() if runtime not in self._users]
+        idle = [
+            key for key, runtime in self._runtimes.items() if runtime not in self._users and not runtime.runs_agents
+        ]
         return [self._runtimes.pop(key) for key in idle[: max(0, len(self._runtimes) - RUNTIMES_MAX)]]
 
     def _share(self, environ: dict[str, str], folder: str) -> Shared:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from hilt.call import Output
+from hilt.call import AGENT, Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
@@ -40,14 +40,17 @@ def job_output(
     code), stopped (by job_stop, or because the job kept recreating files that git would run), timeout or limit (output,
     memory or /tmp); reason gives the details. For long output, output has the beginning and the end, truncated is true,
     and output_file is the file with all of it; read it with read_file. disarmed lists files that the user's next git
-    command would have run; hilt renamed them.
+    command would have run; hilt renamed them. For an agent, output is its answer, or the calls it has made so far, and
+    status queued, running, completed, failed or cancelled.
 
     Args:
-        task_id: Id from run_shell.
+        task_id: Id from run_shell or agent.
         block: Wait for it to end; false returns at once.
         timeout: Milliseconds to wait, up to 600000; the job goes on.
         new: Only output not returned before.
     """
+    if task_id.startswith(AGENT):
+        return _agent_output(ctx, task_id, timeout / 1000 if block else 0)
     written = ctx.jobs.output(ctx.session, task_id, fence=ctx.fence, block=block, seconds=timeout / 1000, new=new)
     state = written.state
     data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code, "output": written.text}
@@ -59,3 +62,20 @@ def job_output(
         data |= {"truncated": True, "output_file": state.job.output_file}
     view = views.shell_output(state.job.command, written.raw, state.exit_code)
     return Output(data=data, view=view, meta={"task_id": task_id, "output_bytes": state.output_bytes})
+
+
+_EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 130}
+
+
+def _agent_output(ctx: Context, id: str, seconds: float) -> Output:
+    agent = ctx.agents.wait(id, seconds)
+    has_answered = agent.status in _EXIT_CODES
+    data: dict[str, Any] = {
+        "status": agent.status,
+        "exit_code": _EXIT_CODES.get(agent.status),
+        "output": agent.answer if has_answered else ctx.agents.progress(id),
+    }
+    if agent.error_code:
+        data["reason"] = agent.error_code
+    usage = {"input_tokens": agent.input_tokens, "output_tokens": agent.output_tokens}
+    return Output(data=data, view=views.none(f"{id}: {agent.status}"), meta={"task_id": id, "usage": usage})

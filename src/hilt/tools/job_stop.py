@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hilt.call import Output
+from hilt.call import AGENT, Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.output import views
@@ -13,15 +13,18 @@ _ANSWER = record({"status": STRING, "exit_code": {"type": ["integer", "null"]}, 
 
 @tool(effects="execute", output=_ANSWER, traits=Traits(frees=True, needs_jobs=lambda args: True))
 def job_stop(ctx: Context, task_id: str) -> Output:
-    """Stop a background job and everything it started; job_output still returns its output.
+    """Stop a background job or agent and everything it started; job_output still returns its output.
 
     Details:
     Sends SIGTERM, then SIGKILL if the job is still running. Returns JSON: status and exit_code. A job that has already
     ended keeps its status.
 
     Args:
-        task_id: Id from run_shell.
+        task_id: Id from run_shell or agent.
     """
+    if task_id.startswith(AGENT):
+        agent = ctx.agents.stop(task_id)
+        return Output(data={"status": agent.status, "exit_code": None}, view=views.none(f"{task_id}: {agent.status}"))
     state = ctx.jobs.stop(ctx.session, task_id)
     data: dict[str, Any] = {"status": state.status, "exit_code": state.exit_code}
     if state.reason:

@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     "Run agents": {
         "run": CliCommand("Give a model a task, and let it work with the tools"),
         "chat": CliCommand("Talk with a model that works with the tools", "hilt.surfaces.chat.command"),
+        "agents": CliCommand("List, show, write to and cancel agents in the background"),
         "sessions": CliCommand("List, show and end sessions of agents"),
     },
     "Call tools": {

@@ -119,7 +119,7 @@ def _named(path: str) -> list[str]:
         return [full]
     from hilt.skills.library import reviewable
 
-    files = reviewable(full) if kind_of(f"{full}/.") in ("skill", "command") else _files_of(full)
+    files = reviewable(full) if kind_of(f"{full}/.") in ("skill", "command", "agent") else _files_of(full)
     if not files:
         raise ToolError(
             "not_found",

@@ -144,6 +144,11 @@ class Attending:
             raise ToolError("no_one_to_ask", "The client has not answered yet.")
         return {**answers, **{name: self._replies.inputs[name] for name in supported}}
 
+    @property
+    def allowance(self) -> None:
+        """None: the host limits its runs itself."""
+        return None
+
     def require(self, capability: str) -> None:
         """Raise unless the client declares this capability."""
         if capability not in self._can:

@@ -1,0 +1,583 @@
+"""Runs agents for other agents: in the call that asked for them, or in the background.
+
+A child is a conversation in a session of its own, named after its id. What it may do is the intersection of what its
+parent may and what its definition says: the authority looks both up by the session, on every call and in every process
+(`Authority.agent`). This module adds the model, the limits, the record in the store, and the end.
+
+An agent in the background runs in the process that keeps the caller's jobs. If that process ends or is killed, the
+agent is queued again, and the next process that looks at the agents of the workspace with the same settings goes on
+with its transcript.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hilt.agents.definitions import DEFAULT, AgentDefinition, read_definitions
+from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
+from hilt.agents.starting import open_conversation, transcripts_of
+from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
+from hilt.authority.authority import Authority
+from hilt.call import AGENT
+from hilt.config import KEYS
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.formats.times import rfc3339
+from hilt.lazy import Lazy
+from hilt.policy.modes import named, narrowest
+from hilt.runtime import Runtime
+from hilt.state.agent_calls import AgentOrder, Allowance, Remainder
+from hilt.state.roster import (
+    AgentLimits,
+    AgentMessage,
+    AgentOutcome,
+    AgentProfile,
+    AgentRecord,
+    Kind,
+    Mail,
+    NewAgent,
+    Owner,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.conversation import Conversation
+
+RUNNING_MAX = 256  # agents in the background of one process; others stay queued
+MAIL_MAX = 100  # messages that wake an agent at once
+PROGRESS_LINES = 50
+STOP_SECONDS = 10.0  # for agents to end when their process does
+
+_WATCH_SECONDS = 0.25  # between two looks at what other processes have cancelled
+_POLL_SECONDS = 0.05
+_LOOK_SECONDS = 1.0  # between two looks for agents whose process was killed
+_LINE_CHARACTERS = 200
+# settings that do not matter for what an agent may do, or are too secret to be stored
+_LEFT_OUT = ("resident", "telemetry.endpoint")
+
+
+class AgentRun:
+    """One agent that is running in this process."""
+
+    def __init__(self, agent: AgentRecord) -> None:
+        self.agent = agent
+        self.mail = 0  # the number of the last message that it is sent
+        self._lock = threading.Lock()
+        self._conversation: Conversation | None = None
+        self._is_cancelled = False
+
+    def set(self, conversation: Conversation | None) -> None:
+        """Set what `cancel` ends; None when it has ended by itself."""
+        with self._lock:
+            self._conversation = conversation
+
+    def cancel(self) -> None:
+        """End the run and everything that it runs; may be called from any thread, also before it has begun."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._conversation is not None:
+                self._conversation.cancel()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was told to end."""
+        return self._is_cancelled
+
+
+class AgentHost:
+    """Creates and runs the agents of one runtime. Safe to use from many threads."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.store = runtime.roster()
+        settings = runtime.settings
+        self.limits = AgentLimits(
+            settings["agents.max_depth"], settings["agents.max_children"], settings["agents.idle_s"]
+        )
+        stored = {name: settings[name] for name, key in KEYS.items() if key.type is not dict and name not in _LEFT_OUT}
+        self.settings = json.dumps(stored, sort_keys=True)
+        self.owner = Lazy(lambda: Owner(runtime.state))
+        self._above: dict[str, Allowance] = {}  # of agents that were started here
+        self._runs: dict[str, AgentRun] = {}
+        self._lock = threading.Lock()
+        self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
+        self._is_closing = False
+        self._is_watching = False
+
+    def for_call(self, ctx: Context) -> CallAgents:
+        """Return the agents for the caller of one call."""
+        return CallAgents(self, ctx)
+
+    def close(self) -> None:
+        """Stop the agents that run here; those that outlive their caller are queued for another process."""
+        with self._lock:
+            self._is_closing = True
+            runs = list(self._runs.values())
+        for run in runs:
+            run.cancel()
+        until = time.monotonic() + STOP_SECONDS
+        while self._runs and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        for other in self._others.values():
+            if other is not None:
+                other.close()
+        if self.owner.part is not None:
+            with suppress(ToolError):  # then they are queued when somebody sees that the owner is gone
+                self.store.release(self.owner.part.name)
+            self.owner.close()
+
+    @property
+    def running(self) -> int:
+        """How many agents run here."""
+        with self._lock:
+            others = [other for other in self._others.values() if other is not None]
+            return len(self._runs) + sum(other.agents().running for other in others)
+
+    # --- creating -----------------------------------------------------------------------------------------------------
+
+    def define(self, name: str, *, or_default: bool) -> AgentDefinition:
+        """Return the definition of a name; with `or_default`, the general one if there is none."""
+        definitions = read_definitions(self.runtime)
+        try:
+            return definitions.find(name)
+        except ToolError as error:
+            if not or_default or error.code != "not_found":
+                raise
+            return definitions.find(DEFAULT)
+
+    def create(
+        self, order: AgentOrder, definition: AgentDefinition, kind: Kind, caller: str, above: Allowance | None
+    ) -> AgentRecord:
+        """Create an agent; a call runs here at once, the others are queued."""
+        parent = order.parent or caller
+        left = Remainder() if above is None else above.left()
+        turns = left.within(Remainder(turns=definition.turns)).turns
+        new = NewAgent(
+            parent=parent,
+            caller=caller,
+            kind=kind,
+            name=definition.name,
+            title=" ".join((order.title or order.prompt).split())[:TITLE_CHARACTERS],
+            prompt=order.prompt,
+            settings=self.settings,
+            profile=AgentProfile(
+                tools=_granted(self.runtime.authority, definition, parent),
+                mode=_mode(self.runtime.authority, definition, parent),
+                model=_model(order.model or definition.model),
+                role=definition.body,
+                turns=turns,
+                tokens=left.tokens,
+                seconds=left.seconds,
+            ),
+        )
+        agent = self.store.create(new, self.limits, owner=self.owner().name if kind == "call" else "")
+        if above is not None and kind != "call":
+            self._above[agent.id] = above
+        return agent
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        run: AgentRun,
+        *,
+        asks_person: bool,
+        above: Allowance | None = None,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> AgentOutcome:
+        """Run a claimed agent until it has answered, and record how it ended."""
+        agent = run.agent
+        with self._lock:
+            self._runs[agent.id] = run
+            if self._is_closing:
+                run.cancel()
+        self._watch()
+        outcome = AgentOutcome("failed", "hilt failed to run the agent.", "internal")
+        try:
+            outcome = self._converse(run, asks_person=asks_person, above=above, report=report)
+        except ToolError as error:
+            outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
+        finally:
+            try:
+                # an agent that only stops because its process does is released instead
+                if not self._is_closing or outcome.status != "cancelled":
+                    if agent.kind != "spawned" or outcome.status != "completed":
+                        self._above.pop(agent.id, None)
+                        self.runtime.end_session(agent.id)
+                    self.store.finish(agent.id, self.owner().name, outcome)
+            finally:
+                with self._lock:
+                    del self._runs[agent.id]
+        return outcome
+
+    def _converse(
+        self, run: AgentRun, *, asks_person: bool, above: Allowance | None, report: Callable[[str], None]
+    ) -> AgentOutcome:
+        agent = run.agent
+        runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile))
+        transcripts = transcripts_of(runtime)
+        is_new = not transcripts.exists(agent.id)
+        records = [] if is_new else list(read(transcripts.path(agent.id)))
+        used = [0, 0]
+
+        def heard(event: Event) -> None:
+            if isinstance(event, TokensUsed):
+                used[0] += event.input_tokens
+                used[1] += event.output_tokens
+                if run.mail:  # in the transcript by now
+                    self.store.drop(agent.id, run.mail)
+                    run.mail = 0
+            elif isinstance(event, CallStarted):
+                report(_line(event.tool, event.args))
+
+        conversation = open_conversation(
+            runtime,
+            heard,
+            title=agent.title,
+            is_new=is_new,
+            limits=_limits(agent),
+            asks_person=asks_person,
+            role=agent.profile.role,
+            above=above,
+        )
+        run.set(conversation)
+        ended = asyncio.run(self._talk(run, conversation, records))
+        if ended.status in (DONE, UNAPPROVED):
+            return AgentOutcome("completed", ended.text, "", *used)
+        error = ended.error or ToolError("internal", "The agent ended without an error.")
+        return AgentOutcome("cancelled" if ended.status == INTERRUPTED else "failed", error.message, error.code, *used)
+
+    async def _talk(self, run: AgentRun, conversation: Conversation, records: Sequence[Record]) -> RunEnded:
+        """Send what the agent has not seen yet, or go on with what was interrupted."""
+        agent = run.agent
+        try:
+            if run.is_cancelled:
+                return RunEnded(INTERRUPTED, agent.id, error=ToolError("cancelled", "The agent was cancelled."))
+            seen = [record.get("content") for record in records if record.get("type") == "user"]
+            if not seen:
+                return await conversation.send(agent.prompt)
+            mail = self.store.peek(agent.id, MAIL_MAX)
+            sent = [count for count in range(1, len(mail) + 1) if _letter(mail[:count]) in seen]
+            if sent:  # the process was killed before it could remove them
+                self.store.drop(agent.id, mail[sent[-1] - 1].number)
+                mail = self.store.peek(agent.id, MAIL_MAX)
+            if conversation.is_interrupted:
+                return await conversation.send(None)
+            if not mail:
+                return RunEnded(DONE, agent.id, _last_text(records))
+            run.mail = mail[-1].number
+            return await conversation.send(_letter(mail))
+        finally:
+            run.set(None)
+            await conversation.close()
+
+    # --- in the background --------------------------------------------------------------------------------------------
+
+    def serve(self) -> int:
+        """Go on with the agents that nobody runs, as far as this process may; return how many wait."""
+        waiting = self.store.sweep(self.limits.idle_seconds)
+        if not self.runtime.keeps_agents:
+            return waiting
+        while waiting and self.running < RUNNING_MAX and not self._is_closing:
+            agent = self.store.claim(self.settings, self.owner().name)
+            if agent is None:
+                break
+            waiting -= 1
+            run = AgentRun(agent)
+            thread = threading.Thread(target=self._work, args=(run,), name=agent.id, daemon=True)
+            with self._lock:
+                self._runs[agent.id] = run  # counts from now on
+            thread.start()
+        if waiting and not self._is_closing:
+            self._serve_others()
+        return waiting
+
+    def _serve_others(self) -> None:
+        """Go on with agents that were started with other settings, such as a stricter mode, under exactly those."""
+        for settings in self.store.queued_settings():
+            with self._lock:
+                is_known = settings == self.settings or settings in self._others
+                if not is_known:
+                    self._others[settings] = None
+            if not is_known:
+                other = _with_settings(self.runtime, settings)
+                with self._lock:
+                    self._others[settings] = other
+            host = self._others.get(settings)
+            if host is not None:
+                host.agents().serve()
+
+    def _work(self, run: AgentRun) -> None:
+        try:
+            self.run(run, asks_person=self.runtime.asks_person, above=self._above.get(run.agent.id))
+        finally:
+            if not self._is_closing:
+                self.serve()  # what waited for room, or was woken meanwhile
+
+    def _watch(self) -> None:
+        with self._lock:
+            if self._is_watching:
+                return
+            self._is_watching = True
+        threading.Thread(target=self._end_cancelled, name="hilt-agents", daemon=True).start()
+
+    def _end_cancelled(self) -> None:
+        """End the agents that another process has cancelled; return when none is left."""
+        while True:
+            with self._lock:
+                runs = list(self._runs.values())
+                if not runs:
+                    self._is_watching = False
+                    return
+            for run in runs:
+                with suppress(ToolError):  # the database is busy
+                    agent = self.store.get(run.agent.id)
+                    if agent is None or agent.ended is not None:
+                        run.cancel()
+            time.sleep(_WATCH_SECONDS)
+
+    # --- for people ---------------------------------------------------------------------------------------------------
+
+    def cancel(self, id: str) -> None:
+        """Cancel an agent and all below it, and wait until everything that they run has ended."""
+        ids = self.store.cancel(id)
+        with self._lock:
+            runs = [run for run in self._runs.values() if run.agent.id in ids]
+        for run in runs:
+            run.cancel()
+        until = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < until and any(self._is_ending(one) for one in ids):
+            time.sleep(_POLL_SECONDS)
+        for one in ids:
+            self.runtime.end_session(one)
+
+    def _is_ending(self, id: str) -> bool:
+        agent = self.store.get(id)
+        return agent is not None and agent.owner != "" and self.store.lives(agent.owner)
+
+    def progress(self, id: str) -> str:
+        """Return the calls that an agent has made, one line each, the newest last."""
+        path = transcripts_of(self.runtime).path(id)
+        lines: list[str] = []
+        with suppress(FileNotFoundError):
+            for record in read(path):
+                if record.get("type") == "answer":
+                    parts = [part for part in record.get("parts", ()) if "call" in part]
+                    lines += [_line(part["call"], part.get("args")) for part in parts]
+        if len(lines) > PROGRESS_LINES:
+            lines = [f"[{len(lines) - PROGRESS_LINES} earlier calls]", *lines[-PROGRESS_LINES:]]
+        return "\n".join(lines)
+
+
+class CallAgents:
+    """The agents for the caller of one call; implements context.Agents."""
+
+    def __init__(self, host: AgentHost, ctx: Context) -> None:
+        self._host = host
+        self._ctx = ctx
+        self._store = host.store
+        self._caller = ctx.session
+        self._is_agent = self._caller.startswith(AGENT) and self._store.get(self._caller) is not None
+
+    def run(self, order: AgentOrder) -> AgentRecord:
+        """Run an agent and return it after its answer; it ends with the call."""
+        definition = self._host.define(order.agent, or_default=False)
+        above = self._allowance
+        agent = self._host.create(order, definition, "call", self._caller, above)
+        run = AgentRun(agent)
+        self._ctx.fence.watch(run.cancel)
+        count = 0
+
+        def report(line: str) -> None:
+            nonlocal count
+            count += 1
+            self._ctx.progress(count, None, f"{definition.name}: {line}")
+
+        self._host.run(run, asks_person=self._asks_person, above=above, report=report)
+        self._ctx.fence.check()
+        return self.get(agent.id)
+
+    def start(self, order: AgentOrder, kind: Kind) -> AgentRecord:
+        """Start an agent that outlives the call."""
+        if not self._host.runtime.keeps_agents:
+            raise ToolError("resident_required", "An agent in the background would end with this call.")
+        definition = self._host.define(order.agent, or_default=kind == "spawned")
+        if order.parent and not self._acts_as(order.parent):
+            order = order._replace(parent="")  # the real caller counts, whatever a client calls it
+        agent = self._host.create(order, definition, kind, self._caller, self._allowance)
+        self._host.serve()
+        return agent
+
+    def wait(self, id: str, seconds: float) -> AgentRecord:
+        """Return an agent after its first answer, or after this time."""
+        until, next_look = time.monotonic() + seconds, 0.0
+        while True:
+            agent = self.get(id)
+            now = time.monotonic()
+            if agent.answers or agent.ended is not None or now >= until:
+                return agent
+            if now >= next_look:
+                next_look = now + _LOOK_SECONDS
+                self._host.serve()  # its process may have been killed
+            self._ctx.fence.check()
+            time.sleep(_POLL_SECONDS)
+
+    def get(self, id: str) -> AgentRecord:
+        """Return an agent of the caller."""
+        agent = self._store.get(id)
+        if agent is None or self._caller not in self._store.chain(id)[1:]:
+            raise ToolError(
+                "not_found", f"This session has no agent {id[:60]!r}.", suggestion="Call agent_list to see the agents."
+            )
+        return agent
+
+    def progress(self, id: str) -> str:
+        """Return what an agent of the caller has done so far, one line for each call."""
+        return self._host.progress(self.get(id).id)
+
+    def stop(self, id: str) -> AgentRecord:
+        """Cancel an agent of the caller, and all below it."""
+        self._host.cancel(self.get(id).id)
+        return self.get(id)
+
+    def list(self, limit: int) -> Sequence[AgentRecord]:
+        """Return the agents of the workspace, newest first."""
+        self._host.serve()
+        return self._store.newest(limit)
+
+    def send(self, sender: str, target: str, text: str) -> None:
+        """Send a message; an idle agent wakes."""
+        self._check_acting(sender)
+        if self._is_agent and self._store.get(target) is None and target not in self._store.chain(self._caller):
+            raise ToolError(
+                "not_found", f"There is no agent {target[:100]!r}.", suggestion="Use an id from agent_list."
+            )
+        if self._store.send(sender, target, text, self._ctx.fence.commit):
+            self._host.serve()
+
+    def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
+        """Return and remove the messages of an agent, waiting this long for the first."""
+        self._check_acting(agent)
+        until = time.monotonic() + seconds
+        while not self._store.peek(agent, 1) and time.monotonic() < until:
+            self._ctx.fence.check()
+            time.sleep(_POLL_SECONDS)
+        return self._store.receive(agent, limit, self._ctx.fence.commit)
+
+    def _acts_as(self, id: str) -> bool:
+        """Whether the caller may act as an agent: as itself, or one below it; a client's id counts if it is known."""
+        if id == self._caller or self._caller in self._store.chain(id):
+            return True
+        if self._is_agent or self._store.get(id) is not None:
+            raise ToolError(
+                "denied",
+                f"{self._caller} cannot act as {id[:100]}, which is not below it.",
+                suggestion="Use your own id, or the id of an agent that you started.",
+            )
+        return False
+
+    def _check_acting(self, id: str) -> None:
+        """Raise unless the caller may send and receive as this id; a person's client may use any."""
+        if self._is_agent:
+            self._acts_as(id)
+
+    @property
+    def _allowance(self) -> Allowance | None:
+        return None if self._ctx.attendant is None else self._ctx.attendant.allowance
+
+    @property
+    def _asks_person(self) -> bool:
+        attendant = self._ctx.attendant
+        return self._host.runtime.asks_person and (attendant is None or attendant.can_ask)
+
+
+# --- what a child may do ----------------------------------------------------------------------------------------------
+
+
+def _granted(authority: Authority, definition: AgentDefinition, parent: str) -> tuple[str, ...]:
+    """Return the tools that an agent has: those of its parent, as far as its definition allows them."""
+    twins = authority.names().twins
+
+    def canonical(names: Sequence[str] | None) -> set[str]:
+        return {twin for name in names or () for twin in twins.get(name, (name,))}
+
+    wanted = None if definition.tools is None else canonical(definition.tools)
+    refused = canonical(definition.disallowed)
+    return tuple(
+        tool.name
+        for tool in authority.catalog.tools()
+        if not authority.hidden(tool, parent)
+        and tool.name not in refused
+        and (tool.name in wanted if wanted is not None else not tool.traits.nests)
+    )
+
+
+def _mode(authority: Authority, definition: AgentDefinition, parent: str) -> str:
+    mode = authority.mode(parent)
+    return narrowest(mode, named(definition.mode)) if definition.mode else mode
+
+
+def _model(name: str) -> str:
+    if name and ":" not in name:
+        raise ToolError("invalid_args", f"The model {name[:100]!r} has no provider.", suggestion="Use PROVIDER:MODEL.")
+    return name
+
+
+def _settings(runtime: Runtime, profile: AgentProfile) -> Any:
+    """Return the settings with the agent's own model; the address of one provider's server is not another's."""
+    settings = runtime.settings
+    if not profile.model or profile.model == settings["model.name"]:
+        return settings
+    is_same = profile.model.partition(":")[0] == (settings["model.name"] or "").partition(":")[0]
+    address = settings["model.base_url"] if is_same else None
+    key = settings["model.api_key_env"] if is_same else None
+    changes = {"model.name": profile.model, "model.base_url": address, "model.api_key_env": key}
+    return settings.replaced("agent", {**changes, "model.context_tokens": None})
+
+
+def _with_settings(runtime: Runtime, stored: str) -> Runtime | None:
+    """Return a runtime with exactly these settings; None if the user's own rule that out."""
+    flags = {name: value for name, value in json.loads(stored).items() if value is not None}
+    try:
+        other = Runtime(runtime.root, environ=runtime.environ, flags=flags)
+    except ToolError:
+        return None  # of another version
+    if other.agents().settings == stored:
+        return other
+    other.close()
+    return None
+
+
+def _limits(agent: AgentRecord) -> Any:
+    from hilt.agents.budgets import MAX_TURNS, RunLimits
+
+    profile = agent.profile
+    used = agent.input_tokens + agent.output_tokens
+    tokens = None if profile.tokens is None else max(0, profile.tokens - used)
+    return RunLimits(profile.turns or MAX_TURNS, tokens, profile.seconds)
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _letter(mail: Sequence[AgentMessage]) -> str:
+    """Return messages as one text for the model; the numbers make it unique."""
+    return "\n\n".join(f"[message {one.number} from {one.sender}, {rfc3339(one.at)}]\n{one.text}" for one in mail)
+
+
+def _last_text(records: Sequence[Record]) -> str:
+    for record in reversed(records):
+        if record.get("type") == "answer":
+            return "".join(part["text"] for part in record.get("parts", ()) if isinstance(part.get("text"), str))
+    return ""
+
+
+def _line(tool: str, args: object) -> str:
+    text = " ".join(f"{tool} {args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)}".split())
+    return text if len(text) <= _LINE_CHARACTERS else text[: _LINE_CHARACTERS - 1] + "…"

@@ -1,0 +1,210 @@
+"""Definitions of agents: Markdown files whose front matter says what an agent may use, and whose text is its prompt.
+
+A project's file counts only if the user trusts its content. A definition restricts an agent: one whose front matter
+cannot be read as a whole is rejected, because what it was meant to forbid is unknown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from hilt.errors import ToolError
+from hilt.formats import front_matter
+from hilt.formats.digests import sha256
+from hilt.formats.front_matter import BadFrontMatter
+from hilt.formats.invisible import visible
+from hilt.places import command, config_dir, utf8_path
+from hilt.policy.modes import named
+from hilt.runtime import Runtime
+from hilt.skills.folder_contents import UnusableFile, matching_files, opened
+from hilt.skills.library import unknown
+from hilt.skills.skill import mixes_scripts, normal, one_line
+from hilt.skills.sources import LibraryPlace, Origin, territory
+from hilt.state.trust import AGENT_FOLDERS, MAX_BYTES, Trust, trusts_all
+
+DEFAULT = "general"
+BUILT_IN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "builtin")
+NAME_CHARACTERS = 64
+DESCRIPTION_CHARACTERS = 1024
+TURNS_MAX = 1_000
+
+_NAME = re.compile(r"[\w.-]+")
+# keys that restrict an agent; without one of them, invalid front matter does no harm
+_RESTRICTING = re.compile(
+    r"^\s*[\"']?(?:tools|disallowed_?tools|mode|permission_?mode|max_?turns|worktree)\b", re.IGNORECASE | re.MULTILINE
+)
+
+
+class AgentDefinition(NamedTuple):
+    """What an agent of this name is: the tools it has at most, and its prompt."""
+
+    name: str
+    description: str
+    source: Origin
+    path: str
+    model: str  # "" for the model of its parent
+    tools: tuple[str, ...] | None  # under any of their names; None: all
+    disallowed: tuple[str, ...]
+    mode: str  # "" for the mode of its parent
+    turns: int | None
+    body: str
+
+
+class AgentDefinitions(NamedTuple):
+    """All definitions by name, the reasons why files are not used, and the names of untrusted ones with their paths."""
+
+    known: dict[str, AgentDefinition]
+    problems: dict[str, str]  # by path
+    untrusted: dict[str, str]
+
+    def find(self, name: str) -> AgentDefinition:
+        """Return a definition; raise if there is none that may be used."""
+        wanted = normal(name)
+        if wanted in self.known:
+            return self.known[wanted]
+        if wanted in self.untrusted:
+            path = utf8_path(self.untrusted[wanted])
+            raise ToolError(
+                "untrusted",
+                f"The agent {wanted} is not available: the user has not trusted {path}.",
+                suggestion=f"Ask the user to review it: {command('trust', path)}",
+            )
+        raise unknown("agent", name, self.known)
+
+
+def read_definitions(runtime: Runtime) -> AgentDefinitions:
+    """Return the definitions of the project, the user and hilt; the first of a name counts."""
+    found = AgentDefinitions({}, {}, {})
+    roots = [runtime.root, *(os.path.expanduser(path) for path in runtime.settings["workspace.roots"])]
+    reach = territory(roots, runtime.environ)
+    trust = Trust(runtime.state, everything=trusts_all(runtime.environ))
+    try:
+        for place in _places(runtime.root, runtime.environ):
+            for path, data in _files(place, runtime.root, found.problems):
+                try:
+                    if place.source == "personal" and reach.holds(os.path.realpath(path)):
+                        raise UnusableFile("It is inside the workspace, where tools can write.")
+                    name = _file_name(path)
+                    if place.source == "project" and not trust.is_trusted("agent", path, sha256(data)):
+                        found.untrusted.setdefault(name, path)
+                        continue
+                    definition = parse(data, place.source, path)
+                except UnusableFile as error:
+                    found.problems[path] = str(error)
+                    continue
+                found.known.setdefault(definition.name, definition)
+    finally:
+        trust.close()
+    return found
+
+
+def _places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
+    home = environ.get("HOME") or os.path.expanduser("~")
+    own = [os.path.join(config_dir(environ), "agents")]
+    own += [os.path.join(home, folder) for folder in (".claude/agents", ".config/nanocoder/agents")]
+    project = [os.path.join(root, folder) for folder in AGENT_FOLDERS]
+    return [
+        *(LibraryPlace(path, "project") for path in project),
+        # a project in the home directory: its folder needs trust
+        *(
+            LibraryPlace(path, "personal")
+            for path in own
+            if os.path.realpath(path) not in map(os.path.realpath, project)
+        ),
+        LibraryPlace(BUILT_IN, "built-in"),
+    ]
+
+
+def _files(place: LibraryPlace, root: str, problems: dict[str, str]) -> Iterator[tuple[str, bytes]]:
+    is_project = place.source == "project"
+    try:
+        with opened(place.path, root if is_project else None) as handle:
+            for name, data in matching_files(handle, _is_definition, follow=not is_project):
+                path = os.path.join(place.path, name)
+                if isinstance(data, UnusableFile):
+                    problems[path] = str(data)
+                else:
+                    yield path, data
+    except UnusableFile as error:
+        if os.path.lexists(place.path):
+            problems[place.path] = str(error)
+
+
+def _is_definition(relative: str) -> bool:
+    name = relative.lower()
+    return name.endswith(".md") and name != "readme.md" and "/" not in name and not name.startswith(".")
+
+
+def _file_name(path: str) -> str:
+    return normal(os.path.basename(path)[: -len(".md")])
+
+
+def parse(data: bytes, source: Origin, path: str) -> AgentDefinition:
+    """Return the definition in a file; raise UnusableFile if it is invalid."""
+    fields, body = _fields(data)
+    name = normal(str(fields.get("name") or _file_name(path)))
+    if not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS or mixes_scripts(name):
+        raise UnusableFile(f"Its name must have 1 to {NAME_CHARACTERS} letters, digits, -, _ and dots, of one script.")
+    if fields.get("worktree"):
+        raise UnusableFile("worktree is not supported: the agent would work in the user's own files.")
+    is_planning = fields.get("permissionmode") == "plan"  # as Claude Code names it
+    tools = fields.get("tools")
+    model = fields.get("model") or ""
+    return AgentDefinition(
+        name,
+        one_line(str(fields.get("description") or ""))[:DESCRIPTION_CHARACTERS],
+        source,
+        path,
+        str(model) if ":" in str(model) else "",  # "inherit", and short names of other systems
+        None if tools is None or tools == "*" else _names("tools", tools),
+        _names("disallowedTools", fields.get("disallowedtools")),
+        _mode(fields.get("mode") or ("plan" if is_planning else None)),
+        _turns(fields.get("maxturns")),
+        visible(body).strip(),
+    )
+
+
+def _fields(data: bytes) -> tuple[dict[str, Any], str]:
+    if not data.startswith((b"---", b"\xef\xbb\xbf---")):
+        raise UnusableFile("It has no front matter, so it is not the definition of an agent.")
+    try:
+        strict = front_matter.read(data, limit=MAX_BYTES)
+    except BadFrontMatter as error:
+        text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        loose = front_matter.skim(text, ("name", "description", "model"), ())
+        head = text[: len(text) - len(loose.body)]
+        if not head or _RESTRICTING.search(head):
+            raise UnusableFile(f"Its front matter is invalid, line {error.line}: {error.message}") from None
+        return dict(loose.texts), loose.body
+    return {
+        str(key).lower().replace("-", "").replace("_", ""): value for key, value in strict.fields.items()
+    }, strict.body
+
+
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UnusableFile(f"{key} must be a list of names.")
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def _mode(value: Any) -> str:
+    if value is None:
+        return ""
+    try:
+        return named(str(value))
+    except ToolError as error:
+        raise UnusableFile(f"{error.message} {error.suggestion}") from None
+
+
+def _turns(value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= TURNS_MAX:
+        raise UnusableFile(f"maxTurns must be an integer from 1 to {TURNS_MAX}.")
+    return value

@@ -1,0 +1,84 @@
+"""What tools and the agent loop tell each other about agents: orders, limits, and what a call can do with agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from hilt.state.roster import AgentRecord, Kind, Mail
+
+Number = TypeVar("Number", int, float)
+
+
+class Remainder(NamedTuple):
+    """What is left of the limits of a run: requests to the model, tokens and seconds; None is no limit."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+    def within(self, other: Remainder) -> Remainder:
+        """Return the smaller of each limit."""
+        return Remainder(
+            _smaller(self.turns, other.turns),
+            _smaller(self.tokens, other.tokens),
+            _smaller(self.seconds, other.seconds),
+        )
+
+
+def _smaller(first: Number | None, second: Number | None) -> Number | None:
+    return first if second is None else second if first is None else min(first, second)
+
+
+class AgentOrder(NamedTuple):
+    """What an agent is asked to do; an empty `parent` is the caller."""
+
+    agent: str
+    prompt: str
+    title: str = ""
+    model: str = ""
+    parent: str = ""
+
+
+class Allowance(Protocol):
+    """What the run that a call belongs to may use."""
+
+    def left(self) -> Remainder:
+        """Return what is left; raise if it has run out of time."""
+
+    def check(self) -> None:
+        """Raise if tokens or seconds have run out."""
+
+    def spend(self, tokens: int) -> None:
+        """Count tokens."""
+
+
+class Agents(Protocol):
+    """The agents of the workspace, for one caller: it may act as itself and as the agents below it."""
+
+    def run(self, order: AgentOrder) -> AgentRecord:
+        """Run an agent and return it after its answer; it ends with the call."""
+
+    def start(self, order: AgentOrder, kind: Kind) -> AgentRecord:
+        """Start an agent that outlives the call."""
+
+    def wait(self, id: str, seconds: float) -> AgentRecord:
+        """Return an agent after its first answer, or after this time."""
+
+    def get(self, id: str) -> AgentRecord:
+        """Return an agent of the caller."""
+
+    def progress(self, id: str) -> str:
+        """Return what an agent of the caller has done so far, one line for each call."""
+
+    def stop(self, id: str) -> AgentRecord:
+        """Cancel an agent of the caller, and all below it."""
+
+    def list(self, limit: int) -> Sequence[AgentRecord]:
+        """Return the agents of the workspace, newest first."""
+
+    def send(self, sender: str, target: str, text: str) -> None:
+        """Send a message; an idle agent wakes."""
+
+    def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
+        """Return and remove the messages of an agent, waiting this long for the first."""

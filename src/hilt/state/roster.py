@@ -1,0 +1,538 @@
+"""The agents of a workspace and the messages between them, in state.db.
+
+Every change is one transaction, so that limits hold however many processes start agents and send messages at once.
+An agent is run by one process at a time, its owner, which holds a lock for as long as it lives: the kernel releases it
+when the process is killed, and the agents of a dead owner are queued again, or have failed if nobody can go on with
+them. `AgentStore` is what the rest of hilt knows of this module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from hilt.call import AGENT
+from hilt.errors import ToolError
+from hilt.state.locks import try_lock
+from hilt.state.tables import open_state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+Kind = Literal["call", "background", "spawned"]  # a call ends with its caller, the others outlive it
+AgentStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+
+MESSAGE_BYTES = 102_400
+QUEUE_MAX = 1_000
+PAIR_MAX = 10
+PAIR_SECONDS = 60
+ENDED_MAX = 1_000  # agents that are kept after their end
+
+_SECOND = 1_000_000_000
+_COLUMNS = (
+    "id, parent, caller, depth, kind, name, title, status, owner, answers, input_tokens, output_tokens, created, "
+    "changed, ended, error_code, settings, profile, prompt, answer"
+)
+
+
+class AgentProfile(NamedTuple):
+    """What an agent may do at most, besides what its parent may; fixed when it is created."""
+
+    tools: tuple[str, ...]  # canonical names
+    mode: str
+    model: str = ""  # "" for the model of the settings
+    role: str = ""  # its system prompt; "" for the usual one
+    turns: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+class NewAgent(NamedTuple):
+    """An agent to create; `caller` is the session that really asked for it, `parent` it or an agent below it."""
+
+    parent: str
+    caller: str
+    kind: Kind
+    name: str
+    title: str
+    prompt: str
+    settings: str  # that a process must have to run it, as JSON
+    profile: AgentProfile
+
+
+class AgentRecord(NamedTuple):
+    """An agent as it is stored; times in nanoseconds since 1970. It counts as living until it has ended."""
+
+    id: str
+    parent: str
+    caller: str
+    depth: int
+    kind: Kind
+    name: str
+    title: str
+    status: AgentStatus
+    owner: str
+    answers: int
+    input_tokens: int
+    output_tokens: int
+    created: int
+    changed: int
+    ended: int | None
+    error_code: str
+    settings: str
+    profile: AgentProfile
+    prompt: str
+    answer: str  # the last message, or why it failed
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has answered and waits for messages."""
+        return self.status == "completed" and self.ended is None
+
+
+class AgentLimits(NamedTuple):
+    """The limits on new agents, and how long an idle one is kept."""
+
+    depth: int
+    children: int
+    idle_seconds: float
+
+
+class AgentMessage(NamedTuple):
+    """A message between agents; the time in nanoseconds since 1970."""
+
+    number: int
+    sender: str
+    text: str
+    at: int
+
+
+class Mail(NamedTuple):
+    """Messages of an agent, oldest first, and how many are left."""
+
+    messages: list[AgentMessage]
+    left: int
+
+
+class AgentOutcome(NamedTuple):
+    """How one run of an agent ended, and the tokens it used."""
+
+    status: AgentStatus
+    answer: str
+    error_code: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class AgentStore(Protocol):
+    """Where the agents of a workspace and their messages are kept."""
+
+    def create(self, new: NewAgent, limits: AgentLimits, *, owner: str = "") -> AgentRecord:
+        """Add an agent, running if it has an owner, else queued; raise limit_exceeded if there are too many."""
+
+    def get(self, id: str) -> AgentRecord | None:
+        """Return an agent, or None."""
+
+    def newest(self, limit: int) -> Sequence[AgentRecord]:
+        """Return the newest agents, newest first."""
+
+    def chain(self, id: str) -> Sequence[str]:
+        """Return an id, its parent, the parent of that, and so on."""
+
+    def claim(self, settings: str, owner: str) -> AgentRecord | None:
+        """Make this process the owner of the oldest queued agent with these settings."""
+
+    def queued_settings(self) -> Sequence[str]:
+        """Return the settings with which queued agents must run."""
+
+    def release(self, owner: str) -> None:
+        """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
+
+    def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
+        """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
+
+    def lives(self, owner: str) -> bool:
+        """Whether the process of this owner is running."""
+
+    def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
+        """Cancel all agents below a session and, if it is an agent, itself; return those that had not ended.
+
+        A cancelled agent has an owner until that has ended what the agent runs.
+        """
+
+    def sweep(self, idle_seconds: float) -> int:
+        """Settle the agents of dead owners and end those idle too long; return how many wait for an owner."""
+
+    def send(self, sender: str, target: str, text: str, commit: Callable[[], None]) -> bool:
+        """Store a message, or raise limit_exceeded; return whether it woke an agent. `commit` may raise."""
+
+    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None) -> Mail:
+        """Remove and return the oldest messages of an agent. `commit` may raise."""
+
+    def peek(self, agent: str, limit: int) -> Sequence[AgentMessage]:
+        """Return the oldest messages of an agent, which stay."""
+
+    def drop(self, agent: str, number: int) -> None:
+        """Remove the messages of an agent up to a number."""
+
+    def close(self) -> None:
+        """Close the store; the next use opens it again."""
+
+
+class Owner:
+    """This process as the owner of agents: a name, and a lock that lasts as long as the process."""
+
+    def __init__(self, directory: str) -> None:
+        self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        folder = owners_folder(directory)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._path = os.path.join(folder, self.name)
+        temporary = self._path + ".new"
+        os.close(os.open(temporary, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        self._descriptor = try_lock(temporary)
+        os.rename(temporary, self._path)  # never seen unlocked
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._descriptor is not None:
+            os.unlink(self._path)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def owners_folder(directory: str) -> str:
+    """Return the folder of the locks of owners."""
+    return os.path.join(directory, "owners")
+
+
+class Roster:
+    """The agents of one workspace in SQLite; implements AgentStore. Safe to use from many threads and processes."""
+
+    def __init__(self, directory: str, workspace: str) -> None:
+        self._directory = directory
+        self._db = open_state(directory)
+        self._workspace = workspace
+
+    def close(self) -> None:
+        """Close the database; the next use opens it again."""
+        self._db.close()
+
+    # --- agents -----------------------------------------------------------------------------------------------------
+
+    def create(self, new: NewAgent, limits: AgentLimits, *, owner: str = "") -> AgentRecord:
+        """Add an agent, running if it has an owner, else queued; raise limit_exceeded if there are too many."""
+
+        def work(db: sqlite3.Connection) -> AgentRecord:
+            now = time.time_ns()
+            self._settle(db, limits.idle_seconds, now)
+            parent = self._one(db, new.parent)
+            if parent is not None and parent.status == "cancelled":
+                raise ToolError("cancelled", f"The agent {parent.id} was cancelled.")
+            depth = 1 if parent is None else parent.depth + 1
+            if depth > limits.depth:
+                raise ToolError(
+                    "limit_exceeded",
+                    f"{new.parent} is at depth {depth - 1}; agents may be nested {limits.depth} deep.",
+                    suggestion="Do the work yourself, or give it to an agent further up.",
+                    limit=limits.depth,
+                )
+            # an agent that creates others below its children must not get more of them
+            count = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND {}=?"
+            for column, session in (("parent", new.parent), ("caller", new.caller)):
+                (living,) = db.execute(count.format(column), (self._workspace, session)).fetchone()
+                if living >= limits.children:
+                    raise ToolError(
+                        "limit_exceeded",
+                        f"{session} has {living} agents that have not ended; the limit is {limits.children}.",
+                        suggestion="Wait until one ends, or cancel one.",
+                        limit=limits.children,
+                    )
+            id = AGENT + os.urandom(6).hex()
+            row = (
+                *(self._workspace, id, new.parent, new.caller, depth, new.kind, new.name, new.title),
+                *("running" if owner else "queued", owner, 0, 0, 0, now, now, None, ""),
+                *(new.settings, json.dumps(new.profile), new.prompt, ""),
+            )
+            db.execute(f"INSERT INTO agents VALUES ({','.join('?' * len(row))})", row)  # noqa: S608  # constants only
+            self._forget_oldest(db)
+            agent = self._one(db, id)
+            assert agent is not None  # noqa: S101
+            return agent
+
+        return self._db.write(work)
+
+    def get(self, id: str) -> AgentRecord | None:
+        """Return an agent, or None."""
+        return self._db.read(lambda db: self._one(db, id)) if self._db.exists() else None
+
+    def newest(self, limit: int) -> Sequence[AgentRecord]:
+        """Return the newest agents, newest first."""
+        if not self._db.exists():
+            return []
+        query = f"SELECT {_COLUMNS} FROM agents WHERE workspace=? ORDER BY created DESC, id LIMIT ?"  # noqa: S608
+        return [
+            _record(row) for row in self._db.read(lambda db: db.execute(query, (self._workspace, limit)).fetchall())
+        ]
+
+    def chain(self, id: str) -> Sequence[str]:
+        """Return an id, its parent, the parent of that, and so on."""
+        ids = [id]
+        while (agent := self.get(ids[-1])) is not None:
+            ids.append(agent.parent)
+        return ids
+
+    def claim(self, settings: str, owner: str) -> AgentRecord | None:
+        """Make this process the owner of the oldest queued agent with these settings."""
+        if not self._db.exists():
+            return None
+        query = (
+            "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='queued' AND settings=? "
+            "ORDER BY changed LIMIT 1"
+        )
+
+        def work(db: sqlite3.Connection) -> AgentRecord | None:
+            row = db.execute(query, (self._workspace, settings)).fetchone()
+            if row is None:
+                return None
+            self._update(db, row[0], status="running", owner=owner)
+            return self._one(db, row[0])
+
+        return self._db.write(work)
+
+    def queued_settings(self) -> Sequence[str]:
+        """Return the settings with which queued agents must run."""
+        query = "SELECT DISTINCT settings FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
+        return [settings for (settings,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
+
+    def release(self, owner: str) -> None:
+        """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
+        self._db.write(lambda db: self._abandon(db, owner, "cancelled", time.time_ns()))
+
+    def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
+        """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
+
+        def work(db: sqlite3.Connection) -> AgentRecord | None:
+            agent = self._one(db, id)
+            if agent is None or agent.owner != owner:
+                return None
+            if agent.ended is not None:
+                self._update(db, id, owner="")
+                return None
+            status: AgentStatus = outcome.status
+            ended = None if agent.kind == "spawned" and status == "completed" else time.time_ns()
+            if ended is None and self._unread(db, id):
+                status = "queued"
+            self._update(
+                db,
+                id,
+                status=status,
+                owner="",
+                ended=ended,
+                answers=agent.answers + 1,
+                answer=outcome.answer,
+                error_code=outcome.error_code,
+                input_tokens=agent.input_tokens + outcome.input_tokens,
+                output_tokens=agent.output_tokens + outcome.output_tokens,
+            )
+            if ended is not None:
+                self._cancel_below(db, id)
+            return self._one(db, id)
+
+        return self._db.write(work)
+
+    def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
+        """Cancel all agents below a session and, if it is an agent, itself; return those that had not ended.
+
+        A cancelled agent has an owner until that has ended what the agent runs.
+        """
+        if not self._db.exists():
+            return []
+
+        def work(db: sqlite3.Connection) -> list[str]:
+            agent = self._one(db, id)
+            cancelled = self._cancel_below(db, id)
+            if itself and agent is not None and agent.ended is None:
+                self._update(db, id, status="cancelled", ended=time.time_ns())
+                cancelled.append(id)
+            return cancelled
+
+        return self._db.write(work)
+
+    def sweep(self, idle_seconds: float) -> int:
+        """Settle the agents of dead owners and end those idle too long; return how many wait for an owner."""
+        if not self._db.exists():
+            return 0
+        waiting = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
+
+        def work(db: sqlite3.Connection) -> int:
+            self._settle(db, idle_seconds, time.time_ns())
+            return int(db.execute(waiting, (self._workspace,)).fetchone()[0])
+
+        return self._db.write(work)
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def send(self, sender: str, target: str, text: str, commit: Callable[[], None]) -> bool:
+        """Store a message, or raise limit_exceeded; return whether it woke an agent. `commit` may raise."""
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > MESSAGE_BYTES:
+            raise ToolError(
+                "limit_exceeded",
+                f"The message has {size:,} bytes; the limit is {MESSAGE_BYTES:,}.",
+                suggestion="Write it to a file, and send the path.",
+                limit=MESSAGE_BYTES,
+            )
+
+        def work(db: sqlite3.Connection) -> bool:
+            now = time.time_ns()
+            workspace = self._workspace
+            agent = self._one(db, target)
+            if agent is not None and agent.ended is not None:
+                raise ToolError("not_found", f"The agent {target} has ended: {agent.status}.")
+            recent = now - PAIR_SECONDS * _SECOND
+            db.execute("DELETE FROM agent_sends WHERE workspace=? AND (at<=? OR at>?)", (workspace, recent, now))
+            pair = "SELECT count(*), min(at) FROM agent_sends WHERE workspace=? AND sender=? AND target=?"
+            sent, first = db.execute(pair, (workspace, sender, target)).fetchone()
+            if sent >= PAIR_MAX:
+                wait = (first + PAIR_SECONDS * _SECOND - now) // _SECOND + 1
+                raise ToolError(
+                    "limit_exceeded",
+                    f"{sender} has sent {sent} messages to {target} within {PAIR_SECONDS} s, which is the limit.",
+                    suggestion=f"Wait {wait} s, or put several things into one message.",
+                    limit=PAIR_MAX,
+                )
+            unread = self._unread(db, target)
+            if unread >= QUEUE_MAX:
+                raise ToolError(
+                    "limit_exceeded",
+                    f"{target} has {unread:,} unread messages, which is the limit.",
+                    suggestion="Wait until it has read some.",
+                    limit=QUEUE_MAX,
+                )
+            db.execute("INSERT INTO agent_sends VALUES (?,?,?,?)", (workspace, sender, target, now))
+            db.execute(
+                "INSERT INTO agent_messages (workspace, sender, target, at, text) VALUES (?,?,?,?,?)",
+                (workspace, sender, target, now, text),
+            )
+            wakes = agent is not None and agent.is_idle
+            if wakes:
+                self._update(db, target, status="queued")
+            commit()
+            return wakes
+
+        return self._db.write(work)
+
+    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None) -> Mail:
+        """Remove and return the oldest messages of an agent. `commit` may raise."""
+        if not self.peek(agent, 1):
+            return Mail([], 0)  # without a transaction: it is asked again and again
+
+        def work(db: sqlite3.Connection) -> Mail:
+            messages = self._messages(db, agent, limit)
+            if messages:
+                self._drop(db, agent, messages[-1].number)
+            commit()
+            return Mail(messages, self._unread(db, agent))
+
+        return self._db.write(work)
+
+    def peek(self, agent: str, limit: int) -> Sequence[AgentMessage]:
+        """Return the oldest messages of an agent, which stay."""
+        return self._db.read(lambda db: self._messages(db, agent, limit)) if self._db.exists() else []
+
+    def drop(self, agent: str, number: int) -> None:
+        """Remove the messages of an agent up to a number."""
+        self._db.write(lambda db: self._drop(db, agent, number))
+
+    # --- inside a transaction -----------------------------------------------------------------------------------------
+
+    def _one(self, db: sqlite3.Connection, id: str) -> AgentRecord | None:
+        query = f"SELECT {_COLUMNS} FROM agents WHERE workspace=? AND id=?"  # noqa: S608  # constants only
+        row = db.execute(query, (self._workspace, id)).fetchone()
+        return None if row is None else _record(row)
+
+    def _update(self, db: sqlite3.Connection, id: str, **values: object) -> None:
+        names = ", ".join(f"{name}=?" for name in values)
+        query = f"UPDATE agents SET {names}, changed=? WHERE workspace=? AND id=?"  # noqa: S608  # names of columns
+        db.execute(query, (*values.values(), time.time_ns(), self._workspace, id))
+
+    def _settle(self, db: sqlite3.Connection, idle_seconds: float, now: int) -> None:
+        """Take the agents of dead owners from them, and end those that have been idle too long."""
+        owners = "SELECT DISTINCT owner FROM agents WHERE workspace=? AND ended IS NULL AND owner<>''"
+        for (owner,) in db.execute(owners, (self._workspace,)).fetchall():
+            if not self.lives(owner):
+                self._abandon(db, owner, "failed", now)
+        idle = "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='completed' AND changed<?"
+        for (id,) in db.execute(idle, (self._workspace, now - int(idle_seconds * _SECOND))).fetchall():
+            self._update(db, id, ended=now)
+            self._cancel_below(db, id)
+
+    def lives(self, owner: str) -> bool:
+        """Whether the process of this owner is running."""
+        path = os.path.join(owners_folder(self._directory), owner)
+        if not os.path.exists(path):
+            return False
+        descriptor = try_lock(path)
+        if descriptor is None:
+            return True
+        os.unlink(path)
+        os.close(descriptor)
+        return False
+
+    def _abandon(self, db: sqlite3.Connection, owner: str, status: AgentStatus, now: int) -> None:
+        """Queue the agents of an owner that is gone; a call cannot go on without its caller, and ends as `status`."""
+        query = "SELECT id, kind FROM agents WHERE workspace=? AND ended IS NULL AND owner=?"
+        for id, kind in db.execute(query, (self._workspace, owner)).fetchall():
+            if kind != "call":
+                self._update(db, id, status="queued", owner="")
+                continue
+            self._update(db, id, status=status, owner="", ended=now, error_code="cancelled")
+            self._cancel_below(db, id)
+        ended = "UPDATE agents SET owner='' WHERE workspace=? AND owner=?"
+        db.execute(ended, (self._workspace, owner))
+
+    def _cancel_below(self, db: sqlite3.Connection, id: str) -> list[str]:
+        cancelled: list[str] = []
+        parents = [id]
+        query = "SELECT id FROM agents WHERE workspace=? AND parent=? AND ended IS NULL"
+        for parent in parents:
+            for (child,) in db.execute(query, (self._workspace, parent)).fetchall():
+                self._update(db, child, status="cancelled", ended=time.time_ns())
+                parents.append(child)
+                cancelled.append(child)
+        return cancelled
+
+    def _forget_oldest(self, db: sqlite3.Connection) -> None:
+        """Remove the ended agents beyond those that are kept, and their messages."""
+        query = (
+            "SELECT id FROM agents AS old WHERE workspace=? AND ended IS NOT NULL AND NOT EXISTS "
+            "(SELECT 1 FROM agents AS child WHERE child.workspace=old.workspace AND child.parent=old.id "
+            "AND child.ended IS NULL) ORDER BY created DESC LIMIT -1 OFFSET ?"
+        )
+        for (id,) in db.execute(query, (self._workspace, ENDED_MAX)).fetchall():
+            db.execute("DELETE FROM agents WHERE workspace=? AND id=?", (self._workspace, id))
+            db.execute("DELETE FROM agent_messages WHERE workspace=? AND target=?", (self._workspace, id))
+
+    def _unread(self, db: sqlite3.Connection, agent: str) -> int:
+        query = "SELECT count(*) FROM agent_messages WHERE workspace=? AND target=?"
+        return int(db.execute(query, (self._workspace, agent)).fetchone()[0])
+
+    def _messages(self, db: sqlite3.Connection, agent: str, limit: int) -> list[AgentMessage]:
+        query = (
+            "SELECT number, sender, text, at FROM agent_messages WHERE workspace=? AND target=? ORDER BY number LIMIT ?"
+        )
+        return [AgentMessage(*row) for row in db.execute(query, (self._workspace, agent, limit))]
+
+    def _drop(self, db: sqlite3.Connection, agent: str, number: int) -> None:
+        query = "DELETE FROM agent_messages WHERE workspace=? AND target=? AND number<=?"
+        db.execute(query, (self._workspace, agent, number))
+
+
+def _record(row: Sequence[Any]) -> AgentRecord:
+    agent = AgentRecord(*row)
+    tools, *others = json.loads(row[17])
+    return agent._replace(profile=AgentProfile(tuple(tools), *others))

@@ -1,0 +1,156 @@
+"""`hilt agents`: the agents that other agents have started in this folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+from hilt.call import Call
+from hilt.errors import ToolError
+from hilt.formats.times import rfc3339
+from hilt.output.terminal import inert
+from hilt.state.roster import AgentRecord
+from hilt.surfaces.cli.call import show
+from hilt.surfaces.cli.grants import moment
+from hilt.surfaces.oneshot import request
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.runtime import Runtime
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+SENDER = "user"  # of the messages that a person sends
+_LISTED_MAX = 1_000
+_POLL_SECONDS = 0.1
+_STATUSES = {"completed": 0, "failed": 1, "cancelled": 130}
+
+
+def build(parser: Parser) -> None:
+    """Declare the arguments of the command."""
+    parser.run = _list
+    parser.details = """An agent can start others. Those in the background go on when its session ends, in the resident
+process: each of these commands starts it if nobody runs an unfinished agent. Without a command, the agents are
+listed."""
+    listing = parser.command("list", "List the agents of this folder, the newest first", _list)
+    showing = parser.command("show", "Show an agent, what it has done, and its answer", _show)
+    for below in (parser, listing, showing):
+        below.add_argument("--json", action="store_true", help="Print JSON")
+    sending = parser.command("send", "Send a message to an agent; an idle one wakes", _send)
+    waiting = parser.command("wait", "Wait for an agent, and print its answer", _wait)
+    waiting.details = "Exit status: 0 done, 1 failed, 130 cancelled."
+    cancelling = parser.command("cancel", "Cancel an agent and all that it has started", _cancel)
+    for below in (showing, sending, waiting, cancelling):
+        below.add_argument("id", metavar="ID", help="The id of the agent")
+    sending.add_argument("text", metavar="TEXT", help="The message")
+    parser.examples = [
+        ("hilt agents", "List the agents"),
+        ("hilt agents wait agent_5f0c2b9a71de", "Wait for an answer"),
+        ("hilt agents send agent_5f0c2b9a71de 'Also check the docs'", "Give an agent more to do"),
+        ("hilt agents cancel agent_5f0c2b9a71de", "Stop an agent and all below it"),
+    ]
+
+
+def _list(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options, keeps_jobs=False) as runtime:
+        _serve(runtime, options)
+        agents = runtime.roster().newest(_LISTED_MAX)
+    if arguments.json:
+        return _print_json([_data(agent) for agent in agents])
+    for agent in agents:
+        status = "idle" if agent.is_idle else agent.status
+        line = f"{'  ' * (agent.depth - 1)}{agent.id}  {moment(agent.created)}  {status}  {agent.name}  {agent.title}"
+        sys.stdout.write(inert(line).replace("\n", " ") + "\n")
+    if not agents:
+        sys.stdout.write("There are no agents.\n")
+    return 0
+
+
+def _show(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options, keeps_jobs=False) as runtime:
+        _serve(runtime, options)
+        agent = _found(runtime, arguments.id)
+        progress = runtime.agents().progress(agent.id)
+    if arguments.json:
+        return _print_json({**_data(agent), "prompt": agent.prompt, "answer": agent.answer, "progress": progress})
+    status = "idle" if agent.is_idle else agent.status
+    facts = {
+        "agent": f"{agent.name}, depth {agent.depth}, started by {agent.parent}",
+        "status": f"{status}{f' ({agent.error_code})' if agent.error_code else ''}, {moment(agent.changed)}",
+        "tokens": f"{agent.input_tokens:,} in, {agent.output_tokens:,} out",
+    }
+    lines = [agent.id, *(f"{name}: {value}" for name, value in facts.items()), "", agent.prompt]
+    lines += [part for part in (progress and f"\n{progress}", agent.answer and f"\n{agent.answer}") if part]
+    sys.stdout.write(inert("\n".join(lines)) + "\n")
+    return 0
+
+
+def _send(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options, keeps_jobs=False) as runtime:
+        agent = _found(runtime, arguments.id)
+        args = {"agentId": SENDER, "targetAgentId": agent.id, "message": arguments.text}
+        return show(request(runtime, options, Call("agent_send", args, dialect="jinn")), raw=False)
+
+
+def _wait(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options, keeps_jobs=False) as runtime:
+        agent = _found(runtime, arguments.id)
+        while agent.status not in _STATUSES:
+            _serve(runtime, options)
+            time.sleep(_POLL_SECONDS)
+            agent = _found(runtime, arguments.id)
+    stream = sys.stdout if agent.status == "completed" else sys.stderr
+    text = agent.answer or agent.status
+    stream.write((inert(text) if stream.isatty() else text).rstrip("\n") + "\n")
+    return _STATUSES[agent.status]
+
+
+def _cancel(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options, keeps_jobs=False) as runtime:
+        agent = _found(runtime, arguments.id)
+        runtime.agents().cancel(agent.id)
+        agent = _found(runtime, arguments.id)
+    sys.stdout.write(f"{agent.id}: {agent.status}\n")
+    return 0
+
+
+def _serve(runtime: Runtime, options: Options) -> None:
+    """Let the resident process go on with agents that nobody runs."""
+    if runtime.agents().serve():
+        request(runtime, options, Call("agent_list", {}, dialect="jinn"))
+
+
+def _found(runtime: Runtime, id: str) -> AgentRecord:
+    agent = runtime.roster().get(id)
+    if agent is None:
+        from hilt.places import command
+
+        advice = f"To list the agents of this folder: {command('agents')}"
+        raise ToolError("not_found", f"There is no agent {id[:100]!r} in this folder.", suggestion=advice)
+    return agent
+
+
+def _data(agent: AgentRecord) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "parent": agent.parent,
+        "agent": agent.name,
+        "title": agent.title,
+        "status": agent.status,
+        "idle": agent.is_idle,
+        "depth": agent.depth,
+        "created": rfc3339(agent.created),
+        "changed": rfc3339(agent.changed),
+        "error_code": agent.error_code or None,
+        "input_tokens": agent.input_tokens,
+        "output_tokens": agent.output_tokens,
+    }
+
+
+def _print_json(data: object) -> int:
+    sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
+    return 0

@@ -1,0 +1,58 @@
+"""Give a task to another agent."""
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import Traits, tool
+from hilt.errors import ToolError
+from hilt.schema import STRING, TEXT, record
+from hilt.state.agent_calls import AgentOrder
+
+CALL_SECONDS = 86_400.0  # the limits of the run apply
+
+
+@tool(
+    effects="control",
+    timeout=CALL_SECONDS,
+    output=record({"task_id": STRING, "status": STRING}) | {TEXT: True},
+    traits=Traits(plan=True, nests=True, needs_jobs=lambda args: args.get("run_in_background") is True),
+)
+def agent(
+    ctx: Context,
+    prompt: str,
+    description: str = "",
+    run_in_background: bool = False,
+    agent: str = "general",
+    model: str | None = None,
+) -> Output:
+    """Give a task to another agent with a fresh context; returns its last message.
+
+    Its tools and permissions are at most yours. Agents: general, explore (only reads), review, or one of the user's.
+
+    Details:
+    The agent sees the prompt and nothing else of this conversation. Its tokens and seconds count against the limits of
+    this run. meta has its agent_id and usage. In the background, the result is task_id: job_output waits for the answer
+    and shows the calls made so far, job_stop cancels it. An agent has no tool agent unless its definition names it.
+
+    Args:
+        prompt: Task, with everything it must know.
+        description: What it is for, in 3-5 words.
+        run_in_background: Return task_id at once, for job_output.
+        agent: Which agent.
+        model: PROVIDER:MODEL; default: yours.
+    """
+    order = AgentOrder(agent, prompt, description, model or "")
+    if not prompt.strip():
+        raise ToolError("invalid_args", "prompt is empty.", suggestion="Say what the agent is to do.")
+    if run_in_background:
+        started = ctx.agents.start(order, "background")
+        return Output(data={"task_id": started.id, "status": started.status}, meta={"agent": started.name})
+    ended = ctx.agents.run(order)
+    if ended.status != "completed":
+        raise ToolError(
+            ended.error_code or "cancelled",
+            f"The agent {ended.name} did not finish: {ended.answer or ended.status}",
+            suggestion="Give it a smaller task, or do it yourself.",
+            agent_id=ended.id,
+        )
+    usage = {"input_tokens": ended.input_tokens, "output_tokens": ended.output_tokens}
+    return Output(ended.answer, meta={"agent_id": ended.id, "agent": ended.name, "usage": usage})

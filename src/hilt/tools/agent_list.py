@@ -1,0 +1,62 @@
+"""List the agents of a workspace."""
+
+from typing import Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import Traits, tool
+from hilt.formats.times import rfc3339
+from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
+
+LISTED_MAX = 100
+
+_AGENT = record(
+    {
+        "agentId": STRING,
+        "parentId": STRING,
+        "agent": STRING,
+        "title": STRING,
+        "status": STRING,
+        "idle": BOOLEAN,
+        "depth": INTEGER,
+        "created": STRING,
+        "changed": STRING,
+    },
+    optional="idle",
+)
+
+
+@tool(
+    effects="read",
+    output=record({"agents": array(_AGENT)}),
+    traits=Traits(polls=True, needs_jobs=lambda args: True),
+)
+def agent_list(ctx: Context) -> Output:
+    """List the agents of this workspace, newest first.
+
+    Details:
+    Returns JSON: agents, each with agentId, parentId, agent (its definition), title, status (queued, running,
+    completed, failed or cancelled), depth, created and changed. idle is true for an agent that a message wakes. At most
+    100 are listed.
+    """
+    agents: list[dict[str, Any]] = [
+        {
+            "agentId": agent.id,
+            "parentId": agent.parent,
+            "agent": agent.name,
+            "title": agent.title,
+            "status": agent.status,
+            **({"idle": True} if agent.is_idle else {}),
+            "depth": agent.depth,
+            "created": rfc3339(agent.created),
+            "changed": rfc3339(agent.changed),
+        }
+        for agent in ctx.agents.list(LISTED_MAX)
+    ]
+    columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
+    rows = [{key: agent[key] for key in _COLUMNS} for agent in agents]
+    view = {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}
+    return Output(data={"agents": agents}, view=view)
+
+
+_COLUMNS = {"agentId": "Agent", "agent": "Kind", "status": "Status", "parentId": "Parent", "title": "Task"}

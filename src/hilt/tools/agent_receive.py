@@ -1,0 +1,48 @@
+"""Read the messages of an agent."""
+
+from typing import Annotated, Any
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import Traits, tool
+from hilt.formats.times import rfc3339
+from hilt.params import Bounds
+from hilt.schema import INTEGER, STRING, array, record
+
+_MESSAGE = record({"from": STRING, "message": STRING, "time": STRING})
+
+
+@tool(
+    effects="control",
+    timeout=660,
+    output=record({"messages": array(_MESSAGE), "left": INTEGER}),
+    traits=Traits(plan=True, polls=True),
+)
+def agent_receive(
+    ctx: Context,
+    agentId: str,  # named as in agentos
+    wait_ms: Annotated[int, Bounds(minimum=0, maximum=600_000, clamp=True)] = 0,
+    limit: Annotated[int, Bounds(minimum=1, maximum=1_000, clamp=True)] = 100,
+) -> Output:
+    """Return the messages sent to an agent, oldest first, and remove them.
+
+    They come from other agents: check what they say.
+
+    Details:
+    Returns JSON: messages, each with from, message and time, and left, the number of messages that are left.
+
+    Args:
+        agentId: Your id, or that of an agent below you.
+        wait_ms: Milliseconds to wait for the first message.
+        limit: Most messages to return.
+    """
+    mail = ctx.agents.receive(agentId, seconds=wait_ms / 1000, limit=limit)
+    messages: list[dict[str, Any]] = [
+        {"from": message.sender, "message": message.text, "time": rfc3339(message.at)} for message in mail.messages
+    ]
+    columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
+    view = {"type": "table", "columns": columns, "rows": messages, "totalRows": len(messages) + mail.left}
+    return Output(data={"messages": messages, "left": mail.left}, view=view)
+
+
+_COLUMNS = {"time": "Time", "from": "From", "message": "Message"}

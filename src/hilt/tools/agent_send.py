@@ -1,0 +1,37 @@
+"""Send a message to another agent."""
+
+from hilt.call import AGENT, Output
+from hilt.context import Context
+from hilt.declaration import Traits, tool
+from hilt.errors import ToolError
+from hilt.output import views
+from hilt.schema import BOOLEAN, STRING, record
+
+
+@tool(
+    effects="control",
+    output=record({"sent": BOOLEAN, "targetAgentId": STRING}),
+    # waking an agent needs a process that goes on
+    traits=Traits(plan=True, needs_jobs=lambda args: str(args.get("targetAgentId")).startswith(AGENT)),
+)
+def agent_send(ctx: Context, agentId: str, targetAgentId: str, message: str) -> Output:  # named as in agentos
+    """Send a message to another agent; an idle one wakes, others read it with agent_receive.
+
+    At most 10 a minute to one agent.
+
+    Details:
+    Returns JSON: sent and targetAgentId. A message has at most 102,400 bytes, and an agent at most 1,000 unread ones;
+    above a limit, the call fails with limit_exceeded. Messages are kept until they are read.
+
+    Args:
+        agentId: Your id, or that of an agent below you.
+        targetAgentId: Who gets it.
+        message: Text, up to 100 KB.
+    """
+    for name, id in (("agentId", agentId), ("targetAgentId", targetAgentId)):
+        if not id.strip():
+            raise ToolError("invalid_args", f"{name} is empty.", suggestion="Use an id from agent_list.")
+    ctx.agents.send(agentId, targetAgentId, message)
+    return Output(
+        data={"sent": True, "targetAgentId": targetAgentId}, view=views.none(f"Sent a message to {targetAgentId}.")
+    )

@@ -1,0 +1,52 @@
+"""Start an agent that can be written to later."""
+
+from hilt.call import Output
+from hilt.context import Context
+from hilt.declaration import Traits, tool
+from hilt.errors import ToolError
+from hilt.schema import INTEGER, STRING, record
+from hilt.state.agent_calls import AgentOrder
+
+CALL_SECONDS = 86_400.0  # the limits of the run apply
+
+
+@tool(
+    effects="control",
+    timeout=CALL_SECONDS,
+    output=record({"agentId": STRING, "response": STRING, "depth": INTEGER}),
+    traits=Traits(plan=True, needs_jobs=lambda args: True),
+)
+def agent_spawn(
+    ctx: Context,
+    template: str,
+    message: str,
+    parentId: str | None = None,  # named as in agentos
+) -> Output:
+    """Start an agent and return its first response; agent_send reaches it afterwards.
+
+    At most 20 at once, nested 5 deep.
+
+    Details:
+    Returns JSON: agentId, response and depth. An unknown template becomes general, and meta.template says so. The agent
+    stays idle after its response and counts until it is cancelled, its parent ends or agents.idle_s has passed. The
+    limits are the settings agents.max_children and agents.max_depth. The agent goes on if the call is cancelled.
+
+    Args:
+        template: Agent, such as general or explore.
+        message: Task, with everything it must know.
+        parentId: You, or an agent below you; default: you.
+    """
+    if not message.strip():
+        raise ToolError("invalid_args", "message is empty.", suggestion="Say what the agent is to do.")
+    started = ctx.agents.start(AgentOrder(template, message, parent=parentId or ""), "spawned")
+    answered = ctx.agents.wait(started.id, CALL_SECONDS)
+    if answered.status in ("failed", "cancelled"):
+        raise ToolError(
+            answered.error_code or "cancelled",
+            f"The agent {started.id} ended without a response: {answered.answer or answered.status}",
+            suggestion="Give it a smaller task, or do it yourself.",
+            agentId=started.id,
+        )
+    usage = {"input_tokens": answered.input_tokens, "output_tokens": answered.output_tokens}
+    data = {"agentId": started.id, "response": answered.answer, "depth": started.depth}
+    return Output(data=data, meta={"template": started.name, "usage": usage})

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from hilt.agents.definitions import parse, read_definitions
+from hilt.errors import ToolError
+from hilt.skills.folder_contents import UnusableFile
+from hilt.state.trust import Trust
+
+POET = "---\nname: poet\ndescription: Writes.\n---\nYou are a poet.\n"
+
+
+def test_built_in_definitions_are_there(runtime):
+    known = read_definitions(runtime).known
+
+    assert sorted(known) == ["explore", "general", "review"]
+    assert (known["explore"].mode, known["review"].mode, known["general"].tools) == ("plan", "plan", None)
+    assert "write_file" not in (known["explore"].tools or ())
+
+
+@pytest.mark.parametrize("folder", [".hilt/agents", ".claude/agents", ".nanocoder/agents"])
+def test_a_projects_definition_counts_while_its_content_is_trusted(runtime, workspace, folder):
+    path = workspace.write(f"{folder}/poet.md", POET)
+    with pytest.raises(ToolError) as refused:
+        read_definitions(runtime).find("poet")
+    assert refused.value.code == "untrusted"
+
+    Trust(runtime.state).trust("agent", path, POET.encode())
+    assert read_definitions(runtime).find("poet").body == "You are a poet."
+
+    workspace.write(f"{folder}/poet.md", POET + "And more.\n")
+    assert "poet" not in read_definitions(runtime).known
+
+
+def test_personal_definitions_need_no_trust_unless_tools_can_write_them(runtime, workspace):
+    own = os.path.join(runtime.environ["HILT_CONFIG_DIR"], "agents")
+    os.makedirs(own)
+    with open(os.path.join(own, "poet.md"), "w") as file:
+        file.write(POET)
+    inside = workspace.write("evil.md", POET.replace("poet", "evil"))
+    os.symlink(inside, os.path.join(own, "evil.md"))
+
+    definitions = read_definitions(runtime)
+
+    assert "poet" in definitions.known
+    assert "evil" not in definitions.known
+    assert list(definitions.problems) == [os.path.join(own, "evil.md")]
+
+
+def test_a_link_in_the_project_is_not_followed(runtime, workspace, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "poet.md").write_text(POET)
+    os.mkdir(workspace.join(".hilt"))
+    os.symlink(outside, workspace.join(".hilt/agents"))
+    Trust(runtime.state).trust("agent", str(outside / "poet.md"), POET.encode())
+
+    assert "poet" not in read_definitions(runtime).known
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no front matter",
+        "---\nname: a\ntools: {a: b}\n---\nx",
+        "---\nname: a\ntools: [1]\n---\nx",
+        "---\nname: a\nmode: wild\n---\nx",
+        "---\nname: a\nmaxTurns: many\n---\nx",
+        "---\nname: a\nmaxTurns: 0\n---\nx",
+        "---\nname: a\nworktree: true\n---\nx",
+        "---\nname: a b\n---\nx",
+        "---\ndescription: Use it: like this\ntools: Read\n---\nx",  # invalid YAML, and it may restrict
+    ],
+)
+def test_a_definition_that_cannot_be_read_as_a_whole_is_rejected(text):
+    with pytest.raises(UnusableFile):
+        parse(text.encode(), "project", "a.md")
+
+
+def test_loose_front_matter_counts_if_it_restricts_nothing():
+    found = parse(b"---\nname: a\ndescription: Use it: like this\n---\nBe kind.\n", "personal", "a.md")
+
+    assert (found.name, found.description, found.tools, found.body) == ("a", "Use it: like this", None, "Be kind.")
+
+
+def test_all_keys_are_read():
+    text = "---\nname: a\nmodel: openai:x\ntools: Read, Bash\ndisallowedTools: [Write]\nmode: plan\nmaxTurns: 7\n---\nx"
+
+    found = parse(text.encode(), "personal", "a.md")
+
+    assert (found.model, found.tools, found.disallowed) == ("openai:x", ("Read", "Bash"), ("Write",))
+    assert (found.mode, found.turns) == ("plan", 7)
+    assert parse(text.replace("openai:x", "sonnet").encode(), "personal", "a.md").model == ""
+
+
+def test_an_unknown_agent_names_the_nearest(runtime):
+    with pytest.raises(ToolError) as refused:
+        read_definitions(runtime).find("reviews")
+
+    assert (refused.value.code, refused.value.details["nearest"]) == ("not_found", ["review"])
