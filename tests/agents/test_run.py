@@ -514,3 +514,55 @@ def test_a_call_cannot_pass_for_another_line(running):
     told = done.stderr.decode()
     assert "session 20260101-000000-abcdef" not in [line.strip() for line in told.splitlines()]
     assert "\x1b" not in told
+
+
+# --- as an agent ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_as_an_agent_has_its_prompt_and_only_its_tools(running):
+    run, server = running(Turn("", [WRITE]), Turn("I could not."), Turn("", [WRITE]), Turn("Still not."))
+
+    first = run("--agent", "explore", "Change it.")
+    second = run("Try again.", "--continue")
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    for request in server.requests:
+        names = {tool["function"]["name"] for tool in request.body["tools"]}
+        assert "read_file" in names
+        assert not names & {"write_file", "edit_file", "run_shell"}
+        assert "explore" in request.body["messages"][0]["content"].lower()
+    assert run.folder.tree() == {}
+
+
+def test_a_definition_of_the_project_needs_trust(running):
+    run, server = running()
+    run.folder.write(".hilt/agents/tester.md", "---\ndescription: Tests.\ntools: [read_file]\n---\nTest it.\n")
+
+    done = run("--agent", "tester", "Go.")
+
+    assert done.returncode == 1
+    assert b"untrusted" in done.stderr
+    assert server.requests == []
+
+
+def test_an_unknown_agent_is_an_error_with_the_nearest_names(running):
+    run, server = running()
+
+    done = run("--agent", "exploer", "Go.")
+
+    assert done.returncode == 1
+    assert b"explore" in done.stderr
+    assert server.requests == []
+
+
+def test_an_agent_with_a_model_of_another_provider_does_not_use_this_server(running):
+    run, server = running()
+    run.folder.write("../config/agents/other.md", "---\ndescription: X.\nmodel: anthropic:m\n---\nDo it.\n")
+
+    done = run("--agent", "other", "Go.")
+    server.add(Turn("Done."))
+    with_model = run("--agent", "other", "--model", "openai:m", "Go.")
+
+    assert done.returncode == 2
+    assert b"no_model" in done.stderr
+    assert (with_model.returncode, len(server.requests)) == (0, 1)

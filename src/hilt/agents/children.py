@@ -167,8 +167,8 @@ class AgentHost:
             prompt=order.prompt,
             settings=self.settings,
             profile=AgentProfile(
-                tools=_granted(self.runtime.authority, definition, parent),
-                mode=_mode(self.runtime.authority, definition, parent),
+                tools=granted_tools(self.runtime.authority, definition, parent),
+                mode=granted_mode(self.runtime.authority, definition, parent),
                 model=_model(order.model or definition.model),
                 role=definition.body,
                 turns=turns,
@@ -500,7 +500,7 @@ class CallAgents:
 # --- what a child may do ----------------------------------------------------------------------------------------------
 
 
-def _granted(authority: Authority, definition: AgentDefinition, parent: str) -> tuple[str, ...]:
+def granted_tools(authority: Authority, definition: AgentDefinition, parent: str) -> tuple[str, ...]:
     """Return the tools that an agent has: those of its parent, as far as its definition allows them."""
     twins = authority.names().twins
 
@@ -518,7 +518,8 @@ def _granted(authority: Authority, definition: AgentDefinition, parent: str) -> 
     )
 
 
-def _mode(authority: Authority, definition: AgentDefinition, parent: str) -> str:
+def granted_mode(authority: Authority, definition: AgentDefinition, parent: str) -> str:
+    """Return the mode of an agent: that of its parent, or a narrower one that its definition names."""
     mode = authority.mode(parent)
     return narrowest(mode, named(definition.mode)) if definition.mode else mode
 

@@ -129,14 +129,16 @@ def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice
     return CostMeter(choice.name, choice.base_url, runtime.settings, runtime.state)
 
 
-def open_transcript(runtime: Runtime, model: str, title: str, *, is_new: bool) -> tuple[Transcript, Marks]:
+def open_transcript(
+    runtime: Runtime, model: str, title: str, *, is_new: bool, agent: str = ""
+) -> tuple[Transcript, Marks]:
     """Return the transcript of the runtime's session, new or continued, with the marks of its conversation."""
     transcripts = transcripts_of(runtime)
     if is_new:
         marks = Marks()
         transcripts.prune(days=runtime.settings["agents.keep_days"], megabytes=runtime.settings["agents.keep_mb"])
         line = " ".join(title.split())[:TITLE_CHARACTERS]
-        facts = {"workspace": runtime.root, "model": model, "title": line, "word": marks.word}
+        facts = {"workspace": runtime.root, "model": model, "title": line, "word": marks.word, "agent": agent}
         return transcripts.create(runtime.session, **facts), marks
     word = transcripts.find(runtime.session).head.get("word")
     return transcripts.open(runtime.session), Marks(word if isinstance(word, str) else None)
@@ -153,16 +155,20 @@ def open_conversation(
     limits: RunLimits | None = None,
     asks_person: bool = False,
     clock: Clock | None = None,
+    agent: str = "",
     role: str = "",
     above: Allowance | None = None,
 ) -> Conversation:
-    """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use."""
+    """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use.
+
+    `agent` is the name of the definition whose text is the `role`, for the record.
+    """
     model = open_model(runtime, program, choice)
     from hilt.agents.asking import Clock
     from hilt.agents.budgets import RunLimits
     from hilt.agents.conversation import Conversation
 
-    transcript, marks = open_transcript(runtime, model.name, title, is_new=is_new)
+    transcript, marks = open_transcript(runtime, model.name, title, is_new=is_new, agent=agent)
     return Conversation(
         runtime,
         model,

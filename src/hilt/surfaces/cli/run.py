@@ -7,6 +7,8 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hilt.agents import events
@@ -42,6 +44,16 @@ class TypedPrompt(NamedTuple):
     piped: str
 
 
+class RunRole(NamedTuple):
+    """What the definition of an agent makes of a run: its options and settings, its limit of turns, and its prompt."""
+
+    name: str = ""
+    options: Mapping[str, str] = MappingProxyType({})
+    settings: Mapping[str, str] = MappingProxyType({})
+    turns: int | None = None
+    prompt: str = ""
+
+
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
@@ -54,6 +66,7 @@ interrupted."""
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="The task")
     parser.add_argument("--model", metavar="NAME", help="The model, as PROVIDER:MODEL")
     parser.add_argument("--base-url", metavar="URL", help="The address of its server")
+    parser.add_argument("--agent", metavar="NAME", help="Work as this agent: its prompt, and at most its tools")
     parser.add_argument("--agent-command", metavar="CMD", help="A program that reads the prompt and prints the answer")
     parser.add_argument(
         "--continue",
@@ -116,24 +129,32 @@ def _in_session(
 ) -> int:
     named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
     settings = {name: value for name, value in named.items() if value is not None}
+    agent = arguments.agent or ""
     if arguments.continued is None:
         session = options.get("session") or new_id()
     else:
-        session, extra = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
+        session, extra, earlier = _continued(options, arguments.continued, may_be_prompt=arguments.prompt is None)
         prompt = prompt._replace(typed=extra or prompt.typed)
+        agent = agent or earlier
     people = person()
     gc.disable()  # imports create no garbage worth collecting
-    with open_runtime({**options, "session": session}, settings=settings, **people) as runtime:
+    options = {**options, "session": session}
+    role = _role(options, agent, own_model=arguments.model is None) if agent else RunRole()
+    with open_runtime({**options, **role.options}, settings={**role.settings, **settings}, **people) as runtime:
         if arguments.show_prompt:
-            return _show_prompt(runtime, prompt, asks_person="asker" in people, as_json=arguments.json)
+            return _show_prompt(runtime, prompt, role, asks_person="asker" in people, as_json=arguments.json)
         conversation = open_conversation(
             runtime,
             emit,
             title=prompt.typed or prompt.piped,
             is_new=arguments.continued is None,
             program=arguments.agent_command,
-            limits=RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds),
+            limits=RunLimits(
+                min(arguments.max_turns, role.turns or arguments.max_turns), arguments.max_tokens, arguments.max_seconds
+            ),
             asks_person="asker" in people,
+            agent=role.name,
+            role=role.prompt,
         )
         try:
             import asyncio
@@ -145,18 +166,47 @@ def _in_session(
             runtime.give_up(ENDING_SECONDS)
 
 
-def _continued(options: Options, wanted: str, *, may_be_prompt: bool) -> tuple[str, str]:
-    """Return the id of the session to continue, and the prompt if that is what follows --continue."""
+def _role(options: Options, name: str, *, own_model: bool) -> RunRole:
+    """Return what the definition of an agent makes of a run: it can only take tools and rights away."""
+    from hilt.agents.children import granted_mode, granted_tools
+    from hilt.agents.definitions import read_definitions
+
+    with open_runtime(options) as runtime:
+        definition = read_definitions(runtime).find(name)
+        tools = granted_tools(runtime.authority, definition, runtime.session)
+        mode = granted_mode(runtime.authority, definition, runtime.session)
+        model = _model_of(runtime, definition.model) if own_model else {}
+    if not tools:
+        raise ToolError("invalid_args", f"The agent {definition.name} has no tool that this session offers.")
+    return RunRole(definition.name, {"tools": ",".join(tools), "mode": mode}, model, definition.turns, definition.body)
+
+
+def _model_of(runtime: Runtime, name: str) -> dict[str, str]:
+    """Return the settings for an agent's own model; the address of one provider's server is not another's."""
+    settings = runtime.settings
+    if not name or name == settings["model.name"]:
+        return {}
+    if settings["model.base_url"] and name.partition(":")[0] != (settings["model.name"] or "").partition(":")[0]:
+        raise ToolError(
+            "no_model",
+            f"The agent wants the model {name}, but model.base_url is the server of {settings['model.name']}.",
+            suggestion="Pass --model with a model of that server, or unset model.base_url.",
+        )
+    return {"model.name": name}
+
+
+def _continued(options: Options, wanted: str, *, may_be_prompt: bool) -> tuple[str, str, str]:
+    """Return the id of the session to continue, the prompt if that is what follows --continue, and its agent."""
     with open_runtime(options) as runtime:
         transcripts = transcripts_of(runtime)
-        if not wanted:
-            return transcripts.newest().id, ""
+        prompt = ""
         try:
-            return transcripts.find(wanted).id, ""
+            file = transcripts.find(wanted) if wanted else transcripts.newest()
         except ToolError as error:
-            if error.code != "not_found" or not may_be_prompt or _ID.fullmatch(wanted):
+            if error.code != "not_found" or not wanted or not may_be_prompt or _ID.fullmatch(wanted):
                 raise
-            return transcripts.newest().id, wanted
+            file, prompt = transcripts.newest(), wanted
+        return file.id, prompt, str(file.head.get("agent") or "")
 
 
 async def _send(conversation: Conversation, prompt: TypedPrompt) -> events.RunEnded:
@@ -198,7 +248,7 @@ def _joined(content: Content, piped: str) -> Content:
     return "\n\n".join(filter(None, (content, piped))) if isinstance(content, str) else [*content, piped]
 
 
-def _show_prompt(runtime: Runtime, prompt: TypedPrompt, *, asks_person: bool, as_json: bool) -> int:
+def _show_prompt(runtime: Runtime, prompt: TypedPrompt, role: RunRole, *, asks_person: bool, as_json: bool) -> int:
     """Print the system prompt and the messages as they would be sent; needs no model."""
     from hilt.agents.marks import Marks
     from hilt.agents.prompts import read_project, system_prompt
@@ -213,7 +263,7 @@ def _show_prompt(runtime: Runtime, prompt: TypedPrompt, *, asks_person: bool, as
         file = transcripts.find(runtime.session)
         marks, records = Marks(file.head.get("word")), current(read(file.path))
     tools = shown(runtime.authority, session=runtime.session, client_asks=asks_person)
-    system = system_prompt(runtime, marks, read_project(runtime), tools)
+    system = system_prompt(runtime, marks, read_project(runtime), tools, role.prompt)
     typed = expand(runtime, prompt.typed, command=runtime.skills().expand, around=marks.around).text
     message = "\n\n".join(filter(None, (typed, prompt.piped)))
     if as_json:
