@@ -49,7 +49,7 @@ def bash(command, tmp_path):
     "words, completions",
     [
         (["hilt", ""], sorted(COMMANDS)),
-        (["hilt", "a"], ["approve", "audit"]),
+        (["hilt", "a"], ["agents", "approve", "audit"]),
         (["hilt", "--mode", ""], sorted(CHOICES["mode"])),
         (["hilt", "--mode", "=", "p"], ["plan"]),
         (["hilt", "--mode", "plan", "undo", ""], ["clear", "last", "list", "preview", "restore"]),
@@ -142,7 +142,7 @@ def complete_in_fish(command: Command, line: str) -> list[str]:
 @pytest.mark.parametrize(
     "line, completions",
     [
-        ("hilt a", ["approve", "audit"]),
+        ("hilt a", ["agents", "approve", "audit"]),
         ("hilt audit v", ["verify"]),
         ("hilt audit --li", ["--limit"]),
         ("hilt audit --since 1h v", ["verify"]),
@@ -172,7 +172,7 @@ _hilt
 @pytest.mark.parametrize(
     "line, completions",
     [
-        ("hilt a", ["approve", "audit"]),
+        ("hilt a", ["agents", "approve", "audit"]),
         ("hilt audit v", ["verify"]),
         ("hilt audit --li", ["--limit"]),
         ("hilt tools new x --kind p", ["python"]),

@@ -56,6 +56,7 @@ class InputLine:
         self._question: str | None = None  # the prompt of a question
         self._answer: Future[str] | None = None
         self._draft = Document()  # what was typed before the question
+        self._is_entered = False  # whether Enter was pressed while no question could take it
         self._prompts: PromptSession[None] = PromptSession(
             self._message,
             history=history,
@@ -157,7 +158,7 @@ class InputLine:
         answer: Future[str] = Future()
 
         def expect() -> None:
-            self._question, self._answer = prompt, answer
+            self._question, self._answer, self._is_entered = prompt, answer, False
             if is_refused():  # checked here, on the thread of `refuse_answer`
                 answer.set_result("")
             self.redraw()
@@ -192,9 +193,13 @@ class InputLine:
 
     def _end_question(self) -> None:
         self._question = self._answer = None
-        typed_since = self._prompts.default_buffer.text
-        self._prompts.default_buffer.document = Document(self._draft.text + typed_since)
-        self._draft = Document()
+        buffer = self._prompts.default_buffer
+        typed_since, is_line = buffer.text, self._is_entered and not self._draft.text
+        buffer.document = Document(self._draft.text + typed_since)
+        self._draft, self._is_entered = Document(), False
+        if is_line and typed_since.strip():
+            buffer.reset(append_to_history=True)
+            self._submit(typed_since)
         self.redraw()
 
     # --- drawing and keys ---------------------------------------------------------------------------------------------
@@ -214,7 +219,8 @@ class InputLine:
             text = buffer.text
             if self._question is not None:
                 if self._answer is None or self._answer.done():
-                    return  # between two questions: the text stays
+                    self._is_entered = True  # after the last question, the text is a message
+                    return
                 buffer.reset()
                 self.print(f"{self._question}{inert(text)}\n")
                 self._answer.set_result(f"{text}\n")

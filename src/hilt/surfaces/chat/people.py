@@ -25,9 +25,11 @@ class People:
         self._ink = ink
         self._one_at_a_time = threading.Lock()
         self._refuses = False
+        self._turn = 0  # calls of an earlier turn that still wait for an answer get none
 
     def attend(self) -> None:
-        """Answer from now on."""
+        """Answer the calls of a new turn from now on."""
+        self._turn += 1
         self._refuses = False
 
     def refuse(self) -> None:
@@ -37,10 +39,10 @@ class People:
 
     def asker(self, asked: Asked) -> UserAnswer:
         """Show a call and return the person's answer. Text that is no answer is a message: it is kept."""
-        with self._taking_over() as is_heard:
-            if not is_heard:
+        with self._taking_over() as ask:
+            if ask is None:
                 return UserAnswer("deny", "The turn was interrupted.", "terminal")
-            screen = _LineTerminal(self._line, self._ask)
+            screen = _LineTerminal(self._line, ask)
             is_reason = False
 
             def read() -> str:
@@ -57,29 +59,31 @@ class People:
 
     def questioner(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the questions of `ask_user`; return the answers by question."""
-        with self._taking_over() as is_heard:
-            if not is_heard:
+        with self._taking_over() as ask:
+            if ask is None:
                 raise ToolError("no_one_to_ask", "The turn was interrupted.")
-            screen, ink = _LineTerminal(self._line, self._ask), self._ink()
+            screen, ink = _LineTerminal(self._line, ask), self._ink()
             return ask_all(Terminal(screen.read, screen.write, ink.width, ink.color), questions)
 
     def confirm(self, question: str) -> bool:
         """Return whether the person says yes."""
-        with self._taking_over() as is_heard:
-            return is_heard and self._ask(question).strip().casefold() in ("y", "yes")
+        with self._taking_over() as ask:
+            return ask is not None and ask(question).strip().casefold() in ("y", "yes")
 
     @contextmanager
-    def _taking_over(self) -> Iterator[bool]:
-        """Take the line over, one question at a time; False if nobody answers."""
+    def _taking_over(self) -> Iterator[Callable[[str], str] | None]:
+        """Take the line over, one question at a time, and yield a function that asks; None if nobody answers."""
+        turn = self._turn
+
+        def is_refused() -> bool:
+            return self._refuses or turn != self._turn
+
         with self._one_at_a_time:
-            if self._refuses:
-                yield False
+            if is_refused():
+                yield None
                 return
             with self._line.question():
-                yield True
-
-    def _ask(self, question: str) -> str:
-        return self._line.ask(question, lambda: self._refuses)
+                yield lambda question: self._line.ask(question, is_refused)
 
 
 class _LineTerminal:
