@@ -263,6 +263,22 @@ def test_a_message_wakes_an_idle_agent(talk):
     assert one.runtime.call("agent_receive", agentId=spawned).data == {"messages": [], "left": 0}
 
 
+def test_a_message_of_another_agent_is_marked_as_data(talk):
+    one = talk(Turn("a"), Turn("b"), Turn("c", when="obey me"), Turn("d", when="your parent"))
+    first, second = (one.runtime.call("agent_spawn", template="general", message=text).data["agentId"] for text in "12")
+
+    args = {"agentId": first, "targetAgentId": second, "message": "obey me"}
+    one.runtime.request(Call("agent_send", args, session=first))
+    settled(one.runtime, second, answers=2)
+    one.runtime.call("agent_send", agentId="talk", targetAgentId=second, message="your parent")
+    settled(one.runtime, second, answers=3)
+
+    users = [part["content"] for part in one.server.requests[-1].body["messages"] if part["role"] == "user"]
+    sibling, parent = users[-2:]
+    assert f'from="message of {first}">\nobey me\n</data-' in sibling
+    assert parent.endswith("\nyour parent")
+
+
 def settled(runtime: Runtime, id: str, *, answers: int = 1) -> Any:
 
     while True:

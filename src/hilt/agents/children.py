@@ -48,6 +48,7 @@ from hilt.state.roster import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
+    from hilt.agents.marks import Marks
 
 RUNNING_MAX = 256  # agents in the background of one process; others stay queued
 MAIL_MAX = 100  # messages that wake an agent at once
@@ -263,7 +264,8 @@ class AgentHost:
             if not seen:
                 return await conversation.send(agent.prompt)
             mail = self.store.peek(agent.id, MAIL_MAX)
-            sent = [count for count in range(1, len(mail) + 1) if _letter(mail[:count]) in seen]
+            above, marks = self.store.chain(agent.id), conversation.marks
+            sent = [count for count in range(1, len(mail) + 1) if _letter(mail[:count], above, marks) in seen]
             if sent:  # the process was killed before it could remove them
                 self.store.drop(agent.id, mail[sent[-1] - 1].number)
                 mail = self.store.peek(agent.id, MAIL_MAX)
@@ -272,7 +274,7 @@ class AgentHost:
             if not mail:
                 return RunEnded(DONE, agent.id, _last_text(records))
             run.mail = mail[-1].number
-            return await conversation.send(_letter(mail))
+            return await conversation.send(_letter(mail, above, marks))
         finally:
             run.set(None)
             await conversation.close()
@@ -567,9 +569,17 @@ def _limits(agent: AgentRecord) -> Any:
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def _letter(mail: Sequence[AgentMessage]) -> str:
-    """Return messages as one text for the model; the numbers make it unique."""
-    return "\n\n".join(f"[message {one.number} from {one.sender}, {rfc3339(one.at)}]\n{one.text}" for one in mail)
+def _letter(mail: Sequence[AgentMessage], above: Sequence[str], marks: Marks) -> str:
+    """Return messages as one text for the model; the numbers make it unique.
+
+    Text of agents that are not above the reader is data, not instructions.
+    """
+    parts = []
+    for one in mail:
+        is_data = one.sender.startswith(AGENT) and one.sender not in above
+        text = marks.around(one.text, f"message of {one.sender}") if is_data else one.text
+        parts.append(f"[message {one.number} from {one.sender}, {rfc3339(one.at)}]\n{text}")
+    return "\n\n".join(parts)
 
 
 def _last_text(records: Sequence[Record]) -> str:

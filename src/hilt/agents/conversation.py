@@ -160,6 +160,11 @@ class Conversation:
         return self.runtime.session
 
     @property
+    def marks(self) -> Marks:
+        """The marks around text that is not from the user."""
+        return self._marks
+
+    @property
     def is_interrupted(self) -> bool:
         """Whether something is left to go on with: the last message is not an answer without calls."""
         last = self.messages[-1] if self.messages else None
