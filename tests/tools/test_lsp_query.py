@@ -159,7 +159,7 @@ def test_a_place_must_be_named_and_exist(bench):
     with bench.runtime() as runtime:
         failure(ask(runtime, "hover", "a.lua"), "invalid_args")
         failure(ask(runtime, "hover", "a.lua", line=1), "invalid_args")
-        assert "a.lua has 3 lines, not 9" in failure(ask(runtime, "hover", "a.lua", line=9, character=1), "past_end")
+        assert "a.lua has 2 lines, not 9" in failure(ask(runtime, "hover", "a.lua", line=9, character=1), "past_end")
         message = failure(ask(runtime, "hover", "a.lua", line=2, symbol="wide"), "not_found")
         failure(ask(runtime, "rename", "a.lua", line=2, symbol="name"), "invalid_args")
         failure(ask(runtime, "hover", "a.lua", line=2, symbol="name", apply=True), "invalid_args")

@@ -131,7 +131,7 @@ class TurnCalls:
 
 
 class CallAttendant:
-    """The conversation as the client of one call: it is told of questions, which the runtime's own people answer."""
+    """The conversation as the client of one call. It reports approvals; the runtime's own approver answers them."""
 
     def __init__(
         self,

@@ -171,11 +171,12 @@ class _Query:
             return
         lines = self.file.lines
         if line > len(lines):
+            count = len(lines) - (lines.line(len(lines) - 1) == "")  # what follows the last newline is not shown
             raise ToolError(
                 "past_end",
-                f"{self.file.path} has {len(lines)} lines, not {line}.",
+                f"{self.file.path} has {count} lines, not {line}.",
                 suggestion="Use a smaller line.",
-                lines=len(lines),
+                lines=count,
             )
         text = lines.line(line - 1)
         if symbol is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.prompt import wants_color
+from hilt.surfaces.cli.run import add_model_options
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -25,17 +26,7 @@ def build(parser: Parser) -> None:
     parser.details = """The model answers, calls tools, sees their results and goes on until it is done. Its calls go
 through the same permissions, sandbox, undo and audit as any other, and you approve them in place. You can type while it
 works. Ctrl-C stops the turn, twice it leaves. /help shows commands and keys."""
-    parser.add_argument("--model", metavar="NAME", help="The model, as PROVIDER:MODEL")
-    parser.add_argument("--base-url", metavar="URL", help="The address of its server")
-    parser.add_argument("--agent-command", metavar="CMD", help="A program that reads the prompt and prints the answer")
-    parser.add_argument(
-        "--continue",
-        dest="continued",
-        metavar="ID",
-        nargs="?",
-        const="",
-        help="Continue a session, by default the newest",
-    )
+    add_model_options(parser, "Continue a session, by default the newest")
     parser.examples = [
         ("hilt chat", "Start a chat in this folder"),
         ("hilt chat --continue", "Go on with the last session"),

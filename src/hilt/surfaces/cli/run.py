@@ -64,18 +64,10 @@ to the prompt. Without a terminal, standard output is the last message, and ever
 Exit status: 0 done, 1 failed, 2 wrong usage or no model, 3 a limit was reached, 4 an approval is missing, 130
 interrupted."""
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="The task")
-    parser.add_argument("--model", metavar="NAME", help="The model, as PROVIDER:MODEL")
-    parser.add_argument("--base-url", metavar="URL", help="The address of its server")
-    parser.add_argument("--agent", metavar="NAME", help="Work as this agent: its prompt, and at most its tools")
-    parser.add_argument("--agent-command", metavar="CMD", help="A program that reads the prompt and prints the answer")
-    parser.add_argument(
-        "--continue",
-        dest="continued",
-        metavar="ID",
-        nargs="?",
-        const="",
-        help="Continue a session, by default the newest; without a prompt, go on where it was interrupted",
+    add_model_options(
+        parser, "Continue a session, by default the newest; without a prompt, go on where it was interrupted"
     )
+    parser.add_argument("--agent", metavar="NAME", help="Work as this agent: its prompt, and at most its tools")
     parser.add_argument("--json", action="store_true", help="Print one event per line as JSON")
     parser.add_argument("--show-prompt", action="store_true", help="Print what would be sent, and send nothing")
     parser.add_argument(
@@ -89,6 +81,14 @@ interrupted."""
         ("hilt run --continue", "Go on after an interruption"),
         ("hilt run 'Update the changelog' --json --max-turns 20", "Run it from a program"),
     ]
+
+
+def add_model_options(parser: Parser, continued: str) -> None:
+    """Declare the options that name the model and the session; `continued` is the help of --continue."""
+    parser.add_argument("--model", metavar="NAME", help="The model, as PROVIDER:MODEL")
+    parser.add_argument("--base-url", metavar="URL", help="The address of its server")
+    parser.add_argument("--agent-command", metavar="CMD", help="A program that reads the prompt and prints the answer")
+    parser.add_argument("--continue", dest="continued", metavar="ID", nargs="?", const="", help=continued)
 
 
 def _count(text: str) -> int:
