@@ -263,7 +263,7 @@ class Runtime:
         paths, is_sensitive = self.settings["related_context.paths"], self._rules.is_sensitive
         found = KnowledgePlaces(self.environ, self._config, paths, self.root, is_sensitive)
         spare = os.path.join(self.state, "cache")
-        return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False))
+        return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False, is_cache=True))
 
     def _open_board(self) -> Board:
         from hilt.state.board import Board
@@ -331,7 +331,7 @@ class Runtime:
         from hilt.state.db import Database
         from hilt.web.cache import MIGRATIONS, PageCache
 
-        return PageCache(Database(self._pages_file, MIGRATIONS, durable=False))
+        return PageCache(Database(self._pages_file, MIGRATIONS, durable=False, is_cache=True))
 
     def _web(self, ctx: Context, active: ActiveCall) -> Web:
         """Return the web for a call."""
