@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from shutil import which
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -29,6 +30,16 @@ class Host(NamedTuple):
     entry: Callable[[str, Sequence[str]], Entry] = lambda command, args: {"command": command, "args": list(args)}
     alone: Mapping[str, Any] = MappingProxyType({})
     step: str = ""
+    program: str = ""  # its command; hosts without one are found by their settings
+
+    def is_installed(self, environ: Mapping[str, str]) -> bool:
+        """Whether the user has this host: its command, or settings of its own."""
+        if self.program and which(self.program, path=environ.get("PATH", os.defpath)):
+            return True
+        folders = {os.path.dirname(path) for path in self.user(environ)}
+        return any(map(os.path.exists, self.user(environ))) or any(
+            os.path.isdir(folder) for folder in folders - {_house(environ)}
+        )
 
 
 def _home(*names: str) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
@@ -71,6 +82,7 @@ HOSTS: dict[str, Host] = {
         entry=_typed,
         step="Start claude in the folder and approve the server; /mcp shows its state. "
         "In scripts: claude -p --mcp-config .mcp.json --allowedTools mcp__NAME",
+        program="claude",
     ),
     "claude-desktop": Host(
         "Claude Desktop",
@@ -88,6 +100,7 @@ HOSTS: dict[str, Host] = {
         scope="user",
         alone={"default_tools_approval_mode": "approve", "required": True},
         step="Start codex in the folder and trust it: project settings apply only in trusted folders.",
+        program="codex",
     ),
     "copilot": Host(
         "Copilot CLI",
@@ -97,6 +110,7 @@ HOSTS: dict[str, Host] = {
         inside=True,
         entry=lambda command, args: {**_typed(command, args), "tools": ["*"]},
         step="Trust the folder when prompted. In scripts: copilot -p ... --allow-tool NAME",
+        program="copilot",
     ),
     "cursor": Host(
         "Cursor",
@@ -105,6 +119,7 @@ HOSTS: dict[str, Host] = {
         _home(".cursor/mcp.json"),
         variable="${workspaceFolder}",
         step="Enable the server in its settings, under MCP.",
+        program="cursor",
     ),
     "gemini": Host(
         "Gemini CLI",
@@ -113,6 +128,7 @@ HOSTS: dict[str, Host] = {
         _home(".gemini/settings.json"),
         inside=True,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+        program="gemini",
     ),
     "kiro": Host(
         "Kiro",
@@ -120,6 +136,7 @@ HOSTS: dict[str, Host] = {
         (".kiro/settings/mcp.json",),
         _home(".kiro/settings/mcp.json"),
         step="Check in the list of MCP servers that the server is enabled.",
+        program="kiro",
     ),
     "lmstudio": Host(
         "LM Studio",
@@ -127,6 +144,7 @@ HOSTS: dict[str, Host] = {
         (),
         _home(".lmstudio/mcp.json"),
         step="Enable the server in the chat that should use it.",
+        program="lms",
     ),
     "opencode": Host(
         "OpenCode",
@@ -136,6 +154,7 @@ HOSTS: dict[str, Host] = {
         inside=True,
         entry=lambda command, args: {"type": "local", "command": [command, *args], "enabled": True},
         step="Nothing else to do; opencode mcp list shows its state.",
+        program="opencode",
     ),
     "qwen": Host(
         "Qwen Code",
@@ -144,6 +163,7 @@ HOSTS: dict[str, Host] = {
         _home(".qwen/settings.json"),
         inside=True,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+        program="qwen",
     ),
     "vscode": Host(
         "Visual Studio Code",
@@ -153,9 +173,15 @@ HOSTS: dict[str, Host] = {
         variable="${workspaceFolder}",
         entry=_typed,
         step="Trust the workspace, and trust the server when prompted at its first start.",
+        program="code",
     ),
     "windsurf": Host(
-        "Windsurf", _SERVERS, (), _home(".codeium/windsurf/mcp_config.json"), step="Refresh the list of MCP servers."
+        "Windsurf",
+        _SERVERS,
+        (),
+        _home(".codeium/windsurf/mcp_config.json"),
+        step="Refresh the list of MCP servers.",
+        program="windsurf",
     ),
     "zed": Host(
         "Zed",
@@ -163,6 +189,7 @@ HOSTS: dict[str, Host] = {
         (),
         _below("XDG_CONFIG_HOME", ".config", "zed/settings.json"),
         step="Check that the server has a green dot in the settings of the agent panel.",
+        program="zed",
     ),
 }
 
