@@ -12,6 +12,17 @@ from typing import Any, NamedTuple
 Entry = dict[str, Any]
 
 
+class OwnTools(NamedTuple):
+    """How a host is told not to offer its own tools for files and commands: a list of names, or members of an object.
+
+    They are in the file of its servers, or in another one in the project or the home directory.
+    """
+
+    keys: tuple[str, ...]
+    off: tuple[str, ...] | Mapping[str, str]
+    file: str = ""
+
+
 class Host(NamedTuple):
     """An MCP host: its settings files, the keys of its server list, and how it starts servers.
 
@@ -31,6 +42,7 @@ class Host(NamedTuple):
     alone: Mapping[str, Any] = MappingProxyType({})
     step: str = ""
     program: str = ""  # its command; hosts without one are found by their settings
+    own_tools: OwnTools | None = None  # None: it cannot turn them off in its settings
 
     def is_installed(self, environ: Mapping[str, str]) -> bool:
         """Whether the user has this host: its command, or settings of its own."""
@@ -83,6 +95,11 @@ HOSTS: dict[str, Host] = {
         step="Start claude in the folder and approve the server; /mcp shows its state. "
         "In scripts: claude -p --mcp-config .mcp.json --allowedTools mcp__NAME",
         program="claude",
+        own_tools=OwnTools(
+            ("permissions", "deny"),
+            ("Bash", "Edit", "Glob", "Grep", "MultiEdit", "NotebookEdit", "Read", "Write"),
+            ".claude/settings.json",
+        ),
     ),
     "claude-desktop": Host(
         "Claude Desktop",
@@ -129,6 +146,20 @@ HOSTS: dict[str, Host] = {
         inside=True,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
         program="gemini",
+        own_tools=OwnTools(
+            ("tools", "exclude"),
+            (
+                "glob",
+                "grep_search",
+                "list_directory",
+                "read_file",
+                "read_many_files",
+                "replace",
+                "run_shell_command",
+                "search_file_content",
+                "write_file",
+            ),
+        ),
     ),
     "kiro": Host(
         "Kiro",
@@ -155,6 +186,7 @@ HOSTS: dict[str, Host] = {
         entry=lambda command, args: {"type": "local", "command": [command, *args], "enabled": True},
         step="Nothing else to do; opencode mcp list shows its state.",
         program="opencode",
+        own_tools=OwnTools(("permission",), dict.fromkeys(("bash", "edit", "glob", "grep", "list", "read"), "deny")),
     ),
     "qwen": Host(
         "Qwen Code",
@@ -164,6 +196,19 @@ HOSTS: dict[str, Host] = {
         inside=True,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
         program="qwen",
+        own_tools=OwnTools(
+            ("tools", "exclude"),
+            (
+                "edit",
+                "glob",
+                "grep_search",
+                "list_directory",
+                "read_file",
+                "read_many_files",
+                "run_shell_command",
+                "write_file",
+            ),
+        ),
     ),
     "vscode": Host(
         "Visual Studio Code",
@@ -198,6 +243,11 @@ def file_of(host: Host, scope: str, workspace: str, environ: Mapping[str, str]) 
     """Return the file in which a host keeps its servers, for a project or for the user."""
     paths = [os.path.join(workspace, name) for name in host.project] if scope == "project" else host.user(environ)
     return next((path for path in paths if os.path.lexists(path)), paths[0])
+
+
+def own_tools_file(own: OwnTools, path: str, scope: str, workspace: str, environ: Mapping[str, str]) -> str:
+    """Return the file with the setting for a host's own tools; `path` is the file of its servers."""
+    return os.path.join(workspace if scope == "project" else _house(environ), own.file) if own.file else path
 
 
 def folder_of(host: Host, scope: str, workspace: str) -> str | None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from hilt import places
 from hilt.errors import ToolError
@@ -17,7 +20,7 @@ from hilt.formats import jsonc, toml_tables
 from hilt.formats.jsonc import NotEditable
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, file_of, folder_of
+from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, OwnTools, file_of, folder_of, own_tools_file
 from hilt.surfaces.cli.person import answered
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 _PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options to pass on to the server
 _MARK = "\ufeff"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+Edit = Callable[[str], str]  # of the text of a settings file
 
 
 def build(parser: Parser) -> None:
@@ -54,9 +59,12 @@ the hosts and their files are listed."""
     install.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
     twice = "Let the host prompt for tool calls as well"
     install.add_argument("--ask-twice", action="store_true", help=twice)
+    only = "Turn off the host's own tools for files and commands, so that hilt decides on every change and can undo it"
+    install.add_argument("--only-hilt", action="store_true", help=only)
     install.examples = [
         ("hilt mcp install", "List the hosts"),
         ("hilt mcp install claude", "Add hilt to Claude Code, in this project"),
+        ("hilt mcp install claude --only-hilt", "Add it, and turn off Claude Code's own file and shell tools"),
         ("hilt mcp install codex --profile minimal --print", "Print an entry with fewer tools"),
     ]
 
@@ -73,6 +81,9 @@ def _install(options: Options, arguments: Namespace) -> int:
     host = _named(arguments.host)
     if arguments.ask_twice and not host.alone:
         raise Usage(f"{host.title} always prompts as its own settings say: omit --ask-twice")
+    if arguments.only_hilt and host.own_tools is None:
+        able = ", ".join(name for name, other in HOSTS.items() if other.own_tools is not None)
+        raise Usage(f"{host.title} cannot turn its own tools off in its settings; these hosts can: {able}")
     return _write_entry(options, arguments, "install", host)
 
 
@@ -88,19 +99,27 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
     scope = _scope(host, arguments.scope)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     entry = _entry(host, scope, workspace, options, arguments) if verb == "install" else None
+    only_hilt = verb == "install" and arguments.only_hilt
     closing = _closing(host, verb, arguments.name, ask_twice=verb == "install" and arguments.ask_twice)
     path = file_of(host, scope, workspace, os.environ)
     keys = _keys(host, path, arguments.name)
-    if arguments.print and entry is not None:
+    if arguments.print and entry is not None and not only_hilt:
         sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
         return 0
-    change = _change(path, keys, entry)
-    if change.before == change.after or (change.before is None and entry is None):
+    edits = {path: [_entry_edit(path, keys, entry)]}
+    own = host.own_tools
+    if own is not None and (entry is None or only_hilt):
+        other = own_tools_file(own, path, scope, workspace, os.environ)
+        edits.setdefault(other, []).append(partial(_offer if entry is None else _turn_off, own))
+    by_hand = "Remove the entry by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
+    changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
+    changes = [change for change in changes if change.after != (change.before or b"")]
+    if not changes:
         state = "already has this entry" if entry is not None else "has no such entry"
         sys.stdout.write(f"{one_line(path)} {state}.\n")
         return 0
     if arguments.print:
-        sys.stdout.write(change.shown())
+        sys.stdout.write("".join(change.shown() for change in changes))
         return 0
     mode = _mode(scope)
     if arguments.yes:
@@ -111,11 +130,12 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
                 f"Tools cannot run hilt mcp {verb}: this process was started by hilt itself ({one_line(above)}).",
                 suggestion=f"Ask the user to run: {places.command('mcp', verb)}",
             )
-        sys.stdout.write(change.shown())
-        change.write(mode)
+        for change in changes:
+            sys.stdout.write(change.shown())
+            change.write(mode)
         sys.stdout.write(closing)
         return 0
-    return answered(f"mcp {verb}", lambda screen: _confirm(screen, closing, change, mode))
+    return answered(f"mcp {verb}", lambda screen: _confirm(screen, closing, changes, mode))
 
 
 def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, str]:
@@ -126,7 +146,9 @@ def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, st
     scope = _scope(host, None)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     path = file_of(host, scope, workspace, os.environ)
-    change = _change(path, _keys(host, path, "hilt"), _entry(host, scope, workspace, options, arguments))
+    keys, entry = _keys(host, path, "hilt"), _entry(host, scope, workspace, options, arguments)
+    by_hand = f"Add this by hand:\n{_snippet(path, keys, entry)}"
+    change = _change(path, [_entry_edit(path, keys, entry)], by_hand)
     return change, _mode(scope), _closing(host, "install", "hilt", ask_twice=False)
 
 
@@ -198,19 +220,63 @@ def _keys(host: Host, path: str, name: str) -> list[str]:
     return keys
 
 
-def _change(path: str, keys: list[str], entry: Entry | None) -> SettingsChange:
-    """Return the change that writes an entry, or removes it if `entry` is None."""
+def _change(path: str, edits: Sequence[Edit], by_hand: str) -> SettingsChange:
+    """Return the change that the edits make to a file; `by_hand` is what to do if it cannot be edited."""
     real = os.path.realpath(path)
     before = read_bytes(real)
     try:
         mark, text = _text(before or b"")
-        after = _edited(real, text, keys, entry)
+        for edit in edits:
+            text = edit(text)
     except NotEditable as error:
-        advice = "Remove the entry by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
         raise ToolError(
-            "invalid_request", f"{one_line(path)} cannot be edited: {plain(str(error))}.", suggestion=advice.rstrip()
+            "invalid_request", f"{one_line(path)} cannot be edited: {plain(str(error))}.", suggestion=by_hand.rstrip()
         ) from None
-    return SettingsChange(path, real, before, (mark + after).encode())
+    return SettingsChange(path, real, before, (mark + text).encode())
+
+
+def _entry_edit(path: str, keys: list[str], entry: Entry | None) -> Edit:
+    return lambda text: _edited(os.path.realpath(path), text, keys, entry)
+
+
+def _turn_off(own: OwnTools, text: str) -> str:
+    """Turn off the host's own tools; what the user has turned off stays so."""
+    if isinstance(own.off, Mapping):
+        for name, value in own.off.items():
+            text = jsonc.with_member(text, [*own.keys, name], value)
+        return text
+    names = _names(own, text)
+    missing = [name for name in own.off if name not in names]
+    return jsonc.with_member(text, own.keys, [*names, *missing]) if missing else text
+
+
+def _offer(own: OwnTools, text: str) -> str:
+    """Turn the host's own tools on again, if exactly what --only-hilt turns off is off."""
+    if isinstance(own.off, Mapping):
+        current = _value(own, text)
+        if isinstance(current, dict) and own.off.items() <= current.items():
+            for name in own.off:
+                text = jsonc.without_member(text, [*own.keys, name])
+        return text
+    names = _names(own, text)
+    rest = [name for name in names if name not in own.off]
+    if not set(own.off) <= set(names):
+        return text
+    return jsonc.with_member(text, own.keys, rest) if rest else jsonc.without_member(text, own.keys)
+
+
+def _names(own: OwnTools, text: str) -> list[str]:
+    current = _value(own, text)
+    if current is not None and not isinstance(current, list):
+        raise NotEditable(f"{'.'.join(own.keys)} is not a list")
+    return current or []
+
+
+def _value(own: OwnTools, text: str) -> Any:
+    value = jsonc.parsed(text) if text.strip() else None
+    for key in own.keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _edited(path: str, text: str, keys: list[str], entry: Entry | None) -> str:
@@ -232,8 +298,8 @@ def _text(data: bytes) -> tuple[str, str]:
     return (_MARK, text[1:]) if text.startswith(_MARK) else ("", text)
 
 
-def _confirm(screen: Terminal, closing: str, change: SettingsChange, mode: int) -> int:
-    if not change.confirm(screen, mode):
+def _confirm(screen: Terminal, closing: str, changes: list[SettingsChange], mode: int) -> int:
+    if not all(change.confirm(screen, mode) for change in changes):
         return 1
     screen.write(closing)
     return 0
