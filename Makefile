@@ -30,7 +30,7 @@ WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 .PHONY: test
 test: check ## run the checks, then the tests
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= sh scripts/in_memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: check
 check: setup ## check formatting, lint and types
