@@ -28,13 +28,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from enum import IntEnum
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox import mountpoints, repositories, seccomp, sensitive
+from hilt.sandbox import mounting, mountpoints, repositories, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks, host_sockets
@@ -53,7 +53,6 @@ Identity = tuple[int, int]  # device and inode
 # the descriptor numbers of Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
-_SHM_BYTES = 1 << 30
 _SEARCHABLE = 0o500  # the mode of a folder that can be listed, and is empty
 # below /run: no sockets, but files that programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
@@ -76,8 +75,9 @@ class Layer(IntEnum):
 class Step(NamedTuple):
     """One step of the view: its purpose, its path, and what a program finds there.
 
-    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`. `covered` and
-    `origin` identify the covered path and the source when the plan was made; None where no program can swap anything.
+    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`. Instead of that,
+    mounting.py creates what `made` names. `covered` and `origin` identify the covered path and the source when the plan
+    was made; None where no program can swap anything.
     """
 
     layer: Layer
@@ -87,6 +87,7 @@ class Step(NamedTuple):
     writable: bool = False
     mode: int = 0
     options: tuple[str, ...] = ()
+    made: str = ""
     covered: Identity | None = None
     origin: Identity | None = None
 
@@ -102,7 +103,7 @@ class Step(NamedTuple):
     @property
     def mount(self) -> Mount:
         """The step as mounting.py performs it, by handle."""
-        source = os.fsencode(self.source) if self.source else self.mode
+        source = self.made or (os.fsencode(self.source) if self.source else self.mode)
         return os.fsencode(self.path), self.covered, source, self.origin, self.writable
 
 
@@ -145,8 +146,10 @@ def confine(
         held = stack.enter_context(points.hold(plan.missing))
         if "handles" in available.features:
             stage = os.path.join(os.path.realpath(profile.private), "stage")
-            mounts = os.fsencode(stage), [_as_held(step, held).mount for step in plan.steps if not step.options]
-            words = ["--bind", stage, "/", *_made_by_bubblewrap(plan, profile, stage)]
+            # bubblewrap also shows a program its terminal in /dev
+            left = {step for step in plan.steps if step.options and (tty or not step.made)}
+            mounts = os.fsencode(stage), [_as_held(step, held).mount for step in plan.steps if step not in left]
+            words = ["--dev-bind", stage, "/", *_made_by_bubblewrap(plan, left, profile, stage)]
         else:
             mounts = None
             words = [word for step in plan.steps for word in step.words]
@@ -194,14 +197,17 @@ def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
     return step._replace(covered=mount_point, origin=mount_point if step.source == step.path else step.origin)
 
 
-def _made_by_bubblewrap(plan: Plan, profile: Profile, stage: str) -> Iterator[str]:
-    """Arguments for what bubblewrap mounts over the stage, and for workspace folders that this would cover."""
-    inner = [word for root in profile.roots if is_below(root, "/dev") for word in ("--bind", stage + root, root)]
+def _made_by_bubblewrap(plan: Plan, left: Container[Step], profile: Profile, stage: str) -> Iterator[str]:
+    """Arguments for what is left to bubblewrap to mount over the stage, and for workspace folders that this covers."""
+    has_devices = any(step in left and step.path == "/dev" for step in plan.steps)
+    roots = [root for root in profile.roots if has_devices and is_below(root, "/dev")]
+    inner = [word for root in roots for word in ("--bind", stage + root, root)]
     for step in plan.steps:
         if step.layer is Layer.CLOSING:
             yield from inner
             inner = []
-        yield from step.options
+        if step in left:
+            yield from step.options
 
 
 def look(profile: Profile, search: Search) -> Found:
@@ -263,10 +269,11 @@ class _View:
         if "handles" not in features:
             self._steps["/", Layer.BASE] = Step(Layer.BASE, "system", "/", "/")
         self._add_built_in(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
-        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev")
-        size = ("--size", str(_SHM_BYTES)) if "size" in features else ()
-        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *size, "--tmpfs", "/dev/shm")  # noqa: S108
-        self._close("devices read-only", "/dev")
+        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev", made=mounting.DEVICES)
+        size = ("--size", str(mounting.SHARED_BYTES)) if "size" in features else ()
+        shared = *size, "--tmpfs", "/dev/shm"  # noqa: S108
+        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *shared, made=mounting.SHARED_MEMORY)  # noqa: S108
+        self._close("devices read-only", "/dev", made=mounting.READ_ONLY)
         if os.geteuid() == 0:
             # root owns settings there that can be changed without a capability
             self._close("processes read-only", "/proc")
@@ -576,11 +583,11 @@ class _View:
         """Mount an empty folder. Its mode keeps programs from writing there by accident."""
         self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
 
-    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str) -> None:
-        self._steps[path, layer] = Step(layer, purpose, path, options=options)
+    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str, made: str = "") -> None:
+        self._steps[path, layer] = Step(layer, purpose, path, options=options, made=made)
 
-    def _close(self, purpose: str, path: str) -> None:
-        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path)
+    def _close(self, purpose: str, path: str, *, made: str = "") -> None:
+        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path, made=made)
 
 
 def _order(step: Step) -> tuple[bool, int, Layer, str]:
