@@ -162,8 +162,13 @@ def confine(
         if os.path.join(home, ".gitconfig") in plan.missing:
             # git fails on the folder mounted there; this is the other file that it reads
             words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
-        kept = {step.path for step in plan.steps if step.purpose == "repository"}
-        watch = stack.enter_context(watches.hold(profile, found, Guard(kept, hides=True, absent=_plain_names(profile))))
+        guard = Guard(
+            kept={step.path for step in plan.steps if step.purpose == "repository"},
+            hides=True,
+            empty=[path for path in plan.missing if not mountpoints.is_file(path)],
+            absent=_plain_names(profile),
+        )
+        watch = stack.enter_context(watches.hold(profile, found, guard))
         status = _memory_file("status", b"")
         fds = [_memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
         if program_filter is not None:
@@ -367,6 +372,8 @@ class _View:
 
     def _start_files(self) -> Iterator[str]:
         for home in self._homes:
+            if not any(is_below(home, path) or is_below(path, home) for path in self._writable):
+                continue
             for name in self._profile.start_files:
                 # a macOS folder that every listing would show
                 if not name.startswith("Library/"):
@@ -566,9 +573,11 @@ class _View:
         """Whether a program sees the real file system at a path."""
         return self._cover(path) in self._real
 
-    def _cover(self, path: str) -> str | None:
+    def _cover(self, path: str) -> str:
         """The innermost path at or above this one that a step covers."""
-        return innermost(path, (*self._real, *self._own, *self._empty, "/proc", "/dev"))
+        while not (path in self._real or path in self._own or path in self._empty or path in ("/proc", "/dev")):
+            path = path.rpartition("/")[0] or "/"
+        return path
 
     def _may_follow(self, target: str) -> bool:
         """Whether to hide the target of a sensitive link too: only files of the user, not large parts of the system."""

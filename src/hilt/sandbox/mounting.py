@@ -50,6 +50,11 @@ _DEVICE_LINKS = {
 }
 
 
+def prepare() -> None:
+    """Import what `carry_out` needs."""
+    _Kernel()
+
+
 def carry_out(stage: bytes, mounts: list[Mount]) -> None:
     """Enter a new mount namespace and build the file system of a plan at the folder `stage`."""
     kernel = _Kernel()
