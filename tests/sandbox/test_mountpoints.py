@@ -446,6 +446,7 @@ def test_a_held_folder_never_disappears_under_threads_and_processes(tmp_path):
 
 def use(points: MountPoints, path: Path, times: int = 3) -> int:
     """Hold a mount point so often that it is moved out of the way instead of being removed; return its inode."""
+    inode = 0
     for _ in range(times):
         with points.hold([str(path)]) as held:
             inode = held[str(path)][1]
@@ -469,6 +470,13 @@ def test_a_mount_point_that_is_used_again_is_the_same_and_recorded(points, tmp_p
         assert path.is_dir() or path.read_text() == ".\n"
         assert len(records(tmp_path)) == 1
         assert spares(tmp_path) == []
+
+
+def test_nothing_is_moved_where_programs_could_reach_it(points, tmp_path):
+    for _ in range(3):
+        with points.hold([str(tmp_path / "a")], reuse=False):
+            pass
+        assert os.listdir(tmp_path) == ["records"]
 
 
 def test_a_spare_returns_only_to_its_own_path(points, tmp_path):
@@ -638,6 +646,27 @@ def test_commands_in_a_row_leave_nothing_and_can_create_nothing(box):
         assert "x" not in done.output.split()
         assert os.listdir(box.workspace) == []
     assert os.listdir(box.state / "mountpoints-spare") != []
+
+
+@needs_bubblewrap
+def test_a_program_that_has_a_mount_point_open_gets_no_further(box):
+    # no rule applies to it
+    job = box.start(
+        "echo on; until [ -e go ]; do sleep 0.01; done; exec 3< .later; touch opened; while [ -e .later ]; do :; done"
+        "; ls /proc/self/fd/3/.. > above 2>&1; mkdir /proc/self/fd/3/x; sleep 1000"
+    )
+    wanted = {"denied_missing": [str(box.workspace / ".later")]}
+    for _ in range(2):
+        box.run("true", **wanted)
+    box.run("touch go; until [ -e opened ]; do sleep 0.01; done", **wanted)
+    [spare] = (box.state / "mountpoints-spare").iterdir()
+    wait_until((spare / "x").exists)
+
+    assert "No such file" in (box.workspace / "above").read_text()
+    # what the job has put there is its own, at the path where it could have created it
+    box.run("true", **wanted)
+    box.stop(job)
+    assert os.listdir(box.workspace / ".later") == ["x"]
 
 
 @needs_bubblewrap

@@ -25,6 +25,7 @@ Not covered: a program can read a sensitive file that is created while it runs.
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import sys
@@ -143,7 +144,7 @@ def confine(
     )
     home = os.path.realpath(profile.home)
     with ExitStack() as stack:
-        held = stack.enter_context(points.hold(plan.missing))
+        held = stack.enter_context(points.hold(plan.missing, reuse=innermost(profile.private, profile.roots) is None))
         if "handles" in available.features:
             stage = os.path.join(os.path.realpath(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
@@ -268,6 +269,7 @@ class _View:
         self._writable: set[str] = set()
         self._empty: set[str] = set()
         self._missing: dict[str, None] = {}
+        self._can_make_in = functools.cache(_can_make_in)
 
     def show_system(self, features: tuple[str, ...]) -> None:
         """Show the system read-only, with its own /dev and /proc and without sockets."""
@@ -345,8 +347,8 @@ class _View:
             return
         for root in self._profile.roots:
             for name in self._profile.protected:
-                path = os.path.join(root, name)
-                if os.path.lexists(path) or not _is_plain(name):
+                path = f"{root.rstrip('/')}/{name}"
+                if not _is_plain(name) or os.path.lexists(path):
                     self._guard(path, "configuration")
             for name in (".git", ".git/hooks", ".git/config"):
                 self._refuse_link(os.path.join(root, name))
@@ -421,7 +423,8 @@ class _View:
             if step.path not in beneath:
                 is_real = step.path != "/" and self._is_shown(os.path.dirname(step.path))
                 beneath[step.path] = identity(step.path) if is_real else None
-            steps.append(step._replace(covered=beneath[step.path]))
+            covered = beneath[step.path]
+            steps.append(step if covered is None else step._replace(covered=covered))
             beneath[step.path] = step.origin
         return Plan(tuple(steps), tuple(self._missing))
 
@@ -490,7 +493,7 @@ class _View:
             try:
                 mode = os.lstat(prefix).st_mode
             except FileNotFoundError:
-                if _can_make_in(os.path.dirname(prefix)):
+                if self._can_make_in(os.path.dirname(prefix)):
                     self._keep_empty(prefix, purpose)
                 return
             except NotADirectoryError:

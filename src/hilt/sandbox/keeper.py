@@ -296,7 +296,7 @@ class _Warden:
         return terms_pipe
 
     def _become_requested(self, warden: int, terms_writer: int) -> None:
-        import mounting  # type: ignore[import-not-found]  # imported while waiting for the request
+        import mounting  # imported while waiting for the request
 
         size, fds = receive(self._channel, 4)
         missing = int.from_bytes(size, "big")

@@ -76,10 +76,11 @@ class MountPoints:
         self._is_recovered = False
 
     @contextmanager
-    def hold(self, paths: Iterable[str]) -> Iterator[dict[str, tuple[int, int]]]:
+    def hold(self, paths: Iterable[str], *, reuse: bool = True) -> Iterator[dict[str, tuple[int, int]]]:
         """Ensure a mount point at each path; afterwards remove it if it is ours, unchanged and unused.
 
-        Yields the device and inode of each.
+        Yields the device and inode of each. With `reuse` they may be kept in the state directory, which must be outside
+        the folders that programs can write.
         """
         self.recover()
         wanted = tuple(dict.fromkeys(paths))
@@ -87,7 +88,7 @@ class MountPoints:
         try:
             yield {path: self._held[path].identity for path in wanted}
         finally:
-            self._release(wanted)
+            self._release(wanted, reuse=reuse)
 
     def recover(self) -> None:
         """Remove what a crash has left, here and in other workspaces; once per process."""
@@ -129,11 +130,11 @@ class MountPoints:
             for path in paths:
                 self._held[path].users += 1
 
-    def _release(self, paths: tuple[str, ...]) -> None:
+    def _release(self, paths: tuple[str, ...], *, reuse: bool) -> None:
         with self._lock:
             for path in paths:
                 self._held[path].users -= 1
-            self._release_unused([path for path in paths if not self._held[path].users])
+            self._release_unused([path for path in paths if not self._held[path].users], reuse=reuse)
 
     def _ensure(self, paths: list[str], parents: Parents) -> None:
         """Create the missing folders, and hold a shared lock on each."""
@@ -200,14 +201,14 @@ class MountPoints:
         os.close(fd)
         return False
 
-    def _release_unused(self, paths: list[str]) -> None:
+    def _release_unused(self, paths: list[str], *, reuse: bool = False) -> None:
         gone: list[str] = []
         fds: list[int] = []
         try:
             with Parents() as parents:
                 for path in paths:
                     held = self._held.pop(path)
-                    if held.is_mine and self._spare(held, path, parents):
+                    if reuse and held.is_mine and self._spare(held, path, parents):
                         gone.append(path)
                         continue
                     fds.append(held.fd)
@@ -230,7 +231,8 @@ class MountPoints:
             self._spares = Spares(self._spare_folder, _is_unchanged)
         try:
             fcntl.flock(held.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return held.is_untouched() and _is_at(held.fd, path, parents) and self._spares.put(path, held.fd, parents)
+            folder, name = parents.of(path)
+            return held.is_untouched_at(name, folder) and self._spares.put(path, held.fd, parents)
         except OSError:
             return False  # in use, or inaccessible
 
@@ -351,10 +353,11 @@ class _Held:
         self._status = os.fstat(fd)
         self.identity = self._status.st_dev, self._status.st_ino
 
-    def is_untouched(self) -> bool:
-        """Whether nobody has changed its permissions, or what is in it, as far as a glance shows."""
-        status = os.fstat(self.fd)
-        return (status.st_mode, status.st_mtime_ns) == (self._status.st_mode, self._status.st_mtime_ns)
+    def is_untouched_at(self, name: str, folder: int) -> bool:
+        """Whether it is at this place, and seems to have been neither changed nor filled."""
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        is_same = os.path.samestat(status, self._status)
+        return is_same and (status.st_mode, status.st_mtime_ns) == (self._status.st_mode, self._status.st_mtime_ns)
 
 
 def _append(fd: int, entries: Iterable[bytes]) -> None:

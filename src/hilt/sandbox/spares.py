@@ -12,9 +12,10 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from errno import EXDEV
+from itertools import count
 from typing import NamedTuple
 
 TYPE_CHECKING = False
@@ -42,6 +43,7 @@ class Spares:
         self._folder = folder
         self._is_unchanged = is_unchanged
         self._handle = -1
+        self._names = _names()
         self._process = os.getpid()
         self._spares: dict[str, _Spare] = {}
         self._elsewhere: set[str] = set()  # paths on other file systems
@@ -50,7 +52,7 @@ class Spares:
     def __contains__(self, path: str) -> bool:
         if self._process != os.getpid():
             # in the child of a fork: they belong to the parent
-            self._spares, self._handle, self._process = {}, -1, os.getpid()
+            self._spares, self._handle, self._names, self._process = {}, -1, _names(), os.getpid()
         return path in self._spares
 
     def inode(self, path: str) -> int:
@@ -61,7 +63,7 @@ class Spares:
         """Keep the unused mount point at a path, locked through `fd`; False when that is not possible."""
         if path in self or self._rename is None or len(self._spares) >= _MOST or path in self._elsewhere:
             return False
-        spare = _Spare(fd, os.urandom(8).hex(), os.fstat(fd))
+        spare = _Spare(fd, next(self._names), os.fstat(fd))
         try:
             folder, own = parents.of(path)
             os.rename(own, spare.name, src_dir_fd=folder, dst_dir_fd=self._open())
@@ -127,6 +129,12 @@ class Spares:
         if self._handle >= 0 and not self._spares:
             os.close(self._handle)
             self._handle = -1
+
+
+def _names() -> Iterator[str]:
+    """Yield names that no other process uses."""
+    prefix = os.urandom(8).hex()
+    return (f"{prefix}-{number}" for number in count())
 
 
 def sweep(folder: str) -> None:
