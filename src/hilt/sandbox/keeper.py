@@ -162,7 +162,7 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
                 if warden:
                     wardens.add(warden)
             requests += len(wanted)
-            if requests == _REPEATED:
+            if requests >= _REPEATED > requests - len(wanted):
                 _import_for_wardens()
         if wake in ready:
             os.read(wake, 4096)
@@ -186,12 +186,15 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
 
 def _import_for_wardens() -> None:
     """Import what a program needs before it starts, so that later wardens inherit it."""
-    import fcntl  # noqa: F401
-    import resource  # noqa: F401
+    try:
+        import fcntl  # noqa: F401
+        import resource  # noqa: F401
 
-    import mounting  # type: ignore[import-not-found]
+        import mounting  # type: ignore[import-not-found]
 
-    mounting.prepare()
+        mounting.prepare()
+    except ImportError:
+        return  # reported when a program needs it
 
 
 def _ready_warden(control: _socket.socket, wake: int, prctl: Prctl) -> int:
