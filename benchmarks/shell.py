@@ -48,7 +48,7 @@ def figures() -> Iterator[Figure]:
         yield Figure("run_shell in a session, confined", confined, "ms", "bash -c true", base, most=round(base + 8, 2))
         if bubblewrap := which("bwrap"):
             wrapped, confined = best(ROUNDS, Program([bubblewrap, *SMALLEST_SANDBOX, bash, "-c", "true"], place), ask)
-            yield Figure("the same", confined, "ms", "bwrap with namespaces, /dev and /proc", wrapped)
+            yield Figure("the same", confined, "ms", "bwrap with little to mount", wrapped)
         times = [milliseconds(ask) for _ in range(COMMANDS)]
         first, last = min(times[:ENDS]), min(times[-ENDS:])
         yield Figure(f"{COMMANDS} commands, last {ENDS}", last, "ms", f"first {ENDS}", first, most_ratio=FLAT)
