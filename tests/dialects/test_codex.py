@@ -111,7 +111,9 @@ def test_a_patch_is_applied_by_the_tool_however_it_arrives(base, name, args, fol
     ],
 )
 def test_a_command_that_does_more_than_patch_is_a_command(command):
-    assert ENTRIES["shell"].forward({"command": command}) is None
+    forward: Any = ENTRIES["shell"].forward
+
+    assert forward({"command": command}) is None
 
 
 def test_a_wrong_patch_is_reported_as_such(place):

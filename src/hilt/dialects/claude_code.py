@@ -68,7 +68,7 @@ def _glob_reply(output: Output, args: Args, root: str) -> Output:
 
 def _around(args: Args) -> tuple[int, int]:
     """Return how many lines to show before and after a match."""
-    both = args.get("-C") or args.get("context") or 0
+    both: float = args.get("-C") or args.get("context") or 0
     return int(args.get("-B", both)), int(args.get("-A", both))
 
 

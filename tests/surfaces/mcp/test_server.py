@@ -810,7 +810,7 @@ def test_invalid_flags_are_reported(command, words):
 def test_under_a_dialect_a_model_sees_its_names_only(command, name):
     command.folder.write("a.txt", "one\n")
     known = catalog.dialect(name)
-    call = {
+    call: dict[str, tuple[str, dict[str, Any], str]] = {
         "claude_code": ("Read", {"file_path": "a.txt"}, "     1\tone"),
         "codex": ("shell", {"command": ["cat", "a.txt"]}, '"output":"one"'),
     }
