@@ -114,6 +114,7 @@ def test_a_command_that_does_more_than_patch_is_a_command(command):
     forward: Any = ENTRIES["shell"].forward
 
     assert forward({"command": command}) is None
+    assert forward({"command": ["apply_patch", "--- a/b\n+++ a/b\n"], "workdir": "sub"}) is None
 
 
 def test_a_wrong_patch_is_reported_as_such(place):

@@ -72,7 +72,7 @@ def test_wrong_arguments_are_refused_with_the_dialects_own_names(everything, row
     if lacking is not None:
         assert lacking.code == "invalid_args"
         assert [name for name in required if f"Missing required argument: {name}" not in lacking.message] == []
-        assert "list_tools" not in lacking.suggestion or row.dialect in ("jcli", "agentos")
+        assert "list_tools" not in lacking.suggestion
 
 
 @each_row

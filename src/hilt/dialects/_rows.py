@@ -16,6 +16,7 @@ Reply = Callable[[Output, Args, str], Output]
 Failure = Callable[[ToolError, Args], ToolError]
 
 _NONE: Mapping[str, Any] = {}
+_ADVICE = {"invalid_args": "Correct the arguments named in the error."}  # list_tools is not part of a dialect
 
 
 # --- schemas ------------------------------------------------------------------------------------------------------
@@ -124,15 +125,15 @@ def entries(
     for entry in rows:
         names.setdefault(entry.tool, entry.name)
     names |= words
-    pattern = _pattern(names)
+    own_advice = {**_ADVICE, **advice}
 
     def spoken(failure: Failure) -> Failure:
         def told(error: ToolError, args: Args) -> ToolError:
             error = failure(error, args)
             suggestion = error.suggestion
-            if error.code in advice and suggestion == CODES[error.code]:
-                suggestion = advice[error.code]
-            suggestion = pattern.sub(lambda match: names[match[0]], suggestion)
+            if error.code in own_advice and suggestion == CODES[error.code]:
+                suggestion = own_advice[error.code]
+            suggestion = _replaced(suggestion, names)
             return ToolError(error.code, error.message, suggestion=suggestion, **error.details)
 
         return told
@@ -148,14 +149,14 @@ def _reworded(error: ToolError, words: Mapping[str, str], advice: str | None) ->
         message = f"{words[name]}: {rest}"
     known = {ours: theirs for ours, theirs in words.items() if "_" in ours}
     if known:
-        pattern = _pattern(known)
-        message, suggestion = (pattern.sub(lambda match: known[match[0]], text) for text in (message, suggestion))
+        message, suggestion = _replaced(message, known), _replaced(suggestion, known)
     return ToolError(error.code, message, suggestion=suggestion, **error.details)
 
 
-def _pattern(words: Mapping[str, str]) -> re.Pattern[str]:
-    """Return a pattern for these words, but not as part of a path."""
-    return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, words))})(?![\w/-]|\.\w)")
+def _replaced(text: str, words: Mapping[str, str]) -> str:
+    """Return a text with these words replaced, but not as part of a path."""
+    pattern = rf"(?<![\w./-])(?:{'|'.join(map(re.escape, words))})(?![\w/-]|\.\w)"
+    return re.sub(pattern, lambda match: words[match[0]], text)
 
 
 # --- replies that several dialects share --------------------------------------------------------------------------

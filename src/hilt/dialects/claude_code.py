@@ -473,7 +473,6 @@ ENTRIES = entries(
         "checksum_tree": "Bash with sha256sum",
     },
     advice={
-        "invalid_args": "Correct the arguments named in the error.",
         "file_not_found": "Find the file with Glob, then use a path from its list.",
         "invalid_regex": "Correct the pattern.",
     },

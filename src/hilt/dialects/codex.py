@@ -69,9 +69,11 @@ def _patch_in_shell(args: Args) -> Forwarded | None:
     return _patch(patch, posixpath.join(folder, (start["folder"] or "").strip("'")))
 
 
-def _patch(text: str, folder: str) -> Forwarded:
+def _patch(text: str, folder: str) -> Forwarded | None:
     """Return the call that applies a patch whose paths are relative to a folder."""
     if folder not in ("", "."):
+        if not text.lstrip().startswith("*** Begin Patch"):
+            return None  # a diff, whose paths would be wrong
         text = _HEADER.sub(lambda header: header[1] + posixpath.join(folder, header[2].strip()), text)
     return Forwarded("apply_patch", {"input": text})
 
@@ -166,8 +168,5 @@ ENTRIES = entries(
         "checksum_tree": "shell with sha256sum",
         "read_file": "shell with cat",
         "search_files": "shell with rg",
-    },
-    advice={
-        "invalid_args": "Correct the arguments named in the error.",
     },
 )
