@@ -166,6 +166,7 @@ def test_a_custom_tool_with_the_name_of_a_foreign_one_has_rules_of_its_own(base)
     [
         ("write_file(path:a.txt)", "shell", {"command": ["apply_patch", CALLS["codex"]["apply_patch"]["input"]]}),
         ("run_shell", "shell", {"command": ["apply_patch", CALLS["codex"]["apply_patch"]["input"]]}),
+        ("shell_exec", "shell", {"command": ["apply_patch", CALLS["codex"]["apply_patch"]["input"]]}),
         ("MultiEdit(path:a.txt)", "apply_patch", CALLS["codex"]["apply_patch"]),
         ("view_image(path:a.txt)", "view_image", {"path": "a.txt"}),
         ("'shell(/echo 1/)'", "shell", {"command": ["bash", "-lc", "echo 1"]}),

@@ -327,6 +327,14 @@ def test_replace_all_changes_every_occurrence(runtime, workspace, before, old, n
     assert workspace.bytes("a.txt") == before
 
 
+def test_replace_all_has_a_limit(runtime, workspace):
+    workspace.write("a.txt", "x" * 100_001)
+
+    error = edit(runtime, old_text="x", new_text="yy", replace_all=True).error
+
+    assert (error.code, error.message) == ("limit_exceeded", "old_text occurs 100001 times in a.txt; at most 100000.")
+
+
 def test_replace_all_of_one_occurrence_is_an_ordinary_edit(runtime, workspace):
     workspace.write("a.txt", "it’s\n")
 

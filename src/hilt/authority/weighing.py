@@ -79,7 +79,8 @@ def _ruling(authority: Authority, subject: Subject, through: Sequence[str]) -> R
         shell = subject._replace(tool="run_shell", names=names, effects=frozenset({"execute"}))
         ruling = _denied(authority, shell) or ruling
     for name in through:
-        ruling = _denied(authority, subject._replace(tool=name, names=frozenset((name,)))) or ruling
+        forwarding = authority.names_of(authority.catalog.find(name).tool)
+        ruling = _denied(authority, subject._replace(tool=name, names=forwarding)) or ruling
     return ruling
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from hilt.text.likeness import TextPage
 
 _LISTED = 10  # line numbers that an error names
-_MANY = 1000  # occurrences
+_MANY = 1000  # occurrences that get one line ending: finding the nearest for each could take long
+_MOST = 100_000  # occurrences that one edit replaces
 _BARE_FEED = re.compile(r"(?<!\r)\n")
 
 
@@ -69,8 +70,13 @@ def find_all(text: str, old_text: str, new_text: str, *, path: str, fuzzy_indent
     """Return the changes that replace every occurrence of old_text, from left to right; none if it does not occur."""
     if old_text not in text and "\r\n" in text:
         old_text = _BARE_FEED.sub("\r\n", old_text)
-    # one line ending for many: finding the nearest again and again could take long
-    ending = dominant_ending(text) if text.count(old_text) > _MANY else None
+    count = text.count(old_text)
+    if count > _MOST:
+        advice = "Replace a longer text that occurs less often."
+        raise ToolError(
+            "limit_exceeded", f"old_text occurs {count} times in {path}; at most {_MOST}.", suggestion=advice
+        )
+    ending = dominant_ending(text) if count > _MANY else None
     spans: list[Span] = []
     at = text.find(old_text)
     while at >= 0:
