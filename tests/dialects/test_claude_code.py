@@ -216,6 +216,17 @@ def test_grep_keeps_paths_that_begin_with_a_bracket(base):
         assert call((runtime, folder), "Grep", pattern="needle") == "[id].ts"
 
 
+@pytest.mark.parametrize("args", [{}, {"output_mode": "content"}, {"output_mode": "content", "-n": False, "-C": 1}])
+def test_a_path_cannot_add_a_line(base, args):
+    with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):
+        folder.write("a\nb.txt", "needle\n")
+
+        assert call((runtime, folder), "Grep", pattern="needle", **args).split("\n")[0].startswith("a\\nb.txt")
+        assert call((runtime, folder), "Glob", pattern="*.txt") == "a\\nb.txt"
+        result = runtime.request(Call("Glob", {"pattern": "*.txt"}, dialect="jcli"))
+        assert result.text == "a\\nb.txt"
+
+
 # --- commands -----------------------------------------------------------------------------------------------------
 
 

@@ -206,10 +206,15 @@ class LineOffsets:
         return ToolError("past_end", message, suggestion=advice, total_lines=total)
 
 
+def one_line(path: str) -> str:
+    """Return a path that cannot be mistaken for several lines."""
+    return path.replace("\n", "\\n").replace("\r", "\\r")
+
+
 def files_reply(output: Output, none: str, more: str) -> Output:
     """Return one path per line, and how many were omitted."""
     data = output.data
-    lines = list(data["files"]) or [none]
+    lines = [one_line(path) for path in data["files"]] or [none]
     if data["truncated"]:
         at_least = "at least " if "total_is_minimum" in data else ""
         lines.append(f"[Showing {len(data['files'])} of {at_least}{data['total_count']} files; {more}.]")

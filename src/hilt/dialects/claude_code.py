@@ -18,6 +18,7 @@ from hilt.dialects._rows import (
     integer,
     noted_lines,
     number,
+    one_line,
     page_failure,
     page_reply,
     printed,
@@ -115,10 +116,11 @@ def _matching_lines(results: list[dict[str, Any]], before: int, after: int, *, i
     """Return matches with the lines around them, in groups like those of ripgrep."""
     files: dict[str, dict[int, tuple[str, str]]] = {}
     for result in results:
-        known = files.setdefault(result["file"], {})
+        known = files.setdefault(one_line(result["file"]), {})
         line, end = result["line"], result.get("end_line", result["line"])
         above, below = (result[key].split("\n") if key in result else [] for key in ("context_before", "context_after"))
-        for place, text in enumerate(above[len(above) - before :] if before else [], line - min(before, len(above))):
+        above = above[-before:] if before else []
+        for place, text in enumerate(above, line - len(above)):
             known.setdefault(place, ("-", text))
         for place, text in enumerate(below[:after], end + 1):
             known.setdefault(place, ("-", text))
