@@ -278,9 +278,9 @@ class Authority:
 
     def names_of(self, tool: Tool) -> frozenset[str]:
         """Return all names by which rules apply to a tool."""
-        twins = self.names().twins
-        own = twins.get(tool.name, frozenset((tool.name,)))
-        return own | twins[tool.traits.ruled_as] if tool.traits.ruled_as else own
+        known = self.names().own
+        own = known.get(tool.name, frozenset((tool.name,)))
+        return own | known[tool.traits.ruled_as] if tool.traits.ruled_as else own
 
     def hooks(self, ctx: Context) -> HooksAround:
         """Return the hooks around a call of the session."""

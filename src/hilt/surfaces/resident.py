@@ -161,7 +161,7 @@ def end_session(options: dict[str, str]) -> int:
 
 def hand_over(call: Call, options: dict[str, str]) -> Result:
     """Run a call in the resident process, starting it if necessary."""
-    fields = {name: value for name, value in call._asdict().items() if value is not None}
+    fields = {name: value for name, value in call._asdict().items() if value not in (None, ())}
     answer = _exchange("call", options, json.dumps(fields).encode()) if start() else b""
     reply, end, _ = answer[1:].partition(b"\0")
     if answer.startswith(b"+"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from hilt import catalog
 from hilt.surfaces.cli.commands import parser_of
 from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
 from hilt.surfaces.mcp.command import ServeOptions, flags_of
@@ -22,6 +24,7 @@ from tests.surfaces.mcp.hosts import (
     HTTP_OLD,
     STDIO_NEW,
     STDIO_OLD,
+    Lines,
     connected,
     listening,
     over_http,
@@ -801,3 +804,28 @@ def test_invalid_flags_are_reported(command, words):
     assert done.returncode == 2
     assert done.stdout == b""
     assert b"hilt: " in done.stderr
+
+
+@pytest.mark.parametrize("name", ["claude_code", "codex"])
+def test_under_a_dialect_a_model_sees_its_names_only(command, name):
+    command.folder.write("a.txt", "one\n")
+    known = catalog.dialect(name)
+    call: dict[str, tuple[str, dict[str, Any], str]] = {
+        "claude_code": ("Read", {"file_path": "a.txt"}, "     1\tone"),
+        "codex": ("shell", {"command": ["cat", "a.txt"]}, '"output":"one"'),
+    }
+
+    with Lines(command, "--dialect", name, handshake=False) as lines:
+        info = {"name": "lines", "version": "1"}
+        hello = lines.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+        lines.tell("notifications/initialized")
+        tools = lines.ask("tools/list")["result"]["tools"]
+        tool, args, text = call[name]
+        result = lines.call(tool, **args)
+        wrong = lines.call(tool, colour="red")
+
+    canonical = set(catalog.built_in_names()) - set(known)
+    shown = json.dumps([hello["result"]["instructions"], tools, wrong])
+    assert [entry["name"] for entry in tools] == list(known)
+    assert text in result["content"][0]["text"]
+    assert {word for word in re.findall(r"\w+", shown) if word in canonical} <= {"task", "agent", "memory", "undo"}
