@@ -61,7 +61,7 @@ static const struct option OPTIONS[] = {
     {"profile", "nano minimal full", true},
     {"tools", NULL, true},
     {"tools-dir", NULL, false},
-    {"dialect", "jinn jcli agentos", true},
+    {"dialect", "jinn jcli agentos claude_code codex", true},
     {"allow-private", NULL, false},
 };
 
