@@ -23,6 +23,7 @@ from hilt.agents.definitions import DEFAULT, AgentDefinition, read_definitions
 from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
+from hilt.agents.worktrees import Worktrees, submit_for
 from hilt.authority.authority import Authority
 from hilt.call import AGENT
 from hilt.config import KEYS
@@ -49,6 +50,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
     from hilt.agents.marks import Marks
+    from hilt.context import Attendant
 
 RUNNING_MAX = 256  # agents in the background of one process; others stay queued
 MAIL_MAX = 100  # messages that wake an agent at once
@@ -104,6 +106,7 @@ class AgentHost:
         stored = {name: settings[name] for name, key in KEYS.items() if key.type is not dict and name not in _LEFT_OUT}
         self.settings = json.dumps(stored, sort_keys=True)
         self.owner = Lazy(lambda: Owner(runtime.state))
+        self.worktrees = Worktrees(runtime, self.store)
         self._above: dict[str, Allowance] = {}  # of agents that were started here
         self._runs: dict[str, AgentRun] = {}
         self._lock = threading.Lock()
@@ -159,6 +162,11 @@ class AgentHost:
         parent = order.parent or caller
         left = Remainder() if above is None else above.left()
         turns = left.within(Remainder(turns=definition.turns)).turns
+        has_worktree = order.worktree or definition.worktree
+        if has_worktree:
+            self.worktrees.check()
+            self.worktrees.sweep()
+        in_worktree = has_worktree or self.worktrees.owner(parent) != ""
         new = NewAgent(
             parent=parent,
             caller=caller,
@@ -168,13 +176,14 @@ class AgentHost:
             prompt=order.prompt,
             settings=self.settings,
             profile=AgentProfile(
-                tools=granted_tools(self.runtime.authority, definition, parent),
+                tools=granted_tools(self.runtime.authority, definition, parent, in_worktree=in_worktree),
                 mode=granted_mode(self.runtime.authority, definition, parent),
                 model=_model(order.model or definition.model),
                 role=definition.body,
                 turns=turns,
                 tokens=left.tokens,
                 seconds=left.seconds,
+                worktree=has_worktree,
             ),
         )
         agent = self.store.create(new, self.limits, owner=self.owner().name if kind == "call" else "")
@@ -191,8 +200,12 @@ class AgentHost:
         asks_person: bool,
         above: Allowance | None = None,
         report: Callable[[str], None] = lambda line: None,
+        client: Attendant | None = None,
     ) -> AgentOutcome:
-        """Run a claimed agent until it has answered, and record how it ended."""
+        """Run a claimed agent until it has answered, and record how it ended.
+
+        `client` is that of the call that waits for the agent; it asks a person.
+        """
         agent = run.agent
         with self._lock:
             self._runs[agent.id] = run
@@ -208,6 +221,7 @@ class AgentHost:
             try:
                 # an agent that only stops because its process does is released instead
                 if not self._is_closing or outcome.status != "cancelled":
+                    outcome = self._settle_worktree(agent, outcome, client)
                     if agent.kind != "spawned" or outcome.status != "completed":
                         self._above.pop(agent.id, None)
                         self.runtime.end_session(agent.id)
@@ -221,7 +235,24 @@ class AgentHost:
         self, run: AgentRun, *, asks_person: bool, above: Allowance | None, report: Callable[[str], None]
     ) -> AgentOutcome:
         agent = run.agent
-        runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile))
+        folder = self.worktrees.folder(agent.id)
+        runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile), folder)
+        try:
+            return self._converse_in(runtime, run, asks_person=asks_person, above=above, report=report)
+        finally:
+            if folder is not None:
+                runtime.close_folder()
+
+    def _converse_in(
+        self,
+        runtime: Runtime,
+        run: AgentRun,
+        *,
+        asks_person: bool,
+        above: Allowance | None,
+        report: Callable[[str], None],
+    ) -> AgentOutcome:
+        agent = run.agent
         transcripts = transcripts_of(runtime)
         is_new = not transcripts.exists(agent.id)
         records = [] if is_new else list(read(transcripts.path(agent.id)))
@@ -253,6 +284,29 @@ class AgentHost:
             return AgentOutcome("completed", ended.text, "", *used)
         error = ended.error or ToolError("internal", "The agent ended without an error.")
         return AgentOutcome("cancelled" if ended.status == INTERRUPTED else "failed", error.message, error.code, *used)
+
+    def _settle_worktree(self, agent: AgentRecord, outcome: AgentOutcome, client: Attendant | None) -> AgentOutcome:
+        """Take over what an agent changed in a worktree of its own, and say so after its answer."""
+        if not agent.profile.worktree:
+            return outcome
+        try:
+            if outcome.status == "completed":
+                note = self.take_over(agent, client)
+            else:
+                note = self.worktrees.keep(agent, f"The agent ended as {outcome.status}.")
+        except ToolError as error:
+            note = f"[worktree] {error.message} {error.suggestion}"
+        return outcome._replace(answer=f"{outcome.answer}\n\n{note}".lstrip()) if note else outcome
+
+    def take_over(self, agent: AgentRecord, client: Attendant | None) -> str:
+        """Apply what an agent changed in its worktree to the folder of its parent; return what happened."""
+        folder = self.worktrees.folder(agent.parent)
+        target = self.runtime.in_session(agent.parent, self.runtime.settings, folder)
+        try:
+            return self.worktrees.take_over(agent, target, submit_for(client))
+        finally:
+            if folder is not None:
+                target.close_folder()
 
     async def _talk(self, run: AgentRun, conversation: Conversation, records: Sequence[Record]) -> RunEnded:
         """Send what the agent has not seen yet, or go on with what was interrupted."""
@@ -401,7 +455,7 @@ class CallAgents:
             count += 1
             self._ctx.progress(count, None, f"{definition.name}: {line}")
 
-        self._host.run(run, asks_person=self._asks_person, above=above, report=report)
+        self._host.run(run, asks_person=self._asks_person, above=above, report=report, client=self._ctx.attendant)
         self._ctx.fence.check()
         return self.get(agent.id)
 
@@ -502,8 +556,13 @@ class CallAgents:
 # --- what a child may do ----------------------------------------------------------------------------------------------
 
 
-def granted_tools(authority: Authority, definition: AgentDefinition, parent: str) -> tuple[str, ...]:
-    """Return the tools that an agent has: those of its parent, as far as its definition allows them."""
+def granted_tools(
+    authority: Authority, definition: AgentDefinition, parent: str, *, in_worktree: bool = False
+) -> tuple[str, ...]:
+    """Return the tools that an agent has: those of its parent, as far as its definition allows them.
+
+    Custom tools and those of MCP servers work in the user's own folder, so an agent in a worktree has none of them.
+    """
     twins = authority.names().twins
 
     def canonical(names: Sequence[str] | None) -> set[str]:
@@ -515,6 +574,7 @@ def granted_tools(authority: Authority, definition: AgentDefinition, parent: str
         tool.name
         for tool in authority.catalog.tools()
         if not authority.hidden(tool, parent)
+        and not (in_worktree and tool.source != "built-in")
         and tool.name not in refused
         and (tool.name in wanted if wanted is not None else not tool.traits.nests)
     )

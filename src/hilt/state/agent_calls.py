@@ -38,6 +38,7 @@ class AgentOrder(NamedTuple):
     title: str = ""
     model: str = ""
     parent: str = ""
+    worktree: bool = False  # also if its definition says so
 
 
 class Allowance(Protocol):

@@ -49,6 +49,7 @@ class AgentProfile(NamedTuple):
     turns: int | None = None
     tokens: int | None = None
     seconds: float | None = None
+    worktree: bool = False  # whether it has a git worktree of its own; the agents below it work there too
 
 
 class NewAgent(NamedTuple):

@@ -9,6 +9,7 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.draft import Draft
 from hilt.files.editing import Document, ShownChange, changed, diff_text, open_document, preview, require, shown_bytes
+from hilt.text.binary_patch import blob_id
 from hilt.text.encodings import UTF8, encode
 from hilt.text.patching import Operation, apply_hunks, parse_patch
 
@@ -76,10 +77,20 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
     if operation.kind == "add":
         if data is not None:
             raise ToolError("already_exists", f"{path} already exists; the patch adds it.", path=path)
-        draft.write(path, encode(operation.content or "", UTF8), mode=_mode(operation, None))
+        whole = operation.whole
+        content = encode(operation.content or "", UTF8) if whole is None else whole.data
+        draft.write(path, content, mode=_mode(operation, None))
         return f"added {path}", operation
     if data is None:
         raise ToolError("file_not_found", f"{path} does not exist; the patch {operation.kind}s it.", path=path)
+    if operation.whole is not None and operation.whole.before != blob_id(data):
+        raise ToolError(
+            "patch_conflict",
+            f"{path} is not the file that the patch changes: its git id is {blob_id(data)}, "
+            f"not {operation.whole.before}.",
+            suggestion="Create the patch from the current file.",
+            path=path,
+        )
     if operation.kind == "delete":
         if operation.hunks:
             rest = _patched(draft, path, operation)  # the diff must contain everything it deletes
@@ -92,7 +103,10 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
                 )
         draft.delete(path)
         return f"deleted {path}", operation
-    new = _patched(draft, path, operation).data if operation.hunks else data
+    if operation.whole is not None:
+        new = operation.whole.data
+    else:
+        new = _patched(draft, path, operation).data if operation.hunks else data
     mode = _mode(operation, draft.mode(path))
     if operation.move_to is None:
         draft.write(path, new, mode=mode)
