@@ -305,6 +305,10 @@ def test_a_background_agent_is_a_job_of_its_parent(talk, base):
     assert one.runtime.request(Call("job_output", {"task_id": id}, session="other")).error.code == "not_found"
     open(gate, "w").close()
 
+    (job,) = one.runtime.call("job_list").data["jobs"]
+    assert (job["task_id"], job["agent"], job["command"]) == (id, "general", "look")
+    assert one.runtime.request(Call("job_list", {}, session="other")).data["jobs"] == []
+
     ended = one.runtime.call("job_output", task_id=id)
     assert (ended.data["status"], ended.data["exit_code"], ended.data["output"]) == ("completed", 0, "found")
 

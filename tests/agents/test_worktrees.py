@@ -376,7 +376,7 @@ def test_agents_below_an_agent_work_in_its_worktree(talk, repository, base):
     assert one.results[0].result.text.startswith("led\n\n[worktree] Its changes to 2 files were applied"), one.results[
         0
     ].result
-    assert "file_not_found" in "".join(one.server.prompts[5].results.values())
+    assert "file_not_found" in "".join(one.server.prompts[6].results.values())
     assert (repository.read("below.txt"), repository.read("own.txt")) == ("1", "2")
     assert worktrees(base) == []
 

@@ -61,6 +61,8 @@ _WATCH_SECONDS = 0.25  # between two looks at what other processes have cancelle
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 1.0  # between two looks for agents whose process was killed
 _LINE_CHARACTERS = 200
+_LEAST_SECONDS = 0.001  # of an agent whose time is up: it ends with budget_exceeded
+_LISTED_MAX = 1_000  # agents that may share a budget
 # settings that do not matter for what an agent may do, or are too secret to be stored
 _LEFT_OUT = ("resident", "telemetry.endpoint")
 
@@ -108,6 +110,7 @@ class AgentHost:
         self.owner = Lazy(lambda: Owner(runtime.state))
         self.worktrees = Worktrees(runtime, self.store)
         self._above: dict[str, Allowance] = {}  # of agents that were started here
+        self._restored_budgets: dict[str, Allowance] = {}  # of callers whose process has ended
         self._runs: dict[str, AgentRun] = {}
         self._lock = threading.Lock()
         self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
@@ -257,6 +260,9 @@ class AgentHost:
         is_new = not transcripts.exists(agent.id)
         records = [] if is_new else list(read(transcripts.path(agent.id)))
         used = [0, 0]
+        # a run whose process was killed has used tokens that the store does not know
+        before = sum(_tokens(record) for record in records) - agent.input_tokens - agent.output_tokens
+        above = above or self._restored(agent)
 
         def heard(event: Event) -> None:
             if isinstance(event, TokensUsed):
@@ -273,7 +279,7 @@ class AgentHost:
             heard,
             title=agent.title,
             is_new=is_new,
-            limits=_limits(agent),
+            limits=_limits(agent, max(0, before)),
             asks_person=asks_person,
             role=agent.profile.role,
             above=above,
@@ -314,24 +320,57 @@ class AgentHost:
         try:
             if run.is_cancelled:
                 return RunEnded(INTERRUPTED, agent.id, error=ToolError("cancelled", "The agent was cancelled."))
-            seen = [record.get("content") for record in records if record.get("type") == "user"]
+            seen = [record for record in records if record.get("type") == "user"]
             if not seen:
                 return await conversation.send(agent.prompt)
+            sent = max(record.get("mail", 0) for record in seen)
+            if sent:  # the process may have been killed before it could remove them
+                self.store.drop(agent.id, sent)
             mail = self.store.peek(agent.id, MAIL_MAX)
-            above, marks = self.store.chain(agent.id), conversation.marks
-            sent = [count for count in range(1, len(mail) + 1) if _letter(mail[:count], above, marks) in seen]
-            if sent:  # the process was killed before it could remove them
-                self.store.drop(agent.id, mail[sent[-1] - 1].number)
-                mail = self.store.peek(agent.id, MAIL_MAX)
             if conversation.is_interrupted:
                 return await conversation.send(None)
             if not mail:
                 return RunEnded(DONE, agent.id, _last_text(records))
             run.mail = mail[-1].number
-            return await conversation.send(_letter(mail, above, marks))
+            letter = _letter(mail, self.store.chain(agent.id), conversation.marks)
+            return await conversation.send(letter, mail=run.mail)
         finally:
             run.set(None)
             await conversation.close()
+
+    def _restored(self, agent: AgentRecord) -> Allowance | None:
+        """Return the budget that an agent shares with the others of its caller, after the end of the caller's process.
+
+        An agent had `tokens` when it was created; all that agents of the caller have used since then counts.
+        """
+        if agent.profile.tokens is None or agent.kind == "call":
+            return None
+        with self._lock:
+            shared = self._restored_budgets.get(agent.caller)
+        if shared is None:
+            from hilt.agents.budgets import Budget, RunLimits
+
+            left = self._tokens_left(agent)
+            with self._lock:
+                budget = Budget(RunLimits(None, left, None), time.monotonic)
+                shared = self._restored_budgets.setdefault(agent.caller, budget)
+        return shared
+
+    def _tokens_left(self, agent: AgentRecord) -> int:
+        """Return what agents of one caller may still use together."""
+        transcripts = transcripts_of(self.runtime)
+        used: dict[str, int] = {}
+        group = [other for other in self.store.newest(_LISTED_MAX) if other.caller == agent.caller]
+        for other in group:
+            used[other.id] = other.input_tokens + other.output_tokens
+            with suppress(FileNotFoundError):
+                used[other.id] = max(used[other.id], sum(map(_tokens, read(transcripts.path(other.id)))))
+        left = []
+        for first in group:
+            if first.profile.tokens is not None and first.created <= agent.created:
+                since = sum(used[other.id] for other in group if other.created >= first.created)
+                left.append(first.profile.tokens - since)
+        return max(0, min(left, default=0))
 
     # --- in the background --------------------------------------------------------------------------------------------
 
@@ -518,13 +557,20 @@ class CallAgents:
             self._host.serve()
 
     def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
-        """Return and remove the messages of an agent, waiting this long for the first."""
+        """Return the messages of an agent, waiting this long for the first.
+
+        They are removed when this agent receives again, or this process ends. If the process is killed before that,
+        they are returned once more.
+        """
         self._check_acting(agent)
         until = time.monotonic() + seconds
-        while not self._store.peek(agent, 1) and time.monotonic() < until:
+        reader = self._host.owner().name
+        while True:
+            mail = self._store.receive(agent, limit, self._ctx.fence.commit, reader=reader)
+            if mail.messages or time.monotonic() >= until:
+                return mail
             self._ctx.fence.check()
             time.sleep(_POLL_SECONDS)
-        return self._store.receive(agent, limit, self._ctx.fence.commit)
 
     def _acts_as(self, id: str) -> bool:
         """Whether the caller may act as an agent: as itself, or one below it; a client's id counts if it is known."""
@@ -617,13 +663,27 @@ def _with_settings(runtime: Runtime, stored: str) -> Runtime | None:
     return None
 
 
-def _limits(agent: AgentRecord) -> Any:
+def _limits(agent: AgentRecord, unrecorded: int) -> Any:
+    """Return the limits of the next run of an agent that has used this many tokens besides those in its record."""
     from hilt.agents.budgets import MAX_TURNS, RunLimits
 
     profile = agent.profile
-    used = agent.input_tokens + agent.output_tokens
+    used = agent.input_tokens + agent.output_tokens + unrecorded
     tokens = None if profile.tokens is None else max(0, profile.tokens - used)
-    return RunLimits(profile.turns or MAX_TURNS, tokens, profile.seconds)
+    return RunLimits(profile.turns or MAX_TURNS, tokens, _seconds_left(agent))
+
+
+def _seconds_left(agent: AgentRecord) -> float | None:
+    """Return the seconds that an agent has; they pass while no process runs it."""
+    if agent.profile.seconds is None:
+        return None
+    return max(_LEAST_SECONDS, agent.profile.seconds - (time.time_ns() - agent.created) / 1e9)
+
+
+def _tokens(record: Record) -> int:
+    """Return the tokens of an answer in a transcript."""
+    usage = record.get("usage") if record.get("type") == "answer" else None
+    return sum(usage.get(key, 0) for key in ("input_tokens", "output_tokens")) if isinstance(usage, dict) else 0
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""git, without running anything that a repository names: no hooks, filters, file system monitors or diff programs.
+"""Runs git without running anything that a repository names: no hooks, filters, file system monitors or diff programs.
 
 Contents are taken from the object database and written here, byte for byte: git would run the filters that attributes
 and configuration name. What changed is found the same way, by comparing files with the ids in a tree. Nothing below a
