@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -325,8 +326,6 @@ time.sleep(600)
 
 
 def test_old_messages_to_nobody_are_removed(runtime, base):
-    import sqlite3
-
     for target in ("nobody", "somebody"):
         runtime.call("agent_send", agentId="a", targetAgentId=target, message="x")
     with sqlite3.connect(f"{base}/state/state.db") as db:
@@ -375,7 +374,7 @@ def test_an_agent_does_not_get_its_time_again_after_a_kill(base, model_server):
 from hilt.agents.budgets import Budget, RunLimits
 from hilt.state.agent_calls import AgentOrder
 host = runtime.agents()
-budget = Budget(RunLimits(seconds=5), time.monotonic)
+budget = Budget(RunLimits(seconds=3600), time.monotonic)
 definition = host.define("general", or_default=True)
 agent = host.create(AgentOrder("general", "Work."), definition, "background", "talk", budget)
 host.serve()
@@ -388,7 +387,8 @@ time.sleep(600)
     while not server.prompts:
         time.sleep(0.01)
     process.kill()
-    time.sleep(5)
+    with sqlite3.connect(f"{base}/state/state.db") as db:
+        db.execute("UPDATE agents SET created = created - 7200 * 1000000000")
     server.add(Turn("too late"))
 
     with opened(base, settings(server)) as runtime:

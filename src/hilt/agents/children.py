@@ -217,7 +217,7 @@ class AgentHost:
         self._watch()
         outcome = AgentOutcome("failed", "hilt failed to run the agent.", "internal")
         try:
-            outcome = self._converse(run, asks_person=asks_person, above=above, report=report)
+            outcome = self._converse(run, asks_person=asks_person, above=above, report=report, client=client)
         except ToolError as error:
             outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
         finally:
@@ -235,13 +235,19 @@ class AgentHost:
         return outcome
 
     def _converse(
-        self, run: AgentRun, *, asks_person: bool, above: Allowance | None, report: Callable[[str], None]
+        self,
+        run: AgentRun,
+        *,
+        asks_person: bool,
+        above: Allowance | None,
+        report: Callable[[str], None],
+        client: Attendant | None,
     ) -> AgentOutcome:
         agent = run.agent
         folder = self.worktrees.folder(agent.id)
         runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile), folder)
         try:
-            return self._converse_in(runtime, run, asks_person=asks_person, above=above, report=report)
+            return self._converse_in(runtime, run, asks_person=asks_person, above=above, report=report, client=client)
         finally:
             if folder is not None:
                 runtime.close_folder()
@@ -254,6 +260,7 @@ class AgentHost:
         asks_person: bool,
         above: Allowance | None,
         report: Callable[[str], None],
+        client: Attendant | None,
     ) -> AgentOutcome:
         agent = run.agent
         transcripts = transcripts_of(runtime)
@@ -283,6 +290,7 @@ class AgentHost:
             asks_person=asks_person,
             role=agent.profile.role,
             above=above,
+            person=client,
         )
         run.set(conversation)
         ended = asyncio.run(self._talk(run, conversation, records))
@@ -494,7 +502,10 @@ class CallAgents:
             count += 1
             self._ctx.progress(count, None, f"{definition.name}: {line}")
 
-        self._host.run(run, asks_person=self._asks_person, above=above, report=report, client=self._ctx.attendant)
+        attendant = self._ctx.attendant
+        client = None if attendant is None else attendant.for_agents()
+        asks_person = self._asks_person or client is not None
+        self._host.run(run, asks_person=asks_person, above=above, report=report, client=client)
         self._ctx.fence.check()
         return self.get(agent.id)
 

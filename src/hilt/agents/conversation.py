@@ -78,6 +78,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.prices import CostMeter
     from hilt.authority.hooks import EventResult
+    from hilt.context import Attendant
 
 T = TypeVar("T")
 
@@ -101,11 +102,13 @@ class Conversation:
         clock: Clock = Clock(),  # noqa: B008
         role: str = "",
         above: Allowance | None = None,
+        person: Attendant | None = None,
     ) -> None:
         """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
         `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
-        `role` replaces the usual prompt. `above` is what the run that started this conversation may use.
+        `role` replaces the usual prompt. `above` is what the run that started this conversation may use, `person` the
+        client that asks people, if it is not the runtime itself.
         """
         self.runtime = runtime
         self.model = model
@@ -136,6 +139,7 @@ class Conversation:
             plan_compaction=self._plan_compaction,
             is_stopped=lambda: self._stop is not None,
             allowance=lambda: self._budget,
+            person=person,
         )
         self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
