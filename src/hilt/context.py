@@ -128,7 +128,7 @@ class Attendant(Protocol):
         """What the run that the call belongs to may use; None without limits."""
 
     def for_agents(self) -> Attendant | None:
-        """Return the client for the agents that the call starts: it is asked while the call runs; None if it cannot be."""
+        """Return the client for agents that the call starts; None if it cannot be asked while the call runs."""
 
     def compact(self, focus: str) -> str | None:
         """Shorten the client's conversation after this call; return what will happen."""

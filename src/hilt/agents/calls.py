@@ -78,7 +78,8 @@ class TurnCalls:
     ) -> None:
         """`client` is the name of the model, for the record. `asks_person`: somebody can be asked.
 
-        `person` is the client that asks them, if it is not the runtime itself. Once `is_stopped`, no further call starts.
+        `person` is the client that asks them, if it is not the runtime itself. Once `is_stopped`, no further call
+        starts.
         """
         self._runtime = runtime
         self._emit = emit
