@@ -403,6 +403,28 @@ def test_each_response_of_a_spawned_agent_brings_its_changes(talk, repository, b
     assert worktrees(base) == []
 
 
+def test_a_person_applies_what_was_not_approved(talk, repository, base, capsys):
+    from hilt.surfaces.cli import main
+
+    one = by_agent(talk, WRITE, flags={})
+    (agent,) = one.runtime.roster().newest(1)
+    environ = {**one.runtime.environ, "HILT_APPROVE": "once"}
+
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in environ.items():
+            patched.setenv(name, value)
+        patched.chdir(repository.join(""))
+        assert main(["agents", "show", agent.id]) == 0
+        shown = capsys.readouterr().out
+        assert main(["agents", "apply", agent.id]) == 0
+        assert "were applied" in capsys.readouterr().out
+        assert main(["agents", "apply", agent.id]) != 0
+
+    assert f"worktree: {base}/state-worktrees/{agent.id}. approval_required" in shown
+    assert repository.read("w.txt") == "of the agent"
+    assert worktrees(base) == []
+
+
 def test_a_cancelled_agent_leaves_its_changes_in_the_worktree(talk, repository, base):
     one = talk(Turn(calls=[WRITE]), Turn("late", hold=f"{base}/never"), flags={"approve": "once"})
     started = one.runtime.call("agent", prompt="x", worktree=True, run_in_background=True).data["task_id"]
@@ -415,6 +437,38 @@ def test_a_cancelled_agent_leaves_its_changes_in_the_worktree(talk, repository, 
     one.runtime.agents().worktrees.sweep()
     assert worktrees(base) == [started]
     assert not os.path.exists(repository.join("w.txt"))
+
+
+def test_jobs_of_an_agent_end_before_its_changes_are_taken(talk, repository, base):
+    job = "i=0; while :; do i=$((i+1)); echo $i > w.txt; done"
+    one = by_agent(
+        talk,
+        call("run_shell", command=job, run_in_background=True),
+        call("run_shell", command="while [ ! -s w.txt ]; do sleep 0.01; done"),
+    )
+
+    assert "were applied" in one.results[0].result.text
+    assert int(repository.read("w.txt")) > 0
+    assert worktrees(base) == []
+
+
+def test_changes_that_a_person_makes_meanwhile_are_not_deleted(talk, repository, base):
+    from hilt.state.approvals import UserAnswer
+
+    def asker(question: Any) -> UserAnswer:
+        (name,) = worktrees(base)
+        with open(f"{base}/state-worktrees/{name}/mine.txt", "w") as file:
+            file.write("of the person")
+        return UserAnswer("once")
+
+    turns = Turn(calls=[call("agent", prompt="x", worktree=True)]), Turn(calls=[WRITE]), Turn("done"), Turn("ok")
+    one = talk(*turns, asker=asker)
+
+    one.send("go")
+
+    with open(f"{kept(one, base)}/mine.txt") as file:
+        assert file.read() == "of the person"
+    assert repository.read("w.txt") == "of the agent"
 
 
 def test_a_workspace_that_is_part_of_a_repository(talk, folder, base):

@@ -303,6 +303,8 @@ class AgentHost:
         """Take over what an agent changed in a worktree of its own, and say so after its answer."""
         if not agent.profile.worktree:
             return outcome
+        if agent.kind != "spawned" or outcome.status != "completed":
+            self._end_below(agent.id)
         try:
             if outcome.status == "completed":
                 note = self.take_over(agent, client)
@@ -311,6 +313,11 @@ class AgentHost:
         except ToolError as error:
             note = f"[worktree] {error.message} {error.suggestion}"
         return outcome._replace(answer=f"{outcome.answer}\n\n{note}".lstrip()) if note else outcome
+
+    def _end_below(self, id: str) -> None:
+        """End the agents below an agent, and its jobs: they may still write to its worktree."""
+        self._end_runs(self.store.cancel(id, itself=False))
+        self.runtime.end_session(id)
 
     def take_over(self, agent: AgentRecord, client: Attendant | None) -> str:
         """Apply what an agent changed in its worktree to the folder of its parent; return what happened."""
@@ -450,6 +457,12 @@ class AgentHost:
     def cancel(self, id: str) -> None:
         """Cancel an agent and all below it, and wait until everything that they run has ended."""
         ids = self.store.cancel(id)
+        self._end_runs(ids)
+        for one in ids:
+            self.runtime.end_session(one)
+
+    def _end_runs(self, ids: Sequence[str]) -> None:
+        """End the runs of cancelled agents, and wait until everything that they run has ended."""
         with self._lock:
             runs = [run for run in self._runs.values() if run.agent.id in ids]
         for run in runs:
@@ -457,8 +470,6 @@ class AgentHost:
         until = time.monotonic() + STOP_SECONDS
         while time.monotonic() < until and any(self._is_ending(one) for one in ids):
             time.sleep(_POLL_SECONDS)
-        for one in ids:
-            self.runtime.end_session(one)
 
     def _is_ending(self, id: str) -> bool:
         agent = self.store.get(id)

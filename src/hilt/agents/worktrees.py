@@ -100,7 +100,7 @@ class Worktrees:
         """Return the agent in whose worktree a session works: itself, or the nearest above it; "" if there is none."""
         for id in self._store.chain(session):
             agent = self._store.get(id)
-            if agent is not None and agent.profile.worktree:
+            if agent is not None and agent.profile.worktree and (agent.ended is None or self.record(id) is not None):
                 return id
         return ""
 
@@ -191,6 +191,9 @@ class Worktrees:
         problem, note = self._applied(agent, record, changes, target, submit)
         if problem:
             return self._kept(agent.id, record, problem)
+        # the agent, its jobs and its agents have ended, but a person may work there too
+        if self.changes(record, agent.id) != changes:
+            return self._kept(agent.id, record, "Something changed there while they were applied.")
         self._settle(agent, record, changes)
         return note
 
