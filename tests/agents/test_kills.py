@@ -75,7 +75,7 @@ PHASES = {
         cancels=True,
     ),
 }
-QUICK = ("before the first request", "after a write", "while cancelling", "while waiting for approval")
+QUICK = ("after a write", "while cancelling")
 
 
 def prepare(base: str, phase: Phase) -> None:

@@ -118,7 +118,17 @@ def strictness(runtime: Runtime, tool: str, args: dict[str, Any], session: str) 
     return STRICTNESS.index(explanation.decision.verdict)
 
 
-@pytest.mark.parametrize("restriction", RESTRICTIONS)
+QUICK = (
+    "plan mode of the session",
+    "deny rules",
+    "path rules",
+    "no network by a rule",
+    "read-only sandbox",
+    "nano profile",
+)
+
+
+@pytest.mark.parametrize("restriction", RESTRICTIONS if STRESS else QUICK)
 def test_no_tool_gives_a_child_more_than_its_parent(base, restriction):
     with opened(base, restriction) as runtime:
         child = child_of(runtime, "talk")
@@ -155,7 +165,7 @@ REACH = (
         ({"workspace.protected": ["kept"]}, "touch kept/x && echo written", "written"),
     ],
 )
-@pytest.mark.parametrize("mode", ["plan", "yolo"])
+@pytest.mark.parametrize("mode", ["plan", "yolo"] if STRESS else ["yolo"])
 def test_the_sandbox_of_a_child_is_that_of_its_parent(base, flags, command, output, mode):
     environ = environment(base)
     home, root = f"{base}/home", f"{base}/workspace"
