@@ -529,8 +529,8 @@ class Runtime:
         """Run a tool with these arguments and return its result."""
         return self.request(Call(name, args))
 
-    def request(self, call: Call) -> Result:
-        """Run a call and return its result, at the latest when it times out."""
+    def request(self, call: Call, *, attendant: Attendant | None = None) -> Result:
+        """Run a call and return its result, at the latest when it times out; `attendant` is the client of the call."""
         ended = threading.Event()
         results: list[Result] = []
 
@@ -538,7 +538,7 @@ class Runtime:
             results.append(result)
             ended.set()
 
-        running = self.submit(call, done)
+        running = self.submit(call, done, attendant=attendant)
         while not ended.wait(running.patience()):
             running.time_out_if_late()
         return results[0]

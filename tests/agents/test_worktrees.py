@@ -170,6 +170,7 @@ def test_uncommitted_changes_of_the_user_stay(talk, repository, base):
     [
         ("ln -s a.txt link", "link: it is a symbolic link"),
         ("mkfifo pipe", None),
+        ("truncate -s 1T a.txt || truncate -s 60M a.txt", "a.txt: it has "),
         ("mkdir inner && git init -q inner && echo x > inner/f", "inner/: it is a repository"),
     ],
 )

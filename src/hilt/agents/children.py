@@ -23,7 +23,7 @@ from hilt.agents.definitions import DEFAULT, AgentDefinition, read_definitions
 from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
-from hilt.agents.worktrees import Worktrees, submit_for
+from hilt.agents.worktrees import Worktrees
 from hilt.authority.authority import Authority
 from hilt.call import AGENT
 from hilt.config import KEYS
@@ -324,7 +324,7 @@ class AgentHost:
         folder = self.worktrees.folder(agent.parent)
         target = self.runtime.in_session(agent.parent, self.runtime.settings, folder)
         try:
-            return self.worktrees.take_over(agent, target, submit_for(client))
+            return self.worktrees.take_over(agent, target, client)
         finally:
             if folder is not None:
                 target.close_folder()

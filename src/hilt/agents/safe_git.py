@@ -21,6 +21,7 @@ from hilt.text.binary_patch import blob_id, hasher
 SECONDS = 600.0
 OUTPUT_BYTES = 256 << 20  # of a listing
 FILE_BYTES = 50 << 20  # of a changed file: that is what one change can hold
+TOTAL_BYTES = 200 << 20  # of all changed files
 
 LINK, MODULE = "120000", "160000"
 
@@ -51,10 +52,11 @@ _VARIABLES = {
 
 
 class TreeEntry(NamedTuple):
-    """A file in a commit: its git mode and the id of its contents."""
+    """A file in a commit: its git mode, and the id and size of its contents."""
 
     mode: str
     id: str
+    size: int
 
 
 class FileState(NamedTuple):
@@ -107,9 +109,16 @@ class SafeGit:
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
             given.write(stdin)
             given.seek(0)
-            descriptors = {"stdin": given.fileno(), "stdout": output.fileno(), "stderr": errors.fileno()}
-            limits = process.Limits(timeout=SECONDS)
-            with process.start(argv, cwd=self._folder, env=env, limits=limits, **descriptors) as child:
+            child = process.start(
+                argv,
+                cwd=self._folder,
+                env=env,
+                stdin=given.fileno(),
+                stdout=output.fileno(),
+                stderr=errors.fileno(),
+                limits=process.Limits(timeout=SECONDS),
+            )
+            with child:
                 ended = child.wait(SECONDS)
             errors.seek(0)
             if ended is None or ended.code:
@@ -119,9 +128,9 @@ class SafeGit:
     def entries(self, commit: str) -> dict[str, TreeEntry]:
         """Return the files of a commit by path; raise if it has submodules or unsafe paths."""
         entries: dict[str, TreeEntry] = {}
-        for line in self.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]:
+        for line in self.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit).split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
-            mode, _, id = facts.decode("ascii").split(" ")
+            mode, _, id, size = facts.decode("ascii").split()
             path = os.fsdecode(name)
             if mode == MODULE:
                 raise ToolError(
@@ -131,7 +140,8 @@ class SafeGit:
                 )
             if any(part in ("", ".", "..") or part.lower() == ".git" for part in path.split("/")):
                 raise ToolError("invalid_request", f"The commit contains the path {path!r}, which is not safe.")
-            entries[path] = TreeEntry("100755" if mode == "100755" else LINK if mode == LINK else "100644", id)
+            kind = mode if mode in ("100755", LINK) else "100644"
+            entries[path] = TreeEntry(kind, id, int(size))
         return entries
 
     def contents(self, ids: Sequence[str]) -> Iterator[bytes]:
@@ -174,13 +184,16 @@ class SafeGit:
         listed = self.run("ls-files", "--others", "--exclude-standard", "-z", index=index).split(b"\0")[:-1]
         differing: dict[str, FileState | None] = {}
         unsupported: dict[str, str] = {}
+        room = TOTAL_BYTES
         for path in dict.fromkeys((*entries, *map(os.fsdecode, listed))):
             if path.endswith("/"):
                 unsupported[path] = "it is a repository"
                 continue
             try:
-                if path not in entries or identify(folder, path, len(commit)) != entries[path]:
-                    differing[path] = look(folder, path)
+                if path not in entries or not is_same(folder, path, entries[path]):
+                    state = look(folder, path, room)
+                    room -= 0 if state is None else len(state.data)
+                    differing[path] = state
             except ToolError as error:
                 unsupported[path] = error.message
         old_entries = {path: entries[path] for path in differing if path in entries}
@@ -219,30 +232,33 @@ def git_failed(command: str, errors: bytes) -> ToolError:
     return ToolError("invalid_request", message, suggestion="Start the agent without a worktree.")
 
 
-def look(folder: str, path: str) -> FileState | None:
+def look(folder: str, path: str, limit: int = FILE_BYTES) -> FileState | None:
     """Return a file in a folder without following links, None if there is none; raise if a patch cannot hold it."""
     with _file(folder, path) as file:
         if file is None or isinstance(file, FileState):
             return file
         status = os.fstat(file.fileno())
-        if status.st_size > FILE_BYTES:
-            raise ToolError("file_too_large", f"it has {status.st_size:,} bytes; the limit is {FILE_BYTES:,}")
-        return FileState(_mode(status), file.read(FILE_BYTES + 1))
+        most = min(limit, FILE_BYTES)
+        if status.st_size > most:
+            raise ToolError("file_too_large", f"it has {status.st_size:,} bytes, and a patch has room for {most:,}")
+        return FileState(_mode(status), file.read(status.st_size))
 
 
-def identify(folder: str, path: str, digits: int) -> TreeEntry | None:
-    """Return a file as a commit would store it, None if there is none; `digits` is the length of ids."""
+def is_same(folder: str, path: str, entry: TreeEntry) -> bool:
+    """Whether a file in a folder is as a commit has it."""
     with _file(folder, path) as file:
         if file is None:
-            return None
+            return False
         if isinstance(file, FileState):
-            return TreeEntry(file.mode, blob_id(file.data, digits))
+            return (file.mode, blob_id(file.data, len(entry.id))) == (entry.mode, entry.id)
         status = os.fstat(file.fileno())
-        digest = hasher(digits)
-        digest.update(b"blob %d\0" % status.st_size)
+        if (_mode(status), status.st_size) != (entry.mode, entry.size):
+            return False
+        digest = hasher(len(entry.id))
+        digest.update(b"blob %d\0" % entry.size)
         while piece := file.read(_PIECE):
             digest.update(piece)
-        return TreeEntry(_mode(status), digest.hexdigest())
+        return digest.hexdigest() == entry.id
 
 
 def _mode(status: os.stat_result) -> str:

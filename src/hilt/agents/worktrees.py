@@ -14,12 +14,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from hilt.agents.safe_git import Changes, FileChange, SafeGit, look
-from hilt.call import Call, Result
+from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.lsp.known_servers import search_path
 from hilt.places import command, is_below
@@ -175,11 +175,11 @@ class Worktrees:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
 
-    def take_over(self, agent: AgentRecord, target: Runtime, submit: Submit) -> str:
+    def take_over(self, agent: AgentRecord, target: Runtime, client: Attendant | None) -> str:
         """Apply what an agent changed to the folder of its parent; return what happened, for people and models.
 
-        `target` is the runtime of the parent's folder. A worktree whose changes were applied is removed if the agent
-        will not go on.
+        `target` is the runtime of the parent's folder, and `client` asks a person. A worktree whose changes were
+        applied is removed if the agent will not go on.
         """
         record = self.record(agent.id)
         if record is None:
@@ -188,7 +188,7 @@ class Worktrees:
         if not changes.files and not changes.unsupported:
             self._settle(agent, record, changes)
             return ""
-        problem, note = self._applied(agent, record, changes, target, submit)
+        problem, note = self._applied(agent, record, changes, target, client)
         if problem:
             return self._kept(agent.id, record, problem)
         # the agent, its jobs and its agents have ended, but a person may work there too
@@ -209,7 +209,7 @@ class Worktrees:
         return ""
 
     def _applied(
-        self, agent: AgentRecord, record: WorktreeRecord, changes: Changes, target: Runtime, submit: Submit
+        self, agent: AgentRecord, record: WorktreeRecord, changes: Changes, target: Runtime, client: Attendant | None
     ) -> tuple[str, str]:
         """Return why changes were not applied, and what to report if they were."""
         outside = [change.path for change in changes.files if not change.path.startswith(record.prefix)]
@@ -225,7 +225,7 @@ class Worktrees:
             return f"The patch has {len(patch):,} characters; the limit is {PATCH_CHARACTERS:,}.", ""
         # the tool agent stands for all tools that start agents: `weigh` asks before the patch is applied
         call = Call("apply_patch", {"patch": patch}, id=f"{agent.id}-patch", session=agent.parent, through="agent")
-        result = submit(target, call)
+        result = target.request(call, attendant=client)
         if result.error is None:
             undo = result.meta.get("undo")
             return "", f"[worktree] Its changes to {count} were applied{f' (undo {undo})' if undo else ''}."
@@ -287,36 +287,12 @@ class Worktrees:
                     yield name.removesuffix(".json")
 
 
-Submit = Callable[[Runtime, Call], Result]
-
-
-def submit_for(attendant: Attendant | None) -> Submit:
-    """Return a function that runs a call for the client of another one."""
-
-    def submit(runtime: Runtime, call: Call) -> Result:
-        import threading
-
-        ended = threading.Event()
-        results: list[Result] = []
-
-        def done(result: Result) -> None:
-            results.append(result)
-            ended.set()
-
-        running = runtime.submit(call, done, attendant=attendant)
-        while not ended.wait(running.patience()):
-            running.time_out_if_late()
-        return results[0]
-
-    return submit
-
-
 def make_patch(files: list[FileChange]) -> str:
     """Return a patch, as git writes it; a file that only has another name is renamed."""
     removed = {change.old: change.path for change in reversed(files) if change.new is None and change.old is not None}
     renamed: dict[str, str] = {}  # by the new path
     for change in files:
-        if change.old is None and change.new in removed and change.new is not None and change.new.data:
+        if change.old is None and change.new is not None and change.new.data and change.new in removed:
             renamed[change.path] = removed.pop(change.new)
     gone = set(renamed.values())
     return "".join(_diff(change, renamed.get(change.path)) for change in files if change.path not in gone)

@@ -209,7 +209,10 @@ def test_what_an_agent_asks_is_asked_in_the_host_while_its_call_runs(command, ki
         subprocess.run(["git", *words], cwd=root, check=True)
     config(command, "permissions.yaml", "ask: [write_file]\n")
     question = {"question": "Which?", "options": ["a", "b"]}
-    calls = [("write_file", {"path": "a.txt", "content": "new"}), ("ask_user", {"questions": [question]})]
+    calls = [
+        ScriptedCall("write_file", {"path": "a.txt", "content": "new"}),
+        ScriptedCall("ask_user", {"questions": [question]}),
+    ]
     elicit, forms = accepting(decision="once", answer_1="b")
 
     async def test() -> None:
@@ -218,7 +221,7 @@ def test_what_an_agent_asks_is_asked_in_the_host_while_its_call_runs(command, ki
         assert not result.is_error, result
         assert "were applied" in text_of(result)
 
-    with serving_model(Turn(calls=[ScriptedCall(*call) for call in calls]), Turn("done")) as server:
+    with serving_model(Turn(calls=calls), Turn("done")) as server:
         command.environ |= {
             "HILT_MODEL": "openai:scripted",
             "HILT_MODEL_BASE_URL": server.openai_url,
