@@ -9,10 +9,17 @@ import tempfile
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from hilt.agents.safe_git import FileChange, FileState, look
+from hilt.agents.worktrees import make_patch
+from hilt.testing import temporary_runtime
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.talking import Talk
 from tests.agents.test_children import define, settled
+
+STRESS = os.environ.get("HILT_STRESS")
 
 
 def call(tool: str, **args: Any) -> ScriptedCall:
@@ -541,3 +548,37 @@ def test_a_definition_can_ask_for_a_worktree(talk, repository, base):
     results = {result.id: result.result for result in one.results}
     assert sorted("worktree" in str(result.text) for result in results.values()) == [False, True]
     assert len(worktrees(base)) == 1
+
+
+LINES = st.sampled_from(
+    ["a", "b", "", "-- a", "++ b", "--- a/x", "+++ b/x", "@@ -1 +1 @@", "x\r", "\ufeffü", "diff --git"]
+)
+CONTENTS = st.one_of(
+    st.none(),
+    st.builds(
+        lambda lines, end: ("\n".join(lines) + end).encode(), st.lists(LINES, max_size=9), st.sampled_from(["", "\n"])
+    ),
+    st.binary(max_size=9),
+)
+STATES = st.builds(lambda data, mode: data and FileState(mode, data), CONTENTS, st.sampled_from(["100644", "100755"]))
+
+
+@settings(max_examples=300 if STRESS else 25, deadline=None)
+@given(st.dictionaries(st.sampled_from(["a", "b b", "c/ü", 'd"d']), st.tuples(STATES, STATES), min_size=1))
+def test_a_patch_brings_exactly_what_changed(states):
+    changes = [
+        FileChange(path, old or None, new or None)
+        for path, (old, new) in states.items()
+        if (old or None) != (new or None)
+    ]
+    with tempfile.TemporaryDirectory() as base, temporary_runtime(base) as (runtime, workspace):
+        for change in changes:
+            if change.old is not None:
+                workspace.write(change.path, change.old.data)
+                os.chmod(workspace.join(change.path), int(change.old.mode[-3:], 8))
+        if not changes:
+            return
+        result = runtime.call("apply_patch", patch=make_patch(changes))
+        assert result.ok, (result, make_patch(changes))
+        for change in changes:
+            assert look(workspace.path, change.path) == change.new

@@ -312,6 +312,8 @@ class AgentHost:
                 note = self.worktrees.keep(agent, f"The agent ended as {outcome.status}.")
         except ToolError as error:
             note = f"[worktree] {error.message} {error.suggestion}"
+        except OSError as error:
+            note = f"[worktree] Its worktree could not be settled: {error}."
         return outcome._replace(answer=f"{outcome.answer}\n\n{note}".lstrip()) if note else outcome
 
     def _end_below(self, id: str) -> None:

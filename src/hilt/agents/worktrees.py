@@ -109,7 +109,14 @@ class Worktrees:
         owner = self.owner(session)
         if not owner:
             return None
-        record = self.record(owner) or self._create(owner)
+        try:
+            record = self.record(owner) or self._create(owner)
+        except OSError as error:
+            raise ToolError(
+                "permission_denied",
+                f"The worktree of the agent {owner} cannot be created: {os.strerror(error.errno or 0)}.",
+                suggestion=f"Check the free space and the permissions of {self._trees}.",
+            ) from error
         if not os.path.isdir(record.root):
             raise ToolError(
                 "file_not_found",
@@ -193,7 +200,9 @@ class Worktrees:
             return self._kept(agent.id, record, problem)
         # the agent, its jobs and its agents have ended, but a person may work there too
         if self.changes(record, agent.id) != changes:
-            return self._kept(agent.id, record, "Something changed there while they were applied.")
+            record = self._advance(agent.id, record, changes)
+            self._kept(agent.id, record, "Something changed there while the patch was applied.")
+            return f"{note} Something else changed in {record.root} meanwhile, so it stays."
         self._settle(agent, record, changes)
         return note
 
@@ -223,8 +232,9 @@ class Worktrees:
         patch = make_patch(files)
         if len(patch) > PATCH_CHARACTERS:
             return f"The patch has {len(patch):,} characters; the limit is {PATCH_CHARACTERS:,}.", ""
-        # the tool agent stands for all tools that start agents: `weigh` asks before the patch is applied
-        call = Call("apply_patch", {"patch": patch}, id=f"{agent.id}-patch", session=agent.parent, through="agent")
+        # a call through another tool that is not its own choice: `weigh` asks before the patch is applied
+        through = "agent_spawn" if agent.kind == "spawned" else "agent"
+        call = Call("apply_patch", {"patch": patch}, id=f"{agent.id}-patch", session=agent.parent, through=through)
         result = target.request(call, attendant=client)
         if result.error is None:
             undo = result.meta.get("undo")
@@ -243,8 +253,14 @@ class Worktrees:
         if agent.kind != "spawned" or agent.ended is not None:
             self.remove(agent.id, record)
         elif changes.files:
-            base = self._git(record.top, record.git_dir).record(changes, record.base)
-            self._save(agent.id, record._replace(base=base, problem=""))
+            self._advance(agent.id, record, changes)
+
+    def _advance(self, id: str, record: WorktreeRecord, changes: Changes) -> WorktreeRecord:
+        """Record changes that were applied: the next patch is relative to them."""
+        base = self._git(record.top, record.git_dir).record(changes, record.base)
+        record = record._replace(base=base, problem="")
+        self._save(id, record)
+        return record
 
     def remove(self, id: str, record: WorktreeRecord) -> None:
         """Remove a worktree, and what git knows of it."""

@@ -114,7 +114,7 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     if mode == "yolo":
         return votes
     through = prepared.call.through
-    if mode != "auto-accept" and through is not None and authority.catalog.find(through).tool.traits.nests:
+    if mode != "auto-accept" and through is not None and not authority.catalog.find(through).tool.traits.forwards:
         patch = Vote("ask", "worktree", "it applies what an agent changed in its worktree")
         votes.append(modes.unattended(mode, patch))
     wants_network = starts and any(touch.effect == "network" for touch in prepared.touches)
