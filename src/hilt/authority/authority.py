@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from copy import copy
 from typing import NamedTuple
 
 from hilt.authority.rulebook import Rulebook, is_settled, status
@@ -120,6 +119,8 @@ class Authority:
 
         Everything else stays that of the workspace. Close only the original.
         """
+        from copy import copy
+
         other = copy(self)
         other.root, other._bars, other._moved = root, None, None
         return other

@@ -12,7 +12,7 @@ import string
 import zlib
 from collections.abc import Iterator
 
-BEGIN = "GIT binary patch"
+from hilt.text.operations import BINARY
 
 _LENGTHS = string.ascii_uppercase + string.ascii_lowercase  # for 1 to 52 bytes
 _MISSING = "0" * 40
@@ -36,7 +36,7 @@ def hasher(digits: int) -> hashlib._Hash:
 def literal(old: bytes | None, new: bytes | None) -> str:
     """Return the lines that replace the whole contents of a file, after the other lines of its git header."""
     packed = zlib.compress(new or b"", 9)
-    lines = [f"index {blob_id(old)}..{blob_id(new)}", BEGIN, f"literal {len(new or b'')}"]
+    lines = [f"index {blob_id(old)}..{blob_id(new)}", BINARY, f"literal {len(new or b'')}"]
     for start in range(0, len(packed), len(_LENGTHS)):
         piece = packed[start : start + len(_LENGTHS)]
         padded = piece + b"\0" * (-len(piece) % 4)

@@ -51,6 +51,7 @@ class Operation(NamedTuple):
     whole: WholeContents | None = None
 
 
+BINARY = "GIT binary patch"  # the line before the contents of a binary file
 KINDS = {" ": "context", "-": "removed", "+": "added"}
 
 

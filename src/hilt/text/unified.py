@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hilt.errors import ToolError
-from hilt.text import binary_patch
-from hilt.text.operations import KINDS, Operation, PatchHunk, PatchLine, WholeContents, invalid
+from hilt.text.operations import BINARY, KINDS, Operation, PatchHunk, PatchLine, WholeContents, invalid
 
 # prefixes of the first line of a unified diff, or of the mail or commit around it
 OPENINGS = ("diff ", "--- ", "Index: ", "@@", "From ", "commit ")
@@ -83,7 +82,7 @@ class _Parser:
         old, new = facts.get("old"), facts.get("new")
         hunks: tuple[PatchHunk, ...] = ()
         whole = None
-        if self.at < len(self.lines) and self.lines[self.at].rstrip("\r") == binary_patch.BEGIN:
+        if self.at < len(self.lines) and self.lines[self.at].rstrip("\r") == BINARY:
             whole = self._whole(facts.get("index", ""))
         elif self.at < len(self.lines) and self._at_names():
             old, new = _strip_prefixes(*(_unquote(line[4:]) for line in self.lines[self.at : self.at + 2]))
@@ -117,13 +116,15 @@ class _Parser:
         return WholeContents(ids[1], contents)
 
     def _literal(self) -> bytes:
+        from hilt.text.binary_patch import unpack
+
         start = self.at
         header = self.lines[start] if start < len(self.lines) else ""
         size = _LITERAL.fullmatch(header.rstrip("\r"))
         if size is None:
             raise invalid(start + 1, header, "'literal SIZE'; binary deltas are not supported")
         try:
-            return binary_patch.unpack(int(size[1]), iter(self._packed_lines()))
+            return unpack(int(size[1]), iter(self._packed_lines()))
         except ValueError as error:
             raise ToolError(
                 "patch_invalid",

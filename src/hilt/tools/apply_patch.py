@@ -9,7 +9,6 @@ from hilt.declaration import tool
 from hilt.errors import ToolError
 from hilt.files.draft import Draft
 from hilt.files.editing import Document, ShownChange, changed, diff_text, open_document, preview, require, shown_bytes
-from hilt.text.binary_patch import blob_id
 from hilt.text.encodings import UTF8, encode
 from hilt.text.patching import Operation, apply_hunks, parse_patch
 
@@ -83,14 +82,8 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         return f"added {path}", operation
     if data is None:
         raise ToolError("file_not_found", f"{path} does not exist; the patch {operation.kind}s it.", path=path)
-    if operation.whole is not None and operation.whole.before != blob_id(data):
-        raise ToolError(
-            "patch_conflict",
-            f"{path} is not the file that the patch changes: its git id is {blob_id(data)}, "
-            f"not {operation.whole.before}.",
-            suggestion="Create the patch from the current file.",
-            path=path,
-        )
+    if operation.whole is not None:
+        _check_id(path, data, operation.whole.before)
     if operation.kind == "delete":
         if operation.hunks:
             rest = _patched(draft, path, operation)  # the diff must contain everything it deletes
@@ -116,6 +109,20 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         draft.delete(path)
     draft.write(target, new, mode=mode)
     return f"moved {path} to {target}", operation
+
+
+def _check_id(path: str, data: bytes, expected: str) -> None:
+    """Raise unless a file has the contents that a patch replaces as a whole."""
+    from hilt.text.binary_patch import blob_id
+
+    id = blob_id(data)
+    if id != expected:
+        raise ToolError(
+            "patch_conflict",
+            f"{path} is not the file that the patch changes: its git id is {id}, not {expected}.",
+            suggestion="Create the patch from the current file.",
+            path=path,
+        )
 
 
 def _mode(operation: Operation, before: int | None) -> int | None:
