@@ -78,6 +78,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.prices import CostMeter
     from hilt.authority.hooks import EventResult
+    from hilt.context import Attendant
 
 T = TypeVar("T")
 
@@ -101,11 +102,13 @@ class Conversation:
         clock: Clock = Clock(),  # noqa: B008
         role: str = "",
         above: Allowance | None = None,
+        person: Attendant | None = None,
     ) -> None:
         """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
         `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
-        `role` replaces the usual prompt. `above` is what the run that started this conversation may use.
+        `role` replaces the usual prompt. `above` is what the run that started this conversation may use, `person` the
+        client that asks people, if it is not the runtime itself.
         """
         self.runtime = runtime
         self.model = model
@@ -136,6 +139,7 @@ class Conversation:
             plan_compaction=self._plan_compaction,
             is_stopped=lambda: self._stop is not None,
             allowance=lambda: self._budget,
+            person=person,
         )
         self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
@@ -170,8 +174,11 @@ class Conversation:
         last = self.messages[-1] if self.messages else None
         return last is not None and (not isinstance(last, ModelResponse) or bool(last.tool_calls))
 
-    async def send(self, content: Content | None) -> RunEnded:
-        """Send a message and return after the model's last answer; None goes on with what was interrupted."""
+    async def send(self, content: Content | None, *, mail: int = 0) -> RunEnded:
+        """Send a message and return after the model's last answer; None goes on with what was interrupted.
+
+        `mail` is the number of the last message of other agents in it, for the transcript.
+        """
         loop = self._begin()
         self._budget = Budget(self._limits, self._clock.now, self._above)
         self._guard = LoopGuard()
@@ -180,7 +187,7 @@ class Conversation:
         if self._limits.seconds is not None:
             alarm = loop.call_later(self._limits.seconds, self._end_turn, self._budget.out_of_time())
         try:
-            text = await self._run(content)
+            text = await self._run(content, mail)
             ended = RunEnded(UNAPPROVED if self._unapproved else DONE, self.session, text)
         except ToolError as error:
             ended = RunEnded(_status_of(error), self.session, self._last_text(), error)
@@ -251,13 +258,13 @@ class Conversation:
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
-    async def _run(self, content: Content | None) -> str:
+    async def _run(self, content: Content | None, mail: int) -> str:
         await self._start()
         if content is not None:
             content = await self._before_message(content)
         self._settle_calls()
         if content is not None:
-            self._add_user(content)
+            self._add_user(content, mail)
         elif not self.is_interrupted:
             raise ToolError(
                 "invalid_request",
@@ -392,9 +399,9 @@ class Conversation:
         elif parts:
             self.messages.append(ModelRequest(parts=parts))
 
-    def _add_user(self, content: Content) -> None:
+    def _add_user(self, content: Content, mail: int = 0) -> None:
         self.messages.append(ModelRequest(parts=[UserPromptPart(content)]))
-        self._transcript.append("user", content=content_record(content))
+        self._transcript.append("user", content=content_record(content), **({"mail": mail} if mail else {}))
 
     # --- what is sent -------------------------------------------------------------------------------------------------
 

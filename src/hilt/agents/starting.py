@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
+    from hilt.context import Attendant
     from hilt.state.agent_calls import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
@@ -158,6 +159,7 @@ def open_conversation(
     agent: str = "",
     role: str = "",
     above: Allowance | None = None,
+    person: Attendant | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use.
 
@@ -181,4 +183,5 @@ def open_conversation(
         clock=clock or Clock(),
         role=role,
         above=above,
+        person=person,
     )

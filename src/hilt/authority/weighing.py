@@ -94,7 +94,7 @@ def _hold(authority: Authority, ctx: Context, subject: Subject) -> None:
     """Apply path rules to what the call opens: its paths may change after the decision."""
     from hilt.policy import barriers
 
-    barrier = barriers.make_barrier(authority.bars(ctx.door), authority.rulesets(), subject, authority.place.root)
+    barrier = barriers.make_barrier(authority.bars(ctx.door), authority.rulesets(), subject, authority.root)
     if barrier is not None:
         ctx.hold(barrier)
 
@@ -116,6 +116,10 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
     if mode == "yolo":
         return votes
+    through = prepared.call.through
+    if mode != "auto-accept" and through is not None and not authority.catalog.find(through).tool.traits.forwards:
+        patch = Vote("ask", "worktree", "it applies what an agent changed in its worktree")
+        votes.append(modes.unattended(mode, patch))
     wants_network = starts and any(touch.effect == "network" for touch in prepared.touches)
     if wants_network and settings["shell.network"] != "full":
         votes.append(

@@ -72,7 +72,7 @@ class Confinement:
 
     def recover(self) -> None:
         """Disarm what commands that ran when hilt was killed have left for git to run."""
-        self._get_sandbox().recover(self._rules.is_sensitive)
+        self.sandbox().recover(self._rules.is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the notes on what was disarmed that were not returned before."""
@@ -93,12 +93,12 @@ class Confinement:
             profile = self._profile(door, session, overflow.open(), network or settings["shell.network"])
             if self._mode(session) == "plan":
                 profile = profile._replace(name="read-only", network="none")
-            return self._get_sandbox().confine(profile, cwd, tty=tty)
+            return self.sandbox().confine(profile, cwd, tty=tty)
 
         def watch() -> AbstractContextManager[RoomWatch | None]:
             if settings["shell.sandbox"] == "full" and self._mode(session) != "plan":
                 return nullcontext()
-            return self._get_sandbox().watch(self._private_folder(session), settings["shell.tmp_mb"] << 20)
+            return self.sandbox().watch(self._private_folder(session), settings["shell.tmp_mb"] << 20)
 
         return Processes(
             fence,
@@ -106,7 +106,7 @@ class Confinement:
                 door=door,
                 environment=self._environment(),
                 confine=confine,
-                available=lambda: self._get_sandbox().availability(),
+                available=lambda: self.sandbox().availability(),
                 watch=watch,
                 processes=settings["shell.processes"],
                 memory=settings["shell.memory_mb"] << 20,
@@ -146,7 +146,7 @@ class Confinement:
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        return self._get_sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
+        return self.sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
 
     def language_servers(self, door: Door) -> ServerGround:
         """Return where and how language servers run: read-only, without network, with private caches."""
@@ -173,7 +173,7 @@ class Confinement:
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
         needed += install_folders(program, profile.home)
         profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(map(os.path.realpath, needed))))
-        sandbox = self._get_sandbox()
+        sandbox = self.sandbox()
         # where mounts are possible, the private folder is seen as /tmp
         is_mounted = sandbox.availability().kind == "bubblewrap"
         cache = "/tmp" if is_mounted else f"{profile.private}/tmp"  # noqa: S108
@@ -195,7 +195,8 @@ class Confinement:
         )
         return site, running
 
-    def _get_sandbox(self) -> Sandbox:
+    def sandbox(self) -> Sandbox:
+        """Return what confines programs."""
         with self._lock:
             if self._sandbox is None:
                 from hilt.sandbox.profile import Sandbox

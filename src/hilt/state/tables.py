@@ -81,6 +81,8 @@ CREATE INDEX messages_of_agent ON agent_messages (workspace, target, number);
 CREATE TABLE agent_sends (
          workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)""",
+    # the owner whose call has received a message that it has not confirmed yet
+    "ALTER TABLE agent_messages ADD COLUMN reader TEXT NOT NULL DEFAULT ''",
 )
 
 

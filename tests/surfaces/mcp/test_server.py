@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
 from hilt.surfaces.mcp.command import ServeOptions, flags_of
 from hilt.surfaces.mcp.forms import OTHER
 from hilt.surfaces.mcp.instructions import CHARACTERS
+from tests.agents.model_server import ScriptedCall, Turn, serving_model
 from tests.marks import Mark, wait_until
 from tests.surfaces.mcp.hosts import (
     ALL,
@@ -200,6 +202,41 @@ def test_the_user_is_asked_through_the_client(command, kind, decision, written):
 
     run(test())
     assert ("a.txt" in command.folder.tree()) is written
+
+
+@pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
+def test_what_an_agent_asks_is_asked_in_the_host_while_its_call_runs(command, kind):
+    """With its name; and the patch of its worktree too."""
+    root = command.folder.join("")
+    for words in (["init", "-q"], ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    config(command, "permissions.yaml", "ask: [write_file]\n")
+    question = {"question": "Which?", "options": ["a", "b"]}
+    calls = [
+        ScriptedCall("write_file", {"path": "a.txt", "content": "new"}),
+        ScriptedCall("ask_user", {"questions": [question]}),
+    ]
+    elicit, forms = accepting(decision="once", answer_1="b")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            result = await client.call_tool("agent", {"prompt": "x", "worktree": True})
+        assert not result.is_error, result
+        assert "were applied" in text_of(result)
+
+    with serving_model(Turn(calls=calls), Turn("done")) as server:
+        command.environ |= {
+            "HILT_MODEL": "openai:scripted",
+            "HILT_MODEL_BASE_URL": server.openai_url,
+            "OPENAI_API_KEY": "key-of-the-test",
+        }
+        run(test())
+        assert '"Which?":"b"' in "".join(server.prompts[1].results.values())
+    messages = [form.message for form in forms]
+    assert len(messages) == 3
+    assert sum("[agent general, agent_" in message for message in messages) == 2
+    assert "apply_patch" in messages[-1]
+    assert command.folder.read("a.txt") == "new"
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
