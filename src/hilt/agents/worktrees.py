@@ -234,7 +234,7 @@ class Worktrees:
             return f"The patch has {len(patch):,} characters; the limit is {PATCH_CHARACTERS:,}.", ""
         # a call through another tool that is not its own choice: `weigh` asks before the patch is applied
         through = "agent_spawn" if agent.kind == "spawned" else "agent"
-        call = Call("apply_patch", {"patch": patch}, id=f"{agent.id}-patch", session=agent.parent, through=through)
+        call = Call("apply_patch", {"patch": patch}, id=f"{agent.id}-patch", session=agent.parent, through=(through,))
         result = target.request(call, attendant=client)
         if result.error is None:
             undo = result.meta.get("undo")

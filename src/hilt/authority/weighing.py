@@ -116,8 +116,8 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
     if mode == "yolo":
         return votes
-    through = prepared.call.through
-    if mode != "auto-accept" and through is not None and not authority.catalog.find(through).tool.traits.forwards:
+    tools = [authority.catalog.find(name).tool for name in prepared.call.through]
+    if mode != "auto-accept" and any(tool.traits.returns_patches for tool in tools):
         patch = Vote("ask", "worktree", "it applies what an agent changed in its worktree")
         votes.append(modes.unattended(mode, patch))
     wants_network = starts and any(touch.effect == "network" for touch in prepared.touches)

@@ -14,7 +14,12 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     effects="control",
     timeout=CALL_SECONDS,
     output=record({"task_id": STRING, "status": STRING}) | {TEXT: True},
-    traits=Traits(plan=True, nests=True, needs_jobs=lambda args: args.get("run_in_background") is True),
+    traits=Traits(
+        plan=True,
+        nests=True,
+        returns_patches=True,
+        needs_jobs=lambda args: args.get("run_in_background") is True,
+    ),
 )
 def agent(
     ctx: Context,
