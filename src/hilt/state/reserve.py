@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from hilt.state.db import free_bytes, unwritable, writing
+from hilt.state.directory import free_bytes, unwritable, writing
 
 ROWS_BYTES = 128 << 10
 BALLAST_BYTES = 384 << 10
