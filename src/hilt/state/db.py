@@ -69,13 +69,16 @@ class Database:
 
     def preview(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in a transaction that is rolled back."""
-        with self._lock:
-            connection = self._open()
+
+        def rolled_back(connection: sqlite3.Connection) -> T:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 return work(connection)
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk has ended it
+                    connection.execute("ROLLBACK")
+
+        return self.read(rolled_back)
 
     def shrink(self) -> None:
         """Return free pages to the file system if they are at least half of the file."""
