@@ -30,13 +30,15 @@ class LogLine(NamedTuple):
 
 
 class AppendLog:
-    """The log. Its methods are for the holder of its lock, `with log:`, except `size` and `close`."""
+    """The log. Its methods are for the holder of its lock, `with log:`, except `close`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = threading.Lock()  # a descriptor shared by threads has one file lock
         self._descriptor = -1
-        self.length = 0  # in bytes, for the holder of the lock
+        self.length = 0  # in bytes, when the lock was last held
+        self._last: tuple[int, bytes] = (0, b"")
+        self._last_mark: bytes | None = None  # the end of the last line that this process wrote
 
     def __enter__(self) -> AppendLog:
         self._lock.acquire()
@@ -60,16 +62,6 @@ class AppendLog:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         self._lock.release()
 
-    def size(self) -> int:
-        """Return the size in bytes, without the lock; raise if the log cannot be written."""
-        with self._lock:
-            try:
-                if self._descriptor < 0:
-                    self._open()
-                return os.fstat(self._descriptor).st_size
-            except OSError as error:
-                raise self._unwritable(error) from error
-
     @property
     def is_empty(self) -> bool:
         """Whether it holds nothing but the end of the chain."""
@@ -77,7 +69,10 @@ class AppendLog:
 
     def end(self) -> tuple[int, bytes] | None:
         """Return the number and the hash of the last row; None if the log is new."""
-        last = parsed(os.pread(self._descriptor, _MARK, max(0, self.length - _MARK)))
+        mark = os.pread(self._descriptor, _MARK, max(0, self.length - _MARK))
+        if mark == self._last_mark:
+            return self._last
+        last = parsed(mark)
         if last is None and self.length:
             last = self._mend()
         return None if last is None else last[1:]
@@ -92,7 +87,8 @@ class AppendLog:
 
     def add(self, payload: bytes, number: int, hash: bytes) -> None:
         """Append a line."""
-        line = b"%b\t%016x%-64b\n" % (payload, number, hash.hex().encode())
+        mark = b"\t%016x%-64b\n" % (number, hash.hex().encode())
+        line = payload + mark
         try:
             if os.pwrite(self._descriptor, line, self.length) < len(line):
                 os.ftruncate(self._descriptor, self.length)
@@ -100,6 +96,7 @@ class AppendLog:
         except OSError as error:
             raise self._unwritable(error) from error
         self.length += len(line)
+        self._last, self._last_mark = (number, hash), mark
 
     def restart(self, number: int, hash: bytes) -> None:
         """Empty the log: the database holds every row up to this one."""
@@ -116,6 +113,7 @@ class AppendLog:
             self._close()
 
     def _close(self) -> None:
+        self.length = 0
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

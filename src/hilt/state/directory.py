@@ -12,10 +12,10 @@ from hilt.errors import ToolError
 PATIENCE_SECONDS = 60.0
 
 
-def free_bytes(directory: str) -> int | None:
-    """Return the free space of a file system in bytes, or None if it is unknown."""
+def free_bytes(path: str | int) -> int | None:
+    """Return the free space of the file system of a path or descriptor in bytes, or None if it is unknown."""
     try:
-        status = os.statvfs(directory)
+        status = os.statvfs(path)
     except OSError:
         return None
     # only root may use the reserved blocks

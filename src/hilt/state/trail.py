@@ -22,6 +22,7 @@ from hilt.places import utf8_path
 from hilt.state.append_log import AppendLog, LogLine, parsed
 from hilt.state.head import Head
 from hilt.state.reserve import Reserve
+from hilt.wire import json_encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,16 +184,15 @@ class _LoggedCall(NamedTuple):
     stamps: dict[str, Stamp | None]
 
 
-# created once: json.dumps creates an encoder for every call
-_SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_SORTED = json_encoder(ascii_only=True, sort_keys=True, allow_nan=True, default=str)
+_COMPACT = json_encoder()
 
 
 def digest(args: object) -> str:
     """Return the digest of a call's arguments."""
     try:
         text = _SORTED(args)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         text = repr(args)  # not JSON: a Python caller may send any object
     return sha256(text.encode("utf-8", "surrogatepass")).hex()
 
@@ -249,13 +249,13 @@ class Trail:
             return
         if self._reserve.check():
             self._take_in_reserve()
-        size = self._log.size()
-        if size == 0:
+        # its length when this process last used it: what others append in the meantime does not matter
+        if self._log.length == 0:
+            self._head.open()
             with self._log as log:
                 self._end(log)
-        elif size > LOG_BYTES_MAX:
+        if self._log.length > LOG_BYTES_MAX:
             self._take_in()
-        self._head.open()
 
     def make_way(self) -> None:
         """Release reserved space on a full disk, for an operation that frees more."""
