@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.state.reserve import Reserve
-from hilt.state.trail import BOUNDS_MS, SESSION_IDLE_SECONDS, UNKNOWN, Stamp, Trail, TrailEntry, chained, digest
+from hilt.state.trail import SESSION_IDLE_SECONDS, Stamp, Trail, TrailEntry, chained, digest
+from hilt.state.usage import BOUNDS_MS, UNKNOWN
 
 SECOND = 1_000_000_000
 DAY = 24 * 3600 * SECOND

@@ -5,8 +5,6 @@ followed by the number and the hash of the last row so far, both of fixed width:
 chain. A line that was not written to its end does not count, and is overwritten by the next one.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -40,7 +38,7 @@ class AppendLog:
         self._last: tuple[int, bytes] = (0, b"")
         self._last_mark: bytes | None = None  # the end of the last line that this process wrote
 
-    def __enter__(self) -> AppendLog:
+    def __enter__(self) -> "AppendLog":
         self._lock.acquire()
         try:
             while True:
@@ -77,13 +75,13 @@ class AppendLog:
             last = self._mend()
         return None if last is None else last[1:]
 
-    def texts(self) -> list[bytes]:
-        """Return the text of all lines; `parsed` reads one."""
-        return os.pread(self._descriptor, self.length, 0).splitlines(keepends=True)
+    def data(self) -> bytes:
+        """Return the bytes of all lines; `parsed` reads one."""
+        return os.pread(self._descriptor, self.length, 0)
 
     def lines(self) -> list[LogLine]:
         """Return all lines; those that cannot be read are left out."""
-        return [line for line in map(parsed, self.texts()) if line is not None]
+        return [line for line in map(parsed, self.data().splitlines(keepends=True)) if line is not None]
 
     def add(self, payload: bytes, number: int, hash: bytes) -> None:
         """Append a line."""
@@ -130,7 +128,7 @@ class AppendLog:
         """Cut off what follows the last line that can be read: the rest of a write that was interrupted."""
         position = end = 0
         last: LogLine | None = None
-        for text in self.texts():
+        for text in self.data().splitlines(keepends=True):
             position += len(text)
             line = parsed(text)
             if line is not None:

@@ -71,6 +71,7 @@ class Database:
         """Run `work` in a transaction that is rolled back."""
 
         def rolled_back(connection: sqlite3.Connection) -> T:
+            connection.execute("PRAGMA cache_spill=OFF")  # it needs no space on the disk
             connection.execute("BEGIN IMMEDIATE")
             try:
                 return work(connection)

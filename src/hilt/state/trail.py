@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     from hilt.state.db import Database
+    from hilt.state.usage import Counter, UsageReport
 else:
     Connection = Database = object  # not loaded for annotations; deferred ones would make named tuples slow to create
 
@@ -36,19 +37,16 @@ T = TypeVar("T")
 End = tuple[int, bytes]  # the number and the hash of the last row; (0, b"") if there is none
 
 ASKED_TOGETHER = 500  # paths in one query
+SOUGHT_APART = 8  # paths that are searched for one by one in the log
+WAL_BYTES = 512 * 1024
 SESSION_IDLE_SECONDS = 24 * 3600
-LOG_BYTES = 512 * 1024  # about a thousand rows: a longer log is taken in
+LOG_BYTES = 2 * 1024 * 1024  # about four thousand rows: a longer log is taken in
 LOG_BYTES_MAX = 16 * LOG_BYTES  # of a log that the database cannot take in: calls are refused
 KEPT_ROWS = 1_000_000
 KEPT_DAYS = 90
 REMOVED_MOST = 20_000  # rows removed at once: other writers wait meanwhile
 BREAKS_MOST = 20  # that are reported
 
-UNKNOWN = "(unknown)"  # stands for all names of unknown tools: a caller may send any number of them
-# upper bounds of the duration buckets; the totals of removed rows are stored per bucket
-BOUNDS_MS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
-
-_BOUNDS = (*(int(bound * 1000) for bound in BOUNDS_MS), 1 << 62)
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
 _SECOND = 1_000_000_000
 _HOUR = 3600 * _SECOND
@@ -80,21 +78,7 @@ CREATE TABLE removed (
 _COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts"
 _INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608
 _ONE = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
-
 _ANEW = "it is not the row that was recorded: the chain was rebuilt"
-
-_TOOL = f"CASE outcome WHEN 'unknown_tool' THEN '{UNKNOWN}' ELSE tool END"
-_STATUS = "CASE outcome WHEN 'ok' THEN 'success' ELSE 'failure' END"
-_BOUND = f"CASE {' '.join(f'WHEN micros<={bound} THEN {bound}' for bound in _BOUNDS[:-1])} ELSE {_BOUNDS[-1]} END"
-# rows about the trail itself have no workspace: they are not calls
-_COUNTED = (
-    f"SELECT {_TOOL} AS tool, {_STATUS} AS status, {_BOUND} AS bound, count(*) AS calls, sum(micros) AS micros "  # noqa: S608
-    "FROM audit WHERE workspace<>'' AND seq<=? GROUP BY 1, 2, 3"
-)
-_ADD_UP = (
-    f"INSERT INTO removed {_COUNTED} "
-    "ON CONFLICT DO UPDATE SET calls=calls+excluded.calls, micros=micros+excluded.micros"
-)
 
 
 class TrailEntry(NamedTuple):
@@ -135,36 +119,6 @@ class Break(NamedTuple):
 
     seq: int
     reason: str
-
-
-class Counter(NamedTuple):
-    """Calls of a tool with one status since the trail began, and their durations."""
-
-    tool: str
-    status: str  # "success" or "failure"
-    calls: int
-    total_ms: float
-    buckets: tuple[int, ...]  # calls that took at most as long as each of BOUNDS_MS
-
-
-class Use(NamedTuple):
-    """The calls of one tool within a period."""
-
-    tool: str
-    calls: int
-    failed: int
-    p50_ms: float
-    p95_ms: float
-    plot: tuple[int, ...]  # calls in equal parts of the period
-
-
-class UsageReport(NamedTuple):
-    """The calls within a period by tool, and the count of each error code."""
-
-    start: float
-    end: float
-    tools: list[Use]
-    errors: dict[str, int]
 
 
 class _Marks(NamedTuple):
@@ -312,7 +266,7 @@ class Trail:
             log.restart(*end)
             if end != old_end:
                 self._head.note(*end)
-        self._db.checkpoint(LOG_BYTES)
+        self._db.checkpoint(WAL_BYTES)
 
     def _take_in_reserve(self) -> None:
         """Append the pending rows of the reserve."""
@@ -364,12 +318,18 @@ class Trail:
         names = {utf8_path(path): path for path in paths}
         with self._log as log:
             used, stamps = self._stored_stamps(workspace, session, list(names))
-            texts = _about(log, workspace, session)
-        quoted = [_COMPACT(name).encode() for name in names]
-        for call in _of_session((text for text in texts if any(name in text for name in quoted)), workspace, session):
-            stamps |= call.stamps
-        for call in islice(_of_session(reversed(texts), workspace, session), 1):
+            data = log.data()
+        for call in _backwards(data, workspace, session):
             used = call.at // _SECOND
+            break
+        sought: list[str | None] = [*names] if len(names) <= SOUGHT_APART else [None]
+        for name in sought:
+            newer: dict[str, Stamp | None] = {}
+            for call in _backwards(data, workspace, session, name):
+                newer = call.stamps | newer
+                if name in newer:
+                    break
+            stamps |= newer
         if used is not None and used < time.time() - SESSION_IDLE_SECONDS:
             return {}
         return {path: stamp for name, path in names.items() if (stamp := stamps.get(name)) is not None}
@@ -401,8 +361,8 @@ class Trail:
     def was_used(self, workspace: str, session: str, since: float) -> bool:
         """Whether a session made a call after this time, in seconds."""
         with self._log as log:
-            texts = _about(log, workspace, session)
-        if any(call.at >= since * _SECOND for call in islice(_of_session(reversed(texts), workspace, session), 1)):
+            data = log.data()
+        if any(call.at >= since * _SECOND for call in islice(_backwards(data, workspace, session), 1)):
             return True
         query = "SELECT 1 FROM sessions WHERE workspace=? AND session=? AND used>=?"
         values = (workspace, session, int(since))
@@ -515,6 +475,8 @@ class Trail:
         """
         now = time.time_ns()
 
+        from hilt.state import usage
+
         removed = 0
 
         def work(db: Connection, end: End) -> End:
@@ -523,7 +485,7 @@ class Trail:
             if last < first:
                 return end
             last, hash = db.execute("SELECT seq, hash FROM audit WHERE seq<=? ORDER BY seq DESC", (last,)).fetchone()
-            db.execute(_ADD_UP, (last,))
+            usage.add_up(db, last)
             removed = db.execute("DELETE FROM audit WHERE seq<=?", (last,)).rowcount
             reason = f"rows {first} to {last} were removed: the limit is {rows} rows and {days} days"
             entry = TrailEntry(now, "", "", "hilt audit", hash.hex(), "allow", reason, "", "ok", 0)
@@ -535,17 +497,11 @@ class Trail:
         self._take_in(work)
         return removed
 
-    def counters(self, tool: str | None = None) -> list[Counter]:
+    def counters(self, tool: str | None = None) -> "list[Counter]":
         """Return calls and durations by tool and status, including removed rows."""
-        query = (
-            f"SELECT tool, status, bound, sum(calls), sum(micros) FROM ({_COUNTED} UNION ALL SELECT * FROM removed) "  # noqa: S608
-            "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-        )
-        counts: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-        for name, status, bound, calls, micros in self._read(lambda db: db.execute(query, (_LAST,)).fetchall()):
-            if tool in (None, name):
-                counts.setdefault((name, status), []).append((bound, calls, micros))
-        return [_counter(*key, buckets) for key, buckets in counts.items()]
+        from hilt.state import usage
+
+        return self._read(lambda db: usage.counters(db, tool))
 
     def usage(
         self,
@@ -555,17 +511,13 @@ class Trail:
         session: str | None = None,
         workspace: str | None = None,
         parts: int = 1,
-    ) -> UsageReport:
+    ) -> "UsageReport":
         """Return a report of the calls since then, with the period until now divided into this many parts."""
-        now = time.time_ns()
-        conditions = ["workspace<>''", "at>=?"]
-        values: list[Any] = [min(int(since * 1_000_000_000), _LAST)]
-        for column, value in ((_TOOL, tool), ("session", session), ("workspace", workspace)):
-            if value is not None:
-                conditions.append(f"{column}=?")
-                values.append(value)
-        chosen = f"(SELECT {_TOOL} AS tool, at, outcome, micros FROM audit WHERE {' AND '.join(conditions)})"  # noqa: S608
-        return self._read(lambda db: _usage(db, chosen, values, now, parts))
+        from hilt.state import usage
+
+        start = min(int(since * _SECOND), _LAST)
+        filters = {"tool": tool, "session": session, "workspace": workspace}
+        return self._read(lambda db: usage.report(db, start, filters, parts))
 
     def close(self) -> None:
         """Close the files."""
@@ -625,16 +577,14 @@ def _check_storable(values: Iterable[object]) -> None:
             raise ValueError
 
 
-def _about(log: AppendLog, workspace: str, session: str) -> list[bytes]:
-    """Return the lines of the log that may be about a session: parsing all of them would take long."""
-    quoted = _COMPACT((workspace, session))[1:-1].encode()
-    return [text for text in log.texts() if quoted in text]
-
-
-def _of_session(texts: Iterable[bytes], workspace: str, session: str) -> Iterator[_LoggedCall]:
-    """Yield what these lines of the log say about a session."""
-    for text in texts:
-        line = parsed(text)
+def _backwards(data: bytes, workspace: str, session: str, path: str | None = None) -> Iterator[_LoggedCall]:
+    """Yield what the log says about a session, or about a path in it, the newest first; without parsing the rest."""
+    sought = _COMPACT((workspace, session))[1:-1] if path is None else _COMPACT(path)
+    text = sought.encode()
+    end = len(data)
+    while (position := data.rfind(text, 0, end)) >= 0:
+        end = data.rfind(b"\n", 0, position) + 1
+        line = parsed(data[end : data.find(b"\n", position) + 1])
         call = None if line is None else _logged_call(line.payload)
         if call is not None and (call.workspace, call.session) == (workspace, session):
             yield call
@@ -707,32 +657,6 @@ def _too_much(db: Connection, end: int, rows: int, days: int, now: int) -> tuple
 
     old = before(now - days * _DAY)
     return first, max(old, min(before(now - _HOUR), end - rows)) if many else old
-
-
-def _counter(tool: str, status: str, counts: Sequence[tuple[int, int, int]]) -> Counter:
-    buckets = tuple(sum(calls for bound, calls, _ in counts if bound <= most) for most in _BOUNDS[:-1])
-    calls, micros = sum(calls for _, calls, _ in counts), sum(micros for _, _, micros in counts)
-    return Counter(tool, status, calls, micros / 1000, buckets)
-
-
-def _usage(db: Connection, chosen: str, values: list[Any], now: int, parts: int) -> UsageReport:
-    """Return the report of the calls that `chosen` selects; `values` are its parameters, the start time first."""
-    start = values[0] or db.execute(f"SELECT min(at) FROM {chosen}", values).fetchone()[0] or now  # noqa: S608
-    width = max(1, -(-(now - start) // parts))
-    plots: dict[str, list[int]] = {}
-    query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*) FROM {chosen} GROUP BY 1, 2"  # noqa: S608
-    for name, part, calls in db.execute(query, (start, width, parts - 1, *values)):
-        plots.setdefault(name, [0] * parts)[part] = calls
-    # nearest rank: a duration that was measured, not an interpolated one
-    query = (
-        "SELECT tool, calls, sum(outcome<>'ok'), max(iif(rank=(calls*50+99)/100, micros, 0))/1000.0, "  # noqa: S608
-        "max(iif(rank=(calls*95+99)/100, micros, 0))/1000.0 FROM (SELECT tool, outcome, micros, "
-        "count(*) OVER (PARTITION BY tool) AS calls, row_number() OVER (PARTITION BY tool ORDER BY micros) AS rank "
-        f"FROM {chosen}) GROUP BY tool ORDER BY calls DESC, tool"
-    )
-    tools = [Use(name, *use, tuple(plots[name])) for name, *use in db.execute(query, values)]  # type: ignore[call-arg]
-    query = f"SELECT outcome, count(*) FROM {chosen} WHERE outcome<>'ok' GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608
-    return UsageReport(start / 1_000_000_000, now / 1_000_000_000, tools, dict(db.execute(query, values).fetchall()))
 
 
 def _forget(db: Connection, workspace: str, session: str) -> bool:

@@ -166,7 +166,9 @@ def _from_end(part: WindowPart, sizes: list[int], budget: int) -> WindowPart:
 def numbered(parts: list[WindowPart]) -> list[str]:
     """Return the lines with their numbers, right-justified to the width of the last one, and a tab."""
     width = len(str(parts[-1].last))
-    return [f"{number:{width}}\t{line}" for part in parts for number, line in enumerate(part.lines, part.first)]
+    return [
+        f"{str(number).rjust(width)}\t{line}" for part in parts for number, line in enumerate(part.lines, part.first)
+    ]
 
 
 def block_end(lines: list[str], most: int, extension: str) -> int | None:
