@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -39,16 +40,16 @@ def entry(number: int = 0, *, session: str = "s", at: int | None = None) -> Trai
     return TrailEntry(at, "w", session, "read_file", digest({}), "allow", "reason", "", "ok", number)
 
 
-def fill(trail: Trail, count: int, **fields: int) -> None:
+def fill(trail: Trail, count: int, *, at: int | None = None) -> None:
     for number in range(count):
-        trail.record(entry(number, **fields), {})
+        trail.record(entry(number, at=at), {})
 
 
-def lines(log) -> list[bytes]:
+def lines(log: Path) -> list[bytes]:
     return log.read_bytes().splitlines(keepends=True)
 
 
-def is_stored(tmp_path) -> int:
+def stored_rows(tmp_path) -> int:
     """Return how many rows the database has."""
     if not (tmp_path / "trail.db").exists():
         return 0
@@ -65,10 +66,10 @@ def test_recording_does_not_open_the_database_and_reading_takes_the_log_in(trail
 
     assert [row.seq for row in trail.rows()] == [1, 2, 3, 4, 5]
 
-    assert is_stored(tmp_path) == 5
+    assert stored_rows(tmp_path) == 5
     assert len(lines(log)) == 1
     fill(trail, 2)
-    assert (trail.end()[0], trail.breaks(), is_stored(tmp_path)) == (7, [], 7)
+    assert (trail.end()[0], trail.breaks(), stored_rows(tmp_path)) == (7, [], 7)
 
 
 READERS = {
@@ -89,7 +90,7 @@ def test_every_reader_takes_the_log_in(trail, tmp_path, read):
 
     read(trail)
 
-    assert is_stored(tmp_path) == 3
+    assert stored_rows(tmp_path) == 3
 
 
 # --- tampering ----------------------------------------------------------------------------------------------------
@@ -307,7 +308,7 @@ def test_a_long_log_is_taken_in_and_old_rows_are_removed(trail, tmp_path, log, m
     fill(trail, 30)
 
     assert log.stat().st_size < 4000
-    assert 20 < is_stored(tmp_path) <= 40
+    assert 20 < stored_rows(tmp_path) <= 40
     assert trail.breaks() == []
 
 
