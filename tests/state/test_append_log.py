@@ -365,6 +365,17 @@ def test_stamps_in_the_log_belong_to_one_session(trail):
     assert trail.stamps("allow", "reason", names) == {}
 
 
+@pytest.mark.parametrize("count", [2, 20])
+@pytest.mark.parametrize("last", [0, 1])
+def test_the_newest_stamp_of_each_file_counts(trail, count, last):
+    names = [f"file {number}" for number in range(count)]
+    old, new = Stamp(1, 2, b"old"), Stamp(1, 2, b"new")
+    trail.record(entry(), dict.fromkeys(names, old))
+    trail.record(entry(), {names[last]: new})
+
+    assert trail.stamps("w", "s", names) == {**dict.fromkeys(names, old), names[last]: new}
+
+
 @pytest.mark.parametrize("is_taken_in", [False, True])
 def test_a_session_that_was_idle_for_a_day_has_no_stamps_until_it_is_used(trail, is_taken_in):
     stamp = Stamp(1, 2, b"hash")

@@ -2,7 +2,7 @@
 
 A row costs one write here; in the database it would cost a transaction. Each line is a payload, which may be empty,
 followed by the number and the hash of the last row so far, both of fixed width: the end of the file is the end of the
-chain. A line that was not written to its end does not count, and is overwritten by the next one.
+chain. A line that was not written to its end does not count, and the next writer cuts it off.
 """
 
 import errno

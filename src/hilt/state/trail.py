@@ -322,14 +322,17 @@ class Trail:
         for call in _backwards(data, workspace, session):
             used = call.at // _SECOND
             break
-        sought: list[str | None] = [*names] if len(names) <= SOUGHT_APART else [None]
-        for name in sought:
+        if len(names) > SOUGHT_APART:
             newer: dict[str, Stamp | None] = {}
-            for call in _backwards(data, workspace, session, name):
+            for call in _backwards(data, workspace, session):
                 newer = call.stamps | newer
-                if name in newer:
-                    break
             stamps |= newer
+        else:
+            for name in names:
+                for call in _backwards(data, workspace, session, name):
+                    if name in call.stamps:
+                        stamps[name] = call.stamps[name]
+                        break
         if used is not None and used < time.time() - SESSION_IDLE_SECONDS:
             return {}
         return {path: stamp for name, path in names.items() if (stamp := stamps.get(name)) is not None}
