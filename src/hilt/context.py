@@ -183,7 +183,7 @@ class Context:
         board: Callable[[], Board],
         todos: Callable[[], TodoLists],
         skills: Callable[[], SkillLibrary],
-        processes: Callable[[Fence], Processes],
+        processes: Callable[[Context], Processes],
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
         web: Callable[[Context], Web],
@@ -245,7 +245,7 @@ class Context:
     @property
     def processes(self) -> Processes:
         """Child processes of the call."""
-        return self._processes(self.fence)
+        return self._processes(self)
 
     @property
     def jobs(self) -> Jobs:

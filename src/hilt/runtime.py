@@ -520,8 +520,8 @@ class Runtime:
     def _confine_module(self, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Confined]:
         return self._confinement().module(self._context(self._active(Call("custom"))), sandbox, cwd)
 
-    def _processes(self, fence: Fence, session: str, door: Door) -> Processes:
-        return self._confinement().processes(fence, session, door, self._store(session)[1], self.jobs)
+    def _processes(self, ctx: Context) -> Processes:
+        return self._confinement().processes(ctx.fence, ctx.session, ctx.door, ctx.overflow, self.jobs)
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -682,7 +682,7 @@ class Runtime:
             board=self._board,
             todos=self._todos,
             skills=self.skills,
-            processes=lambda fence: self._processes(fence, active.session, ctx.door),
+            processes=self._processes,
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),
             web=lambda ctx: self._web(ctx, active),

@@ -28,7 +28,7 @@ from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.places import command
-from hilt.state.db import writing
+from hilt.state.directory import writing
 
 VERSION = 1
 TITLE_CHARACTERS = 80

@@ -73,6 +73,7 @@ class Scheduler:
                 self._running.discard(active)
                 if active.turn is not None:
                     self._lanes.leave(active.turn)
+                    active.turn = None  # which refers to the call: without a cycle, both are freed at once
 
     def watch_deadlines(self) -> None:
         """Start a thread that times out late calls; for surfaces that do not wait for each call."""
