@@ -24,30 +24,31 @@ from hilt.call import Call, Result
 from hilt.catalog import built_in_names
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
-from hilt.places import command
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
-from hilt.surfaces.mcp.content import call_result, error_result, sound
+from hilt.surfaces.mcp.begun_call import BegunCall
+from hilt.surfaces.mcp.clients import Client, client_of
+from hilt.surfaces.mcp.content import call_answer, error_result, sound
 from hilt.surfaces.mcp.names import APPROVAL, SESSION
 from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.oneshot import for_resident
 
 Ctx = ServerRequestContext[Any, Any]
 HandOver = Callable[[Call], Result]
+TakeBegun = Callable[[Any], BegunCall | None]  # by the id of the request
 
 BEAT_SECONDS = 1.0
 STEP = 0.001  # the increment of a heartbeat without real progress
 ROUNDS_MAX = 1000  # calls that wait for the client's next request
 ROUND_SECONDS = 600.0
-NAME_CHARACTERS = 60  # of a client
 EVENTS_MAX = 256  # unsent events of a call; more are dropped
 
 
 class OpenCall(NamedTuple):
     """A call that was answered with questions, and its state for when the client retries it."""
 
-    run: CallRun
+    run: CallRun | BegunCall
     replies: ClientAnswers
     session: Session
     key: str
@@ -60,7 +61,7 @@ class Rounds:
     def __init__(self) -> None:
         self._open: dict[str, OpenCall] = {}
 
-    def keep(self, run: CallRun, replies: ClientAnswers, session: Session, key: str) -> str:
+    def keep(self, run: CallRun | BegunCall, replies: ClientAnswers, session: Session, key: str) -> str:
         """Keep a call, and return the secret that identifies it."""
         now = time.monotonic()
         self.end(before=now)
@@ -106,10 +107,15 @@ class Calls:
         runtime: Runtime,
         offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         hand_over: HandOver | None = None,
+        begun: TakeBegun | None = None,
     ) -> None:
-        """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process."""
+        """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process.
+
+        `begun` returns the first run of a call that ended with questions in the front loop.
+        """
         self._runtime = runtime
         self._hand_over = hand_over
+        self._begun: TakeBegun = begun or (lambda id: None)
         self._offload = offload
         self._built_in = frozenset(built_in_names())
         self._rounds = Rounds()
@@ -131,7 +137,8 @@ class Calls:
         modern = is_modern(ctx)
         raw = ctx.params or {}
         meta = raw.get("_meta") or {}
-        replies = ClientAnswers()
+        begun = self._begun(ctx.request_id)
+        replies = ClientAnswers() if begun is None else begun.replies
         responses = raw.get("inputResponses") or {}
         if modern and params.request_state is not None:
             named = session_of().name if SESSION in meta else None
@@ -143,26 +150,27 @@ class Calls:
             replies.inputs.update(responses)
         approval = meta.get(APPROVAL)
         if not isinstance(approval, str) or not _ID.fullmatch(approval):
-            approval = session.answered(params.name, params.arguments, self._runtime)
-        by = _client_name(ctx)
+            approval = session.answered(params.name, params.arguments, self._runtime) if begun is None else None
+        by, can = client(ctx)
         call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
-        can = capabilities(ctx)
         session.calls += 1
         progress = Progress(ctx)
-        run = None
+        run: CallRun | BegunCall | None = None
         try:
-            handed_over = await self._handed_over(session, call)
+            handed_over = None if begun is not None else await self._handed_over(session, call)
             if handed_over is not None:
                 return handed_over
             while True:
                 session.alone = session.alone or None in replies.approvals.values()
-                run = CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
+                run = begun or CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
                 result = await run.result()
+                begun = None
                 attending = run.attending
                 if attending.missing is not None and modern:
                     raise _lacks(attending.missing)
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
+                attending.sent()
                 if modern:
                     state = self._rounds.keep(run, replies, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
@@ -207,19 +215,9 @@ class Calls:
         # an unknown name in the arguments of tool_call is the model's error, not the client's
         if error is not None and error.code == "unknown_tool" and prepared is None and not is_forwarded:
             raise unknown_tool(call.tool, error)
-        if error is not None and error.code == "approval_required" and "approval" in error.details:
-            id = str(error.details["approval"])
-            session.waits_for(call.tool, call.args, id)
-            error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
         if prepared is not None and prepared.tool.traits.sets_mode:
             self.mode_set()
-        # dialects have their own result formats
-        output = prepared.tool.output if prepared is not None and prepared.entry is None else None
-        trusted = prepared is None or prepared.tool.source == "built-in"
-        answer = call_result(result, output, trusted=trusted)
-        if session.offered is not None:
-            answer["_meta"] = {**answer.get("_meta", {}), SESSION: session.offered}
-        return answer
+        return call_answer(session, call, result, prepared)
 
     async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
         """Start a call; finding a tool that is not built in may be slow, so it runs on another thread."""
@@ -421,40 +419,12 @@ def is_modern(ctx: Ctx) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def _client_name(ctx: Ctx) -> str:
-    """Return the client's name for the audit trail, as the client declares it."""
-    client = ctx.session.client_params
-    name = "" if client is None else client.client_info.name[:NAME_CHARACTERS]
-    return f"mcp client {''.join(char for char in name if char.isprintable())}".rstrip()
-
-
-def capabilities(ctx: Ctx) -> frozenset[str]:
-    """Return the requests that the client declares to support."""
-    declared = ctx.session.client_capabilities
-    if declared is None:
-        return frozenset()
-    names = set()
-    if declared.elicitation is not None and not _is_headless(ctx):
-        # without a kind, the client means forms, which were the only kind at first
-        if declared.elicitation.form is not None or declared.elicitation.url is None:
-            names.add("form")
-            names.add("elicitation")
-        if declared.elicitation.url is not None:
-            names.add("url")
-    if declared.sampling is not None:
-        names.add("sampling")
-    if declared.roots is not None:
-        names.add("roots")
-    return frozenset(names)
-
-
-def _is_headless(ctx: Ctx) -> bool:
-    """Whether the client declares that it has no user, by its name or an experimental capability."""
-    client, declared = ctx.session.client_params, ctx.session.client_capabilities
-    names = list((declared.experimental if declared is not None else None) or ())
-    if client is not None:
-        names += [client.client_info.name, client.client_info.title or ""]
-    return any("headless" in name.casefold() for name in names)
+def client(ctx: Ctx) -> Client:
+    """Return the client of a request, as it declares itself."""
+    known, declared = ctx.session.client_params, ctx.session.client_capabilities
+    info = {} if known is None else known.client_info.model_dump(mode="json", by_alias=True, exclude_none=True)
+    capabilities = {} if declared is None else declared.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return client_of(info, capabilities)
 
 
 def unknown_tool(name: str, error: ToolError) -> MCPError:

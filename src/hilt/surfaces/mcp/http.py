@@ -30,8 +30,9 @@ from hilt.surfaces.mcp.command import ServeOptions
 from hilt.surfaces.mcp.messages import BATCHES, InvalidMessage, batch_of, message_of
 from hilt.surfaces.mcp.replies import Joined, Reply, Send
 from hilt.surfaces.mcp.resources import Provider
-from hilt.surfaces.mcp.server import Choice, Serving
-from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX
+from hilt.surfaces.mcp.server import Serving
+from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX, Session
+from hilt.surfaces.mcp.tool_list import Choice
 
 PATH = "/mcp"
 TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name
@@ -73,7 +74,7 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
     listener = _listening(address)
     address = address._replace(port=listener.getsockname()[1])
     choice = Choice(flags.search, flags.lean)
-    serving = Serving(runtime, choice, single=single, providers=providers)
+    serving = Serving(runtime, choice, single=None if single is None else Session(single), providers=providers)
     manager = StreamableHTTPSessionManager(
         serving.server,
         session_idle_timeout=IDLE_SECONDS,

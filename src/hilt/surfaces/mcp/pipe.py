@@ -1,0 +1,334 @@
+"""`hilt mcp` as a pipe into the resident process, which serves all hosts of the user; imports nothing expensive.
+
+Nothing of standard input is read before the resident process accepts. If it exits in the middle of a session, requests
+without an answer fail, and the session continues with the next one, or in this process if there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from _socket import SHUT_WR
+
+from hilt import places
+from hilt.surfaces import handover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+START_SECONDS = 5.0  # for the resident process to start
+AGAIN_SECONDS = 2.0
+REPLAY_SECONDS = 30.0
+ANSWER_LOST = -32000
+
+# options that belong to the connection, not to its runtime
+OWN = frozenset({"search", "lean", "connection", "again"})
+
+FAREWELL = b"\0"  # the last byte of a server that has answered all the requests it began; no line contains it
+
+_CHUNK_BYTES = 1 << 16
+_HELD_BYTES = 1 << 20  # in one direction; beyond this, reading pauses
+_NOTED_BYTES = 1 << 16  # of traffic before it is parsed
+_LOST = "The resident process exited before it answered; the call may have run."
+
+
+def main(options: dict[str, str], words: Sequence[str]) -> int:
+    """Serve one client on standard input and output, through the resident process if it accepts."""
+    flags = {word.removeprefix("--"): "on" for word in words}
+    if os.environ.get("HILT_RESIDENT") != "off":
+        session = {"connection": f"mcp-{os.urandom(8).hex()}"}
+        connection = connected({**options, **flags, **session})
+        if connection is not None:
+            return Pipe(connection, {**options, **flags, **session}).run()
+    from hilt.surfaces.mcp.command import ServeOptions, serve
+
+    return serve(options, ServeOptions(search="search" in flags, lean="lean" in flags))
+
+
+def connected(options: Mapping[str, str]) -> socket | None:
+    """Return a connection that the resident process has accepted, starting it if necessary; None if it declines."""
+    state = places.state_dir(os.environ)
+    deadline = time.monotonic() + START_SECONDS
+    again = 0.0
+    while (connection := handover.connect(state)) is None:
+        now = time.monotonic()
+        if now > deadline:
+            return None
+        if now > again:  # an earlier one may have been shutting down
+            again = now + AGAIN_SECONDS
+            try:
+                from hilt.surfaces.waking import spawn
+
+                spawn()
+            except OSError:
+                return None
+        time.sleep(0.01)
+    try:
+        connection.sendall(handover.header("mcp", dict(options)))
+        if connection.recv(1) == b"+":
+            return connection
+    except OSError:
+        pass  # it has exited
+    connection.close()
+    return None
+
+
+class Pipe:
+    """Copies lines between a host and its server."""
+
+    def __init__(self, connection: socket, options: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._options = options
+        self._to_server = bytearray()
+        self._to_client = bytearray()  # whole lines
+        self._part = bytearray()  # of a line to the client
+        self._ledger = Ledger()
+        self._input_ended = False
+        self._has_shut_down = False
+        self._has_received = True  # since the connection was made
+        self._was_told = False  # that the server ends, with all the requests answered that it has begun
+
+    def run(self) -> int:
+        """Copy until either side ends; return the exit status."""
+        import _signal  # type: ignore[import-not-found]
+
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        for descriptor in (1, self._connection.fileno()):
+            if descriptor != 1 or _is_pipe(1):
+                os.set_blocking(descriptor, False)
+        while True:
+            is_over = self._copy()
+            if is_over:
+                return self._end(0)
+            if not self._reconnect():
+                return self._end(1)
+
+    def _copy(self) -> bool:
+        """Copy until the session is over (True), or the server is gone (False)."""
+        server = self._connection.fileno()
+        while True:
+            ready = select.poll()
+            if not self._input_ended and len(self._to_server) < _HELD_BYTES:
+                ready.register(0, select.POLLIN)
+            ready.register(1, select.POLLOUT if self._to_client else 0)
+            reads = select.POLLIN if len(self._to_client) < _HELD_BYTES else 0
+            ready.register(server, reads | (select.POLLOUT if self._to_server else 0))
+            for descriptor, event in ready.poll():
+                if descriptor == 0:
+                    self._read_client()
+                elif descriptor == 1:
+                    if not self._write_client() or (not self._to_client and event & (select.POLLERR | select.POLLHUP)):
+                        return True
+                elif event & select.POLLOUT and not self._write_server():
+                    return False
+                elif event & ~select.POLLOUT and not self._read_server():
+                    return self._input_ended
+            if self._input_ended and not self._to_server and not self._has_shut_down:
+                self._has_shut_down = True
+                self._connection.shutdown(SHUT_WR)
+
+    def _read_client(self) -> None:
+        try:
+            data = os.read(0, _CHUNK_BYTES)
+        except OSError:
+            data = b""
+        self._input_ended = not data
+        self._to_server += data
+        self._ledger.sent(data)
+
+    def _write_server(self) -> bool:
+        try:
+            del self._to_server[: self._connection.send(self._to_server)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    def _read_server(self) -> bool:
+        try:
+            data = self._connection.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        if not data:
+            return False
+        if data.endswith(FAREWELL):
+            self._was_told = True
+            data = data[:-1]
+        # only whole lines, so that none is cut if the server exits
+        lines, end, rest = (data if b"\n" in data else b"").rpartition(b"\n")
+        if end:
+            self._has_received = True
+            self._ledger.received(self._part + lines + end)
+            self._to_client += self._part + lines + end
+            self._part = bytearray(rest)
+        else:
+            self._part += data
+        return True
+
+    def _write_client(self) -> bool:
+        try:
+            while self._to_client:
+                del self._to_client[: os.write(1, self._to_client[:_CHUNK_BYTES])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    def _end(self, status: int) -> int:
+        """Write what the client has not read yet, as far as it reads, and return the exit status."""
+        ready = select.poll()
+        ready.register(1, select.POLLOUT)
+        while self._to_client and ready.poll(1000) and self._write_client():
+            pass
+        os._exit(status)  # skip the interpreter's shutdown, which takes longer than the rest
+
+    # --- when the server is gone ----------------------------------------------------------------------------------
+
+    def _reconnect(self) -> bool:
+        """Continue the session with another server; requests that the last one may have begun fail."""
+        self._connection.close()
+        self._part.clear()
+        self._to_server.clear()
+        unanswered = self._ledger.take_unanswered()
+        if not self._was_told:
+            self._to_client += b"".join(_lost(id) for id, _ in unanswered)
+        if self._input_ended or not self._has_received:
+            return False
+        # `again` keeps a resident process of another version from exiting for this one
+        connection = connected({**self._options, "again": "on"}) or _served_here(self._options)
+        connection.settimeout(REPLAY_SECONDS)
+        try:
+            for line in self._ledger.handshake:
+                connection.sendall(line)
+            while self._ledger.handshake and connection.recv(1) not in (b"", b"\n"):
+                pass  # the client has this answer already
+        except OSError:
+            return False
+        connection.settimeout(0)
+        self._connection = connection
+        if self._was_told:
+            for _, line in unanswered:
+                self._to_server += line
+                self._ledger.sent(line)
+        self._to_server += self._ledger.part
+        self._has_received = self._was_told = False
+        return True
+
+
+class Ledger:
+    """Knows the handshake of a session, and which requests of the client have no answer yet.
+
+    Traffic is parsed in blocks, or when it matters: most sessions are too short to need the parser.
+    """
+
+    def __init__(self) -> None:
+        self.handshake: list[bytes] = []  # the lines that a new server needs first
+        self._noted: list[tuple[bool, bytes]] = []  # whether sent by the client, and what
+        self._size = 0
+        self._sent = bytearray()  # the part of a line
+        self._unanswered: dict[str, tuple[Any, bytes]] = {}  # ids and lines, by type and id
+
+    @property
+    def part(self) -> bytes:
+        """The beginning of a line whose end the client has not sent."""
+        return bytes(self._sent)
+
+    def sent(self, data: bytes) -> None:
+        """Note bytes of the client."""
+        self._note(True, data)  # noqa: FBT003 -- a private function with one other caller
+
+    def received(self, data: bytes | bytearray) -> None:
+        """Note lines of the server."""
+        self._note(False, bytes(data))  # noqa: FBT003 -- a private function with one other caller
+
+    def _note(self, by_client: bool, data: bytes) -> None:
+        self._noted.append((by_client, data))
+        self._size += len(data)
+        if self._size > _NOTED_BYTES:
+            self._parse()
+
+    def take_unanswered(self) -> list[tuple[Any, bytes]]:
+        """Return the ids and lines of the requests without an answer, and forget them."""
+        self._parse()
+        unanswered = list(self._unanswered.values())
+        self._unanswered.clear()
+        self.handshake = [line for line in self.handshake if not any(line == other for _, other in unanswered)]
+        return unanswered
+
+    def _parse(self) -> None:
+        import json
+
+        for by_client, data in self._noted:
+            if not by_client:
+                lines = data.split(b"\n")
+            else:
+                *lines, rest = (bytes(self._sent) + data).split(b"\n")
+                self._sent = bytearray(rest)
+            for line in lines:
+                try:
+                    message = json.loads(line)
+                except (ValueError, RecursionError):
+                    continue  # the server answers it, without an id
+                for part in message if isinstance(message, list) else [message]:
+                    if isinstance(part, dict):
+                        self._enter(by_client, part, line)
+        self._noted.clear()
+        self._size = 0
+
+    def _enter(self, by_client: bool, message: Mapping[str, Any], line: bytes) -> None:
+        id, method = message.get("id"), message.get("method")
+        key = f"{type(id).__name__} {id}"
+        if not by_client:
+            if method is None:
+                self._unanswered.pop(key, None)
+        elif method == "initialize":
+            self.handshake = [line + b"\n"]
+            self._unanswered[key] = id, line + b"\n"
+        elif method == "notifications/initialized":
+            self.handshake.append(line + b"\n")
+        elif method == "notifications/cancelled":
+            params = message.get("params")
+            cancelled = params.get("requestId") if isinstance(params, dict) else None
+            self._unanswered.pop(f"{type(cancelled).__name__} {cancelled}", None)
+        elif method is not None and isinstance(id, int | str):
+            self._unanswered[key] = id, line + b"\n"
+
+
+def _served_here(options: Mapping[str, str]) -> socket:
+    """Return a connection to a server in this process."""
+    import socket
+    import threading
+
+    from hilt.surfaces.mcp.connections import HostConnection
+    from hilt.surfaces.opening import open_runtime
+
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        with theirs, open_runtime({name: options[name] for name in options.keys() - OWN}) as runtime:
+            HostConnection(runtime, theirs.fileno(), options, os.environ).run()
+
+    threading.Thread(target=serve, daemon=True).start()
+    return ours
+
+
+def _lost(id: Any) -> bytes:
+    import json
+
+    failure = {"code": ANSWER_LOST, "message": _LOST}
+    return json.dumps({"jsonrpc": "2.0", "id": id, "error": failure}).encode() + b"\n"
+
+
+def _is_pipe(descriptor: int) -> bool:
+    import stat
+
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
