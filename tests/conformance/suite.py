@@ -49,6 +49,17 @@ def run(url: str, revision: str, output: str) -> subprocess.CompletedProcess[str
     return _conformance("server", "--url", url, "--requirements", revision, "-o", output)
 
 
+def run_scenario(url: str, scenario: str, output: str) -> subprocess.CompletedProcess[str]:
+    """Run one scenario of an extension; the exit status is 0 when all of it holds."""
+    return _conformance("server", "--url", url, "--scenario", scenario, "-o", output)
+
+
+def extension_scenarios(extension: str) -> list[str]:
+    """Return the scenarios of an extension for servers, by the beginning of their names."""
+    listed = _conformance("list", "--server").stdout
+    return re.findall(rf"- ({extension}-\S+) \[extension\]", listed)
+
+
 def passed(done: subprocess.CompletedProcess[str]) -> set[str]:
     """Return the scenarios without a failure."""
     found = re.findall(r"✓ (\S+): (\d+) passed, 0 failed", done.stdout)

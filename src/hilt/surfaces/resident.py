@@ -19,6 +19,7 @@ from hilt import __version__, places, wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.fence import Fence
+from hilt.lazy import Lazy
 from hilt.runtime import Runtime, Shared, settings_stamp, share
 from hilt.state.locks import held
 from hilt.state.trail import SESSION_IDLE_SECONDS
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
     from hilt.surfaces.mcp.connections import HostConnection
+    from hilt.surfaces.mcp.tasks import Tasks
 
 IDLE_SECONDS = 1800
 START_SECONDS = 20
@@ -226,6 +228,7 @@ class Resident:
         # by state directory and workspace, so that a session finds its jobs whatever else differs between callers
         self._shared: dict[tuple[str, str], Shared] = {}
         self._hosts: dict[HostConnection, Shared] = {}  # MCP hosts
+        self._tasks = Lazy(_open_tasks)  # of MCP hosts; those of a named session outlive its connection
         self._active = 0
         self._answered = 0
         self._last = time.monotonic()
@@ -416,7 +419,7 @@ class Resident:
     ) -> None:
         from hilt.surfaces.mcp.connections import HostConnection
 
-        host = HostConnection(runtime, connection.fileno(), options, environ)
+        host = HostConnection(runtime, connection.fileno(), options, environ, self._tasks())
         with self._lock:
             self._hosts[host] = shared
         try:
@@ -575,6 +578,12 @@ def _read_header(stream: wire.RequestSource) -> list[str] | None:
             return None
     fields = [os.fsdecode(field) for field in received[:-2].split(b"\0")]
     return fields if len(fields) >= 4 else None
+
+
+def _open_tasks() -> Tasks:
+    from hilt.surfaces.mcp.tasks import Tasks
+
+    return Tasks()
 
 
 def _somebody_else() -> None:

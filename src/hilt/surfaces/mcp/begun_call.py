@@ -29,6 +29,6 @@ class BegunCall:
         """Record a call that ends between a question and its answer."""
         self._running.abandon(error)
 
-    async def result(self) -> Result:
+    async def result(self, seconds: float | None = None) -> Result:
         """Return the result of the run."""
         return self._result

@@ -6,10 +6,12 @@ import asyncio
 import json
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -17,7 +19,7 @@ from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hilt.call import Call, Result
@@ -30,8 +32,9 @@ from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
 from hilt.surfaces.mcp.begun_call import BegunCall
 from hilt.surfaces.mcp.clients import Client, client_of
 from hilt.surfaces.mcp.content import call_answer, error_result, sound
-from hilt.surfaces.mcp.names import APPROVAL, SESSION
+from hilt.surfaces.mcp.names import APPROVAL, SESSION, TASKS
 from hilt.surfaces.mcp.sessions import Session
+from hilt.surfaces.mcp.tasks import AFTER_SECONDS, Failure, Outcome, Task, Tasks
 from hilt.surfaces.oneshot import for_resident
 
 Ctx = ServerRequestContext[Any, Any]
@@ -108,14 +111,19 @@ class Calls:
         offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         hand_over: HandOver | None = None,
         begun: TakeBegun | None = None,
+        tasks: Tasks | None = None,
+        owner: str | None = None,
     ) -> None:
         """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process.
 
-        `begun` returns the first run of a call that ended with questions in the front loop.
+        `begun` returns the first run of a call that ended with questions in the front loop. `tasks` are those of the
+        process; the ones of a connection belong to its session, `owner`.
         """
         self._runtime = runtime
         self._hand_over = hand_over
         self._begun: TakeBegun = begun or (lambda id: None)
+        self._tasks = tasks or Tasks()
+        self._owner = runtime.id, owner
         self._offload = offload
         self._built_in = frozenset(built_in_names())
         self._rounds = Rounds()
@@ -163,11 +171,16 @@ class Calls:
             while True:
                 session.alone = session.alone or None in replies.approvals.values()
                 run = begun or CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
-                result = await run.result()
+                result = await run.result(AFTER_SECONDS if modern and "tasks" in can else None)
                 begun = None
+                if result is None:
+                    task = self._as_task(run, session, call, replies, can)
+                    if task is not None:
+                        return {"resultType": "task", **task.summary()}
+                    result = await run.result()
                 attending = run.attending
-                if attending.missing is not None and modern:
-                    raise _lacks(attending.missing)
+                if result is None or (attending.missing is not None and modern):
+                    raise _lacks(str(attending.missing))
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
                 attending.sent()
@@ -191,6 +204,54 @@ class Calls:
             progress.end()
             session.calls -= 1
             session.used = time.monotonic()
+
+    def _as_task(
+        self, run: CallRun | BegunCall, session: Session, call: Call, replies: ClientAnswers, can: frozenset[str]
+    ) -> Task | None:
+        """Let a call go on as a task; return None if it has just ended, or there are too many tasks."""
+        if not isinstance(run, CallRun):
+            return None
+
+        def answer(result: Result, running: ActiveCall | None, attending: Attending) -> Outcome:
+            prepared = None if running is None else running.prepared
+            is_forwarded = running is not None and running.call.through is not None
+            try:
+                if attending.missing is not None:
+                    raise _lacks(attending.missing)
+                return self._answer(session, call, result, prepared, is_forwarded=is_forwarded)
+            except MCPError as error:
+                return Failure(error.error.code, error.error.message, error.error.data)
+
+        def renew(task: Task) -> Attending:
+            return Attending(
+                replies, can, by=str(call.client), alone=session.alone, send=partial(_note, task), wait=None
+            )
+
+        def ended() -> None:
+            session.calls -= 1
+
+        task = Task(
+            self._runtime, call, run.running, run.attending, replies=replies, renew=renew, answer=answer, ended=ended
+        )
+        if not self._tasks.add(task, self._owner):
+            return None
+        session.calls += 1
+        if run.detach(task):
+            return task
+        session.calls -= 1
+        self._tasks.drop(task)
+        return None
+
+    def task(self, ctx: Ctx, id: str) -> Task:
+        """Return the task with this id, for a client that supports tasks."""
+        if not is_modern(ctx):
+            raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
+        if "tasks" not in client(ctx).can:
+            raise _lacks("tasks")
+        task = self._tasks.find(id, self._owner)
+        if task is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown task: {id[:100]}")
+        return task
 
     async def _handed_over(self, session: Session, call: Call) -> dict[str, Any] | None:
         """Run a call that needs background jobs in the resident process; return None for any other call."""
@@ -309,6 +370,10 @@ class CallRun:
         self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
         self._progress = progress
         self._given_up = False
+        self._is_submitted = False
+        self._lock = threading.Lock()
+        self._has_result = False
+        self._task: Task | None = None
         self._levels = allowed_log_levels(ctx.protocol_version, ctx.meta)
         self.attending = Attending(
             replies,
@@ -320,6 +385,11 @@ class CallRun:
         )
 
     @property
+    def running(self) -> ActiveCall | None:
+        """The running call; None before it began."""
+        return self._running
+
+    @property
     def prepared(self) -> Prepared | None:
         """The prepared call; None before it began."""
         return None if self._running is None else self._running.prepared
@@ -329,22 +399,37 @@ class CallRun:
         """Whether the call named its tool in its arguments."""
         return self._running is not None and self._running.call.through is not None
 
+    def detach(self, task: Task) -> bool:
+        """Let a task receive the result; return False if it is already here."""
+        with self._lock:
+            if not self._has_result:
+                self._task = task
+            return not self._has_result
+
     def abandon(self, error: ToolError) -> None:
         """Record a call that ends between a question and its answer."""
         if self.attending.needs and self._running is not None:
             self._running.abandon(error)
 
-    async def result(self) -> Result:
-        """Run the call to its end; cancel it if the request is cancelled."""
+    async def result(self, seconds: float | None = None) -> Result | None:
+        """Run the call to its end, and cancel it if the request is cancelled; return None after this many seconds."""
         ended = False
         try:
-            await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
-            while True:
-                kind, values = await self._events.get()
-                if kind == "done":
-                    ended = True
-                    return values  # type: ignore[no-any-return]
-                await self._handle(kind, values)
+            if not self._is_submitted:
+                self._is_submitted = True
+                await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
+            async with asyncio.timeout(seconds) as limit:
+                while True:
+                    kind, values = await self._events.get()
+                    if kind == "done":
+                        ended = True
+                        return values  # type: ignore[no-any-return]
+                    await self._handle(kind, values)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            ended = True
+            return None
         finally:
             self._given_up = not ended
             if self._running is not None and not ended:
@@ -382,9 +467,18 @@ class CallRun:
             running.cancel()  # the request was cancelled before the call began
 
     def _done(self, result: Result) -> None:
-        self._send("done", result)
+        with self._lock:
+            self._has_result = True
+            task = self._task
+        if task is None:
+            self._send("done", result)
+        else:
+            task.ended(self.attending, result)
 
     def _send(self, kind: str, values: Any) -> None:
+        if self._task is not None:
+            _note(self._task, kind, values)
+            return
         if kind in ("progress", "log") and self._events.qsize() > EVENTS_MAX:
             return  # the client does not read; a tool must not fill up memory
         try:
@@ -407,6 +501,12 @@ class CallRun:
         finally:
             if running is not None:
                 running.deadline = deadline + time.perf_counter() - started
+
+
+def _note(task: Task, kind: str, values: Any) -> None:
+    """Show the progress messages of a call on its task."""
+    if kind == "progress" and values[2]:
+        task.note(values[2])
 
 
 def connection_of(ctx: Ctx) -> Connection:
@@ -435,7 +535,8 @@ def unknown_tool(name: str, error: ToolError) -> MCPError:
 
 def _lacks(capability: str) -> MCPError:
     message = f"The call needs a client with the capability {capability}"
-    data: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
+    required: dict[str, Any] = {capability: {}} if capability != "tasks" else {"extensions": {TASKS: {}}}
+    data: dict[str, Any] = {"requiredCapabilities": required}
     return MCPError(code=MISSING_REQUIRED_CLIENT_CAPABILITY, message=message, data=data)
 
 

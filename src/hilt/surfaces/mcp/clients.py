@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from hilt.surfaces.mcp.names import TASKS
+
 NAME_CHARACTERS = 60
 
 
@@ -32,6 +34,8 @@ def _supported(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> froz
         if elicitation.get("url") is not None:
             names.add("url")
     names |= {name for name in ("sampling", "roots") if capabilities.get(name) is not None}
+    if TASKS in (capabilities.get("extensions") or ()):
+        names.add("tasks")
     return frozenset(names)
 
 

@@ -10,6 +10,7 @@ from hilt.surfaces.mcp.command import new_session
 from hilt.surfaces.mcp.front import Front
 from hilt.surfaces.mcp.pipe import FAREWELL
 from hilt.surfaces.mcp.sessions import Session
+from hilt.surfaces.mcp.tasks import Tasks
 from hilt.surfaces.mcp.tool_list import Choice
 
 _NAME = re.compile("mcp-[0-9a-f]{16}")
@@ -19,21 +20,29 @@ class HostConnection:
     """One host, and its session."""
 
     def __init__(
-        self, runtime: Runtime, descriptor: int, options: Mapping[str, str], environ: Mapping[str, str]
+        self,
+        runtime: Runtime,
+        descriptor: int,
+        options: Mapping[str, str],
+        environ: Mapping[str, str],
+        tasks: Tasks,
     ) -> None:
-        """Serve a host with these options and this environment on a socket."""
+        """Serve a host with these options and this environment on a socket; `tasks` outlive the connection."""
         named = options.get("session") or environ.get("HILT_SESSION")
         ours = options.get("connection", "")
         self.session = named or (ours if _NAME.fullmatch(ours) else new_session())
         self._is_private = named is None
         self._runtime = runtime
+        self._tasks = tasks
         choice = Choice("search" in options, "lean" in options)
         farewell = FAREWELL if "connection" in options else b""  # only our own pipe knows it
-        self.front = Front(runtime, choice, Session(self.session), descriptor, descriptor, farewell=farewell)
+        session = Session(self.session)
+        self.front = Front(runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks)
 
     def run(self) -> None:
         """Serve until the host disconnects; then end its session, unless it has a name."""
         self._runtime.watch_deadlines()
         self.front.run()
         if self._is_private and self.front.is_complete:
+            self._tasks.end((self._runtime.id, self.session))
             self._runtime.end_session(self.session)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
     from hilt.surfaces.mcp.server import Serving
+    from hilt.surfaces.mcp.tasks import Tasks
 
 CLOSE_SECONDS = 5.0  # for the SDK to end its calls
 
@@ -80,11 +81,13 @@ class Front:
         hand_over: HandOver | None = None,
         listed: Callable[[], None] = lambda: None,
         farewell: bytes = b"",
+        tasks: Tasks | None = None,
     ) -> None:
         """Serve a runtime on two descriptors, which may be the same.
 
         `providers` add resources and prompts, `hand_over` runs calls that must outlive this process, and `listed` is
         called after the first list of tools. `farewell` is written at the end if the front loop has retired.
+        `tasks` are those of the process, if they outlive the connection.
         """
         self._runtime = runtime
         self._choice = choice
@@ -94,6 +97,7 @@ class Front:
         self._hand_over = hand_over
         self._listed = listed
         self._farewell = farewell
+        self._tasks = tasks
         self._output = LineOutput(output)
         self._output_descriptor = output
         self._threads = CallThreads(4)  # for work other than calls
@@ -417,6 +421,7 @@ class Front:
             providers=self._providers,
             hand_over=self._hand_over,
             begun=self._take_begun,
+            tasks=self._tasks,
         )
 
     def _take_begun(self, id: Any) -> BegunCall | None:

@@ -98,7 +98,7 @@ def plain_of(message: Any, *, modern: bool) -> Plain | None:
     if method == "tools/call":
         if type(params.get("name")) is not str or type(params.get("arguments", {})) is not dict:
             return None
-        if modern and TASKS in (meta[CAPABILITIES_KEY].get("extensions") or {}):
+        if client is not None and "tasks" in client.can:
             return None  # the answer may be a task
     return Plain(id, method, params, client)
 

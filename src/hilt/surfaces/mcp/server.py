@@ -31,14 +31,16 @@ from hilt.runtime import Runtime
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeBegun, client, connection_of, is_modern
 from hilt.surfaces.mcp.content import COMPLETE
 from hilt.surfaces.mcp.instructions import instructions
-from hilt.surfaces.mcp.names import SESSION
+from hilt.surfaces.mcp.names import SESSION, TASKS
 from hilt.surfaces.mcp.resources import Change, Provider, Resources
 from hilt.surfaces.mcp.sessions import Session, Sessions
+from hilt.surfaces.mcp.tasks import Tasks
 from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TIDY_SECONDS = 60.0
 SUBSCRIPTIONS_MAX = 256
 COMPLETIONS_MAX = 100
+TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 RESOURCE_NOT_FOUND = -32002  # up to protocol version 2025-11-25
 
 _FRESH = CacheHint(ttl_ms=0, scope="private")
@@ -62,20 +64,22 @@ class Serving:
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
         begun: TakeBegun | None = None,
+        tasks: Tasks | None = None,
     ) -> None:
         """Serve a runtime.
 
         All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
         `hand_over` runs calls that must outlive this process. With `begun`, a front loop has begun calls, and reports
-        changes of the tools.
+        changes of the tools. `tasks` are those of the process, if they outlive this server.
         """
         self._runtime = runtime
         self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
-        self._calls = Calls(runtime, self.offload, hand_over, begun)
-        self._calls.mode_set = lambda: self._announce("tools")  # modes hide tools
+        owner = None if single is None else single.name
+        self._calls = Calls(runtime, self.offload, hand_over, begun, tasks, owner)
+        self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
@@ -149,6 +153,9 @@ class Serving:
         # passed to the constructor, these would cause deprecation warnings
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._welcome)
+        server.extensions = {TASKS: {}}
+        for method, handler in zip(TASK_METHODS, (self._get_task, self._update_task, self._cancel_task), strict=True):
+            server.add_request_handler(method, _TaskParams, handler)
         server.middleware.clear()  # the runtime creates the spans, for all surfaces
         return server
 
@@ -190,6 +197,20 @@ class Serving:
 
     async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
         return await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    async def _get_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
+        return {**COMPLETE, **self._calls.task(ctx, params.task_id).details()}
+
+    async def _update_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
+        task = self._calls.task(ctx, params.task_id)
+        await self.offload(lambda: task.update(params.input_responses or {}))
+        return {**COMPLETE}
+
+    async def _cancel_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
+        await self.offload(self._calls.task(ctx, params.task_id).cancel)
+        return {**COMPLETE}
 
     # --- resources and prompts ------------------------------------------------------------------------------------
 
@@ -297,6 +318,13 @@ class Serving:
             done()
 
         task.add_done_callback(ended)
+
+
+class _TaskParams(types.RequestParams):
+    """The parameters of all requests about a task."""
+
+    task_id: str
+    input_responses: dict[str, Any] | None = None
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
