@@ -49,6 +49,7 @@ RUNTIMES_MAX = 32
 GONE_SECONDS = 0.25
 SCARCE_SECONDS = 0.05
 TIDY_EVERY_SECONDS = 60
+SWITCH_SECONDS = 0.001  # between threads, so that a busy caller delays others less
 RETIRE_SECONDS = 10  # for MCP hosts to get their answers when this process stops
 
 # fields of /proc/PID/status: a caller that differs in one of these is confined differently, or is another user
@@ -240,6 +241,7 @@ class Resident:
         """Serve until stopped, idle, or replaced by another version."""
         places.make_state_dir(self._state)
         os.chdir("/")
+        sys.setswitchinterval(SWITCH_SECONDS)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._end)
         with held(os.path.join(self._state, "resident.lock"), _somebody_else):

@@ -37,7 +37,9 @@ class HostConnection:
         choice = Choice("search" in options, "lean" in options)
         farewell = FAREWELL if "connection" in options else b""  # only our own pipe knows it
         session = Session(self.session)
-        self.front = Front(runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks)
+        self.front = Front(
+            runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks, shares=True
+        )
 
     def run(self) -> None:
         """Serve until the host disconnects; then end its session, unless it has a name."""

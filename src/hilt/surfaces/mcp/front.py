@@ -11,10 +11,12 @@ import json
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from hilt import wire
@@ -34,6 +36,7 @@ from hilt.surfaces.mcp.names import FLUSH_SECONDS, LINES_MAX, REQUESTS_MAX
 from hilt.surfaces.mcp.plain import (
     SERVER_INFO,
     SERVER_KEY,
+    UNCACHED,
     Plain,
     discovery_result,
     handshake_of,
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from hilt.surfaces.mcp.server import Serving
     from hilt.surfaces.mcp.tasks import Tasks
 
+YOUNG_MAX = 2  # calls of one client that have just begun, if it shares the process with others
+YOUNG_SECONDS = 0.05
 CLOSE_SECONDS = 5.0  # for the SDK to end its calls
 
 PARSE_ERROR = -32700
@@ -60,6 +65,7 @@ INVALID_REQUEST = -32600
 CONNECTION_CLOSED = -32000
 
 _CHUNK_BYTES = 1 << 18
+_AGAIN_MS = 10
 _IN_USE = "a request with this id is still active"
 _CANCELLED = "notifications/cancelled"
 _INITIALIZED = "notifications/initialized"
@@ -82,12 +88,14 @@ class Front:
         listed: Callable[[], None] = lambda: None,
         farewell: bytes = b"",
         tasks: Tasks | None = None,
+        shares: bool = False,
     ) -> None:
         """Serve a runtime on two descriptors, which may be the same.
 
         `providers` add resources and prompts, `hand_over` runs calls that must outlive this process, and `listed` is
         called after the first list of tools. `farewell` is written at the end if the front loop has retired.
-        `tasks` are those of the process, if they outlive the connection.
+        `tasks` are those of the process, if they outlive the connection. With `shares`, other clients are served in the
+        same process, and few of the calls run at once that have just begun.
         """
         self._runtime = runtime
         self._choice = choice
@@ -98,6 +106,7 @@ class Front:
         self._listed = listed
         self._farewell = farewell
         self._tasks = tasks
+        self._shares = shares
         self._output = LineOutput(output)
         self._output_descriptor = output
         self._threads = CallThreads(4)  # for work other than calls
@@ -162,16 +171,16 @@ class Front:
                     ready.register(self._input, select.POLLIN)
                 else:
                     ready.unregister(self._input)
-            for descriptor, _ in ready.poll():
+            for descriptor, _ in ready.poll(_AGAIN_MS if self._waiting and self._shares else None):
                 if descriptor == self._wake:
                     os.read(self._wake, _CHUNK_BYTES)
-                    self._continue()
                 elif descriptor == self._input:
                     if not self._read_some():
                         self.is_complete = True
                         return
                 elif descriptor == self._output_descriptor:
                     return
+            self._continue()
 
     @property
     def _is_idle(self) -> bool:
@@ -198,7 +207,14 @@ class Front:
 
     @property
     def _has_room(self) -> bool:
-        return self._output.has_room and len(self._active) < REQUESTS_MAX
+        if not self._output.has_room or len(self._active) >= REQUESTS_MAX:
+            return False
+        if not self._shares or len(self._active) < YOUNG_MAX:
+            return True
+        # a flood of short calls would slow down other clients; long calls mostly wait
+        with self._lock:
+            young = next(islice(reversed(self._active.values()), YOUNG_MAX - 1, None), None)
+        return young is None or time.monotonic() - young.since > YOUNG_SECONDS
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -320,17 +336,21 @@ class Front:
     def _list(self, request: _ActiveRequest) -> None:
         """Send the list of tools; the SDK reports errors."""
         asks = "form" in request.client.can and not self._session.alone
+        current = partial(tool_list, self._runtime, self._choice, self._session.name, client_asks=asks)
         try:
-            self._listen()
-            tools = tool_list(self._runtime, self._choice, self._session.name, client_asks=asks)
+            tools = current()
         except Exception:  # noqa: BLE001 -- whatever it is, the SDK fails in the same way, and reports it
             self._hand_on(request)
             return
         if self._finish(request):
-            caching = {"ttlMs": 0, "cacheScope": "private"} if self._is_modern else {}
-            self._send_result(request.plain.id, {**caching, "tools": tools})
+            self._send_result(request.plain.id, {**(UNCACHED if self._is_modern else {}), "tools": tools})
         listed, self._listed = self._listed, lambda: None
         listed()
+        if self._stop_listening is None:
+            self._listen()
+            with suppress(ToolError):
+                if current() != tools:
+                    self._tools_changed()
 
     def _is_near(self, params: Mapping[str, Any]) -> bool:
         """Whether a call runs here: only built-in tools never ask their client in the middle of their work."""
@@ -451,7 +471,7 @@ class Front:
     # --- changes --------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Watch the tools, from the first time that a client may want to know of changes."""
+        """Watch the tools, from the time that a client may want to know of changes; what this loads takes a while."""
         with self._lock:
             if self._stop_listening is None and not self._has_ended:
                 self._stop_listening = self._runtime.listen(self._tools_changed)
@@ -502,6 +522,7 @@ class _ActiveRequest:
         self.plain = plain
         self.line = line
         self.client = client
+        self.since = time.monotonic()
         self.is_cancelled = False
         self.call: Call | None = None
         self.running: ActiveCall | None = None

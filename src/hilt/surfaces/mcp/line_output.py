@@ -78,7 +78,7 @@ class LineOutput:
                 if self._writer is None:
                     self._writer = threading.Thread(target=self._write_rest, name="hilt-output", daemon=True)
                     self._writer.start()
-            is_lost = self._is_closed
+            is_lost = self.is_closed
             self._changed.notify_all()
         if is_lost:
             self.lost()
@@ -107,7 +107,7 @@ class LineOutput:
                     break
             ready.poll(1000)
             with self._lock:
-                if self._is_closed:
+                if self.is_closed:
                     break
                 was_full = not self.has_room
                 del self._unsent[: self._write_some(self._unsent)]

@@ -21,6 +21,7 @@ INFO_KEY = f"{RESERVED}clientInfo"
 CAPABILITIES_KEY = f"{RESERVED}clientCapabilities"
 SERVER_KEY = f"{RESERVED}serverInfo"
 
+UNCACHED = {"ttlMs": 0, "cacheScope": "private"}  # in results that clients may keep; older clients do not receive it
 SERVER_INFO = {"name": "hilt", "title": "hilt", "version": __version__}
 
 
@@ -179,6 +180,7 @@ def handshake_result(version: str, instructions: str, *, completes: bool) -> dic
 def discovery_result(instructions: str, *, completes: bool) -> dict[str, Any]:
     """Return the answer to `server/discover`."""
     return {
+        **UNCACHED,
         "supportedVersions": [MODERN],
         "capabilities": capabilities_of_server(modern=True, completes=completes),
         "instructions": instructions,

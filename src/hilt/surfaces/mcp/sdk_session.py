@@ -66,6 +66,8 @@ class _ReplyStream:
         if isinstance(message, JSONRPCRequest):
             self.asked.add(message.id)
             self.has_asked()
+        elif isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self.settled(message.id)  # first, because the client may use the id again as soon as it has the answer
         if isinstance(message, JSONRPCResponse):
             self.version = message.result.get("protocolVersion", self.version)
             await self.answer(message.id, {"jsonrpc": "2.0", "id": message.id, "result": message.result})
@@ -73,8 +75,6 @@ class _ReplyStream:
             await self.answer(message.id, message.model_dump(mode="json", by_alias=True, exclude_unset=True))
         else:
             self.write(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            self.settled(message.id)
 
     async def answer(self, id: Any, message: dict[str, Any] | None) -> None:
         """Write an answer, or a batch of them once it is complete; None means that a request has no answer."""
@@ -217,8 +217,8 @@ class ClientLines:
 
     def _metadata(self, id: Any) -> ServerMessageMetadata:
         async def unanswered() -> None:
-            await self._output.answer(id, None)
             self._settled(id)
+            await self._output.answer(id, None)
 
         return ServerMessageMetadata(on_request_unanswered=unanswered)
 
@@ -228,9 +228,9 @@ class ClientLines:
         self._front.settled(id)
 
     async def _refuse(self, id: Any, code: int, reason: str) -> None:
-        await self._output.answer(id, InvalidMessage(code, reason, id).answer)
         if id not in self.under_way:
             self._front.settled(id)
+        await self._output.answer(id, InvalidMessage(code, reason, id).answer)
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
