@@ -212,3 +212,8 @@ def _line(message: dict[str, Any]) -> bytes:
 def text_of(result: Any) -> str:
     """Return the text of a result."""
     return "".join(block.text for block in result.content if block.type == "text")
+
+
+def text_of_answer(result: dict[str, Any]) -> str:
+    """Return the text of a result as it is on the wire."""
+    return "".join(block["text"] for block in result["content"] if block["type"] == "text")

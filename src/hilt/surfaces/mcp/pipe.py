@@ -52,17 +52,17 @@ def main(options: dict[str, str], words: Sequence[str]) -> int:
 def connected(options: Mapping[str, str]) -> socket | None:
     """Return a connection that the resident process has accepted, starting it if necessary; None if it declines."""
     state = places.state_dir(os.environ)
-    deadline = time.monotonic() + START_SECONDS
-    again = 0.0
+    deadline = again = 0.0
     while (connection := handover.connect(state)) is None:
         now = time.monotonic()
-        if now > deadline:
+        deadline = deadline or now + START_SECONDS
+        if now > deadline or (not again and not _may_start(options)):
             return None
         if now > again:  # an earlier one may have been shutting down
             again = now + AGAIN_SECONDS
-            try:
-                from hilt.surfaces.waking import spawn
+            from hilt.surfaces.waking import spawn
 
+            try:
                 spawn()
             except OSError:
                 return None
@@ -75,6 +75,28 @@ def connected(options: Mapping[str, str]) -> socket | None:
         pass  # it has exited
     connection.close()
     return None
+
+
+def _may_start(options: Mapping[str, str]) -> bool:
+    """Whether the settings allow to start the resident process; they are loaded only if they mention it."""
+    folder = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
+    for path in (os.path.join(places.config_dir(os.environ), "config.toml"), os.path.join(folder, ".hilt/config.toml")):
+        try:
+            with open(path, "rb") as file:
+                if b"resident" in file.read():
+                    break
+        except OSError:
+            continue
+    else:
+        return True
+    from hilt.errors import ToolError
+    from hilt.surfaces.opening import open_runtime
+
+    try:
+        with open_runtime({name: options[name] for name in options.keys() - OWN}) as runtime:
+            return bool(runtime.settings["resident"] != "off")
+    except ToolError:
+        return False  # this process reports the error
 
 
 class Pipe:
