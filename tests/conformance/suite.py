@@ -49,15 +49,9 @@ def run(url: str, revision: str, output: str) -> subprocess.CompletedProcess[str
     return _conformance("server", "--url", url, "--requirements", revision, "-o", output)
 
 
-def run_scenario(url: str, scenario: str, output: str) -> subprocess.CompletedProcess[str]:
-    """Run one scenario of an extension; the exit status is 0 when all of it holds."""
-    return _conformance("server", "--url", url, "--scenario", scenario, "-o", output)
-
-
-def extension_scenarios(extension: str) -> list[str]:
-    """Return the scenarios of an extension for servers, by the beginning of their names."""
-    listed = _conformance("list", "--server").stdout
-    return re.findall(rf"- ({extension}-\S+) \[extension\]", listed)
+def extensions(done: subprocess.CompletedProcess[str]) -> dict[str, bool]:
+    """Return the scenarios of extensions that were run, and whether they hold."""
+    return {name: mark == "✓" for mark, name in re.findall(r"([✓✗]) (\S+) \(extension\)", done.stdout)}
 
 
 def passed(done: subprocess.CompletedProcess[str]) -> set[str]:

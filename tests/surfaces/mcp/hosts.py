@@ -122,9 +122,10 @@ class Lines:
         cold: bool = False,
         handshake: bool = True,
         version: str = "2025-11-25",
+        constants: Sequence[str] = (),
         **capabilities: Any,
     ) -> None:
-        self.process = command.start(line=[HILT, "mcp", *words] if cold else forked("mcp", *words))
+        self.process = command.start(line=[HILT, "mcp", *words] if cold else forked(*constants, "mcp", *words))
         self._number = 0
         if handshake:
             info = {"name": "lines", "version": "1"}
