@@ -59,8 +59,9 @@ _NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
 
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
-    parser.details = """It answers one-shot calls without the cost of a start, and keeps their background jobs and
-the language servers of all calls. A call that needs it starts it; it exits after half an hour without calls."""
+    parser.details = """It answers one-shot calls without the cost of a start, serves MCP hosts, and keeps background
+jobs and the language servers of all calls. A call or host that needs it starts it; it exits after half an hour without
+calls and hosts."""
     parser.command("start", "Start it unless it is running", lambda options, arguments: _start())
     parser.command("stop", "Stop it, its background jobs and its language servers", lambda options, arguments: _stop())
     parser.command("status", "Show whether it is running; exit status 1 if not", lambda options, arguments: _status())

@@ -33,6 +33,7 @@ FAREWELL = b"\0"  # the last byte of a server that has answered all the requests
 _CHUNK_BYTES = 1 << 16
 _HELD_BYTES = 1 << 20  # in one direction; beyond this, reading pauses
 _NOTED_BYTES = 1 << 16  # of traffic before it is parsed
+_TOOLS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 _LOST = "The resident process exited before it answered; the call may have run."
 
 
@@ -123,11 +124,8 @@ class Pipe:
             if descriptor != 1 or _is_pipe(1):
                 os.set_blocking(descriptor, False)
         while True:
-            is_over = self._copy()
-            if is_over:
-                return self._end(0)
-            if not self._reconnect():
-                return self._end(1)
+            if self._copy() or not self._reconnect():
+                return self._end()
 
     def _copy(self) -> bool:
         """Copy until the session is over (True), or the server is gone (False)."""
@@ -154,13 +152,17 @@ class Pipe:
                 self._connection.shutdown(SHUT_WR)
 
     def _read_client(self) -> None:
+        data = self._read_input()
+        self._to_server += data
+        self._ledger.sent(data)
+
+    def _read_input(self) -> bytes:
         try:
             data = os.read(0, _CHUNK_BYTES)
         except OSError:
             data = b""
         self._input_ended = not data
-        self._to_server += data
-        self._ledger.sent(data)
+        return data
 
     def _write_server(self) -> bool:
         try:
@@ -204,45 +206,64 @@ class Pipe:
             return False
         return True
 
-    def _end(self, status: int) -> int:
-        """Write what the client has not read yet, as far as it reads, and return the exit status."""
+    def _end(self) -> int:
+        """Write what the client has not read yet, as far as it reads, and exit."""
         ready = select.poll()
         ready.register(1, select.POLLOUT)
         while self._to_client and ready.poll(1000) and self._write_client():
             pass
-        os._exit(status)  # skip the interpreter's shutdown, which takes longer than the rest
+        os._exit(0)  # skip the interpreter's shutdown, which takes longer than the rest
 
     # --- when the server is gone ----------------------------------------------------------------------------------
 
     def _reconnect(self) -> bool:
-        """Continue the session with another server; requests that the last one may have begun fail."""
+        """Continue the session with another server, once there is something to send; return False at its end.
+
+        Requests that the last server may have begun fail.
+        """
         self._connection.close()
         self._part.clear()
         self._to_server.clear()
-        unanswered = self._ledger.take_unanswered()
+        unanswered = self._ledger.unanswered(forget=not self._was_told)
         if not self._was_told:
             self._to_client += b"".join(_lost(id) for id, _ in unanswered)
-        if self._input_ended or not self._has_received:
+            unanswered = []
+        early = b"" if unanswered else self._next_bytes()
+        if not self._has_received or not (unanswered or early):
             return False
         # `again` keeps a resident process of another version from exiting for this one
         connection = connected({**self._options, "again": "on"}) or _served_here(self._options)
         connection.settimeout(REPLAY_SECONDS)
+        handshake = [line for line in self._ledger.handshake if all(line != other for _, other in unanswered)]
         try:
-            for line in self._ledger.handshake:
+            for line in handshake:
                 connection.sendall(line)
-            while self._ledger.handshake and connection.recv(1) not in (b"", b"\n"):
+            while handshake and connection.recv(1) not in (b"", b"\n"):
                 pass  # the client has this answer already
         except OSError:
             return False
         connection.settimeout(0)
         self._connection = connection
-        if self._was_told:
-            for _, line in unanswered:
-                self._to_server += line
-                self._ledger.sent(line)
-        self._to_server += self._ledger.part
+        # a batch is one line of several requests
+        self._to_server += b"".join(dict.fromkeys(line for _, line in unanswered)) + self._ledger.part + early
+        self._ledger.sent(early)
+        if handshake:
+            self._to_client += _TOOLS_CHANGED  # they may have changed while nobody watched them
         self._has_received = self._was_told = False
         return True
+
+    def _next_bytes(self) -> bytes:
+        """Wait for the client to send something, and return it; empty if it ends instead."""
+        while not self._input_ended:
+            ready = select.poll()
+            ready.register(0, select.POLLIN)
+            ready.register(1, select.POLLOUT if self._to_client else 0)
+            for descriptor, _ in ready.poll():
+                if descriptor == 0:
+                    return self._read_input()
+                if not self._to_client or not self._write_client():
+                    return b""
+        return b""
 
 
 class Ledger:
@@ -277,12 +298,12 @@ class Ledger:
         if self._size > _NOTED_BYTES:
             self._parse()
 
-    def take_unanswered(self) -> list[tuple[Any, bytes]]:
-        """Return the ids and lines of the requests without an answer, and forget them."""
+    def unanswered(self, *, forget: bool) -> list[tuple[Any, bytes]]:
+        """Return the ids and lines of the requests without an answer."""
         self._parse()
         unanswered = list(self._unanswered.values())
-        self._unanswered.clear()
-        self.handshake = [line for line in self.handshake if not any(line == other for _, other in unanswered)]
+        if forget:
+            self._unanswered.clear()
         return unanswered
 
     def _parse(self) -> None:
