@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from hilt.surfaces.cli.parsing import Options, Parser
+    from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.connections import HostConnection
-    from hilt.surfaces.mcp.tasks import Tasks
 
 IDLE_SECONDS = 1800
 START_SECONDS = 20
@@ -583,10 +583,10 @@ def _read_header(stream: wire.RequestSource) -> list[str] | None:
     return fields if len(fields) >= 4 else None
 
 
-def _open_tasks() -> Tasks:
-    from hilt.surfaces.mcp.tasks import Tasks
+def _open_tasks() -> CallTasks:
+    from hilt.surfaces.mcp.call_tasks import CallTasks
 
-    return Tasks()
+    return CallTasks()
 
 
 def _somebody_else() -> None:

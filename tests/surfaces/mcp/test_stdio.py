@@ -1,3 +1,5 @@
+"""MCP over standard input and output: lines of every kind, floods, and clients that do not read."""
+
 from __future__ import annotations
 
 import json

@@ -30,11 +30,11 @@ from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
 from hilt.surfaces.mcp.begun_call import BegunCall
+from hilt.surfaces.mcp.call_tasks import AFTER_SECONDS, CallTask, CallTasks, Failure, Outcome
 from hilt.surfaces.mcp.clients import Client, client_of
 from hilt.surfaces.mcp.content import call_answer, error_result, sound
 from hilt.surfaces.mcp.names import APPROVAL, SESSION, TASKS
 from hilt.surfaces.mcp.sessions import Session
-from hilt.surfaces.mcp.tasks import AFTER_SECONDS, Failure, Outcome, Task, Tasks
 from hilt.surfaces.oneshot import for_resident
 
 Ctx = ServerRequestContext[Any, Any]
@@ -111,7 +111,7 @@ class Calls:
         offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         hand_over: HandOver | None = None,
         begun: TakeBegun | None = None,
-        tasks: Tasks | None = None,
+        tasks: CallTasks | None = None,
         owner: str | None = None,
     ) -> None:
         """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process.
@@ -122,7 +122,7 @@ class Calls:
         self._runtime = runtime
         self._hand_over = hand_over
         self._begun: TakeBegun = begun or (lambda id: None)
-        self._tasks = tasks or Tasks()
+        self._tasks = tasks or CallTasks()
         self._owner = runtime.id, owner
         self._offload = offload
         self._built_in = frozenset(built_in_names())
@@ -207,7 +207,7 @@ class Calls:
 
     def _as_task(
         self, run: CallRun | BegunCall, session: Session, call: Call, replies: ClientAnswers, can: frozenset[str]
-    ) -> Task | None:
+    ) -> CallTask | None:
         """Let a call go on as a task; return None if it has just ended, or there are too many tasks."""
         if not isinstance(run, CallRun):
             return None
@@ -222,7 +222,7 @@ class Calls:
             except MCPError as error:
                 return Failure(error.error.code, error.error.message, error.error.data)
 
-        def renew(task: Task) -> Attending:
+        def renew(task: CallTask) -> Attending:
             return Attending(
                 replies, can, by=str(call.client), alone=session.alone, send=partial(_note, task), wait=None
             )
@@ -230,7 +230,7 @@ class Calls:
         def ended() -> None:
             session.calls -= 1
 
-        task = Task(
+        task = CallTask(
             self._runtime, call, run.running, run.attending, replies=replies, renew=renew, answer=answer, ended=ended
         )
         if not self._tasks.add(task, self._owner):
@@ -242,7 +242,7 @@ class Calls:
         self._tasks.drop(task)
         return None
 
-    def task(self, ctx: Ctx, id: str) -> Task:
+    def task(self, ctx: Ctx, id: str) -> CallTask:
         """Return the task with this id, for a client that supports tasks."""
         if not is_modern(ctx):
             raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
@@ -373,7 +373,7 @@ class CallRun:
         self._is_submitted = False
         self._lock = threading.Lock()
         self._has_result = False
-        self._task: Task | None = None
+        self._task: CallTask | None = None
         self._levels = allowed_log_levels(ctx.protocol_version, ctx.meta)
         self.attending = Attending(
             replies,
@@ -399,7 +399,7 @@ class CallRun:
         """Whether the call named its tool in its arguments."""
         return self._running is not None and self._running.call.through is not None
 
-    def detach(self, task: Task) -> bool:
+    def detach(self, task: CallTask) -> bool:
         """Let a task receive the result; return False if it is already here."""
         with self._lock:
             if not self._has_result:
@@ -503,7 +503,7 @@ class CallRun:
                 running.deadline = deadline + time.perf_counter() - started
 
 
-def _note(task: Task, kind: str, values: Any) -> None:
+def _note(task: CallTask, kind: str, values: Any) -> None:
     """Show the progress messages of a call on its task."""
     if kind == "progress" and values[2]:
         task.note(values[2])

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 
 from hilt.runtime import Runtime
+from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.command import new_session
 from hilt.surfaces.mcp.front import Front
 from hilt.surfaces.mcp.pipe import FAREWELL
 from hilt.surfaces.mcp.sessions import Session
-from hilt.surfaces.mcp.tasks import Tasks
 from hilt.surfaces.mcp.tool_list import Choice
 
 _NAME = re.compile("mcp-[0-9a-f]{16}")
@@ -25,7 +25,7 @@ class HostConnection:
         descriptor: int,
         options: Mapping[str, str],
         environ: Mapping[str, str],
-        tasks: Tasks,
+        tasks: CallTasks,
     ) -> None:
         """Serve a host with these options and this environment on a socket; `tasks` outlive the connection."""
         named = options.get("session") or environ.get("HILT_SESSION")

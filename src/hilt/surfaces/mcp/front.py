@@ -51,10 +51,10 @@ from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
     from hilt.surfaces.mcp.server import Serving
-    from hilt.surfaces.mcp.tasks import Tasks
 
 YOUNG_MAX = 2  # calls of one client that have just begun, if it shares the process with others
 YOUNG_SECONDS = 0.05
@@ -87,7 +87,7 @@ class Front:
         hand_over: HandOver | None = None,
         listed: Callable[[], None] = lambda: None,
         farewell: bytes = b"",
-        tasks: Tasks | None = None,
+        tasks: CallTasks | None = None,
         shares: bool = False,
     ) -> None:
         """Serve a runtime on two descriptors, which may be the same.

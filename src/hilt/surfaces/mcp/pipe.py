@@ -350,15 +350,15 @@ def _served_here(options: Mapping[str, str]) -> socket:
     import socket
     import threading
 
+    from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.connections import HostConnection
-    from hilt.surfaces.mcp.tasks import Tasks
     from hilt.surfaces.opening import open_runtime
 
     ours, theirs = socket.socketpair()
 
     def serve() -> None:
         with theirs, open_runtime({name: options[name] for name in options.keys() - OWN}) as runtime:
-            HostConnection(runtime, theirs.fileno(), options, os.environ, Tasks()).run()
+            HostConnection(runtime, theirs.fileno(), options, os.environ, CallTasks()).run()
 
     threading.Thread(target=serve, daemon=True).start()
     return ours

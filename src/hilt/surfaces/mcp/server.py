@@ -28,13 +28,13 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
+from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeBegun, client, connection_of, is_modern
 from hilt.surfaces.mcp.content import COMPLETE
 from hilt.surfaces.mcp.instructions import instructions
 from hilt.surfaces.mcp.names import SESSION, TASKS
 from hilt.surfaces.mcp.resources import Change, Provider, Resources
 from hilt.surfaces.mcp.sessions import Session, Sessions
-from hilt.surfaces.mcp.tasks import Tasks
 from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TIDY_SECONDS = 60.0
@@ -64,7 +64,7 @@ class Serving:
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
         begun: TakeBegun | None = None,
-        tasks: Tasks | None = None,
+        tasks: CallTasks | None = None,
     ) -> None:
         """Serve a runtime.
 

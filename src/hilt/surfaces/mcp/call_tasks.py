@@ -41,7 +41,7 @@ Outcome = dict[str, Any] | Failure
 Answer = Callable[[Result, ActiveCall | None, Attending], Outcome]
 
 
-class Task:
+class CallTask:
     """One call as a task. Used from many threads."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Task:
         attending: Attending,
         *,
         replies: ClientAnswers,
-        renew: Callable[[Task], Attending],
+        renew: Callable[[CallTask], Attending],
         answer: Answer,
         ended: Callable[[], None],
     ) -> None:
@@ -182,14 +182,14 @@ class Task:
             self._message = ""
 
 
-class Tasks:
+class CallTasks:
     """The tasks of a process. The id of a task is a secret of its client; some also belong to a session."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, CallTask] = {}
 
-    def add(self, task: Task, owner: tuple[str, str | None]) -> bool:
+    def add(self, task: CallTask, owner: tuple[str, str | None]) -> bool:
         """Add a task of this workspace, and of this session if it has a connection; return False at the limit."""
         with self._lock:
             for other in [other for other in self._tasks.values() if other.is_expired]:
@@ -200,12 +200,12 @@ class Tasks:
             self._tasks[task.id] = task
             return True
 
-    def drop(self, task: Task) -> None:
+    def drop(self, task: CallTask) -> None:
         """Forget a task that was never used."""
         with self._lock:
             self._tasks.pop(task.id, None)
 
-    def find(self, id: str, owner: tuple[str, str | None]) -> Task | None:
+    def find(self, id: str, owner: tuple[str, str | None]) -> CallTask | None:
         """Return a task of this workspace and session."""
         with self._lock:
             task = self._tasks.get(id)

@@ -124,7 +124,7 @@ def test_clients_without_tasks_cannot_ask_for_them(client, command):
 
 
 def test_beyond_the_limit_calls_are_answered_when_they_end(command):
-    with Lines(command, constants=["hilt.surfaces.mcp.tasks:TASKS_MAX=1"], handshake=False) as client:
+    with Lines(command, constants=["hilt.surfaces.mcp.call_tasks:TASKS_MAX=1"], handshake=False) as client:
         first = call(client, "run_shell", command="sleep 300")
 
         second = call(client, "run_shell", command="sleep 1; echo done")
