@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ def loaded(command: Command, *messages: dict[str, Any]) -> set[str]:
         return set(process.communicate(timeout=60)[1].decode().split("\n"))
 
 
-SESSIONS = {
+SESSIONS: dict[str, list[dict[str, Any]]] = {
     "handshake": [
         {"id": 1, "method": "initialize", "params": opening(elicitation={}, roots={"listChanged": True})},
         {"method": "notifications/initialized"},
@@ -230,7 +231,9 @@ def test_a_call_is_answered_as_by_the_sdk(handshake, stateless, params, modern):
     assert ours == theirs
 
 
-VALUES = st.sampled_from([None, True, 1, 1.5, "", "a.txt", "a\u2028", [], {}, {"a": 1}, {"path": "a.txt"}])
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 1, 1.5, "", "a.txt", "a\u2028", [], {}, {"a": 1}, {"path": "a.txt"}]
+)
 METAS = st.dictionaries(
     st.sampled_from(["x", "progressToken", *META, plain.INFO_KEY, f"{plain.RESERVED}logLevel", "dev.hilt/approval"]),
     VALUES | st.sampled_from([plain.MODERN, INFO, {"elicitation": {}}, {"elicitation": 1}, {"roots": {}}]),
@@ -266,7 +269,7 @@ def test_generated_requests_are_answered_as_by_the_sdk(handshake, stateless, met
 def test_the_messages_of_the_conformance_suite_are_answered_as_by_the_sdk(tmp_path):
     command = Command(str(tmp_path))
     words = ("--tools-dir", TOOLS, "--approve", "once")
-    asking = {"elicitation": {}, "sampling": {}, "roots": {}}
+    asking: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
     pairs = {
         False: Pair(command, *words, opening=opening(**asking)),
         True: Pair(command, *words, opening=None),
@@ -314,8 +317,27 @@ def test_a_call_can_be_cancelled_before_and_after_the_sdk_is_loaded(command):
 
             client.tell("notifications/cancelled", requestId=request)
 
-            wait_until(lambda mark=mark: not mark.alive())
+            wait_until(partial(_is_gone, mark))
             assert client.ask("ping")["id"] == request + 1 + load
+
+
+def _is_gone(mark: Mark) -> bool:
+    return not mark.alive()
+
+
+def test_two_requests_may_have_the_same_id_in_different_types(command):
+    marks = [Mark(), Mark()]
+    with Lines(command) as client:
+        for id, mark in zip((7, "7"), marks, strict=True):
+            call = {"name": "run_shell", "arguments": {"command": f"sleep 300; echo {mark.name}", "timeout": 200}}
+            message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call}
+            client.write(json.dumps(message).encode() + b"\n")
+        wait_until(lambda: all(mark.alive() for mark in marks))
+
+        client.tell("notifications/cancelled", requestId="7")
+
+        wait_until(partial(_is_gone, marks[1]))
+        assert marks[0].alive()
 
 
 ASKS = "ask: [Write]\n"

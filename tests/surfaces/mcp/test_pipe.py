@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -102,13 +103,17 @@ def test_a_host_that_ends_or_is_killed_ends_its_calls_and_jobs(shared):
         client = host(shared)
         client.call("run_shell", command=f"sleep 300; echo {job.name}", run_in_background=True)
         client.send("tools/call", name="run_shell", arguments={"command": f"sleep 300; echo {call.name}"})
-        wait_until(lambda call=call, job=job: call.alive() and job.alive())
+        wait_until(partial(_are, True, call, job))
 
         if kill:
             client.process.kill()
         client.end()
 
-        wait_until(lambda call=call, job=job: not call.alive() and not job.alive())
+        wait_until(partial(_are, False, call, job))
+
+
+def _are(alive: bool, *marks: Mark) -> bool:
+    return all(bool(mark.alive()) is alive for mark in marks)
 
 
 def test_a_named_session_keeps_its_jobs_and_tasks_when_its_host_reconnects(shared):

@@ -414,11 +414,12 @@ class CallRun:
     async def result(self, seconds: float | None = None) -> Result | None:
         """Run the call to its end, and cancel it if the request is cancelled; return None after this many seconds."""
         ended = False
+        limit = asyncio.timeout(seconds)
         try:
             if not self._is_submitted:
                 self._is_submitted = True
                 await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
-            async with asyncio.timeout(seconds) as limit:
+            async with limit:
                 while True:
                     kind, values = await self._events.get()
                     if kind == "done":

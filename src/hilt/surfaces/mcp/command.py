@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.front import Front
     from hilt.surfaces.mcp.resources import Provider
+
+START_SECONDS = 2.0  # during which garbage is not collected
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -120,9 +123,11 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
             wires.output,
             providers=providers,
             hand_over=hand_over,
-            listed=_collect_garbage,
         )
         ended = _stopped_by_signals(front)
+        timer = threading.Timer(START_SECONDS, _collect_garbage)
+        timer.daemon = True
+        timer.start()
         front.run()
         runtime.close()
         if named is None:

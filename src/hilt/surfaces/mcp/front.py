@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from hilt.surfaces.mcp.server import Serving
 
 YOUNG_MAX = 2  # calls of one client that have just begun, if it shares the process with others
-YOUNG_SECONDS = 0.05
+YOUNG_SECONDS = 0.02
 CLOSE_SECONDS = 5.0  # for the SDK to end its calls
 
 PARSE_ERROR = -32700
@@ -65,7 +65,7 @@ INVALID_REQUEST = -32600
 CONNECTION_CLOSED = -32000
 
 _CHUNK_BYTES = 1 << 18
-_AGAIN_MS = 10
+_AGAIN_MS = 5
 _IN_USE = "a request with this id is still active"
 _CANCELLED = "notifications/cancelled"
 _INITIALIZED = "notifications/initialized"
@@ -85,17 +85,15 @@ class Front:
         *,
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
-        listed: Callable[[], None] = lambda: None,
         farewell: bytes = b"",
         tasks: CallTasks | None = None,
         shares: bool = False,
     ) -> None:
         """Serve a runtime on two descriptors, which may be the same.
 
-        `providers` add resources and prompts, `hand_over` runs calls that must outlive this process, and `listed` is
-        called after the first list of tools. `farewell` is written at the end if the front loop has retired.
-        `tasks` are those of the process, if they outlive the connection. With `shares`, other clients are served in the
-        same process, and few of the calls run at once that have just begun.
+        `providers` add resources and prompts, and `hand_over` runs calls that must outlive this process. `farewell` is
+        written at the end if the front loop has retired. `tasks` are those of the process, if they outlive the
+        connection. With `shares`, other clients are served in the same process, and few calls begin at the same time.
         """
         self._runtime = runtime
         self._choice = choice
@@ -103,7 +101,6 @@ class Front:
         self._input = input
         self._providers = providers
         self._hand_over = hand_over
-        self._listed = listed
         self._farewell = farewell
         self._tasks = tasks
         self._shares = shares
@@ -111,7 +108,7 @@ class Front:
         self._output_descriptor = output
         self._threads = CallThreads(4)  # for work other than calls
         self._lock = threading.RLock()
-        self._active: dict[str, _ActiveRequest] = {}  # requests that are answered here, by id as text
+        self._active: dict[int | str, _ActiveRequest] = {}  # requests that are answered here, by id
         self._forwarded: set[Any] = set()  # ids of requests that the SDK is answering
         self._begun: dict[Any, BegunCall] = {}  # forwarded calls that have run once
         self._waiting: deque[tuple[bytes, Any]] = deque()  # messages that wait for the client to read, or for a slot
@@ -127,6 +124,7 @@ class Front:
         self._has_ended = False
         self._is_retiring = False
         self.is_complete = False  # whether the client has ended the session
+        self._is_listening = False
         self._stop_listening: Callable[[], None] | None = None
         self._near = _near_names(runtime)
         self.replayed = f"hilt-{os.urandom(8).hex()}"
@@ -155,8 +153,9 @@ class Front:
 
     def resume(self) -> None:
         """Look again at what is waiting; called from any thread."""
-        with suppress(OSError):  # it is full, so the loop will look, or closed
-            os.write(self._waker, b"\0")
+        with self._lock, suppress(OSError):  # if it is full, the loop will look
+            if self._waker >= 0:
+                os.write(self._waker, b"\0")
 
     def _read(self) -> None:
         ready = select.poll()
@@ -233,10 +232,7 @@ class Front:
         for part in message if isinstance(message, list) else [message]:
             if isinstance(part, dict) and part.get("method") == _CANCELLED:
                 self._cancel(part)
-        is_request = isinstance(message, list) or (
-            isinstance(message, dict) and "id" in message and "method" in message
-        )
-        if is_request and (self._waiting or not self._has_room):
+        if _may_wait(message) and (self._waiting or not self._has_room):
             self._waiting.append((line, message))
         else:
             self._handle(line, message)
@@ -294,10 +290,14 @@ class Front:
         """Cancel a request that is answered here: it gets no answer."""
         params = message.get("params")
         id = params.get("requestId") if isinstance(params, dict) else None
-        if type(id) not in (int, str):
+        if not isinstance(id, int | str):
             return
+        self._waiting = deque(item for item in self._waiting if not _is_request(item[1], id))
         with self._lock:
-            request = self._active.get(str(id))
+            # clients may send the id in another type than in the request
+            request = self._active.get(id) or next(
+                (other for known, other in self._active.items() if str(known) == str(id)), None
+            )
             if request is None:
                 return
             request.is_cancelled = True
@@ -319,7 +319,7 @@ class Front:
         else:
             request = _ActiveRequest(plain, line, client)
             with self._lock:
-                self._active[str(plain.id)] = request
+                self._active[plain.id] = request
             if plain.method == "tools/list":
                 self._threads.put(partial(self._list, request))
             else:
@@ -344,9 +344,7 @@ class Front:
             return
         if self._finish(request):
             self._send_result(request.plain.id, {**(UNCACHED if self._is_modern else {}), "tools": tools})
-        listed, self._listed = self._listed, lambda: None
-        listed()
-        if self._stop_listening is None:
+        if not self._is_listening:
             self._listen()
             with suppress(ToolError):
                 if current() != tools:
@@ -396,7 +394,8 @@ class Front:
     def _finish(self, request: _ActiveRequest) -> bool:
         """Note that a request has ended; return whether it is to be answered."""
         with self._lock:
-            self._active.pop(str(request.plain.id), None)
+            if self._active.get(request.plain.id) is request:
+                del self._active[request.plain.id]
             is_wanted = not request.is_cancelled
         if self._waiting or self._is_retiring:
             self.resume()
@@ -451,10 +450,7 @@ class Front:
     def is_active(self, id: Any) -> bool:
         """Whether a request with this id has not been answered yet."""
         with self._lock:
-            if id in self._forwarded:
-                return True
-            request = self._active.get(str(id))
-            if request is not None and request.plain.id == id:
+            if id in self._forwarded or id in self._active:
                 return True
             return self._sdk is not None and self._sdk.is_active(id)
 
@@ -473,13 +469,20 @@ class Front:
     def _listen(self) -> None:
         """Watch the tools, from the time that a client may want to know of changes; what this loads takes a while."""
         with self._lock:
-            if self._stop_listening is None and not self._has_ended:
-                self._stop_listening = self._runtime.listen(self._tools_changed)
+            if self._is_listening or self._has_ended:
+                return
+            self._is_listening = True
+        stop = self._runtime.listen(self._tools_changed)
+        with self._lock:
+            if self._waker >= 0:
+                self._stop_listening = stop
+                return
+        stop()  # the connection has ended meanwhile
 
     def _tools_changed(self) -> None:
-        if self._sdk is not None:
-            self._sdk.announce("tools")
-        elif self._is_initialized and not self._is_modern:
+        if self._sdk is not None and self._sdk.announce("tools"):
+            return
+        if self._is_initialized and not self._is_modern:
             if self._output.is_read:
                 self._has_unread_change = False
             if not self._has_unread_change:
@@ -495,7 +498,6 @@ class Front:
             unanswered = [request.plain.id for request in active if not request.is_cancelled]
             for request in active:
                 request.is_cancelled = True
-            stop = self._stop_listening
         for id in unanswered:
             self._output.send(_failed(id, CONNECTION_CLOSED, "Connection closed"))
         for request in active:
@@ -505,14 +507,17 @@ class Front:
             self._sdk.end(CLOSE_SECONDS)
         for id in list(self._begun):
             self.settled(id)
-        if stop is not None:
-            stop()
         self._threads.close()
         if self._is_retiring and not active and not self.is_complete:
             self._output.write(self._farewell)
         self._output.close(FLUSH_SECONDS)
-        os.close(self._wake)
-        os.close(self._waker)
+        with self._lock:  # other threads may still call `resume`
+            wake, waker, self._waker = self._wake, self._waker, -1
+            stop = self._stop_listening
+        if stop is not None:
+            stop()
+        os.close(wake)
+        os.close(waker)
 
 
 class _ActiveRequest:
@@ -570,6 +575,17 @@ def _near_names(runtime: Runtime) -> frozenset[str]:
     if chosen is None:
         return names
     return names | {name for name, entry in dialect(chosen).items() if entry.tool in names}
+
+
+def _is_request(message: Any, id: Any) -> bool:
+    return isinstance(message, dict) and "method" in message and str(message.get("id")) == str(id)
+
+
+def _may_wait(message: Any) -> bool:
+    """Whether a message may wait: cancellations, responses and pings must not."""
+    if not isinstance(message, dict):
+        return isinstance(message, list)
+    return "id" in message and "method" in message and message["method"] != "ping"
 
 
 def _answered(id: Any, result: dict[str, Any]) -> dict[str, Any]:

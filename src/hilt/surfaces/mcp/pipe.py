@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 5.0  # for the resident process to start
 AGAIN_SECONDS = 2.0
+ACCEPT_SECONDS = 20.0
 REPLAY_SECONDS = 30.0
 ANSWER_LOST = -32000
 
@@ -69,11 +70,13 @@ def connected(options: Mapping[str, str]) -> socket | None:
                 return None
         time.sleep(0.01)
     try:
+        connection.settimeout(ACCEPT_SECONDS)
         connection.sendall(handover.header("mcp", dict(options)))
         if connection.recv(1) == b"+":
+            connection.settimeout(None)
             return connection
     except OSError:
-        pass  # it has exited
+        pass  # it has exited, or hangs
     connection.close()
     return None
 

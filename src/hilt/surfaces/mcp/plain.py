@@ -119,9 +119,9 @@ _SPECIAL = (RESERVED, OWN)
 def _declared(meta: Mapping[str, Any]) -> Client | None:
     """Return the client that a request without a handshake comes from, if it declares itself properly."""
     info, capabilities = meta.get(INFO_KEY, {}), meta.get(CAPABILITIES_KEY)
-    if meta.get(VERSION_KEY) != MODERN or not _are_capabilities(capabilities) or not (info == {} or _is_info(info)):
+    if meta.get(VERSION_KEY) != MODERN or not isinstance(capabilities, dict) or not _are_capabilities(capabilities):
         return None
-    if INFO_KEY in meta and not info:
+    if INFO_KEY in meta and not _is_info(info):
         return None
     return client_of(info, capabilities)
 

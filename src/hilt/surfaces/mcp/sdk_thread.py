@@ -29,6 +29,9 @@ class FrontLoop(Protocol):
     def settled(self, id: Any) -> None:
         """Note that a forwarded request was answered, or will not be."""
 
+    def stop(self) -> None:
+        """End the connection."""
+
     def resume(self) -> None:
         """Continue reading, if that paused because too many lines were waiting here."""
 
@@ -66,10 +69,12 @@ class SdkThread:
                 self._post(self._lines.end)
         self._thread.join(seconds)
 
-    def announce(self, kind: str) -> None:
-        """Notify the client of a change, if it wants to know."""
-        if self._serving is not None:
-            self._serving.announce(kind)
+    def announce(self, kind: str) -> bool:
+        """Notify the client of a change, if it wants to know; return False before the SDK is loaded."""
+        if self._serving is None:
+            return False
+        self._serving.announce(kind)
+        return True
 
     @property
     def is_full(self) -> bool:
@@ -99,6 +104,7 @@ class SdkThread:
             self._loop.run_until_complete(main())
         finally:
             self._loop.close()
+            self._front.stop()  # no request would be answered any more
 
     def _began(self, lines: ClientLines) -> None:
         with self._lock:
