@@ -325,6 +325,23 @@ def _is_gone(mark: Mark) -> bool:
     return not mark.alive()
 
 
+def test_a_request_that_waits_can_be_cancelled_and_a_ping_overtakes_it(command):
+    constants = ["hilt.surfaces.mcp.front:REQUESTS_MAX=1"]
+    mark = Mark()
+    with Lines(command, constants=constants) as client:
+        arguments = {"command": f"sleep 300; echo {mark.name}", "timeout": 200}
+        first = client.send("tools/call", name="run_shell", arguments=arguments)
+        second = client.send("tools/call", name="write_file", arguments={"path": "a.txt", "content": "x"})
+        third = client.send("tools/call", name="list_dir", arguments={})
+        assert client.ask("ping")["result"] == {}
+
+        client.tell("notifications/cancelled", requestId=second)
+        client.tell("notifications/cancelled", requestId=first)
+
+        assert client.read()["id"] == third
+    assert command.folder.tree() == {}
+
+
 def test_two_requests_may_have_the_same_id_in_different_types(command):
     marks = [Mark(), Mark()]
     with Lines(command) as client:

@@ -83,6 +83,8 @@ def connected(options: Mapping[str, str]) -> socket | None:
 
 def _may_start(options: Mapping[str, str]) -> bool:
     """Whether the settings allow to start the resident process; they are loaded only if they mention it."""
+    if os.environ.get("HILT_NESTED"):
+        return False  # it would be confined like the tool that runs this
     folder = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     for path in (os.path.join(places.config_dir(os.environ), "config.toml"), os.path.join(folder, ".hilt/config.toml")):
         try:
