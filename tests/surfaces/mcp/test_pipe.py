@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -215,6 +216,37 @@ def test_a_call_without_an_answer_fails_when_the_resident_process_is_killed(shor
         assert "may have run" in answer["error"]["message"]
         assert not client.call("list_dir")["isError"]
         wait_until(lambda: not mark.alive())
+
+
+def test_a_session_continues_in_its_own_process_if_there_is_no_other(short):
+    short.folder.write("a.txt", "alpha\n")
+    del short.environ["HILT_RESIDENT"]
+    with host(short) as client:
+        assert not client.call("read_file", path="a.txt")["isError"]
+        assert short.run("resident", "stop").returncode == 0
+        os.makedirs(short.environ["HILT_CONFIG_DIR"])
+        with open(os.path.join(short.environ["HILT_CONFIG_DIR"], "config.toml"), "w", encoding="utf-8") as file:
+            file.write('resident = "off"\n')
+
+        edited = client.call("edit_file", path="a.txt", old_text="alpha", new_text="beta")
+
+        assert not edited["isError"], edited
+        assert pid(short) == 0
+        assert client.end() == 0
+
+
+def test_the_resident_process_exits_when_its_last_host_has_left(short):
+    with short.start("resident", "serve", "0.3") as process:
+        wait_until(lambda: os.path.exists(os.path.join(short.state, "resident.sock")))
+        with host(short) as client:
+            time.sleep(1)
+            assert not client.call("list_dir")["isError"]
+            assert pid(short) == process.pid
+
+        assert process.wait(30) == 0
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()
 
 
 @pytest.mark.parametrize("again", [False, True])
