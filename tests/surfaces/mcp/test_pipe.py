@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -71,6 +72,36 @@ def test_the_first_host_starts_the_resident_process(short):
     with host(short) as client:
         assert not client.call("list_dir")["isError"]
         assert status(short, r"(\d+) MCP host") == 1
+
+
+COUNT = """
+import os, sys
+def report(status):
+    os.write(2, "\\n".join(sys.modules).encode())
+    leave(status)
+leave, os._exit = os._exit, report
+from hilt.surfaces.cli import main
+main(["mcp"])
+"""
+
+
+def test_the_pipe_of_a_host_loads_nothing_expensive(shared):
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "lines", "version": "1"}}
+    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{COUNT}"],
+        input=json.dumps(first).encode() + b"\n",
+        capture_output=True,
+        cwd=shared.folder.path,
+        env=shared.environ,
+        timeout=60,
+    )
+
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "hilt"
+    loaded = set(done.stderr.decode().split("\n"))
+    assert {"hilt.surfaces.mcp.pipe", "select"} <= loaded
+    assert loaded & {"argparse", "contextlib", "functools", "json", "re", "socket", "threading", "typing"} == set()
+    assert not any(name.startswith(("hilt.runtime", "hilt.errors", "hilt.surfaces.opening")) for name in loaded)
 
 
 def test_without_a_resident_process_hosts_are_served_by_their_own(command):

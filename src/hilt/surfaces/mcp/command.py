@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from hilt.runtime import Runtime
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.mcp.pipe import new_session
 from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.mcp.tool_list import Choice
 from hilt.surfaces.opening import open_runtime
@@ -133,11 +134,6 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
         if named is None:
             runtime.end_session(session)
     return ended[0] if ended else 0
-
-
-def new_session() -> str:
-    """Return the name of a session that ends with its connection."""
-    return f"mcp-{os.urandom(8).hex()}"
 
 
 def _collect_garbage() -> None:

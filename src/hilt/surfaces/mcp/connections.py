@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.call_tasks import CallTasks
-from hilt.surfaces.mcp.command import new_session
 from hilt.surfaces.mcp.front import Front
-from hilt.surfaces.mcp.pipe import FAREWELL
+from hilt.surfaces.mcp.pipe import FAREWELL, new_session
 from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.mcp.tool_list import Choice
 

@@ -31,8 +31,9 @@ from hilt.surfaces.mcp.begun_call import BegunCall
 from hilt.surfaces.mcp.clients import Client
 from hilt.surfaces.mcp.content import COMPLETE, call_answer
 from hilt.surfaces.mcp.instructions import instructions
-from hilt.surfaces.mcp.line_output import LineOutput, is_pipe
+from hilt.surfaces.mcp.line_output import LineOutput
 from hilt.surfaces.mcp.names import FLUSH_SECONDS, LINES_MAX, REQUESTS_MAX
+from hilt.surfaces.mcp.pipe import TOOLS_CHANGED, is_pipe
 from hilt.surfaces.mcp.plain import (
     SERVER_INFO,
     SERVER_KEY,
@@ -69,7 +70,6 @@ _AGAIN_MS = 5
 _IN_USE = "a request with this id is still active"
 _CANCELLED = "notifications/cancelled"
 _INITIALIZED = "notifications/initialized"
-_TOOLS_CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
 class Front:
@@ -486,7 +486,7 @@ class Front:
             if self._output.is_read:
                 self._has_unread_change = False
             if not self._has_unread_change:
-                self._output.send(_TOOLS_CHANGED)
+                self._output.write(TOOLS_CHANGED)
                 self._has_unread_change = not self._output.is_read
 
     # --- the end --------------------------------------------------------------------------------------------------

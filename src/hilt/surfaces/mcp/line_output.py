@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import select
-import stat
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+from hilt.surfaces.mcp.pipe import is_pipe
 
 UNREAD_BYTES = 16 << 20  # that the client has not read; beyond this, no further requests are handled
 _CHUNK_BYTES = 1 << 20
@@ -24,12 +25,6 @@ def encoded(message: dict[str, Any] | list[dict[str, Any]]) -> bytes:
         # some readers treat these as line ends, and would split the message
         text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
     return text.encode("utf-8", "replace") + b"\n"
-
-
-def is_pipe(descriptor: int) -> bool:
-    """Whether a descriptor is a pipe or socket."""
-    mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 class LineOutput:

@@ -34,7 +34,7 @@ FAREWELL = b"\0"  # the last byte of a server that has answered all the requests
 _CHUNK_BYTES = 1 << 16
 _HELD_BYTES = 1 << 20  # in one direction; beyond this, reading pauses
 _NOTED_BYTES = 1 << 16  # of traffic before it is parsed
-_TOOLS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
+TOOLS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 _LOST = "The resident process exited before it answered; the call may have run."
 
 
@@ -42,13 +42,18 @@ def main(options: dict[str, str], words: Sequence[str]) -> int:
     """Serve one client on standard input and output, through the resident process if it accepts."""
     flags = {word.removeprefix("--"): "on" for word in words}
     if os.environ.get("HILT_RESIDENT") != "off":
-        session = {"connection": f"mcp-{os.urandom(8).hex()}"}
+        session = {"connection": new_session()}
         connection = connected({**options, **flags, **session})
         if connection is not None:
             return Pipe(connection, {**options, **flags, **session}).run()
     from hilt.surfaces.mcp.command import ServeOptions, serve
 
     return serve(options, ServeOptions(search="search" in flags, lean="lean" in flags))
+
+
+def new_session() -> str:
+    """Return the name of a session that ends with its connection."""
+    return f"mcp-{os.urandom(8).hex()}"
 
 
 def connected(options: Mapping[str, str]) -> socket | None:
@@ -85,7 +90,10 @@ def _may_start(options: Mapping[str, str]) -> bool:
     """Whether the settings allow to start the resident process; they are loaded only if they mention it."""
     if os.environ.get("HILT_NESTED"):
         return False  # it would be confined like the tool that runs this
-    folder = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
+    try:
+        folder = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
+    except OSError:
+        return False  # the working directory is gone
     for path in (os.path.join(places.config_dir(os.environ), "config.toml"), os.path.join(folder, ".hilt/config.toml")):
         try:
             with open(path, "rb") as file:
@@ -126,7 +134,7 @@ class Pipe:
 
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
         for descriptor in (1, self._connection.fileno()):
-            if descriptor != 1 or _is_pipe(1):
+            if is_pipe(descriptor):
                 os.set_blocking(descriptor, False)
         while True:
             if self._copy() or not self._reconnect():
@@ -154,7 +162,10 @@ class Pipe:
                     return self._input_ended
             if self._input_ended and not self._to_server and not self._has_shut_down:
                 self._has_shut_down = True
-                self._connection.shutdown(SHUT_WR)
+                try:
+                    self._connection.shutdown(SHUT_WR)
+                except OSError:
+                    continue  # the server has exited; reading reports it
 
     def _read_client(self) -> None:
         data = self._read_input()
@@ -253,8 +264,8 @@ class Pipe:
         self._to_server += b"".join(dict.fromkeys(line for _, line in unanswered)) + self._ledger.part + early
         self._ledger.sent(early)
         if handshake:
-            self._to_client += _TOOLS_CHANGED  # they may have changed while nobody watched them
-        self._has_received = self._was_told = False
+            self._to_client += TOOLS_CHANGED  # they may have changed while nobody watched them
+        self._has_received, self._was_told = bool(handshake), False
         return True
 
     def _next_bytes(self) -> bytes:
@@ -376,7 +387,8 @@ def _lost(id: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": id, "error": failure}).encode() + b"\n"
 
 
-def _is_pipe(descriptor: int) -> bool:
+def is_pipe(descriptor: int) -> bool:
+    """Whether a descriptor is a pipe or socket."""
     import stat
 
     mode = os.fstat(descriptor).st_mode
