@@ -75,7 +75,8 @@ def serve(listener: socket.socket) -> list[str]:
             for stream in streams:
                 os.close(stream)
             running[pid] = connection
-            connection.send(str(pid).encode())
+            with suppress(OSError):  # the stand-in may have been killed; then the fork is killed too
+                connection.send(str(pid).encode())
 
 
 def _reap(running: dict[int, socket.socket]) -> None:

@@ -128,6 +128,10 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
         from hilt.surfaces import stdio
 
         return stdio.main(options)
+    if words[:1] == ["mcp"] and {"--search", "--lean"}.issuperset(words[1:]):  # likewise
+        from hilt.surfaces.mcp import pipe
+
+        return pipe.main(options, words[1:])
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack a character

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.inbound import decode_header_value
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from mcp_types.jsonrpc import HEADER_MISMATCH
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hilt import wire
@@ -30,8 +32,9 @@ from hilt.surfaces.mcp.command import ServeOptions
 from hilt.surfaces.mcp.messages import BATCHES, InvalidMessage, batch_of, message_of
 from hilt.surfaces.mcp.replies import Joined, Reply, Send
 from hilt.surfaces.mcp.resources import Provider
-from hilt.surfaces.mcp.server import Choice, Serving
-from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX
+from hilt.surfaces.mcp.server import TASK_METHODS, Serving
+from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX, Session
+from hilt.surfaces.mcp.tool_list import Choice
 
 PATH = "/mcp"
 TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name
@@ -73,7 +76,7 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
     listener = _listening(address)
     address = address._replace(port=listener.getsockname()[1])
     choice = Choice(flags.search, flags.lean)
-    serving = Serving(runtime, choice, single=single, providers=providers)
+    serving = Serving(runtime, choice, single=None if single is None else Session(single), providers=providers)
     manager = StreamableHTTPSessionManager(
         serving.server,
         session_idle_timeout=IDLE_SECONDS,
@@ -299,6 +302,10 @@ class RequestGuard:
                 await self._one(scope, error.answer, json.dumps(error.answer).encode(), receive, _nowhere)
             await _refuse(send, 400, error.reason, error.code, error.id)
             return
+        if not is_batch and not _names_task(scope, value):
+            reason = "the Mcp-Name header does not match params.taskId"
+            await _refuse(send, 400, reason, HEADER_MISMATCH, value.get("id"))
+            return
         async with Reply(send, holds=not is_batch) as reply:
             if is_batch:
                 await self._batch(scope, value, receive, reply)
@@ -387,6 +394,15 @@ def _is_heavy(body: bytes) -> bool:
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
     return next((value for key, value in scope["headers"] if key == name), None)
+
+
+def _names_task(scope: Scope, message: dict[str, Any]) -> bool:
+    """Whether a request about a task has its id in the header, for intermediaries; the SDK checks other requests."""
+    params = message.get("params")
+    if message.get("method") not in TASK_METHODS or not isinstance(params, dict) or "taskId" not in params:
+        return True
+    sent = _header(scope, b"mcp-name")
+    return sent is not None and decode_header_value(sent.decode("latin-1").strip()) == params["taskId"]
 
 
 def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
