@@ -81,6 +81,11 @@ CREATE INDEX messages_of_agent ON agent_messages (workspace, target, number);
 CREATE TABLE agent_sends (
          workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)""",
+    """CREATE TABLE questions (
+         id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, state TEXT NOT NULL,
+         answered_by TEXT NOT NULL, asked_at INTEGER NOT NULL, answered_at INTEGER, expires_at INTEGER NOT NULL,
+         folder TEXT NOT NULL, asked TEXT NOT NULL, answers TEXT NOT NULL);
+CREATE INDEX questions_by_end ON questions (expires_at)""",
 )
 
 

@@ -172,6 +172,15 @@ def hand_over(call: Call, options: dict[str, str]) -> Result:
     return Result(error=error, id=call.id, request_id=call.request_id)
 
 
+def ask_jobs(options: dict[str, str], request: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of the resident process about the jobs of a workspace; None if it does not run."""
+    answer = _exchange("jobs", options, json.dumps(request).encode() + b"\n")
+    if not answer.startswith(b"+"):
+        return None
+    fields: dict[str, Any] = json.loads(answer[1:])
+    return fields
+
+
 def connect(options: dict[str, str], *, wake: bool) -> socket.socket | None:
     """Return a connection to the language servers of the resident process; None if it cannot be reached."""
     if wake and not start():
@@ -374,6 +383,13 @@ class Resident:
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
         environ = dict(field[2:].split("=", 1) for field in rest if field.startswith("e:"))
         shared = self._share(environ, _folder(options, environ, cwd))
+        if kind == "jobs":
+            from hilt.processes.job_desk import answer_or_error
+
+            stream.write(
+                b"+" + json.dumps(answer_or_error(shared.jobs, json.loads(stream.readline(HEADER_BYTES)))).encode()
+            )
+            return
         with contextlib.ExitStack() as stack:
             try:
                 runtime = stack.enter_context(self._lent(options, environ, cwd, shared))
