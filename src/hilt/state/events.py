@@ -33,7 +33,8 @@ _MIGRATIONS = (
     # `kept` is 0 for events that are removed as soon as the server has read them; long texts come last
     """CREATE TABLE events (
          seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kept INTEGER NOT NULL, size INTEGER NOT NULL,
-         type TEXT NOT NULL, data TEXT NOT NULL)""",
+         type TEXT NOT NULL, data TEXT NOT NULL);
+CREATE INDEX passing_events ON events (seq) WHERE kept=0""",
 )
 
 _ENCODE = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
@@ -107,10 +108,7 @@ class Events:
                     break
             return db.execute("DELETE FROM events WHERE seq<=?", (first,)).rowcount if first else 0
 
-        removed = self._db.write(work)
-        if removed:
-            self._db.shrink()
-        return removed
+        return self._db.write(work)
 
 
 _INSERT = "INSERT INTO events (at, kept, size, type, data) VALUES (?,?,?,?,?)"
