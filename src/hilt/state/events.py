@@ -27,14 +27,16 @@ EVENTS_MAX = 100_000
 EVENT_CHARACTERS = 256 * 1024  # of one event; longer texts in it are cut
 
 _DAY_NS = 86_400 * 1_000_000_000
+_PASSING_NS = 1_000_000_000  # how long events that may not be kept wait for other servers
 _CUTS = (16_384, 2_048, 256)  # characters that are kept of each long text, until the event is short enough
 
 _MIGRATIONS = (
     # `kept` is 0 for events that are removed as soon as the server has read them; long texts come last
     """CREATE TABLE events (
          seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kept INTEGER NOT NULL, size INTEGER NOT NULL,
-         type TEXT NOT NULL, data TEXT NOT NULL);
-CREATE INDEX passing_events ON events (seq) WHERE kept=0""",
+         type TEXT NOT NULL, key TEXT, data TEXT NOT NULL);
+CREATE INDEX passing_events ON events (seq) WHERE kept=0;
+CREATE INDEX events_by_key ON events (key) WHERE key IS NOT NULL""",
 )
 
 _ENCODE = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
@@ -48,11 +50,15 @@ class EventRow(NamedTuple):
 
 
 class NewEvent(NamedTuple):
-    """An event to append: its type, its fields, and whether it may be kept."""
+    """An event to append: its type, its fields, and whether it may be kept.
+
+    Of the events with the same key, only the first is stored: several servers may observe the same change.
+    """
 
     type: str
     fields: Mapping[str, Json]
     kept: bool = True
+    key: str | None = None
 
 
 class Events:
@@ -68,7 +74,8 @@ class Events:
 
     def append(self, event: NewEvent) -> None:
         """Append an event."""
-        row = _row(event)
+        data = _encoded(event.fields)
+        row = (time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key)
         # one statement is a transaction of its own
         self._db.read(lambda db: db.execute(_INSERT, row))
 
@@ -89,8 +96,9 @@ class Events:
         return int(self._db.read(lambda db: db.execute("PRAGMA data_version").fetchone())[0])
 
     def forget(self, seq: int) -> None:
-        """Remove the events up to a number that may not be kept."""
-        self._db.read(lambda db: db.execute("DELETE FROM events WHERE kept=0 AND seq<=?", (seq,)))
+        """Remove the events up to a number that may not be kept; other servers had time to read them."""
+        query, limit = "DELETE FROM events WHERE kept=0 AND seq<=? AND at<?", time.time_ns() - _PASSING_NS
+        self._db.read(lambda db: db.execute(query, (seq, limit)))
 
     def prune(self, *, days: int, megabytes: int, most: int = EVENTS_MAX) -> int:
         """Remove events that are too old or too many; return how many were removed."""
@@ -111,12 +119,10 @@ class Events:
         return self._db.write(work)
 
 
-_INSERT = "INSERT INTO events (at, kept, size, type, data) VALUES (?,?,?,?,?)"
-
-
-def _row(event: NewEvent) -> tuple[int, int, int, str, str]:
-    data = _encoded(event.fields)
-    return time.time_ns(), int(event.kept), len(data) + 64, event.type, data
+_INSERT = (
+    "INSERT INTO events (at, kept, size, type, key, data) SELECT ?,?,?,?,?,? "
+    "WHERE NOT EXISTS (SELECT 1 FROM events WHERE key=?)"
+)
 
 
 def _encoded(fields: Mapping[str, Json]) -> str:

@@ -41,8 +41,9 @@ class StateObserver:
         self._db.close()
 
     def look(self) -> list[NewEvent]:
-        """Return what has changed since the last time; nothing the first time."""
+        """Return what has changed since the last time; the first time, nothing."""
         if not self._db.exists():
+            self._rows = {}
             return []
         now = time.time_ns()
         version = int(self._db.read(lambda db: db.execute("PRAGMA data_version").fetchone())[0])
@@ -58,13 +59,14 @@ class StateObserver:
 
     def _event(self, key: Key, row: tuple[object, ...]) -> NewEvent:
         type, workspace, id = key
-        status, who, by, _ = row
+        status, who, by, moment = row
+        unique = f"{type} {workspace} {id} {status} {moment}"
         fields = {"id": id, "workspace": self._workspaces.get(workspace, ""), "status": status}
         if type == "task":
-            return NewEvent(type, {**fields, "owner": who})
+            return NewEvent(type, {**fields, "owner": who}, key=unique)
         if type == "agent":
-            return NewEvent(type, {**fields, "parent": who})
-        return NewEvent(type, {**fields, "session": who, "answered_by": by})
+            return NewEvent(type, {**fields, "parent": who}, key=unique)
+        return NewEvent(type, {**fields, "session": who, "answered_by": by}, key=unique)
 
 
 def _read(db: sqlite3.Connection, now: int) -> dict[Key, tuple[object, ...]]:

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import httpx2
@@ -74,8 +74,10 @@ class EventClient:
 
     def __init__(self, server: Server, after: int | None, *, approver: bool, token: str) -> None:
         query = "" if after is None else f"?after={after}"
-        self.socket: ClientConnection = connect(
-            f"ws{server.url.removeprefix('http')}/v1/events{query}", max_size=None, open_timeout=WAIT_SECONDS
+        address = f"ws{server.url.removeprefix('http')}/v1/events{query}"
+        self._stack = ExitStack()
+        self.socket: ClientConnection = self._stack.enter_context(
+            connect(address, max_size=None, open_timeout=WAIT_SECONDS, compression=None)
         )
         self.socket.send(json.dumps({"token": token, "approver": approver}))
 
@@ -83,7 +85,7 @@ class EventClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.socket.close()
+        self._stack.close()
 
     def next(self, *types: str) -> dict[str, Any]:
         """Return the next event, of one of these types if there are any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -144,7 +144,7 @@ class HttpCall:
             self._ended.set_result(envelope)
 
 
-async def stream(call: HttpCall) -> AsyncIterator[bytes]:
+async def stream(call: HttpCall) -> AsyncGenerator[bytes, None]:
     """Yield the output of a call as server-sent events while it runs, and its envelope as the last one."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[str | None] = asyncio.Queue()

@@ -18,14 +18,12 @@ from functools import partial
 from typing import Any
 
 from hilt.errors import ToolError
-from hilt.places import serving_marker
 from hilt.state.approvals import Approvals
 from hilt.state.events import EVENTS_MAX, EventRow, Events, NewEvent
-from hilt.state.locks import try_lock
 from hilt.state.observer import StateObserver
 
 POLL_SECONDS = 0.05
-LEAD_SECONDS = 1.0
+TIDY_SECONDS = 1.0
 PRUNE_SECONDS = 60.0
 PRUNE_EVENTS = 2_000  # after so many new ones
 BATCH = 500
@@ -47,7 +45,6 @@ class Feed:
     """Reads events on a thread of its own, and keeps the newest in memory for the event loop."""
 
     def __init__(self, state: str, workspaces: dict[str, str], *, days: int, megabytes: int) -> None:
-        self._state = state
         self._limits = {"days": days, "megabytes": megabytes}
         self._events = Events(state)
         self._reading = Events(state)  # a connection of its own, for clients that read older events
@@ -76,21 +73,20 @@ class Feed:
 
     def _follow(self) -> None:
         """Observe the databases until the server ends."""
-        lock: int | None = None
-        version, asked_at = -1, 0.0
+        version, tidied_at = -1, 0.0
         while not self._ended.wait(POLL_SECONDS):
             try:
-                now = time.monotonic()
-                if lock is None and now - asked_at > LEAD_SECONDS:
-                    asked_at, lock = now, self._lead()
-                if lock is not None:
-                    for event in self._observer.look():
-                        self._events.append(event)
+                for event in self._observer.look():
+                    self._events.append(event)
                 seen = self._reading.version()
                 if seen != version:
                     version = seen
-                    self._read(leads=lock is not None)
-                if lock is not None and (now - self._pruned_at > PRUNE_SECONDS or self._unpruned > PRUNE_EVENTS):
+                    self._read()
+                now = time.monotonic()
+                if now - tidied_at > TIDY_SECONDS:
+                    tidied_at = now
+                    self._events.forget(self._position)
+                if now - self._pruned_at > PRUNE_SECONDS or self._unpruned > PRUNE_EVENTS:
                     self._pruned_at, self._unpruned = now, 0
                     self._events.prune(**self._limits, most=EVENTS_MAX - 2 * PRUNE_EVENTS)
             except ToolError:
@@ -98,25 +94,17 @@ class Feed:
             except RuntimeError:
                 return  # the loop has ended
 
-    def _read(self, *, leads: bool) -> None:
+    def _read(self) -> None:
         while rows := self._reading.after(self._position, BATCH):
             self._position = rows[-1].seq
             self._unpruned += len(rows)
             self._loop.call_soon_threadsafe(self._take, rows)
-            if leads:
-                self._events.forget(self._position)
-
-    def _lead(self) -> int | None:
-        """Return a lock if this server is the one that observes and prunes; another may share its state."""
-        path = serving_marker(self._state) + ".leader"
-        with open(path, "a", encoding="ascii"):
-            return try_lock(path)
 
     # --- on the event loop ----------------------------------------------------------------------------------------
 
     def _take(self, rows: list[EventRow]) -> None:
         if rows[0].seq != self.last + 1 or rows[-1].seq - rows[0].seq >= len(rows):
-            # another server has removed some that may not be kept; clients are told to reload
+            # some were removed before they could be read; clients are told to reload
             self._recent.clear()
             self._size = 0
             rows = rows[-1:]
