@@ -157,6 +157,7 @@ class Runtime:
         self.catalog = Catalog(tools, self._toolbox, self.servers)
         self.trail = Trail(os.path.join(self.state, "trail.db"))
         self._journal = os.path.join(self.state, "journal", self.id)
+        self.secrets: dict[str, str] = {}  # redacted from events, besides those of the environment
         self._publisher = Lazy(self._open_publisher)
         self._recorder = Recorder(self.trail, self.id, self.state, self._take_notes, self._publisher)
         self._scheduler = Scheduler()
@@ -249,7 +250,8 @@ class Runtime:
     def _open_publisher(self) -> Publisher:
         from hilt.running.publishing import Publication, Publisher
 
-        return Publisher(Publication(self.state, self.root, self.environ, self.settings["events.keep"]))
+        environ = {**self.environ, **self.secrets}
+        return Publisher(Publication(self.state, self.root, environ, self.settings["events.keep"]))
 
     def _open_history(self) -> History:
         from hilt.state.history import History

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from hilt import places
 from hilt.errors import ToolError
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.ancestry import ancestors
 from hilt.surfaces.cli.person import refuse_tools
 
 TYPE_CHECKING = False
@@ -58,6 +59,13 @@ def _port(value: str) -> int:
 
 def _run(options: Options, arguments: Namespace) -> int:
     refuse_tools("serve")
+    if any(process.name == "bwrap" for _, process in ancestors(os.getpid())):
+        # hilt itself is not visible from inside
+        raise ToolError(
+            "denied",
+            "hilt serve does not run inside a sandbox.",
+            suggestion=f"Ask the user to run this in their own terminal: {places.command('serve')}",
+        )
     if find_spec("websockets") is None:
         raise ToolError(
             "runtime_missing",

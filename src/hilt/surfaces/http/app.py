@@ -20,6 +20,7 @@ from hilt.running.threads import CallThreads
 from hilt.surfaces.http import calling, catalogue, consents, records, work
 from hilt.surfaces.http.calling import HttpCall, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
+from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS
 from hilt.surfaces.http.openapi import document
 from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem, from_error, sentence
 from hilt.surfaces.http.requests import (
@@ -189,6 +190,9 @@ class HttpApp:
         """Answer one request, or serve one WebSocket."""
         headers = headers_of(scope["headers"])
         try:
+            # the parser only limits heads that arrive in parts
+            if sum(len(name) + len(value) for name, value in scope["headers"]) + _target_size(scope) > HEADER_BYTES:
+                raise HttpProblem(431, f"The head of the request has more than {HEADER_BYTES} bytes.")
             if scope["type"] == "websocket":
                 await self._websocket(scope, headers, receive, send)
             else:
@@ -367,16 +371,28 @@ class HttpApp:
             (b"content-type", CONTENT_TYPE),
             (b"content-length", b"%d" % len(body)),
         ]
-        if problem.status in (401, 403, 408, 413, 421, 429):
+        if problem.status in (401, 403, 408, 413, 421, 429, 431):
             headers.append((b"connection", b"close"))  # a rejected client must not keep a connection open
         kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
         with suppress(RuntimeError):  # an answer has begun already
             await send({"type": f"{kind}.start", "status": problem.status, "headers": headers})
+            if kind == "http.response" and (b"connection", b"close") in headers:
+                # closing with unread input would reset the connection, and the client would not see the answer
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                body = b""
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_SECONDS):
+                        while (message := await receive())["type"] == "http.request" and message.get("more_body"):
+                            pass
             await send({"type": f"{kind}.body", "body": body})
 
 
 _OWNERS = {"person": "the person", "agents": "agents"}
 _MCP_ROUTE = Route("POST", MCP, "MCP", None, {}, WORKSPACE)
+
+
+def _target_size(scope: Scope) -> int:
+    return len(scope["raw_path"]) + len(scope["query_string"])
 
 
 async def _start(send: Send, status: int, headers: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http
 import ipaddress
+import logging
 import os
 import resource
 import socket
@@ -24,6 +25,7 @@ CONNECTIONS_MAX = 512
 HEADER_BYTES = 64 << 10
 HEAD_SECONDS = 10  # for the request line and the headers
 CLOSING_SECONDS = 3.0  # for a client to read the rest of an answer
+LINGER_SECONDS = 0.5  # during which what a refused client still sends is read and discarded
 STOP_SECONDS = 2
 
 
@@ -47,8 +49,9 @@ class Address(NamedTuple):
 class HttpConnection(H11Protocol):
     """A connection that, at the limit, replaces an idle one."""
 
-    # the body of the answer to an invalid request, by its status
+    # the type and body of the answer to an invalid request, by its status
     invalid: Callable[[int], tuple[bytes, bytes]] | None = None
+    is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
@@ -76,6 +79,11 @@ class HttpConnection(H11Protocol):
         else:
             super().handle_websocket_upgrade(event)
 
+    def data_received(self, data: bytes) -> None:
+        """Read a request; what follows an invalid one is discarded."""
+        if not self.is_refused:
+            super().data_received(data)
+
     def send_400_response(self, msg: str) -> None:
         """Answer an invalid request with the status that its error suggests, such as 431 for long headers."""
         error = sys.exc_info()[1]
@@ -87,11 +95,13 @@ class HttpConnection(H11Protocol):
         if self.invalid is not None:
             kind, body = self.invalid(status)
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+        self.is_refused = True
         with suppress(h11.LocalProtocolError):  # an answer has begun already
             response = h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase.encode())
             for part in (response, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(part) or b"")
-        self.transport.close()
+        # closing with unread input would reset the connection, and the client would not see the answer
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
 class HttpServer(uvicorn.Server):
@@ -99,6 +109,8 @@ class HttpServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
+        # strangers could fill the log, and block a server whose log nobody reads
+        logging.getLogger("uvicorn.error").disabled = True
         # connections without a request, or with an answered one, and since when
         self._idle: dict[tuple[Any, Any], float] = {}
         self._closing: dict[Any, float] = {}  # connections whose client has not read the rest
@@ -142,7 +154,8 @@ def connections_max(most: int = CONNECTIONS_MAX) -> int:
 def listen(address: Address) -> socket.socket:
     """Return a socket that listens."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # named, because asyncio disables Nagle's algorithm, which delays answers by 40 ms, only for this protocol
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)

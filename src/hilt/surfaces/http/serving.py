@@ -8,7 +8,7 @@ import os
 import ssl
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
+from hilt.running.incidents import log
 from hilt.state.events import ServingMark
 from hilt.surfaces import resident
 from hilt.surfaces.http.app import HttpApp, Parts, TokenPair
@@ -95,8 +96,10 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
                 "HILT_TOKEN and HILT_AGENT_TOKEN are the same: agents could approve their own calls.",
                 suggestion="Use two different tokens.",
             )
-        for name in ("HILT_TOKEN", "HILT_AGENT_TOKEN"):
+        for name, token in zip(("HILT_TOKEN", "HILT_AGENT_TOKEN"), tokens, strict=True):
             os.environ.pop(name, None)  # nothing that is started here needs them
+            for served in workspaces.all:
+                served.runtime.secrets[name] = token
         mark = ServingMark(first.state)
         stack.callback(mark.close)
         names = {served.runtime.id: served.runtime.root for served in workspaces.all}
@@ -112,6 +115,7 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
         stack.callback(app.close)
         stack.push_async_callback(app.attendance.close)
         server = HttpServer(_config(app, server_options))
+        asyncio.get_running_loop().set_exception_handler(partial(_log_bug, first.state))
         gc.freeze()
         gc.enable()
         for served in workspaces.all:
@@ -124,6 +128,14 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
         except asyncio.CancelledError:
             server.should_exit = True
             await running
+
+
+def _log_bug(state: str, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception in the event loop; standard error may be a pipe that nobody reads."""
+    error = context.get("exception")
+    if isinstance(error, Exception) and not isinstance(error, OSError):
+        with suppress(OSError):
+            log(state, os.urandom(4).hex(), error)
 
 
 def _open(options: dict[str, str], folders: Sequence[str]) -> Workspaces:
@@ -225,3 +237,8 @@ class _EventConnection(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope["hilt.connection"] = self  # type: ignore[typeddict-unknown-key]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End; the connection may have been removed already, to make room for another."""
+        self.connections.add(self)
+        super().connection_lost(exc)
