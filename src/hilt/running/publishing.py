@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hilt import wire
 from hilt.call import Json, Result
 from hilt.output.redaction import Redactor
-from hilt.state.events import Events, NewEvent, is_served
+from hilt.state.events import EventStore, NewEvent, is_served
 from hilt.state.trail import TrailEntry
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ class Publisher:
         self._state = publication.state
         self._root = publication.root
         self._keeps = publication.keeps
-        self._events = Events(publication.state)
+        self._events = EventStore(publication.state)
         self._redactor = Redactor(publication.environ)
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
@@ -71,5 +71,5 @@ def publish_job(state: str, root: str, job: JobState) -> None:
     if not is_served(state):
         return
     facts = {"workspace": root, "session": job.job.session, "id": job.job.id, "status": job.status}
-    with closing(Events(state)) as events:
+    with closing(EventStore(state)) as events:
         events.append(NewEvent("job", {**facts, "exit_code": job.exit_code}))

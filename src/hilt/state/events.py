@@ -1,4 +1,4 @@
-"""events.db: what happens in all processes of the user while `hilt serve` runs, in one numbered sequence.
+"""What happens in all processes of the user while `hilt serve` runs, as one numbered sequence in events.db.
 
 Every process appends its own events, and SQLite numbers them in the order of their commits. A process appends only
 while a server holds the lock of `serve.lock`. The server removes old events; numbers are never reused.
@@ -61,7 +61,7 @@ class NewEvent(NamedTuple):
     key: str | None = None
 
 
-class Events:
+class EventStore:
     """The events of all workspaces of a user. Safe to use from many threads and processes."""
 
     def __init__(self, directory: str) -> None:

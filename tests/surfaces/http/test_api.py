@@ -374,7 +374,7 @@ def test_tasks_are_added_changed_and_claimed_once(server):
     assert (lost.status_code, lost.json()["error_code"]) == (409, "busy")
     assert [task["id"] for task in server.get("/v1/tasks")["tasks"]][:2] == [two["id"], one["id"]]
     assert server.request("PATCH", "/v1/tasks/99999", json={"title": "x"}).status_code == 404
-    assert server.request("PATCH", path, json={"blockedBy": [99999]}).status_code == 422
+    assert server.request("PATCH", path, json={"blockedBy": [99999]}).status_code == 409
     assert server.request("PATCH", path, json={}).status_code == 422
 
 
@@ -389,8 +389,9 @@ def test_lists_are_paged_newest_first(server):
 
     assert seen[:5] == ids[::-1]
     assert len(seen) == len(set(seen))
-    for bad in ("limit=0", "limit=x", "limit=1001", "cursor=nothing", "wrong=1", "limit=1&limit=2"):
+    for bad in ("limit=0", "limit=x", "limit=1001", "cursor=", "wrong=1", "limit=1&limit=2"):
         assert server.request("GET", f"/v1/tasks?{bad}").status_code == 422, bad
+    assert server.request("GET", "/v1/tasks?cursor=gone").status_code == 404
 
 
 def test_agents_are_listed_and_unknown_ones_are_not_found(server):
@@ -479,6 +480,6 @@ def test_several_workspaces_are_served_and_the_first_is_the_default(tmp_path):
 
         assert server.post("/v1/call", body)["result"] == "1\thello"
         assert server.post("/v1/call", {**body, "workspace": other})["result"] == "1\tother"
-        assert server.post("/v1/call", {**body, "workspace": "/"}, status=422)
+        assert server.post("/v1/call", {**body, "workspace": "/"}, status=404)
         assert server.get("/v1/tasks")["tasks"] == []
         assert len(server.get(f"/v1/tasks?workspace={other}")["tasks"]) == 1

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.sync.client import connect
 
 from hilt.places import serving_marker
-from hilt.state.events import Events, is_served
+from hilt.state.events import EventStore, is_served
 from tests.marks import wait_until
 from tests.surfaces.commands import Command
 from tests.surfaces.http.servers import WAIT_SECONDS, EventClient, Server, serving
@@ -122,7 +122,7 @@ def test_a_number_whose_events_are_gone_is_answered_with_a_reset(small):
             small.call("read_file", path="a.txt")
         for _ in range(150):
             client.next()
-    wait_until(lambda: len(Events(small.command.state).after(0, 1000)) <= 60)
+    wait_until(lambda: len(EventStore(small.command.state).after(0, 1000)) <= 60)
 
     with small.events(after=1) as client:
         assert client.next()["type"] == "reset"
@@ -191,7 +191,7 @@ def test_without_keeping_events_have_no_contents_and_leave_nothing(tmp_path):
         with server.events() as client:
             server.call("read_file", path="a.txt")
             event = client.next("call")
-        wait_until(lambda: [row for row in Events(command.state).after(0, 10) if '"call"' in row.text] == [])
+        wait_until(lambda: [row for row in EventStore(command.state).after(0, 10) if '"call"' in row.text] == [])
 
     assert (event["tool"], event["outcome"]) == ("read_file", "ok")
     assert not {"args", "envelope", "votes"} & event.keys()
@@ -214,17 +214,17 @@ def test_nothing_is_published_when_no_server_runs(tmp_path):
     with serving(command) as server:
         command.ask(read)
         server.stop()
-        last = Events(command.state).last()
+        last = EventStore(command.state).last()
     command.ask(read)
     with serving(command, cold=True) as server:
         server.process.kill()
         server.process.wait()
-    killed = Events(command.state).last()
+    killed = EventStore(command.state).last()
     assert os.path.exists(serving_marker(command.state))
     command.ask(read)
 
     assert last > 1
-    assert Events(command.state).last() == killed
+    assert EventStore(command.state).last() == killed
     assert not os.path.exists(serving_marker(command.state))  # so that the next call need not look at its lock
 
 
@@ -294,7 +294,7 @@ def check(reader: Reader, paths: set[str]) -> None:
 def test_nothing_is_missed_and_nothing_comes_twice_while_processes_call_and_are_killed(tmp_path):
     command = Command(str(tmp_path))
     with serving(command) as server:
-        reader = Reader(server, Events(command.state).last())
+        reader = Reader(server, EventStore(command.state).last())
         answered: list[str] = []
 
         def call(name: str) -> None:
@@ -329,7 +329,7 @@ def test_nothing_is_missed_when_the_server_is_killed(tmp_path):
     for turn in range(3):
         with serving(command, "--port", str(port), cold=True) as server:
             port = server.port
-            reader = reader or Reader(server, Events(command.state).last() - 1)
+            reader = reader or Reader(server, EventStore(command.state).last() - 1)
             ended = threading.Event()
 
             def call(turn: int = turn, server: Server = server, ended: threading.Event = ended) -> None:

@@ -24,10 +24,10 @@ from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS
 from hilt.surfaces.http.openapi import document
 from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem, from_error, sentence
 from hilt.surfaces.http.requests import (
-    Access,
     BadBody,
     Disconnected,
     Headers,
+    OwnHosts,
     Receive,
     Scope,
     bearer,
@@ -37,8 +37,8 @@ from hilt.surfaces.http.requests import (
 )
 from hilt.surfaces.http.routes import (
     WORKSPACE,
+    ApiRequest,
     Caller,
-    HttpRequest,
     Route,
     RouteTable,
     read_fields,
@@ -128,7 +128,7 @@ class Parts(NamedTuple):
 
     workspaces: Workspaces
     tokens: TokenPair
-    access: Access
+    access: OwnHosts
     feed: Feed
     files: Mapping[str, StaticFile]
     mcp: Mapping[str, App]  # by workspace
@@ -271,7 +271,7 @@ class HttpApp:
             names_folder = route.query.get("workspace") is WORKSPACE["workspace"]
             served = self._workspaces.find(query.get("workspace") if names_folder else None)
             names = {name: unquote(part, errors="replace") for name, part in parts.items()}
-            request = HttpRequest(names, query, fields)
+            request = ApiRequest(names, query, fields)
             answer = await self.quick(lambda: _encoded(run(served, request)))
             await self._send_body(send, route.status, answer)
 

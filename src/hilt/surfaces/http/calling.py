@@ -13,7 +13,7 @@ from hilt import wire
 from hilt.call import Call, Json, Result
 from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
-from hilt.schema import BOOLEAN, STRING, Schema, record
+from hilt.schema import BOOLEAN, STRING, Schema, array, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import from_error
 from hilt.surfaces.http.routes import Route
@@ -31,7 +31,7 @@ _ENVELOPE = record(
         "error": STRING,
         "error_code": STRING,
         "suggestion": STRING,
-        "content": {"type": "array"},
+        "content": array({"type": "object"}),
         "classification": STRING,
         "risk": STRING,
         "meta": {"type": "object"},

@@ -8,7 +8,7 @@ from hilt.authority.visibility import Shown, shown
 from hilt.call import Json
 from hilt.schema import INTEGER, STRING, Schema, array, record
 from hilt.surfaces.http.problems import HttpProblem
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, HttpRequest, Route, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, page
 from hilt.surfaces.http.workspaces import ServedWorkspace
 
 _OR_NULL: Schema = {"type": ["string", "null"]}
@@ -49,7 +49,7 @@ def _row(tool: Shown, source: str) -> dict[str, Any]:
     }
 
 
-def _tools(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
     custom = served.runtime.custom()
     errors = [{"file": one.origin, "line": one.line, "message": one.message} for one in custom.problems]
     untrusted = "The user has not trusted the current content of this file."
@@ -58,7 +58,7 @@ def _tools(served: ServedWorkspace, request: HttpRequest) -> Json:
     return {**page("tools", rows, request), "errors": errors, "total": len(rows)}
 
 
-def _tool(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _tool(served: ServedWorkspace, request: ApiRequest) -> Json:
     for row in _rows(served):
         if row["name"] == request.path["name"]:
             return row

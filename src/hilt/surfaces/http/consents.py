@@ -19,10 +19,9 @@ from hilt.surfaces.cli.grants import grant_data
 from hilt.surfaces.cli.prompt import decoded
 from hilt.surfaces.cli.trust import TrustedFile, file_content, known_files, trust_data
 from hilt.surfaces.http.problems import HttpProblem, from_error
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, HttpRequest, Route, listing, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
 from hilt.surfaces.http.workspaces import BY, ServedWorkspace
 
-_LONGEST_SECONDS = 9999 * 86_400
 _SECOND = 1_000_000_000
 
 _OR_NULL: Schema = {"type": ["string", "null"]}
@@ -57,9 +56,15 @@ _ANSWER: Schema = {
     "properties": {
         "answer": {"type": "string", "enum": ["once", "always", "deny"]},
         "reason": {"type": "string", "maxLength": 2000},
-        "for": {"type": "string", "description": "With always: for this time, such as 30m, 8h or 7d."},
+        "for": {
+            "type": "string",
+            "pattern": "^[1-9][0-9]{0,3}[smhdw]$",
+            "description": "With always: for this time, such as 30m, 8h or 7d.",
+        },
     },
     "required": ["answer"],
+    "if": {"required": ["for"]},
+    "then": {"properties": {"answer": {"const": "always"}}},
     "additionalProperties": False,
 }
 _QUESTION = record(
@@ -107,12 +112,12 @@ _TRUST: Schema = {
 # --- approvals ------------------------------------------------------------------------------------------------------
 
 
-def _approvals(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_approval(approval) for approval in served.runtime.authority.approvals().pending(_chosen(request))]
     return page("approvals", rows[::-1], request)
 
 
-def _chosen(request: HttpRequest) -> str | None:
+def _chosen(request: ApiRequest) -> str | None:
     """Return the id of the workspace that a list is restricted to, or None."""
     folder = request.query.get("workspace")
     return None if folder is None else digest(folder)
@@ -134,15 +139,11 @@ def _approval(approval: Approval) -> dict[str, Any]:
     }
 
 
-def _answer_approval(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
     answer, id = request.body["answer"], request.path["id"]
     expires = None
     if "for" in request.body:
-        seconds = duration_seconds(request.body["for"])
-        if answer != "always" or not seconds or seconds > _LONGEST_SECONDS:
-            advice = 'Send "for" only with the answer always, as a time such as 30m, 8h or 7d.'
-            raise HttpProblem(422, f'"for" is {request.body["for"][:40]!r}, with {answer}.', suggestion=advice)
-        expires = time.time_ns() + seconds * _SECOND
+        expires = time.time_ns() + (duration_seconds(request.body["for"]) or 0) * _SECOND
     approvals = served.runtime.authority.approvals()
     try:
         answered = approvals.answer(
@@ -187,7 +188,7 @@ def _first(approval: Approval) -> dict[str, Any] | None:
 # --- questions ------------------------------------------------------------------------------------------------------
 
 
-def _questions(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_question(question) for question in served.questions.pending(_chosen(request))]
     return page("questions", rows[::-1], request)
 
@@ -206,7 +207,7 @@ def _question(question: QuestionSet) -> dict[str, Any]:
     }
 
 
-def _answer_question(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
     id, answers = request.path["id"], request.body["answers"]
     question = served.questions.get(id)
     asked = {str(one["question"]): one for one in question.questions}
@@ -233,13 +234,13 @@ def _answer_question(served: ServedWorkspace, request: HttpRequest) -> Json:
 # --- grants ---------------------------------------------------------------------------------------------------------
 
 
-def _grants(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
     grants = served.runtime.authority.approvals().grants(_chosen(request))
     rows = [{**grant_data(grant), "workspace": grant.workspace} for grant in grants]
     return page("grants", rows[::-1], request)
 
 
-def _revoke_grant(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
     approvals = served.runtime.authority.approvals()
     known = [grant for grant in approvals.grants() if grant.id == request.path["id"]]
     if not known:
@@ -255,7 +256,7 @@ def _files(served: ServedWorkspace) -> list[TrustedFile]:
         return known_files(trusted, served.runtime.root)
 
 
-def _trusted(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:
     return page("files", [{"id": file.path, **trust_data(file)} for file in _files(served)], request)
 
 
@@ -266,7 +267,7 @@ def _listed(served: ServedWorkspace, path: str) -> TrustedFile:
     raise HttpProblem(404, f"{path[:200]!r} is not a file that needs trust.", suggestion="Use a path of /v1/trust.")
 
 
-def _review(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
     file = _listed(served, request.query["path"])
     content = file_content(file.path)
     with closing(Trust(served.runtime.state)) as trusted:
@@ -280,7 +281,7 @@ def _review(served: ServedWorkspace, request: HttpRequest) -> Json:
     }
 
 
-def _trust(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
     file = _listed(served, request.body["path"])
     content = file_content(file.path)
     if sha256(content).hex() != request.body["sha256"]:
@@ -293,7 +294,7 @@ def _trust(served: ServedWorkspace, request: HttpRequest) -> Json:
     return {"id": file.path, **trust_data(_listed(served, file.path))}
 
 
-def _distrust(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _distrust(served: ServedWorkspace, request: ApiRequest) -> Json:
     file = _listed(served, request.query["path"])
     with closing(Trust(served.runtime.state)) as trusted:
         trusted.revoke(file.path)

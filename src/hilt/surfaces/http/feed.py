@@ -19,7 +19,7 @@ from typing import Any
 
 from hilt.errors import ToolError
 from hilt.state.approvals import Approvals
-from hilt.state.events import EVENTS_MAX, EventRow, Events, NewEvent
+from hilt.state.events import EVENTS_MAX, EventRow, EventStore, NewEvent
 from hilt.state.observer import StateObserver
 
 POLL_SECONDS = 0.05
@@ -46,8 +46,8 @@ class Feed:
 
     def __init__(self, state: str, workspaces: dict[str, str], *, days: int, megabytes: int) -> None:
         self._limits = {"days": days, "megabytes": megabytes}
-        self._events = Events(state)
-        self._reading = Events(state)  # a connection of its own, for clients that read older events
+        self._events = EventStore(state)
+        self._reading = EventStore(state)  # a connection of its own, for clients that read older events
         self._observer = StateObserver(state, workspaces)
         self._loop = asyncio.get_running_loop()
         self._recent: deque[EventRow] = deque()

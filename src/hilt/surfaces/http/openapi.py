@@ -24,8 +24,8 @@ _PROBLEM: Schema = {
 }
 
 # statuses that every path may answer
-_ALWAYS = (400, 401, 403, 405, 408, 413, 421, 422, 429, 431, 503)
-_WHO = {
+_ALWAYS = (400, 401, 403, 404, 405, 408, 413, 421, 422, 429, 431, 503)
+WHO = {
     "person": "Needs the person's token.",
     "agents": "Needs the agents' token.",
     "both": "Takes the person's token and the agents' token.",
@@ -89,7 +89,7 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _name(route),
         "summary": route.summary,
-        "description": _WHO[route.who],
+        "description": WHO[route.who],
         "parameters": parameters,
         "responses": responses,
     }

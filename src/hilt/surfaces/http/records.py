@@ -20,7 +20,7 @@ from hilt.surfaces.cli.audit import audit_data
 from hilt.surfaces.cli.config import without_secrets
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, HttpRequest, Route, listing, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
 from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
 
 _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
@@ -106,7 +106,7 @@ _SETTINGS = record(
 # --- changes --------------------------------------------------------------------------------------------------------
 
 
-def _changes(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _changes(served: ServedWorkspace, request: ApiRequest) -> Json:
     return page("changes", [_change(change) for change in served.runtime.history().changes()], request)
 
 
@@ -123,18 +123,18 @@ def _change(change: RecordedChange) -> dict[str, Any]:
     return {**facts, "time": rfc3339(change.at), "files": files}
 
 
-def _preview(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _preview(served: ServedWorkspace, request: ApiRequest) -> Json:
     id = _known(served, request)
     result = _undo(served, {"action": "preview", "id": id})
     return {"id": id, "diff": result.text, "visualization": result.view}
 
 
-def _restore(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _restore(served: ServedWorkspace, request: ApiRequest) -> Json:
     result = _undo(served, {"action": "restore", "id": _known(served, request)})
     return {"id": result.meta.get("undo"), "files": result.meta.get("files", []), "result": result.text}
 
 
-def _known(served: ServedWorkspace, request: HttpRequest) -> str:
+def _known(served: ServedWorkspace, request: ApiRequest) -> str:
     """Return the id of a change; only a whole id counts."""
     id = request.path["id"]
     if id and not id.strip("0123456789abcdef"):
@@ -158,7 +158,7 @@ def _undo(served: ServedWorkspace, args: dict[str, Json]) -> Result:
 # --- the audit trail ------------------------------------------------------------------------------------------------
 
 
-def _audit(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _audit(served: ServedWorkspace, request: ApiRequest) -> Json:
     query = dict(request.query)
     limit, cursor, folder = query.pop("limit"), query.pop("cursor", None), query.pop("workspace", None)
     if "since" in query:
@@ -184,12 +184,12 @@ def _moment(text: str) -> float:
         raise HttpProblem(422, f"since is {text[:40]!r}, which is not a time.", suggestion=advice) from None
 
 
-def _verify(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _verify(served: ServedWorkspace, request: ApiRequest) -> Json:
     breaks = served.runtime.trail.breaks()
     return {"ok": not breaks, "breaks": [{"row": broken.seq, "reason": broken.reason} for broken in breaks]}
 
 
-def _stats(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
     now = time.time()
     chosen = {} if "workspace" not in request.query else {"workspace": digest(request.query["workspace"])}
     since = now - _RANGES[request.query["range"]]
@@ -227,7 +227,7 @@ def metrics(served: ServedWorkspace) -> bytes:
 # --- settings -------------------------------------------------------------------------------------------------------
 
 
-def _settings(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
     runtime = served.runtime
     settings = runtime.settings
     servers = runtime.servers()
@@ -249,7 +249,11 @@ def _settings(served: ServedWorkspace, request: HttpRequest) -> Json:
 
 
 _FILTERS: dict[str, Schema] = {
-    "since": {"type": "string", "description": "30m, 2h, 7d or a date."},
+    "since": {
+        "type": "string",
+        "pattern": "^([0-9]{1,9}[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]{4,18}(Z|[+-][0-9]{2}:[0-9]{2})?)?)$",
+        "description": "30m, 2h, 7d or a date.",
+    },
     "tool": STRING,
     "session": STRING,
     "outcome": {"type": "string", "description": "ok or an error code."},

@@ -31,7 +31,7 @@ class Disconnected(Exception):
     """The client has disconnected."""
 
 
-class Access:
+class OwnHosts:
     """The hosts and origins that a server answers: its own. This keeps web pages of other origins out."""
 
     def __init__(self, address: Address, *, secure: bool = False, any_host: bool = False) -> None:

@@ -40,7 +40,7 @@ WORKSPACE: dict[str, Schema] = {
 }
 
 
-class HttpRequest(NamedTuple):
+class ApiRequest(NamedTuple):
     """A validated request: the parts of its path, its query and its body."""
 
     path: Mapping[str, str]
@@ -54,7 +54,7 @@ class Route(NamedTuple):
     method: str
     path: str  # with names in braces
     summary: str
-    run: Callable[[ServedWorkspace, HttpRequest], Json] | None  # None: the app answers it
+    run: Callable[[ServedWorkspace, ApiRequest], Json] | None  # None: the app answers it
     result: Schema
     query: Mapping[str, Schema] = {}
     body: Schema | None = None
@@ -77,14 +77,14 @@ def listing(name: str, row: Schema) -> Schema:
     }
 
 
-def page(name: str, rows: Sequence[Mapping[str, Json]], request: HttpRequest) -> dict[str, Json]:
+def page(name: str, rows: Sequence[Mapping[str, Json]], request: ApiRequest) -> dict[str, Json]:
     """Return one page of a list whose rows are all known, the newest first."""
     start = 0
     cursor = request.query.get("cursor")
     if cursor is not None:
         start = 1 + next((place for place, row in enumerate(rows) if str(row["id"]) == cursor), len(rows))
         if start > len(rows):
-            raise HttpProblem(422, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
+            raise HttpProblem(404, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
     end = start + int(request.query["limit"])
     shown = rows[start:end]
     return {name: list(shown), "next": str(shown[-1]["id"]) if shown and end < len(rows) else None}

@@ -33,7 +33,7 @@ from hilt.surfaces.http.listening import (
     listen,
 )
 from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem
-from hilt.surfaces.http.requests import BODY_BYTES, Access
+from hilt.surfaces.http.requests import BODY_BYTES, OwnHosts
 from hilt.surfaces.http.static import read_files
 from hilt.surfaces.http.tokens import SHORTEST, kept_token
 from hilt.surfaces.http.workspaces import ServedWorkspace, Workspaces
@@ -109,7 +109,7 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
         stack.callback(feed.close)
         mcp = {served.runtime.root: await _mcp(served, stack) for served in workspaces.all}
         is_secure = server_options.certificate is not None
-        access = Access(address, secure=is_secure, any_host=server_options.behind_proxy)
+        access = OwnHosts(address, secure=is_secure, any_host=server_options.behind_proxy)
         pair = TokenPair(*(token.encode() for token in tokens))
         app = HttpApp(Parts(workspaces, pair, access, feed, read_files(), mcp))
         stack.callback(app.close)

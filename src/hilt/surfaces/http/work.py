@@ -27,7 +27,7 @@ from hilt.state.roster import MESSAGE_BYTES, AgentRecord
 from hilt.surfaces.cli.agents import SENDER, agent_data
 from hilt.surfaces.cli.sessions import session_data
 from hilt.surfaces.http.problems import HttpProblem, from_error
-from hilt.surfaces.http.routes import PAGING, WORKSPACE, HttpRequest, Route, listing, page
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
 from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
 
 _AGENTS_MAX = 10_000
@@ -142,20 +142,20 @@ SESSION_ROW = record(
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def _jobs(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _jobs(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = sorted(served.ask_jobs("list")["jobs"], key=lambda job: (job["started"], job["id"]), reverse=True)
     return page("jobs", rows, request)
 
 
-def _job_output(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _job_output(served: ServedWorkspace, request: ApiRequest) -> Json:
     return served.ask_jobs("output", id=request.path["id"], after=request.query["after"])
 
 
-def _stop_job(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _stop_job(served: ServedWorkspace, request: ApiRequest) -> Json:
     return served.ask_jobs("stop", id=request.path["id"])
 
 
-def _job_input(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _job_input(served: ServedWorkspace, request: ApiRequest) -> Json:
     id = request.path["id"]
     status = served.ask_jobs("output", id=id, after=_OFFSET_MAX)["status"]
     if status != "running":
@@ -166,7 +166,7 @@ def _job_input(served: ServedWorkspace, request: HttpRequest) -> Json:
 # --- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def _tasks(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _tasks(served: ServedWorkspace, request: ApiRequest) -> Json:
     found = served.runtime.board().page(status=request.query.get("status"), first=1, limit=LARGEST_ID)
     return page("tasks", [_task(task) for task in reversed(found.tasks)], request)
 
@@ -185,7 +185,7 @@ def _task(task: Task) -> dict[str, Any]:
     }
 
 
-def _change(request: HttpRequest) -> TaskChange:
+def _change(request: ApiRequest) -> TaskChange:
     fields = request.body
     texts = {name: " ".join(visible(fields[name]).split()) for name in ("title", "owner") if name in fields}
     if "description" in fields:
@@ -194,12 +194,12 @@ def _change(request: HttpRequest) -> TaskChange:
     return TaskChange(**texts, status=fields.get("status"), blockers=blockers)
 
 
-def _add_task(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _add_task(served: ServedWorkspace, request: ApiRequest) -> Json:
     with _bad_blockers():
         return _task(served.runtime.board().create(_change(request), SESSION, commit=_nothing))
 
 
-def _edit_task(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _edit_task(served: ServedWorkspace, request: ApiRequest) -> Json:
     id = _task_id(request)
     with _bad_blockers(id):
         return _task(served.runtime.board().update(id, _change(request), SESSION, commit=_nothing).task)
@@ -207,16 +207,16 @@ def _edit_task(served: ServedWorkspace, request: HttpRequest) -> Json:
 
 @contextmanager
 def _bad_blockers(id: int | None = None) -> Iterator[None]:
-    """Report missing blockers as a bad value; a missing task `id` is a bad path."""
+    """Report missing blockers as a conflict; a missing task `id` is not found."""
     try:
         yield
     except ToolError as error:
         if error.code == "not_found" and error.details.get("ids") != [id]:
-            raise from_error(error, 422) from None
+            raise from_error(error, 409) from None
         raise
 
 
-def _task_id(request: HttpRequest) -> int:
+def _task_id(request: ApiRequest) -> int:
     text = request.path["id"]
     if text.isascii() and text.isdecimal() and 0 < len(text) < 20 and 0 < int(text) <= LARGEST_ID:
         return int(text)
@@ -230,12 +230,12 @@ def _nothing() -> None:
 # --- agents ---------------------------------------------------------------------------------------------------------
 
 
-def _agents(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _agents(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [agent_data(agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
     return page("agents", rows, request)
 
 
-def _agent(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _agent(served: ServedWorkspace, request: ApiRequest) -> Json:
     agent = _found(served, request.path["id"])
     return {
         **agent_data(agent),
@@ -261,7 +261,7 @@ def _messages(served: ServedWorkspace, session: str) -> list[dict[str, Any]]:
     return messages[-_RECORDS_MAX:]
 
 
-def _send(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _send(served: ServedWorkspace, request: ApiRequest) -> Json:
     agent = _found(served, request.path["id"])
     args = {"agentId": SENDER, "targetAgentId": agent.id, "message": request.body["text"]}
     result = served.request(Call("agent_send", args, session=SESSION, dialect="jinn"))
@@ -270,7 +270,7 @@ def _send(served: ServedWorkspace, request: HttpRequest) -> Json:
     return agent_data(_found(served, agent.id))
 
 
-def _cancel(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _cancel(served: ServedWorkspace, request: ApiRequest) -> Json:
     agent = _found(served, request.path["id"])
     served.runtime.agents().cancel(agent.id)
     return agent_data(_found(served, agent.id))
@@ -293,11 +293,11 @@ def _session_rows(served: ServedWorkspace) -> list[dict[str, Any]]:
     return sorted(rows.values(), key=lambda row: (row["changed"], row["id"]), reverse=True)
 
 
-def _sessions(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _sessions(served: ServedWorkspace, request: ApiRequest) -> Json:
     return page("sessions", _session_rows(served), request)
 
 
-def _session(served: ServedWorkspace, request: HttpRequest) -> Json:
+def _session(served: ServedWorkspace, request: ApiRequest) -> Json:
     for row in _session_rows(served):
         if row["id"] == request.path["id"]:
             return {**row, "messages": _messages(served, row["id"])}

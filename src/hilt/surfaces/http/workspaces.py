@@ -87,5 +87,5 @@ class Workspaces:
                     return workspace
         known = ", ".join(workspace.runtime.root for workspace in self.all)
         raise HttpProblem(
-            422, f"The workspace {str(folder)[:200]!r} is not served.", suggestion=f"Use one of: {known}."
+            404, f"The workspace {str(folder)[:200]!r} is not served.", suggestion=f"Use one of: {known}."
         )

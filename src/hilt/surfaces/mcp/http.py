@@ -30,9 +30,9 @@ from hilt.surfaces.http.listening import (
 )
 from hilt.surfaces.http.requests import (
     BODY_BYTES,
-    Access,
     BadBody,
     Disconnected,
+    OwnHosts,
     Receive,
     Scope,
     bearer,
@@ -72,7 +72,7 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
         max_sessions=SESSIONS_MAX,
     )
     config = uvicorn.Config(
-        RequestGuard(manager.handle_request, Access(address), token),
+        RequestGuard(manager.handle_request, OwnHosts(address), token),
         http=HttpConnection,
         ws="none",
         lifespan="off",
@@ -142,7 +142,7 @@ def _token(runtime: Runtime, address: Address, *, wanted: bool) -> str | None:
 class RequestGuard:
     """Rejects requests without the token, for another host, or from web pages of another origin."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], access: Access | None, token: str | None) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]], access: OwnHosts | None, token: str | None) -> None:
         """Pass requests on to `app`. With None, another guard has checked the origin, or the token."""
         self._app = app
         self._access = access
