@@ -49,11 +49,6 @@ def _stricter(choices: Sequence[str]) -> Callable[[str, str], str]:
     return lambda own, project: min(own, project, key=choices.index)
 
 
-def _both(own: bool, project: bool) -> bool:
-    """Return whether both agree."""
-    return own and project
-
-
 def _smaller(own: float | None, project: float) -> float:
     """Return the smaller limit; None is no limit."""
     return project if own is None else min(own, project)
@@ -100,7 +95,7 @@ KEYS: dict[str, Key] = {
     "output.keep_mb": Key(int, 500),
     "undo.calls": Key(int, 500),
     "undo.mb": Key(int, 200),
-    "events.keep": Key(bool, default=True, tighten=_both),
+    "events.keep": Key(bool, default=True, tighten=min),
     "events.keep_days": Key(int, 7, min),
     "events.keep_mb": Key(int, 200, min),
     "related_context.paths": Key(list, ()),
