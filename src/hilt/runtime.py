@@ -648,7 +648,8 @@ class Runtime:
         from hilt.authority.approving import approve
 
         active.deadline = float("inf")
-        active.approver = approve(self.authority, prepared, active.decision, ctx, active.call)
+        with self._scheduler.waiting():
+            active.approver = approve(self.authority, prepared, active.decision, ctx, active.call)
         active.deadline = time.perf_counter() + prepared.tool.timeout
 
     def blame(self, active: ActiveCall, error: BaseException) -> ToolError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from typing import NamedTuple
@@ -16,6 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.processes.jobs import JobState
     from hilt.running.active_call import ActiveCall
+
+
+SERVED_SECONDS = 0.1  # between two checks whether a server still runs
 
 
 class Publication(NamedTuple):
@@ -36,10 +40,11 @@ class Publisher:
         self._keeps = publication.keeps
         self._events = EventStore(publication.state)
         self._redactor = Redactor(publication.environ)
+        self._served_until = 0.0
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
         """Publish a call that has ended, if a server runs."""
-        if not is_served(self._state):
+        if not self._is_served():
             return
         facts: dict[str, Json] = {
             "workspace": self._root,
@@ -60,6 +65,13 @@ class Publisher:
             ]
             facts["envelope"] = self._redactor.json(wire.envelope(result))
         self._events.append(NewEvent("call", facts, kept=self._keeps))
+
+    def _is_served(self) -> bool:
+        """Whether a server runs, or did a moment ago."""
+        now = time.monotonic()
+        if now > self._served_until and is_served(self._state):
+            self._served_until = now + SERVED_SECONDS
+        return now <= self._served_until
 
     def close(self) -> None:
         """Close the database."""

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -28,6 +29,7 @@ EVENT_CHARACTERS = 256 * 1024  # of one event; longer texts in it are cut
 
 _DAY_NS = 86_400 * 1_000_000_000
 _PASSING_NS = 1_000_000_000  # how long events that may not be kept wait for other servers
+_WAITING_MAX = 10_000  # events that could not be stored; then the oldest are dropped
 _CUTS = (16_384, 2_048, 256)  # characters that are kept of each long text, until the event is short enough
 
 _MIGRATIONS = (
@@ -65,7 +67,7 @@ class EventStore:
     """The events of all workspaces of a user. Safe to use from many threads and processes."""
 
     def __init__(self, directory: str) -> None:
-        self._directory = directory
+        self._waiting: deque[tuple[object, ...]] = deque(maxlen=_WAITING_MAX)
         self._db = Database(os.path.join(directory, "events.db"), _MIGRATIONS, durable=False)
 
     def close(self) -> None:
@@ -75,9 +77,27 @@ class EventStore:
     def append(self, event: NewEvent) -> None:
         """Append an event."""
         data = _encoded(event.fields)
-        row = (time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key)
-        # one statement is a transaction of its own
-        self._db.read(lambda db: db.execute(_INSERT, row))
+        self._waiting.append((time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key))
+        # threads that wait for the database meanwhile find their events stored, in one transaction
+        self._db.read(self._store)
+
+    def _store(self, db: sqlite3.Connection) -> None:
+        rows: list[tuple[object, ...]] = []
+        with suppress(IndexError):
+            while True:
+                rows.append(self._waiting.popleft())
+        try:
+            if len(rows) == 1:
+                db.execute(_INSERT, rows[0])  # a transaction of its own
+            elif rows:
+                db.execute("BEGIN IMMEDIATE")
+                db.executemany(_INSERT, rows)
+                db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            self._waiting.extendleft(reversed(rows))  # for another try, of this thread or the next
+            raise
 
     def last(self) -> int:
         """Return the number of the newest event, 0 if there was none; it may have been removed since."""

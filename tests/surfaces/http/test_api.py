@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -198,7 +199,7 @@ def test_of_many_answers_at_once_one_wins(server):
     id = server.call("write_file", path="race.txt", content="x")["meta"]["details"]["approval"]
     answers = [{"answer": "once"}, {"answer": "deny"}] * 4
 
-    tries = [Waiting(lambda body=body: server.request("POST", f"/v1/approvals/{id}", json=body)) for body in answers]
+    tries = [Waiting(partial(server.request, "POST", f"/v1/approvals/{id}", json=body)) for body in answers]
     responses = [one.result() for one in tries]
 
     assert sorted(response.status_code for response in responses) == [200, *[409] * 7]
@@ -381,7 +382,7 @@ def test_tasks_are_added_changed_and_claimed_once(server):
 def test_lists_are_paged_newest_first(server):
     ids = [server.post("/v1/tasks", {"title": f"Page {number}"}, status=201)["id"] for number in range(5)]
     seen: list[int] = []
-    cursor = ""
+    cursor: str | None = ""
     while cursor is not None:
         shown = server.get(f"/v1/tasks?limit=2{cursor and f'&cursor={cursor}'}")
         seen += [task["id"] for task in shown["tasks"]]
