@@ -18,9 +18,10 @@ from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.questions import Questions
 from tests.marks import wait_until
-from tests.surfaces.commands import Command
+from tests.surfaces.commands import HILT, Command
 from tests.surfaces.http.conftest import asking
 from tests.surfaces.http.servers import WAIT_SECONDS, Server, serving
+from tests.surfaces.terminals import Screen
 
 ASK = {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]}
 
@@ -158,6 +159,35 @@ def test_a_call_over_http_is_answered_in_a_terminal(server):
 
         envelope = waiting.result()
     assert (envelope["error_code"], "not now" in envelope["error"]) == ("USER_REJECTION", True)
+
+
+CALL = [HILT, "call", "write_file", "path=prompted.txt", "content=x"]
+
+
+def test_what_prompts_in_a_terminal_is_answered_at_the_console(server):
+    command = server.command
+    with server.events(approver=True), Screen(CALL, env=command.environ, cwd=command.folder.path) as screen:
+        screen.expect("wants to change files")
+        server.post(f"/v1/approvals/{pending(server)['id']}", {"answer": "deny", "reason": "too early"})
+        status, rest = screen.end()
+
+    assert status == 1
+    assert "answered elsewhere" in rest
+    assert "too early" in rest
+    assert "prompted.txt" not in command.folder.tree()
+
+
+def test_what_the_console_shows_is_answered_in_the_terminal_that_prompts(server):
+    command = server.command
+    with server.events(approver=True), Screen(CALL, env=command.environ, cwd=command.folder.path) as screen:
+        screen.expect("wants to change files")
+        id = pending(server)["id"]
+        screen.type("y\n")
+        status, _ = screen.end()
+
+    assert status == 0
+    assert server.post(f"/v1/approvals/{id}", {"answer": "once"}, status=409)["first"]["by"] == "terminal"
+    assert command.folder.read("prompted.txt") == "x"
 
 
 def test_without_a_console_a_call_does_not_wait(server):
