@@ -100,15 +100,14 @@ class Consent:
     def _ask_here(self, asker: Asker, asked: Asked, digest: str, ctx: Context) -> UserAnswer:
         """Ask the person at this process; somebody at an open console may answer first."""
         approvals, workspace = self._approvals(), self._place.id
-        if not approvals.attended(workspace):
+        ask_until = getattr(asker, "ask_until", None)  # of prompts that can be interrupted
+        if ask_until is None or not approvals.attended(workspace):
             return asker(asked)
-        from hilt.authority.prompting import InterruptibleAsker, ask_both
+        from hilt.authority.prompting import ask_both
 
-        if not isinstance(asker, InterruptibleAsker):
-            return asker(asked)
         seconds = self._settings["approvals.timeout_s"]
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
-        answer = ask_both(asker, approvals, pending, ctx.fence)
+        answer = ask_both(ask_until, approvals, pending, ctx.fence)
         if answer.kind != "deny":
             approvals.use(pending.id, workspace, ctx.session, digest)
         return answer

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Protocol, runtime_checkable
 
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.state.approvals import POLL_SECONDS, Approval, Approvals, Asked, UserAnswer
 
 
-@runtime_checkable
-class InterruptibleAsker(Protocol):
-    """Asks a person who is present, until a descriptor becomes readable."""
-
-    def ask_until(self, asked: Asked, settled: int) -> UserAnswer:
-        """Return the person's answer; any answer if `settled` became readable, which means that nobody needs it."""
+AskUntil = Callable[[Asked, int], UserAnswer]  # asks a person who is present, until a descriptor becomes readable
 
 
-def ask_both(asker: InterruptibleAsker, approvals: Approvals, pending: Approval, fence: Fence) -> UserAnswer:
+def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence: Fence) -> UserAnswer:
     """Ask the person here about a pending approval, and return the first answer, theirs or somebody else's."""
     answers: SimpleQueue[UserAnswer | BaseException] = SimpleQueue()
     settled, settle = os.pipe()
 
     def prompt() -> None:
         try:
-            answers.put(asker.ask_until(pending.asked, settled))
+            answers.put(ask_until(pending.asked, settled))
         except BaseException as error:  # noqa: BLE001 -- raised again below
             answers.put(error)
         finally:

@@ -77,7 +77,8 @@ class EventClient:
         address = f"ws{server.url.removeprefix('http')}/v1/events{query}"
         self._stack = ExitStack()
         self.socket: ClientConnection = self._stack.enter_context(
-            connect(address, max_size=None, open_timeout=WAIT_SECONDS, compression=None)
+            # a client that is busy receiving does not wait for the answer to its close
+            connect(address, max_size=None, open_timeout=WAIT_SECONDS, close_timeout=0.1, compression=None)
         )
         self.socket.send(json.dumps({"token": token, "approver": approver}))
 
