@@ -11,7 +11,6 @@ from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.state.approvals import POLL_SECONDS, Approval, Approvals, Asked, UserAnswer
 
-
 AskUntil = Callable[[Asked, int], UserAnswer]  # asks a person who is present, until a descriptor becomes readable
 
 
