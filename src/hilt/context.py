@@ -136,6 +136,9 @@ class Attendant(Protocol):
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report the progress of the call."""
 
+    def output(self, data: bytes) -> None:
+        """Receive output of a command as it arrives."""
+
     def log(self, level: str, data: Any) -> None:
         """Send a log message to the client."""
 

@@ -79,6 +79,7 @@ class Active(Protocol):
     call: Call
     prepared: Prepared | None
     decision: Vote
+    votes: tuple[Vote, ...]
 
     def settle(self, result: Result) -> None:
         """Record the result and deliver it."""
@@ -138,11 +139,12 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
         if before.changed:
             prepared = active.prepared = rewritten(prepared, before.args)
         decision = decide(prepared, ctx, world.voters(active, prepared), before.vote)
-        active.decision = decision.vote
+        active.decision, active.votes = decision
         if before.skipped is not None and decision.vote.verdict != "deny":
             output, after = before.skipped, NO_HOOKS.after(prepared, None)
         else:
-            active.decision = consult(prepared, ctx, decision).vote
+            decision = consult(prepared, ctx, decision)
+            active.decision, active.votes = decision
             permit(active, world, prepared, ctx)
             output, after = run(prepared, ctx, hooks)
         result = with_hook_results(shape(prepared, ctx, output), before, after)

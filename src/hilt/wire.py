@@ -32,6 +32,7 @@ class Refused(Exception):
 
     def __init__(self, error: ToolError, id: Any = None, request_id: Any = None) -> None:
         super().__init__(error.message)
+        self.error = error
         self.result = Result(error=error, id=id, request_id=request_id)
 
 

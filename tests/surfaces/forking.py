@@ -3,7 +3,7 @@
     forking.py LISTENER HILT
 
 Each connection to the listening socket is one stand-in (`stand_in.py`), for which it forks. Words such as
-`hilt.surfaces.mcp.http:HEAD_SECONDS=2` before the others override a constant in the fork. After `-m`, the
+`hilt.surfaces.http.listening:HEAD_SECONDS=2` before the others override a constant in the fork. After `-m`, the
 fork runs the named module instead of hilt.
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager
 
 from hilt.call import Result
 from hilt.declaration import TIMEOUT_SECONDS
@@ -88,6 +89,10 @@ class Scheduler:
                 late = [active for active in self._running if active.deadline < now]
             for active in late:
                 active.time_out_if_late()
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Return a block in which a call waits for a person, so that others need not wait for its thread."""
+        return self._workers.lent()
 
     def give_up(self, seconds: float) -> None:
         """Cancel running calls and wait up to this long for them to clean up."""

@@ -83,6 +83,12 @@ CREATE TABLE agent_sends (
 CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)""",
     # the owner whose call has received a message that it has not confirmed yet
     "ALTER TABLE agent_messages ADD COLUMN reader TEXT NOT NULL DEFAULT ''",
+    """CREATE TABLE questions (
+         id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, state TEXT NOT NULL,
+         answered_by TEXT NOT NULL, asked_at INTEGER NOT NULL, answered_at INTEGER, expires_at INTEGER NOT NULL,
+         folder TEXT NOT NULL, asked TEXT NOT NULL, answers TEXT NOT NULL);
+CREATE INDEX questions_by_end ON questions (expires_at);
+ALTER TABLE approvals ADD COLUMN answer TEXT NOT NULL DEFAULT ''""",
 )
 
 

@@ -371,6 +371,11 @@ class Trail:
         values = (workspace, session, int(since))
         return self._exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
 
+    def sessions(self, workspace: str) -> list[tuple[str, int, int]]:
+        """Return the sessions of a workspace, with the times in seconds when they were started and last used."""
+        query = "SELECT session, started, used FROM sessions WHERE workspace=?"
+        return self._read(lambda db: db.execute(query, (workspace,)).fetchall())
+
     def end_idle(self) -> None:
         """Delete sessions that have been idle for a day."""
         limit = int(time.time()) - SESSION_IDLE_SECONDS
@@ -402,16 +407,27 @@ class Trail:
         session: str | None = None,
         agent: str | None = None,
         workspace: str | None = None,
+        outcome: str | None = None,
+        text: str | None = None,
         after: int = 0,
+        before: int = _LAST,
         limit: int = -1,
     ) -> list[Row]:
-        """Return the newest rows that match, oldest first; `after` skips the rows up to that number."""
-        conditions = ["at>=?", "seq>?"]
-        values: list[Any] = [min(int(since * 1_000_000_000), _LAST), after]
-        for column, value in (("tool", tool), ("session", session), ("agent", agent), ("workspace", workspace)):
+        """Return the newest rows that match, oldest first, with numbers between `after` and `before`.
+
+        `text` must occur in the tool, the session, the reason, the approver or the outcome.
+        """
+        conditions = ["at>=?", "seq>?", "seq<?"]
+        values: list[Any] = [min(int(since * 1_000_000_000), _LAST), after, before]
+        equal = {"tool": tool, "session": session, "agent": agent, "workspace": workspace, "outcome": outcome}
+        for column, value in equal.items():
             if value is not None:
                 conditions.append(f"{column}=?")
                 values.append(value)
+        if text is not None:
+            joined = "tool||char(10)||session||char(10)||reason||char(10)||approver||char(10)||outcome"
+            conditions.append(f"instr(lower({joined}), lower(?))>0")
+            values.append(text)
         query = f"SELECT seq, {_COLUMNS}, hash FROM audit WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?"  # noqa: S608
         rows = self._read(lambda db: db.execute(query, (*values, limit)).fetchall())
         return [_row(row) for row in reversed(rows)]

@@ -44,7 +44,7 @@ START_SECONDS = 20
 AGAIN_SECONDS = 2
 GREETING_SECONDS = 1  # for a caller that does not need an answer
 DECLINED = b"-declined"
-KINDS = ("call", "end", "lsp", "mcp")
+KINDS = ("call", "end", "jobs", "lsp", "mcp")
 HEADER_BYTES = 1024 * 1024
 REQUEST_BYTES = 64 * 1024 * 1024
 RUNTIMES_MAX = 32
@@ -159,6 +159,15 @@ def hand_over(call: Call, options: dict[str, str]) -> Result:
         + places.command("resident", "stop"),
     )
     return Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def ask_jobs(options: dict[str, str], request: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of the resident process about the jobs of a workspace; None if it does not run."""
+    answer = _exchange("jobs", options, json.dumps(request).encode() + b"\n")
+    if not answer.startswith(b"+"):
+        return None
+    fields: dict[str, Any] = json.loads(answer[1:])
+    return fields
 
 
 def connect(options: dict[str, str], *, wake: bool) -> socket.socket | None:
@@ -417,6 +426,13 @@ class Resident:
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
         environ = _as_in_python(dict(field[2:].split("=", 1) for field in rest if field.startswith("e:")))
         shared = self._share(environ, _folder(options, environ, cwd))
+        if kind == "jobs":
+            from hilt.processes.job_desk import answer_or_error
+
+            stream.write(
+                b"+" + json.dumps(answer_or_error(shared.jobs, json.loads(stream.readline(HEADER_BYTES)))).encode()
+            )
+            return
         own = {name: options.pop(name) for name in OWN & options.keys()}
         with contextlib.ExitStack() as stack:
             try:

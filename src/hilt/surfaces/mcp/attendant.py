@@ -200,6 +200,9 @@ class Attending:
         if _is_number(done) and self._allowance.take():
             self._send("progress", (done, total if _is_number(total) else None, str(message)[:NOTE_CHARACTERS]))
 
+    def output(self, data: bytes) -> None:
+        """Ignore the output of a command: clients get its last line as progress."""
+
     def log(self, level: str, data: Any) -> None:
         """Send a log message for the person, rate-limited."""
         if self._allowance.take():
