@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from hilt.surfaces.mcp.names import SESSION
 from tests.surfaces.commands import Command, forked
+from tests.surfaces.http.servers import serving
 from tests.surfaces.mcp import test_http
 from tests.surfaces.mcp.hosts import Lines, listening
 
@@ -103,11 +104,24 @@ def mcp_http(command: Command) -> Iterator[Ask]:
         yield ask
 
 
+@contextmanager
+def api(command: Command) -> Iterator[Ask]:
+    """`POST /v1/call` of `hilt serve`."""
+    with serving(command) as server:
+
+        def ask(tool: str, args: Any) -> Answer:
+            body = {"tool": tool, "args": args, "session": "document"}
+            return of_envelope(server.post("/v1/call", body, token=server.agents_token))
+
+        yield ask
+
+
 SURFACES: dict[str, Callable[[Command], AbstractContextManager[Ask]]] = {
     "one-shot": one_shot,
     "session": session,
     "mcp": mcp,
     "mcp over http": mcp_http,
+    "api": api,
 }
 
 
