@@ -278,7 +278,13 @@ class Runtime:
     def _open_roster(self) -> AgentStore:
         from hilt.state.roster import Roster
 
-        return Roster(self.state, self.id)
+        url = self.settings["agents.database"]
+        if not url:
+            return Roster(self.state, self.id)
+        from hilt.agents.durable.places import open_shared
+
+        name = self.settings["workspace.name"] or self.id
+        return Roster(self.state, name, open_shared(url, name))
 
     def _open_agents(self) -> AgentHost:
         from hilt.agents.children import AgentHost
@@ -425,6 +431,11 @@ class Runtime:
         from hilt.output.overflow import broken
 
         return self._store(self.session)[1].try_save(broken(text), label)
+
+    def change_of(self, session: str, call: str) -> str | None:
+        """Return the id of the change that a call of a session has made, or None; unfinished changes are recovered."""
+        Workspace(self._store(session)[0], session, Fence()).recover()
+        return self.history().change_of(session, call)
 
     def end_session(self, session: str) -> bool:
         """End the jobs of a session and forget what it has read; return whether the session existed."""
@@ -648,7 +659,7 @@ class Runtime:
 
     def _context(self, active: ActiveCall) -> Context:
         store, overflow = self._store(active.session)
-        workspace = Workspace(store, active.session, active.fence)
+        workspace = Workspace(store, active.session, active.fence, str(active.call.id or ""))
         active.workspace = workspace
         ctx = Context(
             workspace=workspace,

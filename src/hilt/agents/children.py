@@ -4,9 +4,10 @@ A child is a conversation in a session of its own, named after its id. What it m
 parent may and what its definition says: the authority looks both up by the session, on every call and in every process
 (`Authority.agent`). This module adds the model, the limits, the record in the store, and the end.
 
-An agent in the background runs in the process that keeps the caller's jobs. If that process ends or is killed, the
-agent is queued again, and the next process that looks at the agents of the workspace with the same settings goes on
-with its transcript.
+An agent in the background runs in a worker if there is one, else in the process that keeps the caller's jobs. If that
+process ends or is killed, the agent is queued again, and the next process that looks at the agents of the workspace
+with the same settings goes on with its transcript. In workers, and with a database that several machines share, each
+run is a workflow (`durable/`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from contextlib import suppress
 from typing import Any
 
 from hilt.agents.definitions import DEFAULT, AgentDefinition, read_definitions
+from hilt.agents.durable.leases import AgentOwner
+from hilt.agents.durable.runs import DurableRuns, InterruptedCalls
 from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
@@ -33,6 +36,7 @@ from hilt.lazy import Lazy
 from hilt.policy.modes import named, narrowest
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder, Allowance, Remainder
+from hilt.state.agent_runs import LOST
 from hilt.state.roster import (
     AgentLimits,
     AgentMessage,
@@ -42,7 +46,6 @@ from hilt.state.roster import (
     Kind,
     Mail,
     NewAgent,
-    Owner,
 )
 
 TYPE_CHECKING = False
@@ -60,7 +63,7 @@ _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 1.0  # between two looks for agents whose process was killed
 _LINE_CHARACTERS = 200
 # settings that do not matter for what an agent may do, or are too secret to be stored
-_LEFT_OUT = ("resident", "telemetry.endpoint")
+_LEFT_OUT = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
 
 
 class AgentRun:
@@ -99,15 +102,22 @@ class AgentHost:
         self.store = runtime.roster()
         settings = runtime.settings
         self.limits = AgentLimits(
-            settings["agents.max_depth"], settings["agents.max_children"], settings["agents.idle_s"]
+            settings["agents.max_depth"],
+            settings["agents.max_children"],
+            settings["agents.idle_s"],
+            settings["agents.max_queued"],
         )
         stored = {name: settings[name] for name, key in KEYS.items() if key.type is not dict and name not in _LEFT_OUT}
         self.settings = json.dumps(stored, sort_keys=True)
-        self.owner = Lazy(lambda: Owner(runtime.state))
+        self.slots = 0  # of a worker; set before the first agent runs
+        self.is_durable = self.store.database.is_shared
+        self.owner = Lazy(lambda: AgentOwner(runtime, self.slots))
+        self._durable = Lazy(lambda: DurableRuns(runtime))
         self._above: dict[str, Allowance] = {}  # of agents that were started here
         self._runs: dict[str, AgentRun] = {}
         self._lock = threading.Lock()
         self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
+        self._unserved: set[str] = set()
         self._is_closing = False
         self._is_watching = False
 
@@ -132,6 +142,7 @@ class AgentHost:
             with suppress(ToolError):  # then they are queued when somebody sees that the owner is gone
                 self.store.release(self.owner.part.name)
             self.owner.close()
+        self._durable.close()
 
     @property
     def running(self) -> int:
@@ -139,6 +150,21 @@ class AgentHost:
         with self._lock:
             others = [other for other in self._others.values() if other is not None]
             return len(self._runs) + sum(other.agents().running for other in others)
+
+    def become_worker(self, slots: int) -> None:
+        """Run up to this many agents at once, as workflows, before any other process does."""
+        self.slots, self.is_durable = slots, True
+        self._durable()
+        self.owner()
+
+    def release_lost(self) -> None:
+        """Queue the agents that this process should run but does not: the database was lost while it took them."""
+        with self._lock:
+            running = set(self._runs)
+        owned = {id for id in self.store.owned(self.owner().name) if id not in running}
+        for id in owned & self._unserved:  # twice in a row, so not one that is about to begin
+            self.store.requeue(id, self.owner().name)
+        self._unserved = owned
 
     # --- creating -----------------------------------------------------------------------------------------------------
 
@@ -153,9 +179,16 @@ class AgentHost:
             return definitions.find(DEFAULT)
 
     def create(
-        self, order: AgentOrder, definition: AgentDefinition, kind: Kind, caller: str, above: Allowance | None
+        self,
+        order: AgentOrder,
+        definition: AgentDefinition,
+        kind: Kind,
+        caller: str,
+        above: Allowance | None,
+        *,
+        here: bool = False,
     ) -> AgentRecord:
-        """Create an agent; a call runs here at once, the others are queued."""
+        """Create an agent; a call, or any with `here`, is to run in this process at once, the others are queued."""
         parent = order.parent or caller
         left = Remainder() if above is None else above.left()
         turns = left.within(Remainder(turns=definition.turns)).turns
@@ -177,7 +210,7 @@ class AgentHost:
                 seconds=left.seconds,
             ),
         )
-        agent = self.store.create(new, self.limits, owner=self.owner().name if kind == "call" else "")
+        agent = self.store.create(new, self.limits, owner=self.owner().name if here or kind == "call" else "")
         if above is not None and kind != "call":
             self._above[agent.id] = above
         return agent
@@ -191,6 +224,7 @@ class AgentHost:
         asks_person: bool,
         above: Allowance | None = None,
         report: Callable[[str], None] = lambda line: None,
+        emit: Callable[[Event], None] = lambda event: None,
     ) -> AgentOutcome:
         """Run a claimed agent until it has answered, and record how it ended."""
         agent = run.agent
@@ -201,13 +235,13 @@ class AgentHost:
         self._watch()
         outcome = AgentOutcome("failed", "hilt failed to run the agent.", "internal")
         try:
-            outcome = self._converse(run, asks_person=asks_person, above=above, report=report)
+            outcome = self._converse(run, asks_person=asks_person, above=above, report=report, emit=emit)
         except ToolError as error:
             outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
         finally:
             try:
                 # an agent that only stops because its process does is released instead
-                if not self._is_closing or outcome.status != "cancelled":
+                if (not self._is_closing or outcome.status != "cancelled") and not self._is_taken(agent.id):
                     if agent.kind != "spawned" or outcome.status != "completed":
                         self._above.pop(agent.id, None)
                         self.runtime.end_session(agent.id)
@@ -217,17 +251,36 @@ class AgentHost:
                     del self._runs[agent.id]
         return outcome
 
+    def _is_taken(self, id: str) -> bool:
+        """Whether another process runs an agent that this one had to run."""
+        agent = self.store.get(id)
+        return agent is not None and agent.ended is None and agent.owner != self.owner().name
+
     def _converse(
-        self, run: AgentRun, *, asks_person: bool, above: Allowance | None, report: Callable[[str], None]
+        self,
+        run: AgentRun,
+        *,
+        asks_person: bool,
+        above: Allowance | None,
+        report: Callable[[str], None],
+        emit: Callable[[Event], None],
     ) -> AgentOutcome:
         agent = run.agent
         runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile))
         transcripts = transcripts_of(runtime)
+        durable, earlier = None, []
+        if agent.kind != "call":
+            earlier = self.store.runs.of(agent.id)
+            if self.is_durable:
+                durable = self._durable()
+                durable.take_over(agent.id, earlier, transcripts)
         is_new = not transcripts.exists(agent.id)
         records = [] if is_new else list(read(transcripts.path(agent.id)))
+        settle = InterruptedCalls(runtime, earlier[-1]).settle if earlier and earlier[-1].outcome == LOST else None
         used = [0, 0]
 
         def heard(event: Event) -> None:
+            emit(event)
             if isinstance(event, TokensUsed):
                 used[0] += event.input_tokens
                 used[1] += event.output_tokens
@@ -237,18 +290,28 @@ class AgentHost:
             elif isinstance(event, CallStarted):
                 report(_line(event.tool, event.args))
 
-        conversation = open_conversation(
-            runtime,
-            heard,
-            title=agent.title,
-            is_new=is_new,
-            limits=_limits(agent),
-            asks_person=asks_person,
-            role=agent.profile.role,
-            above=above,
-        )
-        run.set(conversation)
-        ended = asyncio.run(self._talk(run, conversation, records))
+        def talk() -> RunEnded:
+            conversation = open_conversation(
+                runtime,
+                heard,
+                title=agent.title,
+                is_new=is_new,
+                limits=_limits(agent),
+                asks_person=asks_person,
+                role=agent.profile.role,
+                above=above,
+                steps=durable,
+                settle=settle,
+            )
+            run.set(conversation)
+            talking = self._talk(run, conversation, records)
+            return asyncio.run(talking) if durable is None else durable.run_loop(talking)
+
+        if agent.kind == "call":
+            ended = talk()
+        else:
+            number = self.store.runs.begin(agent.id, self.owner().record, len(records))
+            ended = talk() if durable is None else durable.run_workflow(agent.id, number, talk)
         if ended.status in (DONE, UNAPPROVED):
             return AgentOutcome("completed", ended.text, "", *used)
         error = ended.error or ToolError("internal", "The agent ended without an error.")
@@ -282,11 +345,13 @@ class AgentHost:
     # --- in the background --------------------------------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Go on with the agents that nobody runs, as far as this process may; return how many wait."""
+        """Go on with the agents that nobody runs, as far as this process may; return how many wait for one like it."""
         waiting = self.store.sweep(self.limits.idle_seconds)
+        if waiting and not self.slots and any(owner.slots for owner in self.store.runs.owners()):
+            return 0  # a worker takes them
         if not self.runtime.keeps_agents:
             return waiting
-        while waiting and self.running < RUNNING_MAX and not self._is_closing:
+        while waiting and self.running < (self.slots or RUNNING_MAX) and not self._is_closing:
             agent = self.store.claim(self.settings, self.owner().name)
             if agent is None:
                 break
@@ -330,17 +395,17 @@ class AgentHost:
         threading.Thread(target=self._end_cancelled, name="hilt-agents", daemon=True).start()
 
     def _end_cancelled(self) -> None:
-        """End the agents that another process has cancelled; return when none is left."""
+        """End the agents that another process has cancelled or taken over; return when none is left."""
         while True:
             with self._lock:
                 runs = list(self._runs.values())
                 if not runs:
                     self._is_watching = False
                     return
-            for run in runs:
-                with suppress(ToolError):  # the database is busy
-                    agent = self.store.get(run.agent.id)
-                    if agent is None or agent.ended is not None:
+            with suppress(ToolError):  # the database is busy
+                owned = set(self.store.owned(self.owner().name))
+                for run in runs:
+                    if run.agent.id not in owned:
                         run.cancel()
             time.sleep(_WATCH_SECONDS)
 
@@ -546,12 +611,14 @@ def _settings(runtime: Runtime, profile: AgentProfile) -> Any:
 
 def _with_settings(runtime: Runtime, stored: str) -> Runtime | None:
     """Return a runtime with exactly these settings; None if the user's own rule that out."""
-    flags = {name: value for name, value in json.loads(stored).items() if value is not None}
+    own = {name: runtime.settings[name] for name in _LEFT_OUT}
+    flags = {name: value for name, value in {**own, **json.loads(stored)}.items() if value is not None}
     try:
         other = Runtime(runtime.root, environ=runtime.environ, flags=flags)
     except ToolError:
         return None  # of another version
     if other.agents().settings == stored:
+        other.agents().slots, other.agents().is_durable = runtime.agents().slots, runtime.agents().is_durable
         return other
     other.close()
     return None

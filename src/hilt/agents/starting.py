@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
+    from hilt.agents.steps import Settle, Steps
     from hilt.state.agent_calls import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
@@ -158,6 +159,8 @@ def open_conversation(
     agent: str = "",
     role: str = "",
     above: Allowance | None = None,
+    steps: Steps | None = None,
+    settle: Settle | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use.
 
@@ -181,4 +184,6 @@ def open_conversation(
         clock=clock or Clock(),
         role=role,
         above=above,
+        steps=steps,
+        settle=settle,
     )
