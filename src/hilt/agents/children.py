@@ -166,6 +166,10 @@ class AgentHost:
             self.store.requeue(id, self.owner().name)
         self._unserved = owned
 
+    def clean(self) -> None:
+        """Delete the steps of agents that ended long ago."""
+        self._durable().clean(self.runtime.settings["agents.keep_days"])
+
     # --- creating -----------------------------------------------------------------------------------------------------
 
     def define(self, name: str, *, or_default: bool) -> AgentDefinition:

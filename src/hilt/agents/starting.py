@@ -107,9 +107,15 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
 
             assert program is not None  # noqa: S101
             return ProgramModel(program, cwd=runtime.root, environ=runtime.environ, context_tokens=context)
+        from hilt.agents.pacing import PacedModel, ProviderLimits, ProviderPace
         from hilt.agents.providers import ProviderModel
 
-        return ProviderModel(choice.name, base_url=choice.base_url, key=choice.key, context_tokens=context)
+        model = ProviderModel(choice.name, base_url=choice.base_url, key=choice.key, context_tokens=context)
+        provider = choice.name.partition(":")[0]
+        limits = ProviderLimits.of(runtime.settings["agents.limits"], provider)
+        if limits is None:
+            return model
+        return PacedModel(model, ProviderPace(runtime.roster().database, provider, limits))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "hilt":
             raise

@@ -43,8 +43,8 @@ class AgentDatabase(Protocol):
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work`, which only reads."""
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in one transaction that no other writer of the workspace can interleave."""
+    def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
+        """Run `work` in one transaction that no other writer of the workspace, or of `lock`, can interleave."""
 
     def now(self, db: Transaction) -> int:
         """Return the time of the database's clock, in nanoseconds since 1970."""
@@ -71,7 +71,7 @@ class LocalAgentDatabase:
         """Run `work`, which only reads."""
         return self._db.read(work)
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
+    def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
         """Run `work` in one transaction that no other writer can interleave."""
         return self._db.write(work)
 

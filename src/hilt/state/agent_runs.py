@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hilt.state.agent_database import AgentDatabase, Transaction
@@ -84,6 +85,12 @@ class AgentRuns:
         )
         rows = self._db.read(lambda db: db.execute(query, (self._workspace, agent)).fetchall())
         return [RunRecord(*row) for row in rows]
+
+    def living(self, agents: Sequence[str]) -> set[str]:
+        """Return those of these agents, of any workspace, that have not ended."""
+        marks = ",".join("?" * len(agents))
+        query = f"SELECT id FROM agents WHERE ended IS NULL AND id IN ({marks})"  # noqa: S608  # only marks
+        return {id for (id,) in self._db.read(lambda db: db.execute(query, agents).fetchall())} if agents else set()
 
     # --- owners -------------------------------------------------------------------------------------------------------
 

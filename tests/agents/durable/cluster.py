@@ -21,7 +21,7 @@ from hilt.state.roster import AgentRecord
 from hilt.testing import environment
 from tests.agents.model_server import ModelServer, Request, ScriptedCall, Turn
 
-SECONDS = 300  # after which a test gives up waiting
+SECONDS = 600 if os.environ.get("HILT_STRESS") else 90  # after which a test gives up waiting
 
 
 def wait_until(happened: Callable[[], object]) -> None:
@@ -63,9 +63,9 @@ class Postgres:
 
     def _run(self, program: str, *words: str) -> None:
         # it refuses to run as root
-        user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+        user = "postgres" if os.geteuid() == 0 else None
         command = [os.path.join(self._programs, program), *words]
-        subprocess.run(command, cwd=self._folder, check=True, stdout=subprocess.DEVNULL, **user)
+        subprocess.run(command, cwd=self._folder, check=True, stdout=subprocess.DEVNULL, user=user, group=user)
 
 
 @contextmanager
@@ -86,10 +86,10 @@ def running_postgres() -> Iterator[Postgres]:
 class Machine:
     """A machine of the cluster: a state directory and a clone of the workspace."""
 
-    def __init__(self, base: str, url: str, model: ModelServer, **environ: str) -> None:
+    def __init__(self, base: str, url: str, model: ModelServer, name: str = "cluster", **environ: str) -> None:
         self.workspace = f"{base}/workspace"
         for folder in ("workspace", "home"):
-            os.makedirs(f"{base}/{folder}")
+            os.makedirs(f"{base}/{folder}", exist_ok=True)
         self.environ = {
             **environment(base),
             "OPENAI_API_KEY": "key-of-the-test",
@@ -98,7 +98,7 @@ class Machine:
             "HILT_MODE": "yolo",
             "HILT_AGENTS_LEASE_S": "2",
             "HILT_AGENTS_MAX_CHILDREN": "10000",
-            **({"HILT_AGENTS_DATABASE": url, "HILT_WORKSPACE_NAME": "cluster"} if url else {}),
+            **({"HILT_AGENTS_DATABASE": url, "HILT_WORKSPACE_NAME": name} if url else {}),
             **environ,
         }
 
@@ -119,13 +119,12 @@ class Machine:
         assert line.startswith("Worker "), line + process.stderr.read()
         return process
 
-    def hilt(self, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    def hilt(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command."""
         command = [sys.executable, "-m", "hilt", *words]
-        done = subprocess.run(
-            command, env=self.environ, cwd=self.workspace, capture_output=True, text=True, timeout=SECONDS, **options
+        return subprocess.run(
+            command, env=self.environ, cwd=self.workspace, capture_output=True, text=True, timeout=SECONDS
         )
-        return done
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the workspace."""
@@ -139,6 +138,20 @@ class Machine:
                 return file.read()
         except FileNotFoundError:
             return ""
+
+
+def left_running(text: str) -> list[str]:
+    """Return the commands of processes that have a text, such as a folder, in their command or environment."""
+    commands = []
+    for entry in glob("/proc/[0-9]*"):
+        try:
+            with open(f"{entry}/cmdline", "rb") as file:
+                command = file.read()
+            with open(f"{entry}/environ", "rb") as file:
+                commands += [command.replace(b"\0", b" ").decode()] if text.encode() in command + file.read() else []
+        except OSError:
+            continue  # it has ended
+    return commands
 
 
 def kill(process: subprocess.Popen[str]) -> None:

@@ -22,6 +22,7 @@ SCHEMA = "hilt"
 POOL_SIZE = 20
 PATIENCE_SECONDS = 180.0  # for a database that is away
 CONNECT_SECONDS = 5
+IDLE_SECONDS = 5  # within a transaction
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _SETUP_LOCK = 0x68696C74  # "hilt"
@@ -41,7 +42,12 @@ def open_engine(url: str) -> sqlalchemy.Engine:
         pool_size=POOL_SIZE,
         max_overflow=POOL_SIZE,
         pool_pre_ping=True,
-        connect_args={"connect_timeout": CONNECT_SECONDS, "application_name": "hilt"},
+        connect_args={
+            "connect_timeout": CONNECT_SECONDS,
+            "application_name": "hilt",
+            # a process that hangs, or a machine that is cut off, must not keep its locks
+            "options": f"-c idle_in_transaction_session_timeout={IDLE_SECONDS}s",
+        },
     )
 
 
@@ -56,7 +62,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str, workspace: str) -> None:
         self.url = url
-        self._lock = int.from_bytes(sha256(workspace.encode())[:8], "big", signed=True)
+        self._workspace = workspace
         self._opening = threading.Lock()
         self._engine: sqlalchemy.Engine | None = None
 
@@ -85,9 +91,10 @@ class PostgresDatabase:
         """Run `work`, which only reads."""
         return self._run(work, None)
 
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in one transaction that no other writer of the workspace can interleave."""
-        return self._run(work, self._lock)
+    def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
+        """Run `work` in one transaction that no other writer of the workspace, or of `lock`, can interleave."""
+        name = lock or f"workspace {self._workspace}"
+        return self._run(work, int.from_bytes(sha256(name.encode())[:8], "big", signed=True))
 
     def now(self, db: Transaction) -> int:
         """Return the time of the database's clock."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from hilt import pipeline
-from hilt.agents.calls import MadeCall
 from hilt.agents.durable.places import DurablePlace, machine_name, open_workflows
-from hilt.agents.events import RunEnded
 from hilt.agents.transcripts import Record, Transcripts, read
 from hilt.authority.authority import only_reads
 from hilt.call import Call, Result
@@ -17,6 +16,11 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.agent_database import holds_lock
 from hilt.state.agent_runs import RunRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.calls import MadeCall
+    from hilt.agents.events import RunEnded
 
 T = TypeVar("T")
 
@@ -29,6 +33,7 @@ class DurableRuns:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._database = runtime.roster().database
+        self._runs = runtime.roster().runs
         self._workflows = open_workflows(DurablePlace(runtime.state, self._database))
 
     def close(self) -> None:
@@ -69,9 +74,14 @@ class DurableRuns:
         """Run a step of the workflow on this thread; implements Steps."""
         return await self._workflows.step(name, work)
 
-    def forget(self, agent: str, runs: Sequence[RunRecord]) -> None:
-        """Delete the steps of an agent."""
-        self._workflows.delete([_id(agent, run.number) for run in runs])
+    def clean(self, days: float) -> int:
+        """Delete the steps of agents that ended, if they are older than this; return how many runs."""
+
+        def keeps(ids: list[str]) -> set[str]:
+            living = self._runs.living(sorted({_agent(id) for id in ids}))
+            return {id for id in ids if _agent(id) in living}
+
+        return self._workflows.delete_before(datetime.now(UTC) - timedelta(days=days), keeps)
 
 
 class _StepLoop(asyncio.SelectorEventLoop):
@@ -124,3 +134,7 @@ class InterruptedCalls:
 
 def _id(agent: str, number: int) -> str:
     return f"{agent}.{number}"
+
+
+def _agent(id: str) -> str:
+    return id.rpartition(".")[0]

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy
@@ -26,6 +27,7 @@ from hilt.agents.transcripts import Record
 from hilt.errors import ToolError
 from hilt.state.locks import held
 
+_BATCH = 500
 _TAKEN_OVER = (
     dbos_errors.DBOSWorkflowCancelledError,
     dbos_errors.DBOSWorkflowConflictIDError,
@@ -136,10 +138,21 @@ class Workflows:
         steps = [step["output"] for id in ids for step in DBOS.list_workflow_steps(id)]
         return [output for output in steps if isinstance(output, dict) and "type" in output]
 
-    def delete(self, ids: Sequence[str]) -> None:
-        """Delete workflows with their steps."""
-        if ids:
-            DBOS.delete_workflows(list(ids))
+    def delete_before(self, time: datetime, keeps: Callable[[list[str]], set[str]]) -> int:
+        """Delete workflows that began before a time, except those that `keeps` returns; return how many."""
+        deleted = offset = 0
+        while True:
+            old = DBOS.list_workflows(
+                end_time=time.isoformat(), load_input=False, load_output=False, limit=_BATCH, offset=offset
+            )
+            ids = [workflow.workflow_id for workflow in old]
+            kept = keeps(ids)
+            if len(kept) < len(ids):
+                DBOS.delete_workflows([id for id in ids if id not in kept])
+                deleted += len(ids) - len(kept)
+            offset += len(kept)
+            if len(ids) < _BATCH:
+                return deleted
 
 
 @DBOS.workflow(name="agent")

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import ExitStack
 
 from hilt.errors import ToolError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 CONCURRENCY = 8
 
 _POLL_SECONDS = 0.25
+_CLEAN_SECONDS = 3600
 
 
 def build(parser: Parser) -> None:
@@ -64,11 +66,16 @@ def _run(options: Options, arguments: Namespace) -> int:
         names = ", ".join(host.runtime.root for host in hosts)
         sys.stderr.write(f"Worker {hosts[0].owner().record.host} runs agents of {names}.\n")
         sys.stderr.flush()
+        cleaned = float("-inf")
         while not stopped.wait(_POLL_SECONDS):
+            is_due = time.monotonic() > cleaned + _CLEAN_SECONDS
+            cleaned = time.monotonic() if is_due else cleaned
             for host in hosts:
                 try:
                     host.serve()
                     host.release_lost()
+                    if is_due:
+                        host.clean()
                 except ToolError as error:  # the database is away; nothing is lost
                     sys.stderr.write(f"{error.code}: {error.message}\n")
     return 0
