@@ -3,14 +3,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
 STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py \
-	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py
+	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py \
+	tests/agents/durable/test_workers.py
 
 # program:Debian package, for programs that pip cannot install
 SYSTEM_PACKAGES := git:git ps:procps
 ifeq ($(shell uname),Linux)
 SYSTEM_PACKAGES += bwrap:bubblewrap
 # the same for programs that only the tests run
-TEST_PACKAGES := gopls:gopls
+TEST_PACKAGES := gopls:gopls pg_ctlcluster:postgresql
 endif
 
 .PHONY: help

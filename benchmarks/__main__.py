@@ -10,6 +10,7 @@ from benchmarks import (
     agents,
     code,
     custom,
+    durable,
     editing,
     growth,
     knowledge,
@@ -38,6 +39,7 @@ _MODULES = (
     mcp,
     web,
     agents,
+    durable,
     code,
 )
 AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from hilt.agents.definitions import DEFAULT, AgentDefinition, read_definitions
-from hilt.agents.durable.leases import AgentOwner
+from hilt.agents.durable.leases import AgentOwner, TakenOver
 from hilt.agents.durable.runs import DurableRuns, InterruptedCalls
 from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
@@ -75,6 +75,7 @@ class AgentRun:
         self._lock = threading.Lock()
         self._conversation: Conversation | None = None
         self._is_cancelled = False
+        self.is_lost = False  # another process runs the agent now
 
     def set(self, conversation: Conversation | None) -> None:
         """Set what `cancel` ends; None when it has ended by itself."""
@@ -87,6 +88,11 @@ class AgentRun:
             self._is_cancelled = True
             if self._conversation is not None:
                 self._conversation.cancel()
+
+    def lose(self) -> None:
+        """End the run because another process runs the agent."""
+        self.is_lost = True
+        self.cancel()
 
     @property
     def is_cancelled(self) -> bool:
@@ -117,7 +123,7 @@ class AgentHost:
         self._runs: dict[str, AgentRun] = {}
         self._lock = threading.Lock()
         self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
-        self._unserved: set[str] = set()
+        self._claiming = threading.Lock()
         self._is_closing = False
         self._is_watching = False
 
@@ -157,14 +163,12 @@ class AgentHost:
         self._durable()
         self.owner()
 
-    def release_lost(self) -> None:
-        """Queue the agents that this process should run but does not: the database was lost while it took them."""
-        with self._lock:
-            running = set(self._runs)
-        owned = {id for id in self.store.owned(self.owner().name) if id not in running}
-        for id in owned & self._unserved:  # twice in a row, so not one that is about to begin
-            self.store.requeue(id, self.owner().name)
-        self._unserved = owned
+    def _release_lost(self) -> None:
+        """Queue the agents that this process should run but does not: it had lost them, or the database."""
+        with self._claiming:
+            for id in self.store.owned(self.owner().name):
+                if id not in self._runs:
+                    self.store.requeue(id, self.owner().name)
 
     def clean(self) -> None:
         """Delete the steps of agents that ended long ago."""
@@ -242,23 +246,20 @@ class AgentHost:
             outcome = self._converse(run, asks_person=asks_person, above=above, report=report, emit=emit)
         except ToolError as error:
             outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
+        except TakenOver:
+            run.is_lost = True
         finally:
             try:
                 # an agent that only stops because its process does is released instead
-                if (not self._is_closing or outcome.status != "cancelled") and not self._is_taken(agent.id):
+                if not run.is_lost and (not self._is_closing or outcome.status != "cancelled"):
                     if agent.kind != "spawned" or outcome.status != "completed":
                         self._above.pop(agent.id, None)
                         self.runtime.end_session(agent.id)
                     self.store.finish(agent.id, self.owner().name, outcome)
             finally:
                 with self._lock:
-                    del self._runs[agent.id]
+                    self._runs.pop(agent.id, None)
         return outcome
-
-    def _is_taken(self, id: str) -> bool:
-        """Whether another process runs an agent that this one had to run."""
-        agent = self.store.get(id)
-        return agent is not None and agent.ended is None and agent.owner != self.owner().name
 
     def _converse(
         self,
@@ -311,11 +312,17 @@ class AgentHost:
             talking = self._talk(run, conversation, records)
             return asyncio.run(talking) if durable is None else durable.run_loop(talking)
 
+        def checked() -> RunEnded:
+            # who takes over from now on ends the workflow, which exists; who did so before is seen here
+            if agent.id not in self.store.owned(self.owner().name):
+                raise TakenOver
+            return talk()
+
         if agent.kind == "call":
             ended = talk()
         else:
             number = self.store.runs.begin(agent.id, self.owner().record, len(records))
-            ended = talk() if durable is None else durable.run_workflow(agent.id, number, talk)
+            ended = talk() if durable is None else durable.run_workflow(agent.id, number, checked)
         if ended.status in (DONE, UNAPPROVED):
             return AgentOutcome("completed", ended.text, "", *used)
         error = ended.error or ToolError("internal", "The agent ended without an error.")
@@ -355,16 +362,20 @@ class AgentHost:
             return 0  # a worker takes them
         if not self.runtime.keeps_agents:
             return waiting
+        if self.owner.part is not None and self.is_durable:
+            self._release_lost()
         while waiting and self.running < (self.slots or RUNNING_MAX) and not self._is_closing:
-            agent = self.store.claim(self.settings, self.owner().name)
-            if agent is None:
-                break
-            waiting -= 1
-            run = AgentRun(agent)
-            thread = threading.Thread(target=self._work, args=(run,), name=agent.id, daemon=True)
-            with self._lock:
-                self._runs[agent.id] = run  # counts from now on
-            thread.start()
+            with self._claiming:
+                agent = self.store.claim(self.settings, self.owner().name)
+                if agent is None:
+                    break
+                waiting -= 1
+                if agent.id in self._runs:
+                    continue  # its lease had run out, but nobody else took the agent
+                run = AgentRun(agent)
+                with self._lock:
+                    self._runs[agent.id] = run  # counts from now on
+            threading.Thread(target=self._work, args=(run,), name=agent.id, daemon=True).start()
         if waiting and not self._is_closing:
             self._serve_others()
         return waiting
@@ -410,7 +421,11 @@ class AgentHost:
                 owned = set(self.store.owned(self.owner().name))
                 for run in runs:
                     if run.agent.id not in owned:
-                        run.cancel()
+                        agent = self.store.get(run.agent.id)
+                        if agent is None or agent.ended is not None:
+                            run.cancel()
+                        else:
+                            run.lose()
             time.sleep(_WATCH_SECONDS)
 
     # --- for people ---------------------------------------------------------------------------------------------------

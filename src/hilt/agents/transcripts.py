@@ -80,7 +80,11 @@ class Transcripts:
 
     def restore(self, session: str, records: Iterable[Record]) -> None:
         """Replace the transcript of a session by these records, which another machine may have written."""
-        path = self.path(session)
+        path, records = self.path(session), list(records)
+        if not records:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            return
         with writing(os.path.dirname(path)):
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             temporary = f"{path}.{os.urandom(4).hex()}"

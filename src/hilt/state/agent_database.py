@@ -52,6 +52,9 @@ class AgentDatabase(Protocol):
     def lives(self, db: Transaction, owner: str) -> bool:
         """Whether the process of this owner is running."""
 
+    def apart(self) -> AgentDatabase:
+        """Return the same database with connections of its own."""
+
     def close(self) -> None:
         """Close it; the next use opens it again."""
 
@@ -74,6 +77,10 @@ class LocalAgentDatabase:
     def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
         """Run `work` in one transaction that no other writer can interleave."""
         return self._db.write(work)
+
+    def apart(self) -> LocalAgentDatabase:
+        """Return the same database with a connection of its own."""
+        return LocalAgentDatabase(self._directory)
 
     def now(self, db: Transaction) -> int:
         """Return the time of this machine."""

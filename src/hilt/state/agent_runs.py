@@ -42,6 +42,10 @@ class AgentRuns:
         self._db = database
         self._workspace = workspace
 
+    def within(self, database: AgentDatabase) -> AgentRuns:
+        """Return the same through another database object."""
+        return AgentRuns(database, self._workspace)
+
     # --- runs ---------------------------------------------------------------------------------------------------------
 
     def begin(self, agent: str, owner: OwnerRecord, steps: int) -> int:
@@ -72,9 +76,9 @@ class AgentRuns:
         rows = db.execute(query, (self._workspace, agent)).fetchall()
         kills = 0
         for outcome, steps in rows:
-            if outcome != LOST or steps != rows[0][1]:
+            if outcome not in (LOST, "") or steps != rows[0][1]:
                 break
-            kills += 1
+            kills += outcome == LOST  # not the run that goes on
         return kills
 
     def of(self, agent: str) -> list[RunRecord]:
@@ -108,7 +112,7 @@ class AgentRuns:
                 row = (owner.name, self._workspace, owner.host, owner.version, owner.slots, now, lease)
                 db.execute("INSERT INTO agent_owners VALUES (?,?,?,?,?,?,?)", row)
 
-        self._db.write(work)
+        self._db.write(work, f"owner {owner.name}")  # which does not wait for the workspace
 
     def unregister(self, name: str) -> None:
         """Remove a process that no longer runs agents."""

@@ -88,11 +88,12 @@ class Machine:
 
     def __init__(self, base: str, url: str, model: ModelServer, name: str = "cluster", **environ: str) -> None:
         self.workspace = f"{base}/workspace"
+        self.key = f"key-of-{os.path.basename(base)}"
         for folder in ("workspace", "home"):
             os.makedirs(f"{base}/{folder}", exist_ok=True)
         self.environ = {
             **environment(base),
-            "OPENAI_API_KEY": "key-of-the-test",
+            "OPENAI_API_KEY": self.key,
             "HILT_MODEL": "openai:scripted",
             "HILT_MODEL_BASE_URL": model.openai_url,
             "HILT_MODE": "yolo",
@@ -182,10 +183,15 @@ class SteppingModel(ModelServer):
         self._steps = steps
         super().__init__([])
 
+    def asked(self, key: str) -> int:
+        """Return how many requests had a key."""
+        return sum(1 for request in list(self.requests) if request.headers.get("authorization") == f"Bearer {key}")
+
     def take(self, request: Request) -> tuple[int, Turn]:
         """Return the next step of the agent that asks."""
         match = re.search(rb"agent (\d+)", request.raw)
-        assert match
+        if match is None:  # its sender was killed
+            return 0, Turn(status=400)
         agent, step = int(match[1]), len(request.results)
         if step == self._steps:
             return 0, Turn(f"done {agent}")

@@ -104,10 +104,13 @@ def test_suspects_run_one_at_a_time_so_that_only_one_is_to_blame(roster):
         roster.sweep(3600)
     innocent = roster.create(new("other"), LIMITS).id
 
-    claimed = [roster.claim("{}", DEAD) for _ in range(3)]
+    first = roster.claim("{}", DEAD)
+    begin(roster, first.id, 7)
+    others = [roster.claim("{}", DEAD) for _ in range(2)]
 
-    assert {agent.id for agent in claimed if agent} == {suspects[0], innocent}
-    assert claimed[2] is None
+    assert {first.id, others[0].id} == {suspects[0], innocent}
+    assert others[1] is None
+    assert roster.claim("{}", "another owner").id == suspects[1]
 
 
 def test_what_an_owner_has_but_does_not_run_is_queued_again(roster):

@@ -19,6 +19,10 @@ from hilt.state.roster import Owner
 _RENEWALS = 3  # within a lease
 
 
+class TakenOver(Exception):
+    """Another process has taken over the agent that this one runs."""
+
+
 class AgentOwner:
     """A living owner of agents, until it is closed."""
 
@@ -28,7 +32,9 @@ class AgentOwner:
         self.name = self._lock.name
         self.record = OwnerRecord(self.name, machine_name(runtime.state), __version__, slots, 0)
         store = runtime.roster()
-        self._runs = store.runs
+        # agents that keep all connections busy must not hold up the lease
+        self._database = store.database.apart()
+        self._runs = store.runs.within(self._database)
         self._lease = float(runtime.settings["agents.lease_s"]) if store.database.is_shared else None
         self._is_known = bool(slots) or self._lease is not None
         self._ended = threading.Event()
@@ -48,4 +54,5 @@ class AgentOwner:
         if self._is_known:
             with suppress(ToolError):
                 self._runs.unregister(self.name)
+        self._database.close()
         self._lock.close()

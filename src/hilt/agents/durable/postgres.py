@@ -80,6 +80,10 @@ class PostgresDatabase:
         """Return True: the first use creates the tables."""
         return True
 
+    def apart(self) -> PostgresDatabase:
+        """Return the same database with connections of its own."""
+        return PostgresDatabase(self.url, self._workspace)
+
     def close(self) -> None:
         """Close the connections; the next use opens them again."""
         with self._opening:

@@ -45,11 +45,9 @@ class DurableRuns:
         ids = [_id(agent, run.number) for run in earlier]
         self._workflows.cancel(ids)
         records = self._workflows.records(ids)
-        if not records or records[0]["type"] != "session":
-            return  # it was not durable from its first run on: the transcript is all there is
         if not self._database.is_shared and transcripts.exists(agent):
             written = [record for record in read(transcripts.path(agent)) if record.get("type") in _KEPT]
-            if len(written) >= len(records):
+            if len(written) >= len(records) or records[0]["type"] != "session":
                 return  # runs that were not durable have gone on with it
         transcripts.restore(agent, records)
 

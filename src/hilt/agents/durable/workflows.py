@@ -21,6 +21,7 @@ from dbos import error as dbos_errors
 from dbos._serialization import Serializer
 
 from hilt import __version__
+from hilt.agents.durable.leases import TakenOver
 from hilt.agents.durable.places import DurablePlace, local_steps
 from hilt.agents.durable.postgres import PostgresDatabase
 from hilt.agents.transcripts import Record
@@ -107,13 +108,13 @@ class Workflows:
                 DBOS.destroy()
 
     def run(self, id: str, work: Callable[[], Any]) -> Any:
-        """Run work as a workflow on this thread and return its value; raise cancelled if another process took over."""
+        """Run work as a workflow on this thread and return its value; raise TakenOver if another process did."""
         self._works[id] = work
         try:
             with SetWorkflowID(id):
                 return _run_agent(id)
         except _TAKEN_OVER as error:
-            raise _taken_over() from error
+            raise TakenOver from error
         finally:
             self._works.pop(id, None)
 
@@ -126,7 +127,7 @@ class Workflows:
         try:
             return await DBOS.run_step_async({"name": name}, step)
         except _TAKEN_OVER as error:
-            raise _taken_over() from error
+            raise TakenOver from error
 
     def cancel(self, ids: Sequence[str]) -> None:
         """Take workflows away from the processes that run them."""
@@ -158,10 +159,6 @@ class Workflows:
 @DBOS.workflow(name="agent")
 def _run_agent(id: str) -> Any:
     return Workflows._works.pop(id)()
-
-
-def _taken_over() -> ToolError:
-    return ToolError("cancelled", "Another process has taken over this agent.")
 
 
 def _open_file(path: str) -> sqlalchemy.Engine:

@@ -73,7 +73,6 @@ def _run(options: Options, arguments: Namespace) -> int:
             for host in hosts:
                 try:
                     host.serve()
-                    host.release_lost()
                     if is_due:
                         host.clean()
                 except ToolError as error:  # the database is away; nothing is lost
