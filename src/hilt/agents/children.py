@@ -162,6 +162,7 @@ class AgentHost:
         self.slots, self.is_durable = slots, True
         self._durable()
         self.owner()
+        self.runtime.listen(lambda: None)  # keeps one watch of the tools' folders, which each agent would start anew
 
     def _release_lost(self) -> None:
         """Queue the agents that this process should run but does not: it had lost them, or the database."""

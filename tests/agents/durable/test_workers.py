@@ -72,7 +72,8 @@ def test_kills_of_workers_lose_and_repeat_nothing(base, postgres, workers):
         for number in range(KILLS):
             # not before the agents of a worker got on: one that is killed again and again at the same step is stopped
             spread = AGENTS * STEPS * number // (KILLS + 2)
-            wait_until(lambda least=spread: len(model.requests) >= least and max(map(got_on, (0, 1))) >= 2 * SLOTS)
+            while len(model.requests) < spread or max(map(got_on, (0, 1))) < 2 * SLOTS:
+                time.sleep(0.02)
             time.sleep(randomly.random() / 10)  # at no particular step
             victim = max((0, 1), key=got_on)
             kill(running[victim])
