@@ -29,7 +29,7 @@ from tests.agents.durable.cluster import Postgres, running_postgres
 ROUNDS = 5
 AGENTS = 50
 AGENT_TURNS = 10  # 20 steps, as in the stress test
-KEPT = 2 * TURNS + 2  # steps of a conversation: each turn and its call, the message, the answer
+KEPT = 2 * TURNS + 3  # steps of a conversation: its first record, the message, each turn and its call, the answer
 WORKER_MB = 150
 
 
@@ -58,7 +58,7 @@ def _steps(place: Place, name: str, flags: dict[str, str]) -> Iterator[Figure]:
                 for _ in range(ROUNDS)
             ]
             bare, plain, kept = (min(times) for times in zip(*rounds, strict=True))
-            steps = 2 * AGENT_TURNS + 2
+            steps = 2 * AGENT_TURNS + 3
             rates = [
                 (_rate(steps, lambda: _bare(durable, steps, runtime)), _rate(steps, lambda: talk(AGENT_TURNS, durable)))
                 for _ in range(3)

@@ -19,7 +19,7 @@ from hilt.state.tables import AGENT_TABLES
 T = TypeVar("T")
 
 SCHEMA = "hilt"
-POOL_SIZE = 20
+POOL_SIZE, SPARE = 30, 10  # connections of a process that are kept, and more that are closed after use
 PATIENCE_SECONDS = 180.0  # for a database that is away
 CONNECT_SECONDS = 5
 IDLE_SECONDS = 5  # within a transaction
@@ -40,7 +40,7 @@ def open_engine(url: str) -> sqlalchemy.Engine:
     return sqlalchemy.create_engine(
         address,
         pool_size=POOL_SIZE,
-        max_overflow=POOL_SIZE,
+        max_overflow=SPARE,
         pool_pre_ping=True,
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
