@@ -4,7 +4,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 CODE := src tests benchmarks scripts
 STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py \
 	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py \
-	tests/agents/durable/test_workers.py
+	tests/agents/test_kills.py tests/agents/test_rights.py tests/agents/durable/test_workers.py
 
 # program:Debian package, for programs that pip cannot install
 SYSTEM_PACKAGES := git:git ps:procps
@@ -31,7 +31,7 @@ WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 .PHONY: test
 test: check ## run the checks, then the tests
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= sh scripts/in_memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: check
 check: setup ## check formatting, lint and types
@@ -99,7 +99,7 @@ $(VENV)/.setup: requirements/setup.txt $(NO_VENV) | system
 	@$(PIP) --quiet uninstall --yes setuptools
 	@touch $@
 
-$(VENV)/.run: requirements/run.txt pyproject.toml $(VENV)/.setup
+$(VENV)/.run: requirements/run.txt pyproject.toml native/client.c scripts/native.py src/hilt/__init__.py $(VENV)/.setup
 	@$(PIP) install --require-hashes -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -13,7 +13,7 @@ from shutil import which
 
 from benchmarks.clock import best, best_median, milliseconds
 from benchmarks.figure import Figure
-from benchmarks.place import Place, fresh_place
+from benchmarks.place import Place, fresh_place, small_name
 from benchmarks.program import Program, echo, request, session
 
 ROUNDS = 40
@@ -28,9 +28,11 @@ parameters:
   text: {{ type: string, description: Some text., maxLength: 100 }}
 approval: never
 read_only: true
----
+{more}---
 {body}
 """
+_SANDBOX = "sandbox: { write: [.] }\n"
+_HOOK = "hooks: [{ event: pre_tool_execution, match: read_file, command: 'true' }]\n"
 _FOLDER = """\
 ---
 name: {name}
@@ -79,22 +81,37 @@ def figures() -> Iterator[Figure]:
     if bash is None:
         raise RuntimeError("the reference for custom tools is bash, which is not installed")
     with fresh_place() as place:
-        _add(place, "plain.md", _MARKDOWN.format(name="plain", body="true"))
+        _add(place, "plain.md", _MARKDOWN.format(name="plain", more="", body="true"))
+        _add(place, "confined.md", _MARKDOWN.format(name="confined", more=_SANDBOX, body="true"))
         _add(place, "folder/tool.md", _FOLDER.format(name="folder"))
         script = _add(place, "folder/script.sh", _ANSWER)
         _add(place, "warm.py", _PYTHON)
         plain = place.write("plain.sh", "true\n")
         with session(place) as hilt, echo(place) as bare:
             alone = Program([bash, plain], place), Program([bash, "--noprofile", "--norc", script], place, b"{}\n")
-            asked = [partial(hilt.ask, request(name, text="a")) for name in ("plain", "folder", "warm")]
-            base, markdown, folder_base, folder = best(ROUNDS, alone[0], asked[0], alone[1], asked[1])
-            echoed, warm = best_median(10, 100, lambda: bare.exchange(b"{}\n"), asked[2])
+            asked = [partial(hilt.ask, request(name, text="a")) for name in ("plain", "confined", "folder", "warm")]
+            base, markdown, confined = best(ROUNDS, alone[0], *asked[:2])
+            folder_base, folder = best(ROUNDS, alone[1], asked[2])
+            echoed, warm = best_median(10, 100, lambda: bare.exchange(b"{}\n"), asked[3])
         yield Figure("a markdown tool in a session", markdown, "ms", "its script alone", base, most=round(base + 4, 2))
+        most = round(base + 8, 2)
+        yield Figure("a confined markdown tool in a session", confined, "ms", "its script alone", base, most=most)
         most = round(folder_base + 4, 2)
         yield Figure("a folder tool in a session", folder, "ms", "its script alone", folder_base, most=most)
         yield Figure("a warm Python tool, p50", warm, "ms", "echo of a line", echoed, most=2)
+    yield from _hook(bash)
     yield from _discovery()
     yield from _many()
+
+
+def _hook(bash: str) -> Iterator[Figure]:
+    with fresh_place(files=1) as place:
+        with open(os.path.join(place.environ["HILT_CONFIG_DIR"], "hooks.yaml"), "w", encoding="utf-8") as file:
+            file.write(_HOOK)
+        with session(place) as hilt:
+            ask = partial(hilt.ask, request("read_file", path=small_name(0)))
+            base, hooked = best(ROUNDS, Program([bash, "-c", "true"], place), ask)
+    yield Figure("read_file with a hook", hooked, "ms", "the hook alone", base, most=round(base + 4, 2))
 
 
 def _add(place: Place, name: str, text: str) -> str:
@@ -112,7 +129,7 @@ def _discovery() -> Iterator[Figure]:
         with fresh_place() as place:
             paths = []
             for number in range(TOOLS // 2):
-                markdown = _MARKDOWN.format(name=f"plain_{number}", body="echo {{ text }}")
+                markdown = _MARKDOWN.format(name=f"plain_{number}", more="", body="echo {{ text }}")
                 paths.append(_add(place, f"plain_{number}.md", markdown))
                 paths.append(_add(place, f"folder-{number}/tool.md", _FOLDER.format(name=f"folder-{number}")))
                 _add(place, f"folder-{number}/script.sh", _ANSWER)
@@ -152,7 +169,7 @@ def _time_discovery(place: Place) -> float:
 
 def _many() -> Iterator[Figure]:
     with fresh_place() as place:
-        _add(place, "nap.md", _MARKDOWN.format(name="nap", body=f"sleep {SLEEP}; echo {{{{ text }}}}"))
+        _add(place, "nap.md", _MARKDOWN.format(name="nap", more="", body=f"sleep {SLEEP}; echo {{{{ text }}}}"))
         command = [sys.executable, "-c", _MANY, str(CALLS), str(AT_ONCE)]
         done = subprocess.run(command, cwd=place.workspace, env=place.environ, capture_output=True, text=True)
     if done.returncode:

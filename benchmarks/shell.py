@@ -16,7 +16,21 @@ from hilt.commands.risk import classify
 from hilt.sandbox.process import run
 
 ROUNDS = 40
+COMMANDS, ENDS = 500, 50
+FLAT = 1.15
 JOBS = 64
+SMALLEST_SANDBOX = (
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--unshare-all",
+    "--die-with-parent",
+    "--",
+)
 LINE = "cd src && git log --oneline -5 | grep -v merge; FOO=1 pytest -q tests/unit > out.txt 2>&1 || echo failed"
 
 
@@ -28,10 +42,16 @@ def figures() -> Iterator[Figure]:
     with fresh_place() as place, session(place) as hilt:
         bare = Program([bash, "-c", "true"], place)
         plain = partial(run, [bash, "-c", "true"], cwd="/", env=place.environ)
-        ask = request("run_shell", command="true")
-        base, unconfined, confined = best(ROUNDS, bare, plain, partial(hilt.ask, ask))
+        ask = partial(hilt.ask, request("run_shell", command="true"))
+        base, unconfined, confined = best(ROUNDS, bare, plain, ask)
         yield Figure("a command started and watched", unconfined, "ms", "bash -c true", base, most=round(base + 4, 2))
-        yield Figure("run_shell in a session, confined", confined, "ms", "bash -c true", base, most=round(base + 15, 2))
+        yield Figure("run_shell in a session, confined", confined, "ms", "bash -c true", base, most=round(base + 8, 2))
+        if bubblewrap := which("bwrap"):
+            wrapped, confined = best(ROUNDS, Program([bubblewrap, *SMALLEST_SANDBOX, bash, "-c", "true"], place), ask)
+            yield Figure("the same", confined, "ms", "bwrap with little to mount", wrapped)
+        times = [milliseconds(ask) for _ in range(COMMANDS)]
+        first, last = min(times[:ENDS]), min(times[-ENDS:])
+        yield Figure(f"{COMMANDS} commands, last {ENDS}", last, "ms", f"first {ENDS}", first, most_ratio=FLAT)
         jobs = [request("run_shell", command="sleep 60", run_in_background=True)] * JOBS
         took = milliseconds(lambda: [hilt.ask(job) for job in jobs]) / JOBS
         yield Figure(f"a background job, of {JOBS} at once", took, "ms", "bash -c true", base)

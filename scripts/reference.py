@@ -147,8 +147,10 @@ def _dialects() -> Iterator[str]:
     yield "## Dialects"
     yield ""
     yield (
-        "These names always work in the JSON protocol. With `--dialect NAME`, `HILT_DIALECT` or the request field "
-        "`dialect`, the names of that dialect take precedence. With `--dialect`, a model sees only those names."
+        f"The names of {' and '.join(f'`{name}`' for name in catalog.OPEN_DIALECTS)} always work in the JSON protocol. "
+        "With `--dialect NAME`, `HILT_DIALECT` or the request field `dialect`, the names of that dialect take "
+        "precedence. With `--dialect`, a model sees only those names. "
+        "[dialects.md](dialects.md) says where a dialect deviates from its system."
     )
     yield ""
     yield "| dialect | name | arguments | tool |"

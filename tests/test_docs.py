@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from hilt.catalog import built_in_names, dialect, dialect_names
 from hilt.config import KEYS, load, variable_of
 from hilt.errors import CODES
 from hilt.surfaces.cli.commands import COMMANDS
@@ -337,6 +338,21 @@ def test_every_settings_file_shown_in_the_configuration_page_is_accepted(tmp_pat
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_protocol_page(command):
     assert f"`hilt {command}" in (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", dialect_names())
+def test_every_name_of_a_dialect_is_in_its_page_with_its_tool(name):
+    page = (ROOT / "docs/dialects.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.split("\n") if line.startswith("| `")]
+    names = [word for row in rows for word in re.findall(r"`([^`]+)`", row[0])]
+
+    if name == "jinn":
+        assert set(names) <= set(built_in_names())
+        return
+    tools = [word for row in rows for word in re.findall(r"`([^`]+)`", row[1])]
+    assert dict(zip(names, tools, strict=True)) == {entry.name: entry.tool for entry in dialect(name).values()}
+    assert all(len(row) == 3 and row[2].removesuffix(" |").strip() for row in rows)
 
 
 def repository_files() -> Iterator[Path]:

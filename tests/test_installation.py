@@ -305,3 +305,4 @@ def test_generated_command_lines_import_nothing_from_the_working_directory(hosti
     assert done.stdout == f"hilt {hilt.__version__}\n"
     assert not os.path.exists(marker)
     assert _is_hilt({"command": line[0], "args": line[1:]})
+    assert _is_hilt({"command": "/bin/hilt-py"})

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hilt.places import command, own_command
+from hilt.places import command, installation, own_command
 from tests.surfaces.commands import HILT, Command
 
 
@@ -21,7 +21,7 @@ def started_as(monkeypatch):
 
 
 def program(folder, name: str) -> str:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
@@ -38,6 +38,16 @@ def test_a_hilt_that_is_not_on_path_is_started_by_its_full_path(started_as):
     started_as(HILT, path="/nowhere")
 
     assert command("approve", "ID") == f"{shlex.quote(HILT)} approve ID"
+
+
+def test_the_program_behind_the_native_client_names_the_client(started_as, tmp_path):
+    folder = tmp_path / "bin"
+    native, python = program(folder, "hilt"), program(folder, "hilt-py")
+    started_as(python, path=os.path.dirname(native))
+
+    assert own_command() == [native]
+    assert command("approve") == "hilt approve"
+    assert set(installation(str(tmp_path))) >= {native, python}
 
 
 def test_another_hilt_on_path_is_not_used(started_as, tmp_path):

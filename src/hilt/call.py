@@ -23,7 +23,7 @@ class Call(NamedTuple):
     client: str | None = None
     dialect: str | None = None
     approval: str | None = None
-    through: str | None = None  # the tool that forwarded this call
+    through: tuple[str, ...] = ()  # the tools that forwarded this call
 
 
 class Output(NamedTuple):

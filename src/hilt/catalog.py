@@ -19,6 +19,16 @@ OPEN_DIALECTS = ("jcli", "agentos")
 UNTRUSTED_MAX = 5  # untrusted tool files named in the error for an unknown tool
 
 
+Arguments = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Forwarded(NamedTuple):
+    """The call of another tool of the same dialect that a call means."""
+
+    name: str
+    args: dict[str, Any]
+
+
 class DialectEntry(NamedTuple):
     """A tool of a dialect: its published schema, and pure functions that convert its arguments and results."""
 
@@ -26,10 +36,11 @@ class DialectEntry(NamedTuple):
     description: str
     schema: Schema
     tool: str  # the canonical tool
-    arguments: Callable[[dict[str, Any]], dict[str, Any]]
+    arguments: Arguments
     reply: Callable[[Output, dict[str, Any], str], Output]
-    failure: Callable[[ToolError, dict[str, Any]], ToolError] | None = None  # converts an error to the dialect
+    failure: Callable[[ToolError, dict[str, Any]], ToolError]  # converts an error to the dialect
     maxima: Mapping[str, int] = {}  # higher limits of canonical arguments that the dialect allows
+    forward: Callable[[dict[str, Any]], Forwarded | None] | None = None
 
     def canonical(self, schema: Schema) -> Schema:
         """Return the schema of the canonical tool with the limits of this entry."""
@@ -125,7 +136,7 @@ class Catalog:
             entry = dialect(open_name).get(name)
             if entry is not None:
                 return FoundTool(self._own(entry.tool, name), entry)
-        raise self._unknown(name)
+        raise self._unknown(name, dialect_name)
 
     def given_names(self) -> list[str]:
         """Return the names of the tools passed to the runtime."""
@@ -150,7 +161,7 @@ class Catalog:
     def _own(self, name: str, called: str) -> Tool:
         tool = self._lookup(name)
         if tool is None:
-            raise self._unknown(called)
+            raise self._unknown(called, None)
         return tool
 
     def _lookup(self, name: str) -> Tool | None:
@@ -164,10 +175,10 @@ class Catalog:
             tool = self._custom.find(name)
         return tool
 
-    def _unknown(self, name: str) -> ToolError:
+    def _unknown(self, name: str, dialect_name: str | None) -> ToolError:
         from difflib import get_close_matches
 
-        known = [*built_in_names(), *self.extra_names()]
+        known = [*(dialect(dialect_name) if dialect_name else ()), *built_in_names(), *self.extra_names()]
         for open_name in OPEN_DIALECTS:
             known.extend(dialect(open_name))
         folded: dict[str, str] = {}

@@ -6,5 +6,5 @@ CHOICES = {
     "mode": ("normal", "auto-accept", "yolo", "plan", "scheduler", "headless"),
     "profile": ("nano", "minimal", "full"),  # from strict to lax
     "approve": ("deny", "once", "always", "all"),
-    "dialect": ("jinn", "jcli", "agentos"),
+    "dialect": ("jinn", "jcli", "agentos", "claude_code", "codex"),
 }

@@ -127,6 +127,9 @@ class Attendant(Protocol):
     def allowance(self) -> Allowance | None:
         """What the run that the call belongs to may use; None without limits."""
 
+    def for_agents(self) -> Attendant | None:
+        """Return the client for agents that the call starts; None if it cannot be asked while the call runs."""
+
     def compact(self, focus: str) -> str | None:
         """Shorten the client's conversation after this call; return what will happen."""
 

@@ -44,6 +44,7 @@ class Traits(_Declared):
     finds: bool = False  # finds other tools: available in every mode and profile, listed only with --search
     forwards: bool = False  # calls the tool that its arguments name
     nests: bool = False  # starts an agent: other agents have it only if their definition names it
+    returns_patches: bool = False  # its agents' changes come back as a patch, which asks before it is applied
     frees: bool = False  # frees disk space, so it also runs when the disk is full
     polls: bool = False  # is called again and again to wait for something
     lasting: Literal["", "last", "each"] = ""  # the results that a compacted conversation keeps word for word

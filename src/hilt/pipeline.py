@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from hilt import schema
 from hilt.call import Call, Output, Result, Touch
-from hilt.catalog import Catalog, DialectEntry, FoundTool
+from hilt.catalog import Catalog, DialectEntry, Forwarded, FoundTool
 from hilt.context import Context
 from hilt.declaration import Tool
 from hilt.errors import ToolError
@@ -172,7 +172,23 @@ def resolve(active: ActiveT, world: World[ActiveT]) -> FoundTool:
         if found.tool.traits.forwards:
             advice = "Pass the name of the tool to call."
             raise ToolError("invalid_request", f"{found.tool.name} cannot call itself.", suggestion=advice)
+    meant = None if found.entry is None else meaning(active.call, found.entry)
+    if meant is not None:
+        active.call = active.call._replace(
+            tool=meant.name, args=meant.args, through=(*active.call.through, found.tool.name)
+        )
+        found = world.catalog.find(active.call.tool, dialect)
     return found
+
+
+def meaning(call: Call, entry: DialectEntry) -> Forwarded | None:
+    """Return the call of another tool that a dialect makes of this one, or None."""
+    if entry.forward is None:
+        return None
+    try:
+        return entry.forward(schema.check(entry.schema, {} if call.args is None else call.args).args)
+    except ToolError:
+        return None  # checking the call reports the error
 
 
 def forwarded(call: Call, tool: Tool) -> Call:
@@ -182,7 +198,7 @@ def forwarded(call: Call, tool: Tool) -> Call:
     except ToolError as error:
         advice = "Pass the tool's name as name, and its own arguments inside arguments."
         raise ToolError(error.code, error.message, suggestion=advice, **error.details) from None
-    return call._replace(tool=args["name"], args=args.get("arguments"), through=tool.name)
+    return call._replace(tool=args["name"], args=args.get("arguments"), through=(*call.through, tool.name))
 
 
 def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: DialectEntry | None) -> Prepared:
@@ -190,7 +206,7 @@ def check(active: ActiveT, world: World[ActiveT], tool: Tool, entry: DialectEntr
     try:
         active.prepared = prepared = prepare(active.call, tool, entry)
     except ToolError as error:
-        raise world.conceal(active, tool, error) from None
+        raise world.conceal(active, tool, error if entry is None else entry.failure(error, {})) from None
     return prepared
 
 
@@ -261,7 +277,8 @@ def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_script
 def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> None:
     """Raise unless the decision or a person allows the call."""
     if active.decision.verdict == "deny":
-        raise denial(active.decision, prepared.tool)
+        error = denial(active.decision, prepared.tool)
+        raise error if prepared.entry is None else prepared.entry.failure(error, prepared.foreign)
     if active.decision.verdict == "ask":
         world.approve(active, prepared, ctx)
     ctx.fence.check()
@@ -306,7 +323,7 @@ def perform(prepared: Prepared, ctx: Context) -> Output:
     try:
         output = with_new_errors(ctx, prepared.tool.run(ctx, prepared.args))
     except ToolError as error:
-        raise error if entry.failure is None else entry.failure(error, prepared.foreign) from error
+        raise entry.failure(error, prepared.foreign) from error
     return entry.reply(output, prepared.foreign, ctx.workspace.root)
 
 

@@ -15,6 +15,9 @@ SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", 
 # folders of skills, below a workspace; those of other systems also below the home directory
 SKILL_FOLDERS = (".hilt/skills", ".claude/skills", ".agents/skills", ".jcli/skills")
 
+# the command, and the Python program that its native client runs
+PROGRAMS = ("hilt", "hilt-py")
+
 # entries removed from sys.path by `forget`; the next process starts with them again
 _forgotten: list[str] = []
 
@@ -128,11 +131,12 @@ def _package() -> str:
 
 
 def _programs() -> Iterator[str]:
-    """Yield the folder of the interpreter, and the script hilt if it started this process."""
+    """Yield the folder of the interpreter, and the scripts of hilt if one of them started this process."""
     if sys.executable:
         yield os.path.dirname(os.path.abspath(sys.executable))
-    if sys.argv and os.path.basename(sys.argv[0]) == "hilt":
-        yield os.path.abspath(sys.argv[0])
+    if sys.argv and os.path.basename(sys.argv[0]) in PROGRAMS:
+        folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+        yield from (path for name in PROGRAMS if os.path.lexists(path := os.path.join(folder, name)))
 
 
 def _installed(root: str) -> Iterator[str]:
@@ -194,7 +198,7 @@ def socket_address(state: str) -> tuple[str, int | None]:
 
 def own_command() -> list[str]:
     """Return the command line that starts this hilt from any folder."""
-    for path in (sys.argv[0], os.path.join(os.path.dirname(sys.executable), "hilt")):
+    for path in (sys.argv[0].removesuffix("-py"), os.path.join(os.path.dirname(sys.executable), "hilt")):
         if os.path.basename(path) == "hilt" and os.path.isfile(path) and os.access(path, os.X_OK):
             return [os.path.abspath(path)]
     # -P: the working directory may contain a module named hilt

@@ -243,11 +243,11 @@ class Runtime:
         unused_since = time.time() - self.settings["output.keep_days"] * 86400
         rooms.remove_unused(os.path.join(self.state, "sandbox"), unused_since)
 
-    def _open_history(self) -> History:
+    def _open_history(self, id: str | None = None) -> History:
         from hilt.state.history import History
 
         calls, megabytes = self.settings["undo.calls"], self.settings["undo.mb"]
-        return History(self.state, self._journal, self.id, calls=calls, megabytes=megabytes)
+        return History(self.state, self._journal, id or self.id, calls=calls, megabytes=megabytes)
 
     def _open_memory(self) -> Memory:
         from hilt.state.memory import Memory
@@ -263,7 +263,7 @@ class Runtime:
         paths, is_sensitive = self.settings["related_context.paths"], self._rules.is_sensitive
         found = KnowledgePlaces(self.environ, self._config, paths, self.root, is_sensitive)
         spare = os.path.join(self.state, "cache")
-        return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False))
+        return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False, is_cache=True))
 
     def _open_board(self) -> Board:
         from hilt.state.board import Board
@@ -299,14 +299,32 @@ class Runtime:
         """Whether agents can go on here after the call that started them."""
         return self._keeps_jobs
 
-    def in_session(self, session: str, settings: config.Settings) -> Runtime:
+    def in_session(self, session: str, settings: config.Settings, folder: str | None = None) -> Runtime:
         """Return this runtime for another session, with settings of its own; both share everything else.
 
-        Close only the original.
+        With `folder`, it works in that copy of the workspace, under the rules of the workspace: end it with
+        `close_folder`. Close only the original.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, session=session, settings=settings)
+        if folder is not None:
+            other._move(folder, self)
         return other
+
+    def _move(self, folder: str, main: Runtime) -> None:
+        self.root = self._named = folder
+        self._stores = {}
+        self._journal = os.path.join(self.state, "journal", config.digest(folder))
+        self.history = Lazy(lambda: self._open_history(config.digest(folder)))  # paths in it are relative
+        self.authority = self.authority.in_folder(folder)
+        self._voters = (self.authority.weigh, vote_on_paths)
+        self._confinement = Lazy(lambda: self._open_confinement(main._confinement().sandbox()))
+        self._connect, self._shared, self._own_servers = None, None, Lazy(_open_language_servers)
+
+    def close_folder(self) -> None:
+        """Close what a runtime for a copy of the workspace does not share."""
+        self._own_servers.close()
+        self.history.close()
 
     def _open_skills(self) -> SkillLibrary:
         from hilt.skills import sources
@@ -337,7 +355,7 @@ class Runtime:
         from hilt.state.db import Database
         from hilt.web.cache import MIGRATIONS, PageCache
 
-        return PageCache(Database(self._pages_file, MIGRATIONS, durable=False))
+        return PageCache(Database(self._pages_file, MIGRATIONS, durable=False, is_cache=True))
 
     def _web(self, ctx: Context, active: ActiveCall) -> Web:
         """Return the web for a call."""
@@ -492,10 +510,10 @@ class Runtime:
         """Whether the user has granted a permission that a custom tool asked for."""
         return any(stored.rule == grant for stored in self.authority.approvals().grants(self.id))
 
-    def _open_confinement(self) -> Confinement:
+    def _open_confinement(self, shared: Sandbox | None = None) -> Confinement:
         from hilt.processes.confinement import Confinement
 
-        shared = self._shared.sandbox if self._shared else None
+        shared = self._shared.sandbox if self._shared else shared
         authority = self.authority
         return Confinement(
             authority.place, self.settings, self.environ, self._rules, authority.mode, authority.bars, shared
@@ -522,8 +540,8 @@ class Runtime:
         """Run a tool with these arguments and return its result."""
         return self.request(Call(name, args))
 
-    def request(self, call: Call) -> Result:
-        """Run a call and return its result, at the latest when it times out."""
+    def request(self, call: Call, *, attendant: Attendant | None = None) -> Result:
+        """Run a call and return its result, at the latest when it times out; `attendant` is the client of the call."""
         ended = threading.Event()
         results: list[Result] = []
 
@@ -531,7 +549,7 @@ class Runtime:
             results.append(result)
             ended.set()
 
-        running = self.submit(call, done)
+        running = self.submit(call, done, attendant=attendant)
         while not ended.wait(running.patience()):
             running.time_out_if_late()
         return results[0]

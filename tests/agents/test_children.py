@@ -305,6 +305,10 @@ def test_a_background_agent_is_a_job_of_its_parent(talk, base):
     assert one.runtime.request(Call("job_output", {"task_id": id}, session="other")).error.code == "not_found"
     open(gate, "w").close()
 
+    (job,) = one.runtime.call("job_list").data["jobs"]
+    assert (job["task_id"], job["agent"], job["command"]) == (id, "general", "look")
+    assert one.runtime.request(Call("job_list", {}, session="other")).data["jobs"] == []
+
     ended = one.runtime.call("job_output", task_id=id)
     assert (ended.data["status"], ended.data["exit_code"], ended.data["output"]) == ("completed", 0, "found")
 
@@ -376,11 +380,19 @@ def test_agents_are_nested_five_deep(talk):
     assert (depths, deeper.error.code) == ([1, 2, 3, 4, 5], "limit_exceeded")
 
 
-def test_fifty_agents_at_once(talk):
-    one = talk(*(Turn("done") for _ in range(50)), flags={"agents.max_children": 50})
+def test_fifty_agents_at_once(talk, base):
+    gate = os.path.join(base, "gate")
+    one = talk(*(Turn("done", hold=gate) for _ in range(50)), flags={"agents.max_children": 50})
     ids = [one.runtime.call("agent", prompt=f"{n}", run_in_background=True).data["task_id"] for n in range(50)]
+    while len(one.server.prompts) < 50:
+        time.sleep(0.01)
+
+    refused = one.runtime.call("agent", prompt="one more", run_in_background=True)
+    assert (one.runtime.agents().running, refused.error.code) == (50, "limit_exceeded")
+    open(gate, "w").close()
 
     assert {settled(one.runtime, id).answer for id in ids} == {"done"}
+    assert not [agent for agent in one.runtime.roster().newest(99) if agent.ended is None]
 
 
 def test_a_list_shows_the_agents(talk):

@@ -69,7 +69,7 @@ def test_a_link_in_the_project_is_not_followed(runtime, workspace, tmp_path):
         "---\nname: a\nmode: wild\n---\nx",
         "---\nname: a\nmaxTurns: many\n---\nx",
         "---\nname: a\nmaxTurns: 0\n---\nx",
-        "---\nname: a\nworktree: true\n---\nx",
+        "---\nname: a\nworktree: perhaps\n---\nx",
         "---\nname: a b\n---\nx",
         "---\ndescription: Use it: like this\ntools: Read\n---\nx",  # invalid YAML, and it may restrict
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -270,3 +271,126 @@ time.sleep(600)
 
     assert (answered.answer, answered.is_idle) == ("well", True)
     assert server.prompts[-1].raw.count(b"how are you") == 1
+
+
+def test_messages_come_again_with_the_same_ids_if_their_reader_is_killed(base):
+    script = """
+for number in range(3):
+    runtime.call("agent_send", agentId="a", targetAgentId="b", message=f"{number}")
+first = runtime.call("agent_receive", agentId="b", limit=1).data
+second = runtime.call("agent_receive", agentId="b", limit=1).data
+print(json.dumps([first, second]), flush=True)
+time.sleep(600)
+"""
+    process = started(base, script, {})
+    process.begin()
+    first, second = process.printed()
+    assert [mail["messages"][0]["message"] for mail in (first, second)] == ["0", "1"]
+    assert (first["left"], second["left"]) == (2, 1)
+    with opened(base, {}) as runtime:
+        third = runtime.call("agent_receive", agentId="b", limit=1).data["messages"]
+    process.kill()
+
+    with opened(base, {}) as runtime:
+        again = runtime.call("agent_receive", agentId="b").data["messages"]
+
+    assert [message["message"] for message in third] == ["2"]  # of a reader that ended properly
+    assert again == second["messages"]
+    with opened(base, {}) as runtime:
+        assert runtime.call("agent_receive", agentId="b").data == {"messages": [], "left": 0}
+
+
+def test_a_message_with_a_secret_is_not_repeated_after_a_kill(base, model_server):
+    server = model_server(Turn("hello"), Turn("never", hold=f"{base}/never"))
+    script = """
+agent = runtime.call("agent_spawn", template="general", message="hi").data["agentId"]
+runtime.call("agent_send", agentId="a", targetAgentId=agent, message="the key is key-of-the-test")
+print(json.dumps(agent), flush=True)
+time.sleep(600)
+"""
+    process = started(base, script, settings(server))
+    process.begin()
+    agent = process.printed()
+    while len(server.prompts) < 2:
+        time.sleep(0.01)
+    process.kill()
+    server.add(Turn("well"))
+
+    with opened(base, settings(server)) as runtime:
+        assert runtime.call("agent_list").ok
+        answered = settled(runtime, agent, answers=2)
+        assert runtime.roster().peek(agent, 9) == []
+
+    assert answered.answer == "well"
+    assert server.prompts[-1].raw.count(b"the key is") == 1
+
+
+def test_old_messages_to_nobody_are_removed(runtime, base):
+    for target in ("nobody", "somebody"):
+        runtime.call("agent_send", agentId="a", targetAgentId=target, message="x")
+    with sqlite3.connect(f"{base}/state/state.db") as db:
+        db.execute("UPDATE agent_messages SET at = at - 31 * 86400 * 1000000000 WHERE target='nobody'")
+
+    runtime.call("agent_send", agentId="b", targetAgentId="c", message="x")
+
+    assert runtime.call("agent_receive", agentId="nobody").data["messages"] == []
+    assert len(runtime.call("agent_receive", agentId="somebody").data["messages"]) == 1
+
+
+def test_agents_share_the_tokens_of_a_caller_whose_process_was_killed(base, model_server):
+    """Two agents were started with 1,000 tokens between them; after the kill, they still have no more."""
+    server = model_server(Turn("never", hold=f"{base}/never"), Turn("never", hold=f"{base}/never"))
+    script = """
+from hilt.agents.budgets import Budget, RunLimits
+from hilt.state.agent_calls import AgentOrder
+host = runtime.agents()
+budget = Budget(RunLimits(tokens=1000), time.monotonic)
+definition = host.define("general", or_default=True)
+ids = [host.create(AgentOrder("general", f"Work {n}."), definition, "background", "talk", budget).id for n in range(2)]
+host.serve()
+print(json.dumps(ids), flush=True)
+time.sleep(600)
+"""
+    process = started(base, script, settings(server))
+    process.begin()
+    ids = process.printed()
+    while len(server.prompts) < 2:
+        time.sleep(0.01)
+    process.kill()
+    look = [ScriptedCall("list_dir", {})]
+    server.add(*(Turn(calls=look, input_tokens=350, output_tokens=0) for _ in range(9)))
+
+    with opened(base, settings(server)) as runtime:
+        assert runtime.call("agent_list").ok
+        ended = [settled(runtime, id) for id in ids]
+
+    assert {agent.error_code for agent in ended} == {"budget_exceeded"}
+    assert 1000 <= sum(agent.input_tokens for agent in ended) <= 1000 + 2 * 350
+
+
+def test_an_agent_does_not_get_its_time_again_after_a_kill(base, model_server):
+    server = model_server(Turn("never", hold=f"{base}/never"))
+    script = """
+from hilt.agents.budgets import Budget, RunLimits
+from hilt.state.agent_calls import AgentOrder
+host = runtime.agents()
+budget = Budget(RunLimits(seconds=3600), time.monotonic)
+definition = host.define("general", or_default=True)
+agent = host.create(AgentOrder("general", "Work."), definition, "background", "talk", budget)
+host.serve()
+print(json.dumps(agent.id), flush=True)
+time.sleep(600)
+"""
+    process = started(base, script, settings(server))
+    process.begin()
+    id = process.printed()
+    while not server.prompts:
+        time.sleep(0.01)
+    process.kill()
+    with sqlite3.connect(f"{base}/state/state.db") as db:
+        db.execute("UPDATE agents SET created = created - 7200 * 1000000000")
+    server.add(Turn("too late"))
+
+    with opened(base, settings(server)) as runtime:
+        assert runtime.call("agent_list").ok
+        assert settled(runtime, id).error_code == "budget_exceeded"

@@ -67,7 +67,7 @@ def test_the_mode_is_that_of_the_session(base):
         assert "write_file" in [entry.name for entry in shown(runtime.authority, session="other")]
 
 
-@pytest.mark.parametrize("name", ["jcli", "agentos"])
+@pytest.mark.parametrize("name", catalog.dialect_names()[1:])
 def test_under_a_dialect_its_names_are_shown_with_its_schemas(base, name):
     with temporary_runtime(base, flags={"dialect": name}) as (runtime, _):
         tools = shown(runtime.authority, session="s")

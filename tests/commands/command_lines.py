@@ -1519,6 +1519,8 @@ DANGEROUS: list[tuple[str, str]] = [
     ("hilt --json approve 1", "only a person"),
     ("hilt $x", "only a person"),
     (".venv/bin/hilt approve 1", "only a person"),
+    ("hilt-py approve 1", "only a person"),
+    ("python .venv/bin/hilt-py trust x", "only a person"),
     ("python -m hilt approve 1", "only a person"),
     ("python3 -mhilt trust x", "only a person"),
     ("python src/hilt/__main__.py approve 1", "only a person"),

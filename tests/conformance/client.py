@@ -58,6 +58,10 @@ class Person:
         """Have no limits."""
         return None
 
+    def for_agents(self) -> None:
+        """Ask nobody for agents."""
+        return
+
     def compact(self, focus: str) -> str | None:
         """Have no conversation to compact."""
         return None

@@ -163,3 +163,25 @@ def test_many_stars_do_not_hang():
     glob = path_globs.parse("/".join(["**", "*a*a*a*a*b"] * 100), HOME)
 
     assert not path_globs.covers(glob, path("read", "/".join(["a" * 200] * 100)))
+
+
+@pytest.mark.parametrize(
+    "glob, below, is_found",
+    [
+        ("/work/repo/secret/**", "secret/f", "yes"),
+        ("/work/repo/secret/**", "other/f", "no"),
+        ("/work/re*/secret", "secret/f", "yes"),
+        ("/work/**/secret", "a/secret", "yes"),
+        ("/work", "anything", "yes"),
+        ("/**/f", "a/b/f", "yes"),
+        ("/elsewhere/**", "secret/f", "no"),
+    ],
+)
+def test_an_absolute_glob_matches_the_same_paths_in_a_copy_of_the_folder(glob, below, is_found):
+    parsed = path_globs.parse(glob, HOME)
+
+    moved = path_globs.moved(parsed, "/work/repo", "/copies/one")
+
+    found = {path_globs.finds(one, outside("read", f"/copies/one/{below}")) for one in moved} or {"no"}
+    assert ("yes" in found) == (is_found == "yes")
+    assert not any(path_globs.finds(one, outside("read", "/copies/two/secret")) == "yes" for one in moved)

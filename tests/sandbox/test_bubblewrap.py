@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import threading
 import time
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -770,6 +772,58 @@ def test_links_in_a_private_folder_cannot_redirect_mounts(box):
     (box.state / "private/s1/tmp" / box.base.name).symlink_to("/newroot/etc")
 
     assert box.run("pwd; echo fine").output == f"{box.workspace}\nfine\n"
+
+
+def test_devices_are_the_same_whoever_mounts_them(box):
+    script = """
+        cd /dev; stat -c '%n %F %t:%T %a' * | grep -v '^core '; readlink core fd ptmx stderr stdin stdout
+        df --output=size shm | tail -1; stat -f -c %T pts shm; awk '$5 ~ "^/dev"' /proc/self/mountinfo | tail -9 | wc -l
+        head -c 3 zero | tr '\\0' z; head -c 9 urandom | wc -c; echo x > full; echo x > null && echo written
+        python3 -c 'import os; a, b = os.openpty(); print(os.ttyname(b))'
+        mkdir x; rm null; mknod y c 1 3; ls -A | wc -l
+    """
+
+    done, by_name = box.run(script), box.run(script, features=["disable-userns", "size"])
+
+    assert done.output == by_name.output
+    assert done.output.endswith("14\n")
+    assert "written\n/dev/pts/0\n" in done.output
+
+
+def test_only_devices_are_mounted_with_devices(box):
+    mounts = [line.split() for line in box.run("cut -d' ' -f5,6 /proc/self/mountinfo").output.splitlines()]
+
+    names = ("null", "zero", "full", "random", "urandom", "tty", "pts")
+    assert {path for path, options in mounts if "nodev" not in options.split(",")} == {f"/dev/{name}" for name in names}
+    assert all("nosuid" in options.split(",") for _, options in mounts)
+
+
+def test_empty_folders_share_nothing_that_can_be_written(box):
+    fill(box, {"ws/.env/x": "", "ws/.secrets/x": "", "home/.ssh/id": "", "home/.aws/id": ""})
+
+    done = box.run(
+        "for f in .claude .codex ~/.ssh ~/.aws; do chmod 777 $f; mkdir $f/x; touch $f/y; done; ls -A .claude ~/.ssh"
+    )
+
+    assert "x" not in done.output.split()
+    assert "y" not in done.output.split()
+
+
+def test_a_workspace_in_the_shared_memory_is_writable(box):
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("needs /dev/shm")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        os.chown(folder, box.worker.uid, box.worker.uid)
+        Path(folder, ".env").write_text(SECRET)
+        for tty in (False, True):
+            done = box.run(
+                "echo x > a; cat a .env; mkdir .claude; echo x > ../b; ls /dev/shm", cwd=folder, roots=[folder], tty=tty
+            )
+            assert done.output.split()[0] == "x"
+            assert SECRET not in done.output
+            assert "mkdir" in done.output
+        assert sorted(os.listdir(folder)) == [".env", "a"]
+        assert not os.path.exists("/dev/shm/b")
 
 
 def test_an_older_bubblewrap_confines_equally(box):

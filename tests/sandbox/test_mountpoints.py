@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -440,6 +441,192 @@ def test_a_held_folder_never_disappears_under_threads_and_processes(tmp_path):
         assert not os.path.exists(path)
 
 
+# --- used again and again
+
+
+def use(points: MountPoints, path: Path, times: int = 3) -> int:
+    """Hold a mount point so often that it is moved out of the way instead of being removed; return its inode."""
+    inode = 0
+    for _ in range(times):
+        with points.hold([str(path)]) as held:
+            inode = held[str(path)][1]
+        assert not path.exists()
+    return inode
+
+
+def spares(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "records-spare").iterdir())
+
+
+@pytest.mark.parametrize("name", ["a", "commondir"])
+def test_a_mount_point_that_is_used_again_is_the_same_and_recorded(points, tmp_path, name):
+    path = tmp_path / name
+    inode = use(points, path)
+    assert [spare.stat().st_ino for spare in spares(tmp_path)] == [inode]
+    assert records(tmp_path) == []
+
+    with points.hold([str(path)]) as held:
+        assert held[str(path)] == (path.stat().st_dev, inode)
+        assert path.is_dir() or path.read_text() == ".\n"
+        assert len(records(tmp_path)) == 1
+        assert spares(tmp_path) == []
+
+
+def test_nothing_is_moved_where_programs_could_reach_it(points, tmp_path):
+    for _ in range(3):
+        with points.hold([str(tmp_path / "a")], reuse=False):
+            pass
+        assert os.listdir(tmp_path) == ["records"]
+
+
+def test_a_spare_returns_only_to_its_own_path(points, tmp_path):
+    inode = use(points, tmp_path / "a")
+
+    assert use(points, tmp_path / "b") != inode
+    assert use(points, tmp_path / "a", 1) == inode
+
+
+def test_closing_removes_the_spares(points, tmp_path):
+    use(points, tmp_path / "a")
+    use(points, tmp_path / "commondir")
+
+    points.close()
+
+    assert spares(tmp_path) == []
+    use(points, tmp_path / "a")
+
+
+def test_spares_left_by_a_crash_are_removed_and_those_of_others_stay(points, tmp_path):
+    use(points, tmp_path / "a")
+    script = (
+        "import os; from hilt.sandbox.mountpoints import MountPoints\n"
+        f"points = MountPoints({str(tmp_path / 'records')!r})\n"
+        f"for _ in range(3):\n    with points.hold([{str(tmp_path / 'b')!r}, {str(tmp_path / 'commondir')!r}]): pass\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=False)
+    assert len(spares(tmp_path)) == 3
+
+    MountPoints(str(tmp_path / "records")).recover()
+
+    [left] = spares(tmp_path)
+    with points.hold([str(tmp_path / "a")]) as held:
+        assert held[str(tmp_path / "a")][1] == (tmp_path / "a").stat().st_ino
+        assert not left.exists()
+
+
+def test_a_mount_point_of_another_process_is_not_replaced_by_a_spare(points, tmp_path):
+    path = tmp_path / "a"
+    use(points, path)
+
+    with MountPoints(str(tmp_path / "others")).hold([str(path)]) as theirs:
+        with points.hold([str(path)]) as ours:
+            assert ours == theirs
+        assert path.stat().st_ino == theirs[str(path)][1]
+
+    assert not path.exists()
+    assert spares(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_what_the_user_has_created_meanwhile_is_kept(points, tmp_path, kind):
+    path = tmp_path / "a"
+    use(points, path)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "file":
+        path.write_text("theirs")
+    else:
+        path.symlink_to("elsewhere")
+    theirs = path.lstat().st_ino
+
+    if kind == "folder":
+        with points.hold([str(path)]):
+            pass
+    else:
+        with pytest.raises(ToolError):
+            points.hold([str(path)]).__enter__()
+
+    assert path.lstat().st_ino == theirs
+    assert records(tmp_path) == []
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_a_file_put_into_a_mount_point_stays_in_the_workspace(points, tmp_path, how):
+    path = tmp_path / "a"
+    use(points, path)
+    with points.hold([str(path)]):
+        folder = os.open(path, os.O_RDONLY)
+        if how == "before":
+            (path / "x").write_text("theirs")
+    if how == "after":
+        # a program that has the folder open, or is just about to create the file
+        os.close(os.open("x", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+        assert not path.exists()
+        with points.hold([str(path)]):
+            assert (path / "x").exists()
+    os.close(folder)
+
+    assert (path / "x").exists()
+    assert spares(tmp_path) == []
+    assert records(tmp_path) == []
+
+
+def test_a_file_put_into_a_spare_returns_to_the_workspace_at_the_end(points, tmp_path):
+    use(points, tmp_path / "a")
+    [spare] = spares(tmp_path)
+    (spare / "x").write_text("theirs")
+
+    points.close()
+
+    assert (tmp_path / "a/x").read_text() == "theirs"
+
+
+def test_a_mount_point_with_other_permissions_is_not_used_again(points, tmp_path):
+    path = tmp_path / "a"
+    inode = use(points, path)
+    with points.hold([str(path)]) as held:
+        assert held[str(path)][1] == inode
+        path.chmod(0o777)
+
+    assert spares(tmp_path) == []
+    with points.hold([str(path)]):
+        assert path.stat().st_mode & 0o777 == 0o755
+
+
+def test_mount_points_on_another_file_system_are_removed(tmp_path):
+    other = "/dev/shm"
+    if not os.access(other, os.W_OK) or os.stat(other).st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs a second file system")
+    points = MountPoints(str(tmp_path / "records"))
+    with tempfile.TemporaryDirectory(dir=other) as folder:
+        use(points, Path(folder, "a"))
+        assert os.listdir(folder) == []
+    assert spares(tmp_path) == []
+
+
+def test_deleted_spares_are_created_again(points, tmp_path):
+    use(points, tmp_path / "a")
+    shutil.rmtree(tmp_path / "records-spare")
+
+    use(points, tmp_path / "a", 5)
+
+    assert len(spares(tmp_path)) == 1
+
+
+def test_a_forked_child_leaves_the_spares_of_its_parent(points, tmp_path):
+    inode = use(points, tmp_path / "a")
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(int(use(points, tmp_path / "a", 1) == inode))
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    assert use(points, tmp_path / "a", 1) == inode
+
+
 # --- in real sandboxes
 
 
@@ -450,6 +637,36 @@ def test_a_command_leaves_nothing_in_the_workspace(box):
     box.run("true")
 
     assert os.listdir(box.workspace) == ["a"]
+
+
+@needs_bubblewrap
+def test_commands_in_a_row_leave_nothing_and_can_create_nothing(box):
+    for _ in range(4):
+        done = box.run("mkdir .claude/x .git/hooks; echo x > .mcp.json; rmdir .hilt; mv .vscode away; ls -A")
+        assert "x" not in done.output.split()
+        assert os.listdir(box.workspace) == []
+    assert os.listdir(box.state / "mountpoints-spare") != []
+
+
+@needs_bubblewrap
+def test_a_program_that_has_a_mount_point_open_gets_no_further(box):
+    # no rule applies to it
+    job = box.start(
+        "echo on; until [ -e go ]; do sleep 0.01; done; exec 3< .later; touch opened; while [ -e .later ]; do :; done"
+        "; ls /proc/self/fd/3/.. > above 2>&1; mkdir /proc/self/fd/3/x; sleep 1000"
+    )
+    wanted = {"denied_missing": [str(box.workspace / ".later")]}
+    for _ in range(2):
+        box.run("true", **wanted)
+    box.run("touch go; until [ -e opened ]; do sleep 0.01; done", **wanted)
+    [spare] = (box.state / "mountpoints-spare").iterdir()
+    wait_until((spare / "x").exists)
+
+    assert "No such file" in (box.workspace / "above").read_text()
+    # what the job has put there is its own, at the path where it could have created it
+    box.run("true", **wanted)
+    box.stop(job)
+    assert os.listdir(box.workspace / ".later") == ["x"]
 
 
 @needs_bubblewrap

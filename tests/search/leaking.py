@@ -56,6 +56,9 @@ FOREIGN: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("jcli", "Grep", {"pattern": "needle", "output_mode": "content", "context": 2}),
     ("jcli", "Grep", {"pattern": "needle", "output_mode": "count"}),
     ("jcli", "Glob", {"pattern": "**/*.txt"}),
+    ("claude_code", "Glob", {"pattern": "**"}),
+    ("claude_code", "Grep", {"pattern": "needle", "output_mode": "content", "-A": 1}),
+    ("claude_code", "Grep", {"pattern": "needle"}),
 )
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 
@@ -62,6 +63,61 @@ def test_a_newer_version_migrates_an_older_file_once_and_keeps_its_rows(tmp_path
         new = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y INTEGER DEFAULT 7"), durable=False)
         assert new.read(lambda db: db.execute("SELECT x, y FROM t").fetchall()) == [(1, 7)]
         new.close()
+
+
+def test_a_file_is_copied_before_each_migration_and_only_the_last_copy_is_kept(tmp_path):
+    path = str(tmp_path / "x.db")
+    steps = (TABLE, "ALTER TABLE t ADD COLUMN y INTEGER DEFAULT 7", "ALTER TABLE t ADD COLUMN z")
+    for count in (1, 2, 3):
+        database = Database(path, steps[:count], durable=False)
+        database.write(lambda db: db.execute("INSERT INTO t (x) VALUES (1)"))
+        database.close()
+
+    assert sorted(os.listdir(tmp_path / "backups")) == ["x.db.2"]
+    copy = tmp_path / "backups" / "x.db.2"
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(copy)) as db:
+        assert db.execute("SELECT x, y FROM t").fetchall() == [(1, 7), (1, 7)]
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_what_a_killed_copy_has_left_does_not_stop_the_next(tmp_path):
+    path = str(tmp_path / "x.db")
+    old = Database(path, (TABLE,), durable=False)
+    old.write(lambda db: db.execute("INSERT INTO t VALUES (1)"))
+    old.close()
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "backups" / "x.db.1.new").write_bytes(b"half")
+
+    new = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y"), durable=False)
+    assert new.read(lambda db: db.execute("SELECT x, y FROM t").fetchall()) == [(1, None)]
+    new.close()
+
+    assert os.listdir(tmp_path / "backups") == ["x.db.1"]
+
+
+def test_a_cache_is_migrated_without_a_copy(tmp_path):
+    path = str(tmp_path / "x.db")
+    for steps in ((TABLE,), (TABLE, "ALTER TABLE t ADD COLUMN y")):
+        database = Database(path, steps, durable=False, is_cache=True)
+        database.read(lambda db: None)
+        database.close()
+
+    assert not (tmp_path / "backups").exists()
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path):
+    path = str(tmp_path / "x.db")
+    newer = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y"), durable=False)
+    newer.read(lambda db: None)
+    newer.close()
+    before = (tmp_path / "x.db").read_bytes()
+
+    with pytest.raises(ToolError) as refused:
+        Database(path, (TABLE,), durable=False).write(lambda db: db.execute("INSERT INTO t VALUES (1)"))
+
+    assert (refused.value.code, refused.value.details) == ("runtime_missing", {"format": 2, "known": 1})
+    assert (tmp_path / "x.db").read_bytes() == before
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):

@@ -156,9 +156,13 @@ def refused(resident: Command, run) -> None:
     assert count(resident) == before
 
 
-def run_with(resident: Command, words: list[str] = [], **options) -> subprocess.CompletedProcess[bytes]:  # noqa: B006
+# the command, which is native if there was a compiler, and the Python program behind it
+CLIENTS = (HILT, f"{HILT}-py")
+
+
+def run_with(resident: Command, *line: str, **options) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*words, HILT],
+        line,
         input=json.dumps(READ).encode(),
         cwd=resident.folder.path,
         env=resident.environ,
@@ -168,20 +172,24 @@ def run_with(resident: Command, words: list[str] = [], **options) -> subprocess.
     )
 
 
-def test_a_caller_with_another_umask_is_not_forwarded(resident):
-    refused(resident, lambda: run_with(resident, umask=0o077))
-
-
-def test_a_caller_with_no_new_privileges_is_not_forwarded(resident):
+def test_a_caller_with_another_umask_or_no_new_privileges_is_not_forwarded(resident):
     libc = ctypes.CDLL(None)
-    refused(resident, lambda: run_with(resident, preexec_fn=lambda: libc.prctl(38, 1, 0, 0, 0)))
+    for client in CLIENTS:
+        before = count(resident)
+        assert run_with(resident, client).returncode == 0
+        assert count(resident) == before + 1
+        refused(resident, lambda client=client: run_with(resident, client, umask=0o077))
+        refused(
+            resident, lambda client=client: run_with(resident, client, preexec_fn=lambda: libc.prctl(38, 1, 0, 0, 0))
+        )
 
 
-@pytest.mark.parametrize("space", ["--mount", "--net", "--ipc", "--uts"])
-def test_a_caller_in_another_namespace_is_not_forwarded(resident, space):
-    if subprocess.run(["unshare", space, "true"], capture_output=True).returncode:
+def test_a_caller_in_another_namespace_is_not_forwarded(resident):
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("namespaces cannot be made here")
-    refused(resident, lambda: run_with(resident, ["unshare", space]))
+    for client in CLIENTS:
+        for space in ("--mount", "--net", "--ipc", "--uts"):
+            refused(resident, lambda words=("unshare", space, client): run_with(resident, *words))
 
 
 def test_calls_work_after_the_resident_was_killed(resident):

@@ -299,3 +299,55 @@ def test_errors_about_a_large_file_count_its_lines(runtime, workspace):
     assert (many.code, many.details["lines"][0]) == ("edit_not_unique", 11_999)
     assert none.code == "edit_not_found"
     assert same.code == "edit_no_change"
+
+
+# --- replace_all --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "before, old, new, after, count",
+    [
+        (b"a x\nb x\n", "x", "yy", b"a yy\nb yy\n", 2),
+        (b"a x\r\nb x\r\nc", "x\n", "y\nz\n", b"a y\r\nz\r\nb y\r\nz\r\nc", 2),
+        (b"a x\r\nb x\nx\n", "x\n", "y\n", b"a x\r\nb y\ny\n", 2),
+        (b"aaaa", "aa", "b", b"bb", 2),
+        (b"\r\n\r\n", "\n", ".\n", b".\r\n.\r\n", 2),
+        ("é x é".encode("utf-16"), "é", "e", "e x e".encode("utf-16"), 2),
+        (b"x " * 5000, "x", "a\nb", b"a\nb " * 5000, 5000),
+    ],
+)
+def test_replace_all_changes_every_occurrence(runtime, workspace, before, old, new, after, count):
+    workspace.write("a.txt", before)
+
+    result = edit(runtime, old_text=old, new_text=new, replace_all=True)
+
+    assert workspace.bytes("a.txt") == after
+    assert (result.meta["edit"]["occurrences"], f"{count} occurrences" in result.text) == (count, True)
+    runtime.call("undo", action="restore", id=result.meta["undo"])
+    assert workspace.bytes("a.txt") == before
+
+
+def test_replace_all_has_a_limit(runtime, workspace):
+    workspace.write("a.txt", "x" * 100_001)
+
+    error = edit(runtime, old_text="x", new_text="yy", replace_all=True).error
+
+    assert (error.code, error.message) == ("limit_exceeded", "old_text occurs 100001 times in a.txt; at most 100000.")
+
+
+def test_replace_all_of_one_occurrence_is_an_ordinary_edit(runtime, workspace):
+    workspace.write("a.txt", "it’s\n")
+
+    result = edit(runtime, old_text="it's", new_text="it is", replace_all=True)
+
+    assert (workspace.read("a.txt"), "fuzzy match" in result.text) == ("it is\n", True)
+
+
+@pytest.mark.parametrize(
+    "old, new, code", [("none", "x", "edit_not_found"), ("a", "a", "edit_no_change"), ("", "x", "old_text_empty")]
+)
+def test_replace_all_that_changes_nothing_is_refused(runtime, workspace, old, new, code):
+    workspace.write("a.txt", "a a\n")
+
+    assert edit(runtime, old_text=old, new_text=new, replace_all=True).error.code == code
+    assert workspace.read("a.txt") == "a a\n"

@@ -240,3 +240,17 @@ def test_only_the_first_failures_name_the_nearest_line(runtime, workspace):
     failures = [failure["error"] for failure in error.details["failures"]]
     assert [("closest match" in failure) for failure in failures] == [True] * 10 + [False] * 5
     assert all("old_text is not in a.txt, which has 2 lines." in failure for failure in failures)
+
+
+def test_replace_all_works_on_what_earlier_edits_wrote(runtime, workspace):
+    workspace.write("a.txt", "one x\ntwo x\n")
+
+    edits = [
+        change("a.txt", "one", "x"),
+        {**change("a.txt", "x", "y"), "replace_all": True},
+        change("a.txt", "two y", "2"),
+    ]
+    result = edit(runtime, *edits)
+
+    assert workspace.read("a.txt") == "y y\n2\n"
+    assert "3 occurrences on lines 1-2 replaced" in result.text

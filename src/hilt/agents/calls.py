@@ -19,6 +19,7 @@ from hilt import wire
 from hilt.agents.events import ApprovalAsked, CallProgress, Event
 from hilt.agents.marks import Marks, source_of
 from hilt.call import Call, Result
+from hilt.context import Attendant
 from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
@@ -73,10 +74,12 @@ class TurnCalls:
         plan_compaction: Callable[[str], str],
         is_stopped: Callable[[], bool],
         allowance: Callable[[], Allowance],
+        person: Attendant | None = None,
     ) -> None:
         """`client` is the name of the model, for the record. `asks_person`: somebody can be asked.
 
-        Once `is_stopped`, no further call starts.
+        `person` is the client that asks them, if it is not the runtime itself. Once `is_stopped`, no further call
+        starts.
         """
         self._runtime = runtime
         self._emit = emit
@@ -85,6 +88,7 @@ class TurnCalls:
         self._plan_compaction = plan_compaction
         self._is_stopped = is_stopped
         self._allowance = allowance
+        self._person = person
         self._active: list[ActiveCall] = []
 
     def stop(self) -> None:
@@ -114,7 +118,12 @@ class TurnCalls:
                     continue
                 request = Call(call.tool, call.args, id=call.id, client=self.client)
                 attendant = CallAttendant(
-                    call, report, self._plan_compaction, asks_person=self._asks_person, allowance=self._allowance()
+                    call,
+                    report,
+                    self._plan_compaction,
+                    asks_person=self._asks_person,
+                    allowance=self._allowance(),
+                    person=self._person,
                 )
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
             if self._is_stopped():
@@ -131,7 +140,7 @@ class TurnCalls:
 
 
 class CallAttendant:
-    """The conversation as the client of one call. It reports approvals; the runtime's own approver answers them."""
+    """The conversation as the client of one call. It reports approvals; a person or the runtime's approver answers."""
 
     def __init__(
         self,
@@ -141,8 +150,10 @@ class CallAttendant:
         *,
         asks_person: bool,
         allowance: Allowance,
+        person: Attendant | None = None,
     ) -> None:
         self.allowance = allowance
+        self._person = person
         self._call = call
         self._emit = emit
         self._plan_compaction = plan_compaction
@@ -150,13 +161,17 @@ class CallAttendant:
         self.has_questions = False
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
-        """Report the question; the runtime's approver answers it."""
+        """Report the question, and return the answer of the person; None if the runtime's approver answers it."""
         self._emit(ApprovalAsked(self._call.id, self._call.tool))
-        return None
+        return None if self._person is None else self._person.approve(asked, digest)
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Leave the questions to the runtime."""
-        return None
+        """Return the answers of the person; None leaves the questions to the runtime."""
+        return None if self._person is None else self._person.ask(questions)
+
+    def for_agents(self) -> Attendant | None:
+        """Return the client that asks a person."""
+        return self._person
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         """Return None: forms are not supported."""

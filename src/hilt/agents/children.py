@@ -26,6 +26,7 @@ from hilt.agents.durable.runs import DurableRuns, InterruptedCalls
 from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
+from hilt.agents.worktrees import Worktrees
 from hilt.authority.authority import Authority
 from hilt.call import AGENT
 from hilt.config import KEYS
@@ -36,7 +37,7 @@ from hilt.lazy import Lazy
 from hilt.policy.modes import named, narrowest
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder, Allowance, Remainder
-from hilt.state.agent_runs import LOST
+from hilt.state.agent_runs import LOST, RunRecord
 from hilt.state.roster import (
     AgentLimits,
     AgentMessage,
@@ -52,6 +53,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.conversation import Conversation
     from hilt.agents.marks import Marks
+    from hilt.context import Attendant
 
 RUNNING_MAX = 256  # agents in the background of one process; others stay queued
 MAIL_MAX = 100  # messages that wake an agent at once
@@ -62,6 +64,8 @@ _WATCH_SECONDS = 0.25  # between two looks at what other processes have cancelle
 _POLL_SECONDS = 0.05
 _LOOK_SECONDS = 1.0  # between two looks for agents whose process was killed
 _LINE_CHARACTERS = 200
+_LEAST_SECONDS = 0.001  # of an agent whose time is up: it ends with budget_exceeded
+_LISTED_MAX = 1_000  # agents that may share a budget
 # settings that do not matter for what an agent may do, or are too secret to be stored
 _LEFT_OUT = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
 
@@ -119,7 +123,9 @@ class AgentHost:
         self.is_durable = self.store.database.is_shared
         self.owner = Lazy(lambda: AgentOwner(runtime, self.slots))
         self._durable = Lazy(lambda: DurableRuns(runtime))
+        self.worktrees = Worktrees(runtime, self.store)
         self._above: dict[str, Allowance] = {}  # of agents that were started here
+        self._restored_budgets: dict[str, Allowance] = {}  # of callers whose process has ended
         self._runs: dict[str, AgentRun] = {}
         self._lock = threading.Lock()
         self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
@@ -201,6 +207,11 @@ class AgentHost:
         parent = order.parent or caller
         left = Remainder() if above is None else above.left()
         turns = left.within(Remainder(turns=definition.turns)).turns
+        has_worktree = order.worktree or definition.worktree
+        if has_worktree:
+            self.worktrees.check()
+            self.worktrees.sweep()
+        in_worktree = has_worktree or self.worktrees.owner(parent) != ""
         new = NewAgent(
             parent=parent,
             caller=caller,
@@ -210,13 +221,14 @@ class AgentHost:
             prompt=order.prompt,
             settings=self.settings,
             profile=AgentProfile(
-                tools=granted_tools(self.runtime.authority, definition, parent),
+                tools=granted_tools(self.runtime.authority, definition, parent, in_worktree=in_worktree),
                 mode=granted_mode(self.runtime.authority, definition, parent),
                 model=_model(order.model or definition.model),
                 role=definition.body,
                 turns=turns,
                 tokens=left.tokens,
                 seconds=left.seconds,
+                worktree=has_worktree,
             ),
         )
         agent = self.store.create(new, self.limits, owner=self.owner().name if here or kind == "call" else "")
@@ -234,8 +246,12 @@ class AgentHost:
         above: Allowance | None = None,
         report: Callable[[str], None] = lambda line: None,
         emit: Callable[[Event], None] = lambda event: None,
+        client: Attendant | None = None,
     ) -> AgentOutcome:
-        """Run a claimed agent until it has answered, and record how it ended."""
+        """Run a claimed agent until it has answered, and record how it ended.
+
+        `client` is that of the call that waits for the agent; it asks a person.
+        """
         agent = run.agent
         with self._lock:
             self._runs[agent.id] = run
@@ -244,7 +260,7 @@ class AgentHost:
         self._watch()
         outcome = AgentOutcome("failed", "hilt failed to run the agent.", "internal")
         try:
-            outcome = self._converse(run, asks_person=asks_person, above=above, report=report, emit=emit)
+            outcome = self._converse(run, asks_person=asks_person, above=above, report=report, emit=emit, client=client)
         except ToolError as error:
             outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
         except TakenOver:
@@ -253,6 +269,7 @@ class AgentHost:
             try:
                 # an agent that only stops because its process does is released instead
                 if not run.is_lost and (not self._is_closing or outcome.status != "cancelled"):
+                    outcome = self._settle_worktree(agent, outcome, client)
                     if agent.kind != "spawned" or outcome.status != "completed":
                         self._above.pop(agent.id, None)
                         self.runtime.end_session(agent.id)
@@ -270,20 +287,65 @@ class AgentHost:
         above: Allowance | None,
         report: Callable[[str], None],
         emit: Callable[[Event], None],
+        client: Attendant | None,
     ) -> AgentOutcome:
         agent = run.agent
-        runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile))
+        earlier = [] if agent.kind == "call" else self.store.runs.of(agent.id)
+        if earlier and self.store.database.is_shared:
+            self._check_worktree(agent, earlier[-1].host)
+        folder = self.worktrees.folder(agent.id)
+        runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile), folder)
+        try:
+            return self._converse_in(
+                runtime,
+                run,
+                earlier,
+                asks_person=asks_person,
+                above=above,
+                report=report,
+                emit=emit,
+                client=client,
+            )
+        finally:
+            if folder is not None:
+                runtime.close_folder()
+
+    def _check_worktree(self, agent: AgentRecord, host: str) -> None:
+        """Raise if an agent works in a worktree of another machine."""
+        line = [self.store.get(id) for id in self.store.chain(agent.id)]
+        if host != self.owner().record.host and any(above and above.profile.worktree for above in line):
+            raise ToolError(
+                "not_found",
+                f"The worktree of this agent is on {host}, which no longer runs it.",
+                suggestion="Look there for what it changed, and start the agent again.",
+            )
+
+    def _converse_in(
+        self,
+        runtime: Runtime,
+        run: AgentRun,
+        earlier: Sequence[RunRecord],
+        *,
+        asks_person: bool,
+        above: Allowance | None,
+        report: Callable[[str], None],
+        emit: Callable[[Event], None],
+        client: Attendant | None,
+    ) -> AgentOutcome:
+        agent = run.agent
         transcripts = transcripts_of(runtime)
-        durable, earlier = None, []
-        if agent.kind != "call":
-            earlier = self.store.runs.of(agent.id)
-            if self.is_durable:
-                durable = self._durable()
-                durable.take_over(agent.id, earlier, transcripts)
+        durable = None
+        if agent.kind != "call" and self.is_durable:
+            durable = self._durable()
+            durable.take_over(agent.id, earlier, transcripts)
         is_new = not transcripts.exists(agent.id)
         records = [] if is_new else list(read(transcripts.path(agent.id)))
         settle = InterruptedCalls(runtime, earlier[-1]).settle if earlier and earlier[-1].outcome == LOST else None
         used = [0, 0]
+        # a run whose process was killed has used tokens that the store does not know
+        before = sum(_tokens(record) for record in records) - agent.input_tokens - agent.output_tokens
+        above = above or self._restored(agent)
+        database = self.store.database
 
         def heard(event: Event) -> None:
             emit(event)
@@ -302,10 +364,11 @@ class AgentHost:
                 heard,
                 title=agent.title,
                 is_new=is_new,
-                limits=_limits(agent),
+                limits=_limits(agent, max(0, before), now=database.read(database.now)),
                 asks_person=asks_person,
                 role=agent.profile.role,
                 above=above,
+                person=client,
                 steps=durable,
                 settle=settle,
             )
@@ -329,30 +392,95 @@ class AgentHost:
         error = ended.error or ToolError("internal", "The agent ended without an error.")
         return AgentOutcome("cancelled" if ended.status == INTERRUPTED else "failed", error.message, error.code, *used)
 
+    def _settle_worktree(self, agent: AgentRecord, outcome: AgentOutcome, client: Attendant | None) -> AgentOutcome:
+        """Take over what an agent changed in a worktree of its own, and say so after its answer."""
+        if not agent.profile.worktree:
+            return outcome
+        if agent.kind != "spawned" or outcome.status != "completed":
+            self._end_below(agent.id)
+        try:
+            if outcome.status == "completed":
+                note = self.take_over(agent, client)
+            else:
+                note = self.worktrees.keep(agent, f"The agent ended as {outcome.status}.")
+        except ToolError as error:
+            note = f"[worktree] {error.message} {error.suggestion}"
+        except OSError as error:
+            note = f"[worktree] Its worktree could not be settled: {error}."
+        return outcome._replace(answer=f"{outcome.answer}\n\n{note}".lstrip()) if note else outcome
+
+    def _end_below(self, id: str) -> None:
+        """End the agents below an agent, and its jobs: they may still write to its worktree."""
+        self._end_runs(self.store.cancel(id, itself=False))
+        self.runtime.end_session(id)
+
+    def take_over(self, agent: AgentRecord, client: Attendant | None) -> str:
+        """Apply what an agent changed in its worktree to the folder of its parent; return what happened."""
+        folder = self.worktrees.folder(agent.parent)
+        target = self.runtime.in_session(agent.parent, self.runtime.settings, folder)
+        try:
+            return self.worktrees.take_over(agent, target, client)
+        finally:
+            if folder is not None:
+                target.close_folder()
+
     async def _talk(self, run: AgentRun, conversation: Conversation, records: Sequence[Record]) -> RunEnded:
         """Send what the agent has not seen yet, or go on with what was interrupted."""
         agent = run.agent
         try:
             if run.is_cancelled:
                 return RunEnded(INTERRUPTED, agent.id, error=ToolError("cancelled", "The agent was cancelled."))
-            seen = [record.get("content") for record in records if record.get("type") == "user"]
+            seen = [record for record in records if record.get("type") == "user"]
             if not seen:
                 return await conversation.send(agent.prompt)
+            sent = max(record.get("mail", 0) for record in seen)
+            if sent:  # the process may have been killed before it could remove them
+                self.store.drop(agent.id, sent)
             mail = self.store.peek(agent.id, MAIL_MAX)
-            above, marks = self.store.chain(agent.id), conversation.marks
-            sent = [count for count in range(1, len(mail) + 1) if _letter(mail[:count], above, marks) in seen]
-            if sent:  # the process was killed before it could remove them
-                self.store.drop(agent.id, mail[sent[-1] - 1].number)
-                mail = self.store.peek(agent.id, MAIL_MAX)
             if conversation.is_interrupted:
                 return await conversation.send(None)
             if not mail:
                 return RunEnded(DONE, agent.id, _last_text(records))
             run.mail = mail[-1].number
-            return await conversation.send(_letter(mail, above, marks))
+            letter = _letter(mail, self.store.chain(agent.id), conversation.marks)
+            return await conversation.send(letter, mail=run.mail)
         finally:
             run.set(None)
             await conversation.close()
+
+    def _restored(self, agent: AgentRecord) -> Allowance | None:
+        """Return the budget that an agent shares with the others of its caller, after the end of the caller's process.
+
+        An agent had `tokens` when it was created; all that agents of the caller have used since then counts.
+        """
+        if agent.profile.tokens is None or agent.kind == "call":
+            return None
+        with self._lock:
+            shared = self._restored_budgets.get(agent.caller)
+        if shared is None:
+            from hilt.agents.budgets import Budget, RunLimits
+
+            left = self._tokens_left(agent)
+            with self._lock:
+                budget = Budget(RunLimits(None, left, None), time.monotonic)
+                shared = self._restored_budgets.setdefault(agent.caller, budget)
+        return shared
+
+    def _tokens_left(self, agent: AgentRecord) -> int:
+        """Return what agents of one caller may still use together."""
+        transcripts = transcripts_of(self.runtime)
+        used: dict[str, int] = {}
+        group = [other for other in self.store.newest(_LISTED_MAX) if other.caller == agent.caller]
+        for other in group:
+            used[other.id] = other.input_tokens + other.output_tokens
+            with suppress(FileNotFoundError):
+                used[other.id] = max(used[other.id], sum(map(_tokens, read(transcripts.path(other.id)))))
+        left = []
+        for first in group:
+            if first.profile.tokens is not None and first.created <= agent.created:
+                since = sum(used[other.id] for other in group if other.created >= first.created)
+                left.append(first.profile.tokens - since)
+        return max(0, min(left, default=0))
 
     # --- in the background --------------------------------------------------------------------------------------------
 
@@ -434,6 +562,12 @@ class AgentHost:
     def cancel(self, id: str) -> None:
         """Cancel an agent and all below it, and wait until everything that they run has ended."""
         ids = self.store.cancel(id)
+        self._end_runs(ids)
+        for one in ids:
+            self.runtime.end_session(one)
+
+    def _end_runs(self, ids: Sequence[str]) -> None:
+        """End the runs of cancelled agents, and wait until everything that they run has ended."""
         with self._lock:
             runs = [run for run in self._runs.values() if run.agent.id in ids]
         for run in runs:
@@ -441,8 +575,6 @@ class AgentHost:
         until = time.monotonic() + STOP_SECONDS
         while time.monotonic() < until and any(self._is_ending(one) for one in ids):
             time.sleep(_POLL_SECONDS)
-        for one in ids:
-            self.runtime.end_session(one)
 
     def _is_ending(self, id: str) -> bool:
         agent = self.store.get(id)
@@ -486,7 +618,10 @@ class CallAgents:
             count += 1
             self._ctx.progress(count, None, f"{definition.name}: {line}")
 
-        self._host.run(run, asks_person=self._asks_person, above=above, report=report)
+        attendant = self._ctx.attendant
+        client = None if attendant is None else attendant.for_agents()
+        asks_person = self._asks_person or client is not None
+        self._host.run(run, asks_person=asks_person, above=above, report=report, client=client)
         self._ctx.fence.check()
         return self.get(agent.id)
 
@@ -549,13 +684,20 @@ class CallAgents:
             self._host.serve()
 
     def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
-        """Return and remove the messages of an agent, waiting this long for the first."""
+        """Return the messages of an agent, waiting this long for the first.
+
+        They are removed when this agent receives again, or this process ends. If the process is killed before that,
+        they are returned once more.
+        """
         self._check_acting(agent)
         until = time.monotonic() + seconds
-        while not self._store.peek(agent, 1) and time.monotonic() < until:
+        reader = self._host.owner().name
+        while True:
+            mail = self._store.receive(agent, limit, self._ctx.fence.commit, reader=reader)
+            if mail.messages or time.monotonic() >= until:
+                return mail
             self._ctx.fence.check()
             time.sleep(_POLL_SECONDS)
-        return self._store.receive(agent, limit, self._ctx.fence.commit)
 
     def _acts_as(self, id: str) -> bool:
         """Whether the caller may act as an agent: as itself, or one below it; a client's id counts if it is known."""
@@ -587,8 +729,13 @@ class CallAgents:
 # --- what a child may do ----------------------------------------------------------------------------------------------
 
 
-def granted_tools(authority: Authority, definition: AgentDefinition, parent: str) -> tuple[str, ...]:
-    """Return the tools that an agent has: those of its parent, as far as its definition allows them."""
+def granted_tools(
+    authority: Authority, definition: AgentDefinition, parent: str, *, in_worktree: bool = False
+) -> tuple[str, ...]:
+    """Return the tools that an agent has: those of its parent, as far as its definition allows them.
+
+    Custom tools and those of MCP servers work in the user's own folder, so an agent in a worktree has none of them.
+    """
     twins = authority.names().twins
 
     def canonical(names: Sequence[str] | None) -> set[str]:
@@ -600,6 +747,7 @@ def granted_tools(authority: Authority, definition: AgentDefinition, parent: str
         tool.name
         for tool in authority.catalog.tools()
         if not authority.hidden(tool, parent)
+        and not (in_worktree and tool.source != "built-in")
         and tool.name not in refused
         and (tool.name in wanted if wanted is not None else not tool.traits.nests)
     )
@@ -644,13 +792,27 @@ def _with_settings(runtime: Runtime, stored: str) -> Runtime | None:
     return None
 
 
-def _limits(agent: AgentRecord) -> Any:
+def _limits(agent: AgentRecord, unrecorded: int, now: int) -> Any:
+    """Return the limits of the next run of an agent that has used this many tokens besides those in its record."""
     from hilt.agents.budgets import MAX_TURNS, RunLimits
 
     profile = agent.profile
-    used = agent.input_tokens + agent.output_tokens
+    used = agent.input_tokens + agent.output_tokens + unrecorded
     tokens = None if profile.tokens is None else max(0, profile.tokens - used)
-    return RunLimits(profile.turns or MAX_TURNS, tokens, profile.seconds)
+    return RunLimits(profile.turns or MAX_TURNS, tokens, _seconds_left(agent, now))
+
+
+def _seconds_left(agent: AgentRecord, now: int) -> float | None:
+    """Return the seconds that an agent has; they pass while no process runs it."""
+    if agent.profile.seconds is None:
+        return None
+    return max(_LEAST_SECONDS, agent.profile.seconds - (now - agent.created) / 1e9)
+
+
+def _tokens(record: Record) -> int:
+    """Return the tokens of an answer in a transcript."""
+    usage = record.get("usage") if record.get("type") == "answer" else None
+    return sum(usage.get(key, 0) for key in ("input_tokens", "output_tokens")) if isinstance(usage, dict) else 0
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------

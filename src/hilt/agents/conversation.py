@@ -80,6 +80,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.agents.prices import CostMeter
     from hilt.authority.hooks import EventResult
+    from hilt.context import Attendant
 
 T = TypeVar("T")
 
@@ -105,12 +106,14 @@ class Conversation:
         above: Allowance | None = None,
         steps: Steps | None = None,
         settle: Settle | None = None,
+        person: Attendant | None = None,
     ) -> None:
         """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
         `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
-        `role` replaces the usual prompt. `above` is what the run that started this conversation may use. `steps` keep
-        everything that is in the transcript, too. `settle` decides about calls without a result.
+        `role` replaces the usual prompt. `above` is what the run that started this conversation may use, `person` the
+        client that asks people, if it is not the runtime itself. `steps` keep everything that is in the transcript,
+        too. `settle` decides about calls without a result.
         """
         self.runtime = runtime
         self.model = model
@@ -143,6 +146,7 @@ class Conversation:
             plan_compaction=self._plan_compaction,
             is_stopped=lambda: self._stop is not None,
             allowance=lambda: self._budget,
+            person=person,
         )
         self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
@@ -177,8 +181,11 @@ class Conversation:
         last = self.messages[-1] if self.messages else None
         return last is not None and (not isinstance(last, ModelResponse) or bool(last.tool_calls))
 
-    async def send(self, content: Content | None) -> RunEnded:
-        """Send a message and return after the model's last answer; None goes on with what was interrupted."""
+    async def send(self, content: Content | None, *, mail: int = 0) -> RunEnded:
+        """Send a message and return after the model's last answer; None goes on with what was interrupted.
+
+        `mail` is the number of the last message of other agents in it, for the transcript.
+        """
         loop = self._begin()
         self._budget = Budget(self._limits, self._clock.now, self._above)
         self._guard = LoopGuard()
@@ -187,7 +194,7 @@ class Conversation:
         if self._limits.seconds is not None:
             alarm = loop.call_later(self._limits.seconds, self._end_turn, self._budget.out_of_time())
         try:
-            text = await self._run(content)
+            text = await self._run(content, mail)
             ended = RunEnded(UNAPPROVED if self._unapproved else DONE, self.session, text)
         except ToolError as error:
             ended = RunEnded(_status_of(error), self.session, self._last_text(), error)
@@ -258,13 +265,13 @@ class Conversation:
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
-    async def _run(self, content: Content | None) -> str:
+    async def _run(self, content: Content | None, mail: int) -> str:
         await self._start()
         if content is not None:
             content = await self._before_message(content)
         await self._settle_calls()
         if content is not None:
-            await self._add_user(content)
+            await self._add_user(content, mail)
         elif not self.is_interrupted:
             raise ToolError(
                 "invalid_request",
@@ -439,9 +446,9 @@ class Conversation:
                 last.parts = [*last.parts, *results.parts]  # the results of a turn are one message
                 self.messages.pop()
 
-    async def _add_user(self, content: Content) -> None:
+    async def _add_user(self, content: Content, mail: int = 0) -> None:
         self.messages.append(ModelRequest(parts=[UserPromptPart(content)]))
-        await self._keep("user", content=content_record(content))
+        await self._keep("user", content=content_record(content), **({"mail": mail} if mail else {}))
 
     async def _keep(self, kind: str, **fields: Any) -> None:
         """Write a record to the transcript, and keep it as a step."""

@@ -51,6 +51,7 @@ class AgentDefinition(NamedTuple):
     mode: str  # "" for the mode of its parent
     turns: int | None
     body: str
+    worktree: bool = False  # whether it works in a git worktree of its own
 
 
 class AgentDefinitions(NamedTuple):
@@ -148,8 +149,6 @@ def parse(data: bytes, source: Origin, path: str) -> AgentDefinition:
     name = normal(str(fields.get("name") or _file_name(path)))
     if not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS or mixes_scripts(name):
         raise UnusableFile(f"Its name must have 1 to {NAME_CHARACTERS} letters, digits, -, _ and dots, of one script.")
-    if fields.get("worktree"):
-        raise UnusableFile("worktree is not supported: the agent would work in the user's own files.")
     is_planning = fields.get("permissionmode") == "plan"  # as Claude Code names it
     tools = fields.get("tools")
     model = fields.get("model") or ""
@@ -164,6 +163,7 @@ def parse(data: bytes, source: Origin, path: str) -> AgentDefinition:
         _mode(fields.get("mode") or ("plan" if is_planning else None)),
         _turns(fields.get("maxturns")),
         visible(body).strip(),
+        _worktree(fields.get("worktree")),
     )
 
 
@@ -200,6 +200,12 @@ def _mode(value: Any) -> str:
         return named(str(value))
     except ToolError as error:
         raise UnusableFile(f"{error.message} {error.suggestion}") from None
+
+
+def _worktree(value: Any) -> bool:
+    if value is not None and not isinstance(value, bool):
+        raise UnusableFile("worktree must be true or false.")
+    return bool(value)
 
 
 def _turns(value: Any) -> int | None:

@@ -100,7 +100,7 @@ def project_instructions(runtime: Runtime) -> Instructions:
     seen: set[bytes] = set()
     for path in _instruction_files(runtime):
         data = _read(path)
-        shown = os.path.relpath(path, runtime.root)
+        shown = os.path.relpath(path, runtime.authority.place.root)
         if data is None or not data.strip() or data in seen:
             continue  # CLAUDE.md is often a link to AGENTS.md, or a copy
         seen.add(data)
@@ -116,14 +116,16 @@ def project_instructions(runtime: Runtime) -> Instructions:
 
 
 def _instruction_files(runtime: Runtime) -> Iterator[str]:
-    folders = [runtime.root]
-    for folder in upward(runtime.root, runtime.authority.place.home):
-        if folder != runtime.root:
+    # the copy of an agent in a worktree has another path, which the user has not trusted
+    root = runtime.authority.place.root
+    folders = [root]
+    for folder in upward(root, runtime.authority.place.home):
+        if folder != root:
             folders.append(folder)
         if os.path.lexists(os.path.join(folder, ".git")):
             break
     else:
-        folders = [runtime.root]  # not in a repository
+        folders = [root]  # not in a repository
     for folder in reversed(folders):
         for name in INSTRUCTION_FILES:
             path = os.path.join(folder, name)

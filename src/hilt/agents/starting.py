@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
     from hilt.agents.steps import Settle, Steps
+    from hilt.context import Attendant
     from hilt.state.agent_calls import Allowance
 
 COMMAND = "HILT_AGENT_COMMAND"
@@ -167,6 +168,7 @@ def open_conversation(
     above: Allowance | None = None,
     steps: Steps | None = None,
     settle: Settle | None = None,
+    person: Attendant | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use.
 
@@ -192,4 +194,5 @@ def open_conversation(
         above=above,
         steps=steps,
         settle=settle,
+        person=person,
     )

@@ -77,6 +77,7 @@ class Authority:
     ) -> None:
         """`was_used` returns whether a session has made a call since a time; `agent_of` the agent with this id."""
         self.place = place
+        self.root = place.root  # where relative path rules start; see `in_folder`
         self.settings = settings
         self.catalog = catalog
         self.environ = environ
@@ -104,6 +105,7 @@ class Authority:
         self._has_hook_files = False
         self._sessions: dict[str, SessionState] = {}
         self._bars: tuple[object, Bars | None] | None = None
+        self._moved: tuple[tuple[RuleSet, ...], tuple[RuleSet, ...]] | None = None  # rules, and those for a copy
         # False when the settings can restrict even a plain read
         self._is_plain = (
             settings["mode"] == "normal"
@@ -111,6 +113,17 @@ class Authority:
             and not settings["disabledTools"]
             and not settings["tools.only"]
         )
+
+    def in_folder(self, root: str) -> Authority:
+        """Return this authority for a copy of the workspace in another folder, with the same path rules there.
+
+        Everything else stays that of the workspace. Close only the original.
+        """
+        from copy import copy
+
+        other = copy(self)
+        other.root, other._bars, other._moved = root, None, None
+        return other
 
     def close(self) -> None:
         """Close the parts that were opened."""
@@ -210,7 +223,14 @@ class Authority:
     def rulesets(self) -> tuple[RuleSet, ...]:
         """Return the active rules, from the personal file down to the project's."""
         self._refresh()
-        return self.rulebook.rulesets
+        rulesets = self.rulebook.rulesets
+        if self.root == self.place.root or not rulesets:
+            return rulesets
+        if self._moved is None or self._moved[0] is not rulesets:
+            from hilt.policy.barriers import with_copy
+
+            self._moved = rulesets, with_copy(rulesets, self.place.root, self.root)
+        return self._moved[1]
 
     def notes(self) -> list[str]:
         """Return messages about invalid and untrusted rules."""
@@ -225,11 +245,11 @@ class Authority:
         from hilt.policy import barriers
 
         roots = tuple(root.real for root in door.roots if root.writable)
-        links = barriers.find_links(rulesets, self.place.root, lambda path: followed(path)[0])
+        links = barriers.find_links(rulesets, self.root, lambda path: followed(path)[0])
         key = (rulesets, roots, links)
         with self._lock:
             if self._bars is None or self._bars[0] != key:
-                self._bars = key, barriers.make_bars(rulesets, self.place.root, roots, links)
+                self._bars = key, barriers.make_bars(rulesets, self.root, roots, links)
             return self._bars[1]
 
     def _refresh(self) -> None:
@@ -274,13 +294,13 @@ class Authority:
 
     def subject(self, prepared: Prepared, door: Door, risk: Risk | None) -> Subject:
         """Return a call as rules see it."""
-        return subject_of(prepared, self.names_of(prepared.tool), door, self.place.root, risk)
+        return subject_of(prepared, self.names_of(prepared.tool), door, self.root, risk)
 
     def names_of(self, tool: Tool) -> frozenset[str]:
         """Return all names by which rules apply to a tool."""
-        twins = self.names().twins
-        own = twins.get(tool.name, frozenset((tool.name,)))
-        return own | twins[tool.traits.ruled_as] if tool.traits.ruled_as else own
+        known = self.names().own
+        own = known.get(tool.name, frozenset((tool.name,)))
+        return own | known[tool.traits.ruled_as] if tool.traits.ruled_as else own
 
     def hooks(self, ctx: Context) -> HooksAround:
         """Return the hooks around a call of the session."""

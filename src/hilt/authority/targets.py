@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hilt.call import Touch
@@ -147,24 +148,30 @@ def _relative(path: str, root: str) -> str | None:
 
 
 def names_of(catalog: Catalog) -> Names:
-    """Return all names that rules may use, each with all names of the same tool."""
+    """Return all names that rules may use, each with all names of the tools that it means in any dialect."""
     from hilt.policy.rule_forms import Names
 
-    groups: dict[str, set[str]] = {}
+    tools: dict[str, set[str]] = {}  # that each name may mean
     for name in (*built_in_names(), *catalog.extra_names()):
-        groups.setdefault(name, set()).add(name)
+        tools[name] = {name}
     for dialect_name in dialect_names():
         for entry in dialect(dialect_name).values():
-            groups.setdefault(entry.tool, set()).update((entry.name, entry.tool))
-    twins = {name: frozenset(group) for group in groups.values() for name in group}
+            tools.setdefault(entry.name, set()).add(entry.tool)
+    groups = {tool: {tool} for meant in tools.values() for tool in meant}
+    for name, meant in tools.items():
+        if len(meant) == 1:  # a name of two tools would join their groups
+            groups[next(iter(meant))].add(name)
+    own = {tool: frozenset(group) for tool, group in groups.items()}
+    twins = {name: frozenset(twin for tool in meant for twin in own[tool]) for name, meant in tools.items()}
 
     def effects(name: str) -> frozenset[str]:
-        try:
-            return catalog.find(name).tool.effects
-        except ToolError:
-            return frozenset()
+        known: set[str] = set()
+        for tool in tools.get(name, ()):
+            with suppress(ToolError):
+                known |= catalog.find(tool).tool.effects
+        return frozenset(known)
 
-    return Names(twins, effects)
+    return Names(twins, effects, own)
 
 
 def has_dry_run(tool: Tool) -> bool:

@@ -7,6 +7,8 @@ counts. A grant may cover what still asks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hilt.authority.authority import GRANT, PARTIAL, Authority
 from hilt.authority.targets import effects_of, risk_of, touched
 from hilt.context import Context
@@ -36,8 +38,8 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     mode = authority.mode(ctx.session)
     refusal = authority.hidden(prepared.tool, ctx.session)
     through = prepared.call.through
-    if refusal is None and through is not None:
-        refusal = authority.hidden(authority.catalog.find(through).tool, ctx.session)
+    for name in through:
+        refusal = refusal or authority.hidden(authority.catalog.find(name).tool, ctx.session)
     if refusal is not None:
         denied = Vote("deny", "mode", refusal)
         return Decision(denied, (denied,))
@@ -68,16 +70,17 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     return Decision(vote, counted if any(other.verdict == vote.verdict for other in counted) else (*counted, vote))
 
 
-def _ruling(authority: Authority, subject: Subject, through: str | None) -> Ruling | None:
-    """Return the rules' decision on a call, on the command it would run, and on the tool that forwarded it."""
+def _ruling(authority: Authority, subject: Subject, through: Sequence[str]) -> Ruling | None:
+    """Return the rules' decision on a call, on the command it would run, and on the tools that forwarded it."""
     ruling = rules.decide(authority.rulesets(), subject)
     names = authority.names_of(authority.catalog.find("run_shell").tool)
     if subject.command and subject.names != names:
         # a command denied for run_shell is denied for every tool that runs it or stores it for later
         shell = subject._replace(tool="run_shell", names=names, effects=frozenset({"execute"}))
         ruling = _denied(authority, shell) or ruling
-    if through is not None:
-        ruling = _denied(authority, subject._replace(tool=through, names=frozenset((through,)))) or ruling
+    for name in through:
+        forwarding = authority.names_of(authority.catalog.find(name).tool)
+        ruling = _denied(authority, subject._replace(tool=name, names=forwarding)) or ruling
     return ruling
 
 
@@ -91,7 +94,7 @@ def _hold(authority: Authority, ctx: Context, subject: Subject) -> None:
     """Apply path rules to what the call opens: its paths may change after the decision."""
     from hilt.policy import barriers
 
-    barrier = barriers.make_barrier(authority.bars(ctx.door), authority.rulesets(), subject, authority.place.root)
+    barrier = barriers.make_barrier(authority.bars(ctx.door), authority.rulesets(), subject, authority.root)
     if barrier is not None:
         ctx.hold(barrier)
 
@@ -113,6 +116,10 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
     if mode == "yolo":
         return votes
+    tools = [authority.catalog.find(name).tool for name in prepared.call.through]
+    if mode != "auto-accept" and any(tool.traits.returns_patches for tool in tools):
+        patch = Vote("ask", "worktree", "it applies what an agent changed in its worktree")
+        votes.append(modes.unattended(mode, patch))
     wants_network = starts and any(touch.effect == "network" for touch in prepared.touches)
     if wants_network and settings["shell.network"] != "full":
         votes.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hilt import places
 from hilt.commands import programs
 from hilt.commands.awk_sed import SedScripts, awk_starts, awk_writes, sed_starts, sed_writes
 from hilt.commands.quoting import ShellWord
@@ -228,7 +229,7 @@ def rate_interpreter(
             continue
         if codes:
             break
-        if value.endswith(("/hilt", "hilt/__main__.py")):
+        if value.endswith((*(f"/{program}" for program in places.PROGRAMS), "hilt/__main__.py")):
             return _rate_hilt(rater, "hilt", arguments[index:], place)
         if not has_program:
             return Rated("dangerous", f"{name} runs its standard input")
@@ -604,5 +605,5 @@ RATED: dict[str, Rate] = {
     "socat": _rate_socat,
     "cmake": _rate_cmake,
     "ip": _rate_ip,
-    "hilt": _rate_hilt,
+    **dict.fromkeys(places.PROGRAMS, _rate_hilt),
 }

@@ -6,16 +6,10 @@ import os
 from typing import Any
 
 from hilt.call import Output
-from hilt.catalog import DialectEntry
-from hilt.schema import CLAMP
-
-Args = dict[str, Any]
+from hilt.dialects._rows import Args, array, boolean, choice, entries, number, row, string
 
 _MOST = 1024 * 1024  # bytes that one call reads; the reply reports truncation
-
-
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+_CONTENT_CHARACTERS = 100_000
 
 
 def _data(output: Output, **fields: Any) -> Output:
@@ -26,8 +20,13 @@ def _full(root: str, output: Output, path: str) -> str:
     return os.path.normpath(os.path.join(root, output.meta.get("path", path)))
 
 
+def _whole(args: Args) -> Args:
+    """Return the arguments with whole numbers."""
+    return {name: int(value) if isinstance(value, float) else value for name, value in args.items()}
+
+
 def _read(args: Args) -> Args:
-    return {"path": args["path"], "max_bytes": min(int(args.get("maxBytes", _MOST)), _MOST)}
+    return {**args, "max_bytes": min(int(args["max_bytes"]), _MOST)}
 
 
 def _read_reply(output: Output, args: Args, root: str) -> Output:
@@ -38,27 +37,19 @@ def _read_reply(output: Output, args: Args, root: str) -> Output:
     return _data(output, **fields)
 
 
-def _shell(args: Args) -> Args:
-    return {**args, "timeout": int(args["timeout"])} if "timeout" in args else args
-
-
-def _same(output: Output, args: Args, root: str) -> Output:
-    return output
-
-
 def _write_reply(output: Output, args: Args, root: str) -> Output:
     return _data(output, written=True, path=_full(root, output, args["path"]), size=output.meta["size"])
 
 
 def _list(args: Args) -> Args:
-    depth = 10 if args.get("recursive") else 1
-    return {"path": args["path"], "depth": depth, "max_entries": 10_000, "hidden": True, "details": True}
+    is_deep = args.pop("recursive", False)
+    return {**args, "depth": 10 if is_deep else 1}
 
 
 def _list_reply(output: Output, args: Args, root: str) -> Output:
     folder = output.meta["path"]
     prefix = "" if folder == "." else folder + "/"
-    entries = [
+    listed = [
         {
             **entry,
             "name": entry["name"].removeprefix(prefix).rstrip("/"),
@@ -66,7 +57,7 @@ def _list_reply(output: Output, args: Args, root: str) -> Output:
         }
         for entry in output.data["entries"]
     ]
-    fields: dict[str, Any] = {"path": _full(root, output, args["path"]), "entries": entries}
+    fields: dict[str, Any] = {"path": _full(root, output, args["path"]), "entries": listed}
     if output.data["truncated"]:
         fields["truncated"] = True
     return _data(output, **fields)
@@ -76,14 +67,6 @@ def _patch_reply(output: Output, args: Args, root: str) -> Output:
     # a patch that changes nothing has no files
     path = next(iter(output.meta["files"]), args["path"])
     return _data(output, patched=True, path=os.path.normpath(os.path.join(root, path)))
-
-
-_CONTENT_CHARACTERS = 100_000
-
-
-def _fetch(args: Args) -> Args:
-    size = {"max_size": int(args["maxSize"])} if "maxSize" in args else {}
-    return {"url": args["url"], "extract_mode": "text", "max_chars": _CONTENT_CHARACTERS, **size}
 
 
 def _fetch_reply(output: Output, args: Args, root: str) -> Output:
@@ -102,167 +85,119 @@ def _fetch_reply(output: Output, args: Args, root: str) -> Output:
     )
 
 
-def _search(args: Args) -> Args:
-    known = {"query": args["query"], "count": int(args.get("maxResults", 5))}
-    return {**known, "provider": args["provider"]} if "provider" in args else known
-
-
 def _search_reply(output: Output, args: Args, root: str) -> Output:
     return _data(output, results=output.data["results"], provider=output.data["provider"])
 
 
-_PATH = {"type": "string", "description": "File path relative to WORKSPACE_ROOT"}
+_PATH = string("File path relative to WORKSPACE_ROOT")
 
-ENTRIES: dict[str, DialectEntry] = {
-    entry.name: entry
-    for entry in (
-        DialectEntry(
-            "tool::file_read",
-            "Read file contents; the path must lie in the workspace.",
-            _object(
-                {
-                    "path": _PATH,
-                    "maxBytes": {"type": "number", "minimum": 0, "description": "Optional maximum bytes to read"},
-                },
-                ["path"],
+ENTRIES = entries(
+    row(
+        "tool::file_read",
+        "read_file",
+        "Read file contents; the path must lie in the workspace.",
+        {"path": _PATH, "maxBytes": number("Optional maximum bytes to read", 0)},
+        "path",
+        renames={"maxBytes": "max_bytes"},
+        defaults={"max_bytes": _MOST},
+        arguments=_read,
+        reply=_read_reply,
+    ),
+    row(
+        "tool::file_write",
+        "write_file",
+        "Write content to a file; the path must lie in the workspace.",
+        {"path": _PATH, "content": string("Content to write")},
+        "path content",
+        reply=_write_reply,
+    ),
+    row(
+        "tool::file_list",
+        "list_dir",
+        "List directory contents with file metadata.",
+        {
+            "path": string("Directory path relative to WORKSPACE_ROOT"),
+            "recursive": boolean("Whether to list subdirectories too"),
+        },
+        "path",
+        defaults={"max_entries": 10_000, "hidden": True, "details": True},
+        arguments=_list,
+        reply=_list_reply,
+    ),
+    row(
+        "tool::apply_patch",
+        "apply_patch",
+        "Apply a unified diff patch to a file.",
+        {"path": string("File path to apply the patch to"), "patch": string("Unified diff format patch content")},
+        "path patch",
+        reply=_patch_reply,
+    ),
+    row(
+        "tool::shell_exec",
+        "shell_exec",
+        "Execute an allowed program without a shell.",
+        {
+            "argv": array("Command array [binary, …args]; the first element must be allowed", {"type": "string"}),
+            "cwd": string("Working directory relative to WORKSPACE_ROOT"),
+            "timeout": number("Execution timeout in milliseconds (default: 120000)", 1),
+        },
+        "argv",
+        arguments=_whole,
+        advice={
+            "command_blocked": "Choose an allowed program that only does what is needed, or ask the user to run it."
+        },
+    ),
+    row(
+        "tool::web_fetch",
+        "web_fetch",
+        "SSRF-protected HTTP fetch with automatic HTML-to-text conversion; the content is untrusted.",
+        {
+            "url": string("URL to fetch (validated against SSRF attacks)"),
+            "maxSize": number("Maximum response size in bytes (default: 500000)", 1),
+        },
+        "url",
+        renames={"maxSize": "max_size"},
+        defaults={"extract_mode": "text", "max_chars": _CONTENT_CHARACTERS},
+        arguments=_whole,
+        reply=_fetch_reply,
+    ),
+    row(
+        "tool::web_search",
+        "web_search",
+        "Multi-provider web search; the results are untrusted.",
+        {
+            "query": string("Search query string"),
+            "provider": choice(
+                "Search provider: tavily, brave, or duckduckgo, which needs no key",
+                *("tavily", "brave", "duckduckgo", "exa"),
             ),
-            "read_file",
-            _read,
-            _read_reply,
-        ),
-        DialectEntry(
-            "tool::file_write",
-            "Write content to a file; the path must lie in the workspace.",
-            _object(
-                {"path": _PATH, "content": {"type": "string", "description": "Content to write"}}, ["path", "content"]
-            ),
-            "write_file",
-            dict,
-            _write_reply,
-        ),
-        DialectEntry(
-            "tool::file_list",
-            "List directory contents with file metadata.",
-            _object(
-                {
-                    "path": {"type": "string", "description": "Directory path relative to WORKSPACE_ROOT"},
-                    "recursive": {"type": "boolean", "description": "Whether to list subdirectories too"},
-                },
-                ["path"],
-            ),
-            "list_dir",
-            _list,
-            _list_reply,
-        ),
-        DialectEntry(
-            "tool::apply_patch",
-            "Apply a unified diff patch to a file.",
-            _object(
-                {
-                    "path": {"type": "string", "description": "File path to apply the patch to"},
-                    "patch": {"type": "string", "description": "Unified diff format patch content"},
-                },
-                ["path", "patch"],
-            ),
-            "apply_patch",
-            dict,
-            _patch_reply,
-        ),
-        DialectEntry(
-            "tool::shell_exec",
-            "Execute an allowed program without a shell.",
-            _object(
-                {
-                    "argv": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "description": "Command array [binary, …args]; the first element must be allowed",
-                    },
-                    "cwd": {"type": "string", "description": "Working directory relative to WORKSPACE_ROOT"},
-                    "timeout": {
-                        "type": "number",
-                        "minimum": 1,
-                        "description": "Execution timeout in milliseconds (default: 120000)",
-                    },
-                },
-                ["argv"],
-            ),
-            "shell_exec",
-            _shell,
-            _same,
-        ),
-        DialectEntry(
-            "tool::web_fetch",
-            "SSRF-protected HTTP fetch with automatic HTML-to-text conversion; the content is untrusted.",
-            _object(
-                {
-                    "url": {"type": "string", "description": "URL to fetch (validated against SSRF attacks)"},
-                    "maxSize": {
-                        "type": "number",
-                        "minimum": 1,
-                        "description": "Maximum response size in bytes (default: 500000)",
-                    },
-                },
-                ["url"],
-            ),
-            "web_fetch",
-            _fetch,
-            _fetch_reply,
-        ),
-        DialectEntry(
-            "tool::web_search",
-            "Multi-provider web search; the results are untrusted.",
-            _object(
-                {
-                    "query": {"type": "string", "description": "Search query string"},
-                    "provider": {
-                        "type": "string",
-                        "enum": ["tavily", "brave", "duckduckgo", "exa"],
-                        "description": "Search provider: tavily, brave, or duckduckgo, which needs no key",
-                    },
-                    "maxResults": {
-                        "type": "number",
-                        "minimum": 1,
-                        "maximum": 10,
-                        CLAMP: True,
-                        "description": "Maximum number of results (default: 5)",
-                    },
-                },
-                ["query"],
-            ),
-            "web_search",
-            _search,
-            _search_reply,
-        ),
-        DialectEntry(
-            "tool::agent_spawn",
-            "Spawn a sub-agent; at most 20 per parent, nested 5 deep.",
-            _object(
-                {
-                    "template": {"type": "string", "description": "Template identifier for the sub-agent type"},
-                    "parentId": {"type": "string", "description": "Parent agent ID for tracking hierarchy"},
-                    "message": {"type": "string", "description": "Initial message to send to the spawned agent"},
-                },
-                ["template", "message"],
-            ),
-            "agent_spawn",
-            dict,
-            _same,
-        ),
-        DialectEntry(
-            "tool::agent_send",
-            "Send a message to another agent; at most 10 a minute between two agents.",
-            _object(
-                {
-                    "agentId": {"type": "string", "description": "Sending agent's ID"},
-                    "targetAgentId": {"type": "string", "description": "Receiving agent's ID"},
-                    "message": {"type": "string", "description": "Message content (max 100KB)"},
-                },
-                ["agentId", "targetAgentId", "message"],
-            ),
-            "agent_send",
-            dict,
-            _same,
-        ),
-    )
-}
+            "maxResults": number("Maximum number of results (default: 5)", 1, 10),
+        },
+        "query",
+        renames={"maxResults": "count"},
+        arguments=_whole,
+        reply=_search_reply,
+    ),
+    row(
+        "tool::agent_spawn",
+        "agent_spawn",
+        "Spawn a sub-agent; at most 20 per parent, nested 5 deep.",
+        {
+            "template": string("Template identifier for the sub-agent type"),
+            "parentId": string("Parent agent ID for tracking hierarchy"),
+            "message": string("Initial message to send to the spawned agent"),
+        },
+        "template message",
+    ),
+    row(
+        "tool::agent_send",
+        "agent_send",
+        "Send a message to another agent; at most 10 a minute between two agents.",
+        {
+            "agentId": string("Sending agent's ID"),
+            "targetAgentId": string("Receiving agent's ID"),
+            "message": string("Message content (max 100KB)"),
+        },
+        "agentId targetAgentId message",
+    ),
+)

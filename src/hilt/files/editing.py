@@ -11,7 +11,8 @@ from hilt.formats.digests import sha256
 from hilt.output import views
 from hilt.text import diffing, encodings
 from hilt.text.encodings import Span
-from hilt.text.matching import EditMatch, find_edit, match_alike, match_at
+from hilt.text.lines import line_number
+from hilt.text.matching import EditMatch, find_all, find_edit, match_alike, match_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,6 +135,17 @@ class Document:
             )
             self.apply([match.span])
         return match
+
+    def edit_all(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch:
+        """Replace every occurrence of the text; without any, the only place that is similar."""
+        text = self.text
+        spans = find_all(text, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+        if len(spans) < 2:
+            return self.edit(old_text, new_text, fuzzy_indent=fuzzy_indent)
+        first = line_number(text, spans[0].start)
+        last = line_number(text, spans[-1].end - 1)
+        self.apply(spans)
+        return EditMatch(spans[0], exact=True, first_line=first, last_line=last, occurrences=len(spans))
 
     def original_span(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Span | None:
         """Return what an edit would replace in the original text; None if it is not possible there."""
@@ -348,11 +360,15 @@ def diff_view(changes: list[ShownChange], *, many: bool = False) -> dict[str, An
 
 def edit_facts(match: EditMatch) -> dict[str, Any]:
     """Return the metadata of an edit."""
-    return {
+    facts = {
         "first_changed_line": match.first_line,
         "last_changed_line": match.first_line + match.span.new.rstrip("\n").count("\n"),
         "match": "exact" if match.exact else "fuzzy",
     }
+    if match.occurrences == 1:
+        return facts
+    del facts["last_changed_line"]
+    return {**facts, "occurrences": match.occurrences}
 
 
 def context_lines(document: Document, match: EditMatch, around: int) -> str:
@@ -375,6 +391,8 @@ def context_lines(document: Document, match: EditMatch, around: int) -> str:
 
 def described(path: str, match: EditMatch) -> str:
     """Describe an edit in one line."""
+    if match.occurrences > 1:
+        return f"edited {path}: {match.occurrences} occurrences on lines {match.first_line}-{match.last_line} replaced"
     count = match.last_line - match.first_line + 1
     new = match.span.new.rstrip("\r\n").count("\n") + 1 if match.span.new else 0
     replaced = f"({count} line{'s' * (count != 1)}) replaced with {new} line{'s' * (new != 1)}"

@@ -137,6 +137,21 @@ class Bars(NamedTuple):
     sandbox: tuple[PathWatch, PathWatch]  # for commands: what they may not access
 
 
+def with_copy(rulesets: Iterable[RuleSet], root: str, folder: str) -> tuple[RuleSet, ...]:
+    """Return the rules with those added that deny or ask about paths below `root`, for its copy in `folder`."""
+    return tuple(
+        rules._replace(rules=(*rules.rules, *(moved for rule in rules.rules for moved in _moved(rule, root, folder))))
+        for rules in rulesets
+    )
+
+
+def _moved(rule: Rule, root: str, folder: str) -> Iterable[Rule]:
+    form = rule.form
+    if rule.verdict != "allow" and isinstance(form, Below) and form.glob.is_absolute:
+        for glob in path_globs.moved(form.glob, root, folder):
+            yield rule._replace(form=form._replace(glob=glob))
+
+
 def find_links(rulesets: Iterable[RuleSet], root: str, resolve: Callable[[str], str]) -> dict[str, str]:
     """Return the literal paths of rules that contain links, with the resolved paths."""
     links = {}

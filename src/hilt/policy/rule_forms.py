@@ -43,10 +43,14 @@ _SERVER = re.compile(r"mcp__(?:\*|(?:(?!__)[A-Za-z0-9_-])+(?:__[A-Za-z0-9_-]*\*)
 
 
 class Names(NamedTuple):
-    """The known tools: each name with all names of the same tool, and the effects of a tool by name."""
+    """The known tools: each name with all names of the tools it means, the effects by name, and the names of a tool.
+
+    A name may mean two tools, in different dialects; a rule then applies to both, and `own` has that name for neither.
+    """
 
     twins: Mapping[str, frozenset[str]]
     effects: Callable[[str], frozenset[str]]
+    own: Mapping[str, frozenset[str]] = {}
 
 
 class Scope(NamedTuple):

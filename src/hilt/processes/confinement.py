@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Protocol
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
     from hilt.processes.piped import PipedProgram
-    from hilt.sandbox.process import Confined
+    from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.profile import Profile, Sandbox
 
 
@@ -72,7 +72,7 @@ class Confinement:
 
     def recover(self) -> None:
         """Disarm what commands that ran when hilt was killed have left for git to run."""
-        self._get_sandbox().recover(self._rules.is_sensitive)
+        self.sandbox().recover(self._rules.is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the notes on what was disarmed that were not returned before."""
@@ -89,14 +89,16 @@ class Confinement:
         """Return the starter of child processes for one call."""
         settings = self._settings
 
-        def profile(network: str | None = None) -> Profile:
+        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
             profile = self._profile(door, session, overflow.open(), network or settings["shell.network"])
             if self._mode(session) == "plan":
                 profile = profile._replace(name="read-only", network="none")
-            return profile
+            return self.sandbox().confine(profile, cwd, tty=tty)
 
-        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
-            return self._get_sandbox().confine(profile(network), cwd, tty=tty)
+        def watch() -> AbstractContextManager[RoomWatch | None]:
+            if settings["shell.sandbox"] == "full" and self._mode(session) != "plan":
+                return nullcontext()
+            return self.sandbox().watch(self._private_folder(session), settings["shell.tmp_mb"] << 20)
 
         return Processes(
             fence,
@@ -104,8 +106,8 @@ class Confinement:
                 door=door,
                 environment=self._environment(),
                 confine=confine,
-                available=lambda: self._get_sandbox().availability(),
-                watch=lambda: self._get_sandbox().watch(profile(), settings["shell.tmp_mb"] << 20),
+                available=lambda: self.sandbox().availability(),
+                watch=watch,
                 processes=settings["shell.processes"],
                 memory=settings["shell.memory_mb"] << 20,
                 file_size=settings["shell.file_mb"] << 20,
@@ -144,7 +146,7 @@ class Confinement:
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        return self._get_sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
+        return self.sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
 
     def language_servers(self, door: Door) -> ServerGround:
         """Return where and how language servers run: read-only, without network, with private caches."""
@@ -171,7 +173,7 @@ class Confinement:
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
         needed += install_folders(program, profile.home)
         profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(map(os.path.realpath, needed))))
-        sandbox = self._get_sandbox()
+        sandbox = self.sandbox()
         # where mounts are possible, the private folder is seen as /tmp
         is_mounted = sandbox.availability().kind == "bubblewrap"
         cache = "/tmp" if is_mounted else f"{profile.private}/tmp"  # noqa: S108
@@ -189,11 +191,12 @@ class Confinement:
             env=environment,
             memory=min(settings["lsp.memory_mb"] << 20, machine_memory()),
             confine=lambda: sandbox.confine(profile, "/"),
-            watch=lambda: sandbox.watch(profile, settings["shell.tmp_mb"] << 20),
+            watch=lambda: sandbox.watch(profile.private, settings["shell.tmp_mb"] << 20),
         )
         return site, running
 
-    def _get_sandbox(self) -> Sandbox:
+    def sandbox(self) -> Sandbox:
+        """Return what confines programs."""
         with self._lock:
             if self._sandbox is None:
                 from hilt.sandbox.profile import Sandbox
@@ -209,8 +212,12 @@ class Confinement:
             environment["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
         return environment
 
-    def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
+    def _private_folder(self, session: str) -> str:
         from hilt.sandbox import rooms
+
+        return rooms.private_folder(self._place.state, self._place.id, config.digest(session))
+
+    def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
         from hilt.sandbox.profile import Profile
 
         place, settings = self._place, self._settings
@@ -226,7 +233,7 @@ class Confinement:
             read=settings["shell.read"],
             network=network,  # type: ignore[arg-type]  # validated by settings and schema
             session=session,
-            private=rooms.private_folder(place.state, place.id, config.digest(session)),
+            private=self._private_folder(session),
             folder=folder,
             is_protected=self._is_protected,
             start_files=self._start_files,

@@ -13,7 +13,11 @@ from hilt.errors import ToolError
 from hilt.sandbox import seccomp
 from hilt.sandbox.profile import Availability
 
-_FORMAT = 2
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.mounting import Mount
+
+_FORMAT = 3
 _RECORD = "sandbox.json"
 _SYSTEM_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _SWITCHES = (
@@ -123,14 +127,16 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
 
 def _mounts_by_handle(program: str, state: str) -> bool:
     """Whether the kernel supports mounts by handle (5.12) and lets this user create a namespace for them."""
+    from hilt.sandbox.mounting import DEVICES
     from hilt.sandbox.process import Confined, Limits, run
 
     stage = os.path.join(os.path.realpath(state), "stage")
     try:
         os.makedirs(stage, 0o700, exist_ok=True)
-        confined = Confined(mounts=(os.fsencode(stage), [(b"/run", None, 0o500, None, False)]))
-        words = ("--unshare-user", "--unshare-pid", "--bind", stage, "/", "--proc", "/proc", "--dev", "/dev")
-        argv = (program, *words, "--", "/bin/sh", "-c", ":")
+        mounts: list[Mount] = [(b"/run", None, 0o500, None, False), (b"/dev", None, DEVICES, None, False)]
+        confined = Confined(mounts=(os.fsencode(stage), mounts))
+        words = ("--unshare-user", "--unshare-pid", "--dev-bind", stage, "/", "--proc", "/proc")
+        argv = (program, *words, "--", "/bin/sh", "-c", ": > /dev/null")
         return run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS), confined=confined).exit_code == 0
     except (OSError, ToolError):
         return False

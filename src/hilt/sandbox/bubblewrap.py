@@ -25,16 +25,17 @@ Not covered: a program can read a sensitive file that is created while it runs.
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from enum import IntEnum
 from typing import NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox import mountpoints, repositories, seccomp, sensitive
+from hilt.sandbox import mounting, mountpoints, repositories, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks, host_sockets
@@ -53,7 +54,6 @@ Identity = tuple[int, int]  # device and inode
 # the descriptor numbers of Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
-_SHM_BYTES = 1 << 30
 _SEARCHABLE = 0o500  # the mode of a folder that can be listed, and is empty
 # below /run: no sockets, but files that programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
@@ -76,8 +76,9 @@ class Layer(IntEnum):
 class Step(NamedTuple):
     """One step of the view: its purpose, its path, and what a program finds there.
 
-    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`. `covered` and
-    `origin` identify the covered path and the source when the plan was made; None where no program can swap anything.
+    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`. Instead of that,
+    mounting.py creates what `made` names. `covered` and `origin` identify the covered path and the source when the plan
+    was made; None where no program can swap anything.
     """
 
     layer: Layer
@@ -87,6 +88,7 @@ class Step(NamedTuple):
     writable: bool = False
     mode: int = 0
     options: tuple[str, ...] = ()
+    made: str = ""
     covered: Identity | None = None
     origin: Identity | None = None
 
@@ -102,7 +104,7 @@ class Step(NamedTuple):
     @property
     def mount(self) -> Mount:
         """The step as mounting.py performs it, by handle."""
-        source = os.fsencode(self.source) if self.source else self.mode
+        source = self.made or (os.fsencode(self.source) if self.source else self.mode)
         return os.fsencode(self.path), self.covered, source, self.origin, self.writable
 
 
@@ -142,11 +144,13 @@ def confine(
     )
     home = os.path.realpath(profile.home)
     with ExitStack() as stack:
-        held = stack.enter_context(points.hold(plan.missing))
+        held = stack.enter_context(points.hold(plan.missing, reuse=innermost(profile.private, profile.roots) is None))
         if "handles" in available.features:
             stage = os.path.join(os.path.realpath(profile.private), "stage")
-            mounts = os.fsencode(stage), [_as_held(step, held).mount for step in plan.steps if not step.options]
-            words = ["--bind", stage, "/", *_made_by_bubblewrap(plan, profile, stage)]
+            # bubblewrap also shows a program its terminal in /dev
+            left = {step for step in plan.steps if step.options and (tty or not step.made)}
+            mounts = os.fsencode(stage), [_as_held(step, held).mount for step in plan.steps if step not in left]
+            words = ["--dev-bind", stage, "/", *_made_by_bubblewrap(plan, left, profile, stage)]
         else:
             mounts = None
             words = [word for step in plan.steps for word in step.words]
@@ -159,8 +163,13 @@ def confine(
         if os.path.join(home, ".gitconfig") in plan.missing:
             # git fails on the folder mounted there; this is the other file that it reads
             words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
-        kept = {step.path for step in plan.steps if step.purpose == "repository"}
-        watch = stack.enter_context(watches.hold(profile, found, Guard(kept, hides=True, absent=_plain_names(profile))))
+        guard = Guard(
+            kept={step.path for step in plan.steps if step.purpose == "repository"},
+            hides=True,
+            empty=[path for path in plan.missing if not mountpoints.is_file(path)],
+            absent=_plain_names(profile),
+        )
+        watch = stack.enter_context(watches.hold(profile, found, guard))
         status = _memory_file("status", b"")
         fds = [_memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
         if program_filter is not None:
@@ -194,14 +203,17 @@ def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
     return step._replace(covered=mount_point, origin=mount_point if step.source == step.path else step.origin)
 
 
-def _made_by_bubblewrap(plan: Plan, profile: Profile, stage: str) -> Iterator[str]:
-    """Arguments for what bubblewrap mounts over the stage, and for workspace folders that this would cover."""
-    inner = [word for root in profile.roots if is_below(root, "/dev") for word in ("--bind", stage + root, root)]
+def _made_by_bubblewrap(plan: Plan, left: Container[Step], profile: Profile, stage: str) -> Iterator[str]:
+    """Arguments for what is left to bubblewrap to mount over the stage, and for workspace folders that this covers."""
+    has_devices = any(step in left and step.path == "/dev" for step in plan.steps)
+    roots = [root for root in profile.roots if has_devices and is_below(root, "/dev")]
+    inner = [word for root in roots for word in ("--bind", stage + root, root)]
     for step in plan.steps:
         if step.layer is Layer.CLOSING:
             yield from inner
             inner = []
-        yield from step.options
+        if step in left:
+            yield from step.options
 
 
 def look(profile: Profile, search: Search) -> Found:
@@ -257,16 +269,18 @@ class _View:
         self._writable: set[str] = set()
         self._empty: set[str] = set()
         self._missing: dict[str, None] = {}
+        self._can_make_in = functools.cache(_can_make_in)
 
     def show_system(self, features: tuple[str, ...]) -> None:
         """Show the system read-only, with its own /dev and /proc and without sockets."""
         if "handles" not in features:
             self._steps["/", Layer.BASE] = Step(Layer.BASE, "system", "/", "/")
         self._add_built_in(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
-        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev")
-        size = ("--size", str(_SHM_BYTES)) if "size" in features else ()
-        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *size, "--tmpfs", "/dev/shm")  # noqa: S108
-        self._close("devices read-only", "/dev")
+        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev", made=mounting.DEVICES)
+        size = ("--size", str(mounting.SHARED_BYTES)) if "size" in features else ()
+        shared = *size, "--tmpfs", "/dev/shm"  # noqa: S108
+        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *shared, made=mounting.SHARED_MEMORY)  # noqa: S108
+        self._close("devices read-only", "/dev", made=mounting.READ_ONLY)
         if os.geteuid() == 0:
             # root owns settings there that can be changed without a capability
             self._close("processes read-only", "/proc")
@@ -333,8 +347,8 @@ class _View:
             return
         for root in self._profile.roots:
             for name in self._profile.protected:
-                path = os.path.join(root, name)
-                if os.path.lexists(path) or not _is_plain(name):
+                path = f"{root.rstrip('/')}/{name}"
+                if not _is_plain(name) or os.path.lexists(path):
                     self._guard(path, "configuration")
             for name in (".git", ".git/hooks", ".git/config"):
                 self._refuse_link(os.path.join(root, name))
@@ -360,6 +374,8 @@ class _View:
 
     def _start_files(self) -> Iterator[str]:
         for home in self._homes:
+            if not any(is_below(home, path) or is_below(path, home) for path in self._writable):
+                continue
             for name in self._profile.start_files:
                 # a macOS folder that every listing would show
                 if not name.startswith("Library/"):
@@ -407,7 +423,8 @@ class _View:
             if step.path not in beneath:
                 is_real = step.path != "/" and self._is_shown(os.path.dirname(step.path))
                 beneath[step.path] = identity(step.path) if is_real else None
-            steps.append(step._replace(covered=beneath[step.path]))
+            covered = beneath[step.path]
+            steps.append(step if covered is None else step._replace(covered=covered))
             beneath[step.path] = step.origin
         return Plan(tuple(steps), tuple(self._missing))
 
@@ -476,7 +493,7 @@ class _View:
             try:
                 mode = os.lstat(prefix).st_mode
             except FileNotFoundError:
-                if _can_make_in(os.path.dirname(prefix)):
+                if self._can_make_in(os.path.dirname(prefix)):
                     self._keep_empty(prefix, purpose)
                 return
             except NotADirectoryError:
@@ -559,9 +576,11 @@ class _View:
         """Whether a program sees the real file system at a path."""
         return self._cover(path) in self._real
 
-    def _cover(self, path: str) -> str | None:
+    def _cover(self, path: str) -> str:
         """The innermost path at or above this one that a step covers."""
-        return innermost(path, (*self._real, *self._own, *self._empty, "/proc", "/dev"))
+        while not (path in self._real or path in self._own or path in self._empty or path in ("/proc", "/dev")):
+            path = path.rpartition("/")[0] or "/"
+        return path
 
     def _may_follow(self, target: str) -> bool:
         """Whether to hide the target of a sensitive link too: only files of the user, not large parts of the system."""
@@ -576,11 +595,11 @@ class _View:
         """Mount an empty folder. Its mode keeps programs from writing there by accident."""
         self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
 
-    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str) -> None:
-        self._steps[path, layer] = Step(layer, purpose, path, options=options)
+    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str, made: str = "") -> None:
+        self._steps[path, layer] = Step(layer, purpose, path, options=options, made=made)
 
-    def _close(self, purpose: str, path: str) -> None:
-        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path)
+    def _close(self, purpose: str, path: str, *, made: str = "") -> None:
+        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path, made=made)
 
 
 def _order(step: Step) -> tuple[bool, int, Layer, str]:

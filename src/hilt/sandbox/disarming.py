@@ -66,12 +66,13 @@ class GitFolder(NamedTuple):
 class Guard(NamedTuple):
     """What the sandbox itself enforces: paths that it keeps unchanged, and whether it hides sensitive ones.
 
-    `absent` are names that must stay missing but that it cannot prevent from being created. They are disabled when
-    they appear.
+    `empty` are folders in which the program can neither see nor create anything. `absent` are names that must stay
+    missing but that the sandbox cannot prevent from being created. They are disabled when they appear.
     """
 
     kept: Collection[str] = ()
     hides: bool = False
+    empty: Collection[str] = ()
     absent: Collection[str] = ()
 
 
@@ -131,7 +132,7 @@ class GitWatch:
             StateBefore(
                 roots=[root for root in profile.roots if any(_overlap(root, path) for path in profile.writable)],
                 writable=list(profile.writable),
-                skipped=[*profile.closed, *hidden],
+                skipped=[*profile.closed, *hidden, *guard.empty],
                 kept=list(guard.kept),
                 absent=[path for path in guard.absent if not os.path.lexists(path)],
                 repositories=list(found.repositories),

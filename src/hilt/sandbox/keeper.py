@@ -71,6 +71,8 @@ _TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
 _MEASURE_SECONDS = 2.0  # maximum time until the memory of a program is first measured
 _BYTES_PER_SECOND = 2 << 30  # of memory that one CPU can fill
 
+_REPEATED = 3  # requests for a warden: the first two come with the first program, and most processes start only one
+
 _SUB_REAPER = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
 _LANDLOCK_RESTRICT_SELF = 446  # the number of the system call, the same on every architecture
@@ -148,6 +150,7 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
     wardens: set[int] = set()
     killer = _Killer(sparing=wardens)
     strays = False
+    requests = 0
     while True:
         ready = {fd for fd, _ in poller.poll(_RETRY_SECONDS * 1000 if strays else None)}
         if control.fileno() in ready:
@@ -158,6 +161,9 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
                 warden = _ready_warden(control, wake, prctl)
                 if warden:
                     wardens.add(warden)
+            requests += len(wanted)
+            if requests >= _REPEATED > requests - len(wanted):
+                _import_for_wardens()
         if wake in ready:
             os.read(wake, 4096)
         while True:
@@ -176,6 +182,19 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
             wardens.discard(pid)
         if strays:
             strays = killer.strike()
+
+
+def _import_for_wardens() -> None:
+    """Import what a program needs before it starts, so that later wardens inherit it."""
+    try:
+        import fcntl  # noqa: F401
+        import resource  # noqa: F401
+
+        import mounting  # type: ignore[import-not-found]
+
+        mounting.prepare()
+    except ImportError:
+        return  # reported when a program needs it
 
 
 def _ready_warden(control: _socket.socket, wake: int, prctl: Prctl) -> int:
@@ -280,7 +299,7 @@ class _Warden:
         return terms_pipe
 
     def _become_requested(self, warden: int, terms_writer: int) -> None:
-        import mounting  # type: ignore[import-not-found]  # imported while waiting for the request
+        import mounting  # imported while waiting for the request
 
         size, fds = receive(self._channel, 4)
         missing = int.from_bytes(size, "big")

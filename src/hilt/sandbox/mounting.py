@@ -5,7 +5,8 @@ resolved twice: every path is opened without following links, compared with what
 handle to handle. Any difference fails with ESTALE, and nothing runs.
 
 The whole file system is cloned to a stage, read-only, and the steps are performed there. bubblewrap then makes the
-stage its root. Everything is mounted with nosuid and nodev, so bubblewrap has nothing to remount by name.
+stage its root. Everything but devices is mounted with nosuid and nodev, so bubblewrap has nothing to remount by name.
+It reads the table of mounts after each mount of its own, which takes longer than the mount, so /dev is made here too.
 
 This module runs in the keeper's child, without the rest of hilt.
 """
@@ -18,19 +19,40 @@ from errno import ELOOP, ENOTDIR, EPERM, ESTALE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # path, expected (device, inode) there, source or mode, (device, inode) of the source, whether it is writable
-    Mount = tuple[bytes, tuple[int, int] | None, bytes | int, tuple[int, int] | None, bool]
+    # path, expected (device, inode) there, what to mount, (device, inode) of the source, whether it is writable;
+    # to mount: a source, or the mode of an empty folder, or one of the words below
+    Mount = tuple[bytes, tuple[int, int] | None, bytes | int | str, tuple[int, int] | None, bool]
+
+DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
+SHARED_BYTES = 1 << 30
+_SMALL_BYTES = 1 << 20  # enough for mount points
 
 # system calls, by numbers that are the same on every architecture
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _CLOEXEC, _OPEN_TREE_CLONE, _MOVE_MOUNT_BY_HANDLES = 0o2000000, 1, 0x44
 _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 1, 6
-_READ_ONLY, _PLAIN, _NO_SYMLINKS = 1, 2 | 4, 0x200000  # plain: nosuid, nodev
+_READ_ONLY, _NOSUID, _NODEV, _NOEXEC, _NO_SYMLINKS = 1, 2, 4, 8, 0x200000
+_PLAIN = _NOSUID | _NODEV
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _HANDLE = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
+
+_DEVICE_NODES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
+_DEVICE_LINKS = {
+    b"stdin": b"/proc/self/fd/0",
+    b"stdout": b"/proc/self/fd/1",
+    b"stderr": b"/proc/self/fd/2",
+    b"fd": b"/proc/self/fd",
+    b"core": b"/proc/kcore",
+    b"ptmx": b"pts/ptmx",
+}
+
+
+def prepare() -> None:
+    """Import what `carry_out` needs."""
+    _Kernel()
 
 
 def carry_out(stage: bytes, mounts: list[Mount]) -> None:
@@ -67,10 +89,16 @@ class _Mounter:
         whole = kernel.clone(self._host, _PLAIN | _READ_ONLY)
         kernel.attach(whole, kernel.open(self._host, stage))
         self._stage = kernel.open(self._host, stage)
-        self._empty: dict[int, int] = {}  # devices and mounts of empty folders, made read-only at the end
+        self._closing: list[int] = []  # mounts of empty folders, made read-only at the end
+        self._fresh: set[int] = set()  # devices of folders that were mounted here and are not read-only yet
+        self._shared: dict[int, int] = {}  # by mode: mounts of empty folders that stay empty
 
     def make(self, mounts: list[Mount]) -> None:
+        around = {outer for path, *_ in mounts for outer in _folders_above(path)}
         for path, identity, source, source_identity, writable in mounts:
+            if source == READ_ONLY:
+                self._kernel.restrict(self._target(path), _READ_ONLY, whole_tree=False)
+                continue
             if isinstance(source, bytes):
                 origin = self._source(source)
                 _compare(origin, source_identity)
@@ -79,14 +107,48 @@ class _Mounter:
                 os.close(origin)
             else:
                 target = self._target(path)
-                tree = self._empty_folder(source)
+                tree = self._folder_of(source, stays_empty=path.rstrip(b"/") not in around)
             _compare(target, identity)
             self._kernel.attach(tree, target)
             if path == b"/":
                 self._stage = self._kernel.open(self._host, self._folder)
-        for mount in self._empty.values():
+            elif source == DEVICES:
+                self._fill_devices(path)
+        for mount in self._closing:
             self._kernel.restrict(mount, _READ_ONLY, whole_tree=False)
-            os.close(mount)
+
+    def _folder_of(self, kind: int | str, *, stays_empty: bool) -> int:
+        """Return the mount of a new folder; those of one mode that stay empty are clones of the first."""
+        if isinstance(kind, int) and stays_empty:
+            if kind in self._shared:
+                return self._kernel.clone(self._shared[kind])
+            mount = self._kernel.make_tmpfs(kind)
+            self._kernel.restrict(mount, _READ_ONLY)
+            self._shared[kind] = os.dup(mount)
+            return mount
+        if isinstance(kind, int):
+            mount = self._kernel.make_tmpfs(kind)
+            self._closing.append(os.dup(mount))
+        else:
+            mount = self._kernel.make_tmpfs(0o755, SHARED_BYTES if kind == SHARED_MEMORY else _SMALL_BYTES)
+        self._fresh.add(os.fstat(mount).st_dev)
+        return mount
+
+    def _fill_devices(self, path: bytes) -> None:
+        """Add to a new /dev what every program may use, and a separate set of terminals."""
+        kernel = self._kernel
+        folder = kernel.open(self._stage, path)
+        for name, target in _DEVICE_LINKS.items():
+            os.symlink(target, name, dir_fd=folder)
+        for name in _DEVICE_NODES:
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
+            node = kernel.open(self._host, path + b"/" + name)
+            kernel.attach(kernel.clone(node, _NOSUID), kernel.open(folder, name))
+            os.close(node)
+        for name in (b"pts", b"shm"):
+            os.mkdir(name, 0o755, dir_fd=folder)
+        kernel.attach(kernel.make_terminals(), kernel.open(folder, b"pts"))
+        os.close(folder)
 
     def _source(self, path: bytes) -> int:
         try:
@@ -111,7 +173,7 @@ class _Mounter:
         for name in names:
             folder = self._kernel.open(self._stage, current)
             current += b"/" + name
-            if os.fstat(folder).st_dev in self._empty:
+            if os.fstat(folder).st_dev in self._fresh:
                 try:
                     if is_folder or current != path:
                         os.mkdir(name, 0o755, dir_fd=folder)
@@ -121,11 +183,6 @@ class _Mounter:
                 except FileExistsError:
                     pass  # created by an earlier step
             os.close(folder)
-
-    def _empty_folder(self, mode: int) -> int:
-        mount = self._kernel.make_tmpfs(mode)
-        self._empty[os.fstat(mount).st_dev] = os.dup(mount)
-        return mount
 
 
 class _Kernel:
@@ -154,21 +211,29 @@ class _Kernel:
                 os.close(fd)
         self._call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
 
-    def make_tmpfs(self, mode: int) -> int:
-        """Return the mount of an empty folder, just large enough for mount points."""
-        context = self._system(_FSOPEN, b"tmpfs", 1)
-        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"mode", b"%o" % mode, 0)
-        self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, b"size", b"1m", 0)
+    def make_tmpfs(self, mode: int, size: int = _SMALL_BYTES) -> int:
+        """Return the mount of an empty folder."""
+        return self._make(b"tmpfs", {b"mode": b"%o" % mode, b"size": b"%d" % size}, _PLAIN)
+
+    def make_terminals(self) -> int:
+        """Return the mount of a folder of terminals that has none yet."""
+        return self._make(b"devpts", {b"mode": b"620", b"ptmxmode": b"666"}, _NOSUID | _NOEXEC)
+
+    def _make(self, kind: bytes, options: dict[bytes, bytes], attributes: int) -> int:
+        context = self._system(_FSOPEN, kind, 1)
+        for name, value in options.items():
+            self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, name, value, 0)
         self._system(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
-        mount = self._system(_FSMOUNT, context, 1, _PLAIN)
+        mount = self._system(_FSMOUNT, context, 1, attributes)
         os.close(context)
         return mount
 
-    def clone(self, handle: int, attributes: int) -> int:
+    def clone(self, handle: int, attributes: int = 0) -> int:
         """Return a recursive bind mount of a handle."""
         flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
         tree = self._system(_OPEN_TREE, handle, b"", flags)
-        self.restrict(tree, attributes)
+        if attributes:
+            self.restrict(tree, attributes)
         return tree
 
     def restrict(self, mount: int, attributes: int, *, whole_tree: bool = True) -> None:
@@ -210,6 +275,11 @@ def _compare(handle: int, identity: tuple[int, int] | None) -> None:
     status = os.fstat(handle)
     if identity is not None and (status.st_dev, status.st_ino) != tuple(identity):
         raise OSError(ESTALE, os.strerror(ESTALE))
+
+
+def _folders_above(path: bytes) -> list[bytes]:
+    names = path.split(b"/")
+    return [b"/".join(names[:end]) for end in range(1, len(names))]
 
 
 def _is_folder(handle: int) -> bool:

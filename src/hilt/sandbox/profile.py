@@ -161,15 +161,13 @@ class Sandbox:
             stack.enter_context(self._alone(available, profile))
             yield stack.enter_context(self._confine(available, profile, cwd, tty=tty))
 
-    def watch(self, profile: Profile, limit: int) -> AbstractContextManager[RoomWatch | None]:
-        """Watch how much programs under this profile write to their private folders; begins before one starts."""
-        if profile.name == "full":
-            return nullcontext()
+    def watch(self, private: str, limit: int) -> AbstractContextManager[RoomWatch]:
+        """Watch how much programs write to the private folder of their session; begins before one starts."""
         from hilt.sandbox.rooms import Rooms
 
         with self._lock:
             self._rooms = self._rooms or Rooms()
-        return self._rooms.stay(profile.private, limit)
+        return self._rooms.stay(private, limit)
 
     def recover(self, is_sensitive: Callable[[str], bool]) -> None:
         """Disarm what programs left behind that ran when hilt was killed, and remove their mount points."""

@@ -145,9 +145,10 @@ class Exchange:
         with self._lock:
             was_reported, self._progress = self._progress is None, step
         if was_reported:
-            self._queue.put(self._report_progress)
+            self._queue.put(self.report_progress)
 
-    def _report_progress(self) -> None:
+    def report_progress(self) -> None:
+        """Pass on the latest progress unless that is done."""
         with self._lock:
             step, self._progress = self._progress, None
         if step is not None:
@@ -262,6 +263,7 @@ class Connection:
                     )
                 exchange.attend(left)
                 ctx.fence.check()
+            exchange.report_progress()  # the result may have come before this thread woke up
             result: types.CallToolResult = future.result()
         except MCPError as error:
             raise self._refused(error) from None

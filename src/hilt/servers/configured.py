@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from hilt import places
 from hilt.authority import rulebook
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -174,7 +175,7 @@ def _is_hilt(entry: Any) -> bool:
     args = entry.get("args") if isinstance(entry, dict) else None
     command = os.path.basename(str(entry.get("command"))) if isinstance(entry, dict) else ""
     words = [word for word in args if word not in ("-I", "-P")] if isinstance(args, list) else []
-    return command == "hilt" or words[:2] == ["-m", "hilt"]
+    return command in places.PROGRAMS or words[:2] == ["-m", "hilt"]
 
 
 def _read(

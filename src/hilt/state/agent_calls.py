@@ -38,6 +38,7 @@ class AgentOrder(NamedTuple):
     title: str = ""
     model: str = ""
     parent: str = ""
+    worktree: bool = False  # also if its definition says so
 
 
 class Allowance(Protocol):
@@ -81,4 +82,7 @@ class Agents(Protocol):
         """Send a message; an idle agent wakes."""
 
     def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
-        """Return and remove the messages of an agent, waiting this long for the first."""
+        """Return the messages of an agent, waiting this long for the first.
+
+        They are removed when the agent receives again, or the process ends; if it is killed, they come again.
+        """

@@ -59,12 +59,16 @@ def writing(directory: str) -> Iterator[None]:
 
 
 class Database:
-    """One database file: opened on first use, migrated once, one connection guarded by one lock."""
+    """One database file: opened on first use, migrated once, one connection guarded by one lock.
 
-    def __init__(self, path: str, migrations: Sequence[str], *, durable: bool) -> None:
+    Before an older file is migrated, it is copied to the folder backups beside it, unless it is only a cache.
+    """
+
+    def __init__(self, path: str, migrations: Sequence[str], *, durable: bool, is_cache: bool = False) -> None:
         self._path = path
         self._migrations = migrations
         self._synchronous = "FULL" if durable else "NORMAL"
+        self._is_cache = is_cache
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -176,7 +180,10 @@ class Database:
             cached_statements=64,
         )
         try:
-            if connection.execute("PRAGMA user_version").fetchone()[0] < len(self._migrations):
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > len(self._migrations):
+                raise self._too_new(version)
+            if version < len(self._migrations):
                 self._migrate(connection)
             connection.execute(f"PRAGMA synchronous={self._synchronous}")
         except BaseException:
@@ -190,6 +197,9 @@ class Database:
         # switching to WAL does not wait for locks as transactions do, so one process at a time sets up the file
         with held(self._path + ".setup"):
             connection.execute("PRAGMA journal_mode=WAL")
+            before = connection.execute("PRAGMA user_version").fetchone()[0]
+            if 0 < before < len(self._migrations) and not self._is_cache:
+                self._back_up(connection, before)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -202,3 +212,33 @@ class Database:
                 if connection.in_transaction:  # a full disk has ended it
                     connection.execute("ROLLBACK")
                 raise
+
+    def _back_up(self, connection: sqlite3.Connection, version: int) -> None:
+        """Copy the file as it was before a migration; the copies of earlier migrations are deleted."""
+        folder, name = os.path.join(os.path.dirname(self._path), "backups"), os.path.basename(self._path)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        copy = os.path.join(folder, f"{name}.{version}")
+        unfinished = f"{copy}.new"
+        # creates the file with its final mode, and empties one that a killed process has left
+        handle = os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            connection.execute("VACUUM INTO ?", (unfinished,))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.replace(unfinished, copy)
+        for other in os.listdir(folder):
+            if other.startswith(f"{name}.") and other != f"{name}.{version}":
+                os.unlink(os.path.join(folder, other))
+
+    def _too_new(self, version: int) -> ToolError:
+        name, folder = os.path.basename(self._path), os.path.dirname(self._path)
+        return ToolError(
+            "runtime_missing",
+            f"{name} in {folder} has the format {version}; this version of hilt knows formats up to "
+            f"{len(self._migrations)}. A newer hilt has written it.",
+            suggestion="Ask the user to install the newer hilt again, or to use another state directory "
+            f"(HILT_STATE_DIR). {os.path.join(folder, 'backups')} has the file as it was before the change of format.",
+            format=version,
+            known=len(self._migrations),
+        )

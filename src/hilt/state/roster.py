@@ -22,12 +22,15 @@ from hilt.state.locks import try_lock
 Kind = Literal["call", "background", "spawned"]  # a call ends with its caller, the others outlive it
 AgentStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
 
+EXIT_CODES: dict[str, int] = {"completed": 0, "failed": 1, "cancelled": 130}  # of agents that have answered or ended
+
 MESSAGE_BYTES = 102_400
 QUEUE_MAX = 1_000
 PAIR_MAX = 10
 PAIR_SECONDS = 60
 ENDED_MAX = 1_000  # agents that are kept after their end
 KILLS_MAX = 3  # processes killed in a row at the same step of an agent, before it is stopped
+MESSAGE_DAYS = 30  # that messages to ids that are no agents are kept
 
 _FORGOTTEN_MAX = 100  # at once
 _CLAIMED_FROM = 20
@@ -49,6 +52,7 @@ class AgentProfile(NamedTuple):
     turns: int | None = None
     tokens: int | None = None
     seconds: float | None = None
+    worktree: bool = False  # whether it has a git worktree of its own; the agents below it work there too
 
 
 class NewAgent(NamedTuple):
@@ -180,8 +184,12 @@ class AgentStore(Protocol):
     def send(self, sender: str, target: str, text: str, commit: Callable[[], None]) -> bool:
         """Store a message, or raise limit_exceeded; return whether it woke an agent. `commit` may raise."""
 
-    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None) -> Mail:
-        """Remove and return the oldest messages of an agent. `commit` may raise."""
+    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None, *, reader: str = "") -> Mail:
+        """Return the oldest messages of an agent, and remove them. `commit` may raise.
+
+        With a reader, which is an owner, they are removed when it receives again, finishes the agent, or is released;
+        if it dies before that, they are returned again.
+        """
 
     def peek(self, agent: str, limit: int) -> Sequence[AgentMessage]:
         """Return the oldest messages of an agent, which stay."""
@@ -344,7 +352,12 @@ class Roster:
 
     def release(self, owner: str) -> None:
         """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
-        self._db.write(lambda db: self._abandon(db, owner, "cancelled", self._db.now(db)))
+
+        def work(db: Transaction) -> None:
+            self._abandon(db, owner, "cancelled", self._db.now(db))
+            self._confirm(db, owner)
+
+        self._db.write(work)
 
     def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
         """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
@@ -354,6 +367,7 @@ class Roster:
             if agent is None or agent.owner != owner:
                 return None
             self.runs.end(db, id, outcome.status)
+            self._confirm(db, owner, id)
             if agent.ended is not None:
                 self._update(db, id, owner="")
                 return None
@@ -427,6 +441,7 @@ class Roster:
             agent = self._one(db, target)
             if agent is not None and agent.ended is not None:
                 raise ToolError("not_found", f"The agent {target} has ended: {agent.status}.")
+            self._prune_messages(db, now)
             recent = now - PAIR_SECONDS * _SECOND
             db.execute("DELETE FROM agent_sends WHERE workspace=? AND (at<=? OR at>?)", (workspace, recent, now))
             pair = "SELECT count(*), min(at) FROM agent_sends WHERE workspace=? AND sender=? AND target=?"
@@ -460,16 +475,27 @@ class Roster:
 
         return self._db.write(work)
 
-    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None) -> Mail:
-        """Remove and return the oldest messages of an agent. `commit` may raise."""
-        if not self.peek(agent, 1):
+    def receive(self, agent: str, limit: int, commit: Callable[[], None] = lambda: None, *, reader: str = "") -> Mail:
+        """Return the oldest messages of an agent, and remove them. `commit` may raise.
+
+        With a reader, which is an owner, they are removed when it receives again, finishes the agent, or is released;
+        if it dies before that, they are returned again.
+        """
+        if not self._db.exists() or not self._db.read(lambda db: self._has_messages(db, agent)):
             return Mail([], 0)  # without a transaction: it is asked again and again
 
         def work(db: Transaction) -> Mail:
+            self._return_messages(db)
+            if reader:
+                self._confirm(db, reader, agent)
             messages = self._messages(db, agent, limit)
-            if messages:
+            if messages and reader:
+                mark = "UPDATE agent_messages SET reader=? WHERE workspace=? AND target=? AND number<=? AND reader=''"
+                db.execute(mark, (reader, self._workspace, agent, messages[-1].number))
+            elif messages:
                 self._drop(db, agent, messages[-1].number)
-            commit()
+            if messages:
+                commit()
             return Mail(messages, self._unread(db, agent))
 
         return self._db.write(work)
@@ -500,6 +526,7 @@ class Roster:
         for (owner,) in db.execute(owners, (self._workspace,)).fetchall():
             if not self._db.lives(db, owner):
                 self._abandon(db, owner, "failed", now)
+        self._return_messages(db)
         idle = "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='completed' AND changed<?"
         for (id,) in db.execute(idle, (self._workspace, now - int(idle_seconds * _SECOND))).fetchall():
             self._update(db, id, ended=now)
@@ -563,14 +590,40 @@ class Roster:
             db.execute("DELETE FROM agent_runs WHERE workspace=? AND agent=?", (self._workspace, id))
 
     def _unread(self, db: Transaction, agent: str) -> int:
-        query = "SELECT count(*) FROM agent_messages WHERE workspace=? AND target=?"
+        query = "SELECT count(*) FROM agent_messages WHERE workspace=? AND target=? AND reader=''"
         return int(db.execute(query, (self._workspace, agent)).fetchone()[0])
 
     def _messages(self, db: Transaction, agent: str, limit: int) -> list[AgentMessage]:
         query = (
-            "SELECT number, sender, text, at FROM agent_messages WHERE workspace=? AND target=? ORDER BY number LIMIT ?"
+            "SELECT number, sender, text, at FROM agent_messages WHERE workspace=? AND target=? AND reader='' "
+            "ORDER BY number LIMIT ?"
         )
         return [AgentMessage(*row) for row in db.execute(query, (self._workspace, agent, limit))]
+
+    def _has_messages(self, db: Transaction, agent: str) -> bool:
+        query = "SELECT 1 FROM agent_messages WHERE workspace=? AND target=? LIMIT 1"
+        return db.execute(query, (self._workspace, agent)).fetchone() is not None
+
+    def _confirm(self, db: Transaction, reader: str, agent: str | None = None) -> None:
+        """Remove the messages that a reader has received, of one agent or all."""
+        query = "DELETE FROM agent_messages WHERE workspace=? AND reader=? AND target=coalesce(?, target)"
+        db.execute(query, (self._workspace, reader, agent))
+
+    def _return_messages(self, db: Transaction) -> None:
+        """Return the messages whose reader died before it confirmed them."""
+        readers = "SELECT DISTINCT reader FROM agent_messages WHERE workspace=? AND reader<>''"
+        for (reader,) in db.execute(readers, (self._workspace,)).fetchall():
+            if not self._db.lives(db, reader):
+                back = "UPDATE agent_messages SET reader='' WHERE workspace=? AND reader=?"
+                db.execute(back, (self._workspace, reader))
+
+    def _prune_messages(self, db: Transaction, now: int) -> None:
+        """Remove old messages to ids that are no agents: nobody may ever read them."""
+        query = (
+            "DELETE FROM agent_messages WHERE workspace=? AND at<? AND target NOT IN "
+            "(SELECT id FROM agents WHERE workspace=?)"
+        )
+        db.execute(query, (self._workspace, now - MESSAGE_DAYS * 86_400 * _SECOND, self._workspace))
 
     def _drop(self, db: Transaction, agent: str, number: int) -> None:
         query = "DELETE FROM agent_messages WHERE workspace=? AND target=? AND number<=?"

@@ -23,6 +23,8 @@ CREATE INDEX messages_of_agent ON agent_messages (workspace, target, number);
 CREATE TABLE agent_sends (
          workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)"""
+# the owner whose call has received a message that it has not confirmed yet
+AGENT_READERS = "ALTER TABLE agent_messages ADD COLUMN reader TEXT NOT NULL DEFAULT ''"
 # `steps` is how far the agent was when the run began; `lease` is null if a lock shows whether the owner lives
 AGENT_RUNS = """CREATE TABLE agent_runs (
          workspace TEXT NOT NULL, agent TEXT NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL,
@@ -36,7 +38,7 @@ CREATE TABLE provider_use (
          tokens INTEGER NOT NULL);
 CREATE INDEX use_of_provider ON provider_use (provider, at)"""
 # the tables of a database that several machines share; append only
-AGENT_TABLES = (AGENTS, AGENT_RUNS)
+AGENT_TABLES = (AGENTS, AGENT_READERS, AGENT_RUNS)
 
 # these have already run on existing databases: append new ones, never change one
 MIGRATIONS = (
@@ -97,6 +99,7 @@ CREATE INDEX todos_by_age ON todos (workspace, at)""",
          input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, nanodollars INTEGER NOT NULL,
          PRIMARY KEY (day, model)) WITHOUT ROWID""",
     AGENTS,
+    AGENT_READERS,
     AGENT_RUNS,
     # the call that made a change
     "ALTER TABLE changes ADD COLUMN call TEXT NOT NULL DEFAULT ''",

@@ -2,12 +2,13 @@
 
 The client sends fields terminated by NUL (the protocol, the version, the kind, the working directory, "o:" options and
 "e:" environment variables), a newline, then standard input. The server sends "+" or "-", the replies, and at the end
-NUL and the exit status as a digit.
+NUL and the exit status as a digit. native/client.c speaks the same protocol.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
 from hilt import __version__, places
 
@@ -42,13 +43,24 @@ def connect(state: str) -> socket | None:
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.connect(address)
+        if _peer_user(connection) == os.geteuid():
+            return connection
     except OSError:
-        connection.close()
-        return None
+        pass  # nobody is listening
     finally:
         if handle is not None:
             os.close(handle)
-    return connection
+    connection.close()
+    return None
+
+
+def _peer_user(connection: socket) -> int:
+    """Return the user id of the process that listens: another user's must not get our environment."""
+    import _socket
+
+    # struct ucred on Linux, struct xucred on macOS
+    option = (_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12) if sys.platform == "linux" else (0, 1, 76)
+    return int.from_bytes(connection.getsockopt(*option)[4:8], sys.byteorder)
 
 
 def header(kind: str, options: dict[str, str]) -> bytes:
@@ -84,11 +96,24 @@ def _relay(connection: socket) -> None:
     from _socket import SHUT_WR
 
     try:
-        while chunk := os.read(0, 65536):
+        while chunk := _read():
             connection.sendall(chunk)
         connection.shutdown(SHUT_WR)
     except OSError:
         return  # the resident process has exited; _copy reports it
+
+
+def _read() -> bytes:
+    """Return the next part of standard input; empty at its end, or if it cannot be read."""
+    while True:
+        try:
+            return os.read(0, 65536)
+        except BlockingIOError:
+            from select import select
+
+            select([0], [], [])
+        except OSError:
+            return b""
 
 
 def _copy(connection: socket) -> int:
@@ -105,9 +130,9 @@ def _copy(connection: socket) -> int:
         text, end, status = (held + chunk).partition(b"\0")
         _write(text)
         held = end + status
-    if len(held) == 2 and held[:1] == b"\0":
+    if len(held) == 2 and held[1:].isdigit():
         return int(held[1:])
-    _write(held + LOST)
+    _write(LOST)
     return 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -12,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from hilt import __version__, places, wire
@@ -38,16 +39,19 @@ START_SECONDS = 20
 AGAIN_SECONDS = 2
 GREETING_SECONDS = 1  # for a caller that does not need an answer
 DECLINED = b"-declined"
+KINDS = ("call", "end", "lsp")
 HEADER_BYTES = 1024 * 1024
 REQUEST_BYTES = 64 * 1024 * 1024
 RUNTIMES_MAX = 32
 GONE_SECONDS = 0.25
 SCARCE_SECONDS = 0.05
+LOOK_SECONDS = 0.25
+WAITING_MAX = 4  # threads that wait for a caller
 TIDY_EVERY_SECONDS = 60
 
-# fields of /proc/PID/status: a caller that differs in one of these is confined differently, or is another user
-_CREDENTIALS = ("Uid", "Gid", "Groups", "Umask", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
-_NAMESPACES = ("ipc", "mnt", "net", "pid", "user", "uts")
+# lines of /proc/PID/status: a caller that differs in one of these is confined differently, or is another user
+_CREDENTIALS = re.compile(rb"^(?:Uid|Gid|Groups|Umask|CapInh|CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):.*", re.MULTILINE)
+_NAMESPACES = ("ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/user", "ns/uts")
 
 
 def build(parser: Parser) -> None:
@@ -157,7 +161,7 @@ def end_session(options: dict[str, str]) -> int:
 
 def hand_over(call: Call, options: dict[str, str]) -> Result:
     """Run a call in the resident process, starting it if necessary."""
-    fields = {name: value for name, value in call._asdict().items() if value is not None}
+    fields = {name: value for name, value in call._asdict().items() if value not in (None, ())}
     answer = _exchange("call", options, json.dumps(fields).encode()) if start() else b""
     reply, end, _ = answer[1:].partition(b"\0")
     if answer.startswith(b"+"):
@@ -245,10 +249,12 @@ class Resident:
         # by state directory and workspace, so that a session finds its jobs whatever else differs between callers
         self._shared: dict[tuple[str, str], Shared] = {}
         self._active = 0
+        self._waiting = 0  # threads that wait for a caller
         self._answered = 0
         self._last = time.monotonic()
         self._stopping = False
         self._ended = False  # by a signal: do not wait for callers
+        self._is_closed = threading.Event()  # jobs have ended; until then, it counts as running
         self._tidied = self._last
 
     def run(self) -> int:
@@ -259,20 +265,17 @@ class Resident:
             signal.signal(number, self._end)
         with held(os.path.join(self._state, "resident.lock"), _somebody_else):
             with self._listening() as listener:
-                listener.settimeout(0.25)
-                while not self._stopping and not self._is_idle():
-                    try:
-                        connection, _ = listener.accept()
-                    except TimeoutError:
-                        self._tidy()
-                        continue
-                    except OSError:
-                        time.sleep(SCARCE_SECONDS)  # too many open files, or the caller has disconnected
-                        continue
-                    self._welcome(connection)
+                self._wait_on_thread(listener)
+                while not self._stopping:
+                    time.sleep(LOOK_SECONDS)
+                    self._tidy()
+                    self._stop_if_idle()
                 if self._ended:
                     self._close_runtimes()
                 self._end_jobs()
+                self._is_closed.set()
+                with contextlib.suppress(OSError):
+                    listener.shutdown(socket.SHUT_RDWR)  # ends the threads that wait
             while self._active:
                 time.sleep(SCARCE_SECONDS)
         self._close_runtimes()
@@ -288,15 +291,47 @@ class Resident:
         for runtime in runtimes:
             runtime.close()
 
-    def _welcome(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._active += 1
-        try:
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-        except RuntimeError:  # no more threads: the caller runs the call itself
-            connection.close()
+    def _wait_on_thread(self, listener: socket.socket) -> None:
+        self._waiting += 1
+        threading.Thread(target=self._wait, args=(listener,), daemon=True).start()
+
+    def _wait(self, listener: socket.socket) -> None:
+        """Accept callers, and serve each on this thread; another thread waits for the next caller meanwhile."""
+        while not self._stopping:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                time.sleep(SCARCE_SECONDS)  # too many open files, or the caller has disconnected
+                continue
+            if self._welcome(listener):
+                self._serve(connection)
+            else:
+                self._turn_away(connection)
             with self._lock:
-                self._active -= 1
+                if self._waiting >= WAITING_MAX:
+                    return
+                self._waiting += 1
+
+    def _welcome(self, listener: socket.socket) -> bool:
+        """Count a caller, and ensure that a thread waits for the next one; False if the caller cannot be served."""
+        with self._lock:
+            self._waiting -= 1
+            if self._stopping:
+                return False
+            if not self._waiting:
+                try:
+                    self._wait_on_thread(listener)
+                except RuntimeError:  # no more threads
+                    self._waiting -= 1
+                    return False
+            self._active += 1
+            return True
+
+    def _turn_away(self, connection: socket.socket) -> None:
+        """Let a caller run its call itself; if this process is stopping, after its jobs have ended."""
+        if self._stopping:
+            self._is_closed.wait()
+        connection.close()
 
     def _tidy(self) -> None:
         """Do deferred maintenance while there are no calls."""
@@ -316,15 +351,16 @@ class Resident:
         for resources in shared:
             resources.close()
 
-    def _is_idle(self) -> bool:
+    def _stop_if_idle(self) -> None:
         with self._lock:
             if self._active:
-                return False
+                return
             if any(shared.jobs.busy for shared in self._shared.values()) or any(
                 runtime.runs_agents for runtime in self._runtimes.values()
             ):
                 self._last = time.monotonic()  # a caller may still ask for the output of a job
-            return time.monotonic() - self._last > self._idle
+            if time.monotonic() - self._last > self._idle:
+                self._stopping = True
 
     @contextlib.contextmanager
     def _listening(self) -> Iterator[socket.socket]:
@@ -371,8 +407,11 @@ class Resident:
         if kind == "status":
             stream.write(f"+{self._status()}".encode())
             return
+        if kind not in KINDS:
+            stream.write(b"-")
+            return
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
-        environ = dict(field[2:].split("=", 1) for field in rest if field.startswith("e:"))
+        environ = _as_in_python(dict(field[2:].split("=", 1) for field in rest if field.startswith("e:")))
         shared = self._share(environ, _folder(options, environ, cwd))
         with contextlib.ExitStack() as stack:
             try:
@@ -475,17 +514,18 @@ def _folder(options: dict[str, str], environ: dict[str, str], cwd: str) -> str:
 def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.socket, call: Call) -> Result:
     """Run a call for a caller, and cancel it if the caller disconnects, as a call in its own process would end."""
     use(call.session or runtime.session)
-    ended = threading.Event()
+    ended = threading.Lock()  # an event costs several locks
+    ended.acquire()
     results: list[Result] = []
 
     def done(result: Result) -> None:
         results.append(result)
-        ended.set()
+        ended.release()
 
     running = runtime.submit(call, done)
     gone = select.poll()
     gone.register(connection, 0)  # only events that are always reported: the peer has closed both directions
-    while not ended.wait(min(running.patience(), GONE_SECONDS)):
+    while not ended.acquire(timeout=min(running.patience(), GONE_SECONDS)):
         if gone.poll(0):
             running.cancel()
         running.time_out_if_late()
@@ -524,21 +564,57 @@ def _ask_servers(runtime: Runtime, connection: socket.socket, stream: _SocketStr
 def _credentials(pid: int) -> tuple[object, ...] | None:
     """Return a fingerprint of the user and confinement of a process; None if it cannot be read."""
     try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
-        spaces = [os.readlink(f"/proc/{pid}/ns/{name}") for name in _NAMESPACES]
-        root = os.stat(f"/proc/{pid}/root/")
-        return (*(status.get(name) for name in _CREDENTIALS), *spaces, root.st_dev, root.st_ino, _label(pid))
+        process = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return None
-
-
-def _label(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/attr/current", encoding="utf-8", errors="replace") as file:
-            return file.read()
+        status = _CREDENTIALS.findall(_read(process, "status"))
+        spaces = [os.readlink(name, dir_fd=process) for name in _NAMESPACES]
+        root = os.stat("root/", dir_fd=process)
+        return (*status, *spaces, root.st_dev, root.st_ino, _label(process))
     except OSError:
-        return ""
+        return None
+    finally:
+        os.close(process)
+
+
+def _label(process: int) -> bytes:
+    try:
+        return _read(process, "attr/current")
+    except OSError:
+        return b""
+
+
+def _read(folder: int, name: str) -> bytes:
+    with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _as_in_python(environ: dict[str, str]) -> dict[str, str]:
+    """Return an environment as an interpreter shows it: one in the C locale switches to UTF-8 (PEP 538).
+
+    The native client sends its environment unchanged.
+    """
+    locale = environ.get("LC_CTYPE") or environ.get("LANG") or "C"
+    if environ.get("LC_ALL") or environ.get("PYTHONCOERCECLOCALE") == "0" or _is_installed(locale):
+        return environ
+    return {**environ, "LC_CTYPE": "C.UTF-8"}
+
+
+@lru_cache(16)
+def _is_installed(locale: str) -> bool:
+    """Whether this system has a locale, and it is not the C locale."""
+    if locale in ("C", "POSIX"):
+        return False
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.newlocale.restype = ctypes.c_void_p
+    libc.freelocale.argtypes = [ctypes.c_void_p]
+    found = libc.newlocale(2 if sys.platform == "darwin" else 1, os.fsencode(locale), None)  # the mask of LC_CTYPE
+    if found:
+        libc.freelocale(found)
+    return bool(found)
 
 
 def _read_header(stream: wire.RequestSource) -> list[str] | None:

@@ -15,16 +15,22 @@ if TYPE_CHECKING:
     from hilt.text.likeness import TextPage
 
 _LISTED = 10  # line numbers that an error names
+_MANY = 1000  # occurrences that get one line ending: finding the nearest for each could take long
+_MOST = 100_000  # occurrences that one edit replaces
 _BARE_FEED = re.compile(r"(?<!\r)\n")
 
 
 class EditMatch(NamedTuple):
-    """The change to make, whether old_text matched exactly, and the lines, from 1, that it covers."""
+    """The change to make, whether old_text matched exactly, and the lines, from 1, that it covers.
+
+    If several occurrences change, the span is that of the first, and the lines cover all of them.
+    """
 
     span: Span
     exact: bool
     first_line: int
     last_line: int
+    occurrences: int = 1
 
 
 def find_edit(
@@ -60,8 +66,38 @@ def find_edit(
     return match
 
 
+def find_all(text: str, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> list[Span]:
+    """Return the changes that replace every occurrence of old_text, from left to right; none if it does not occur."""
+    if old_text not in text and "\r\n" in text:
+        old_text = _BARE_FEED.sub("\r\n", old_text)
+    count = text.count(old_text)
+    if count > _MOST:
+        advice = "Replace a longer text that occurs less often."
+        raise ToolError(
+            "limit_exceeded", f"old_text occurs {count} times in {path}; at most {_MOST}.", suggestion=advice
+        )
+    ending = dominant_ending(text) if count > _MANY else None
+    spans: list[Span] = []
+    at = text.find(old_text)
+    while at >= 0:
+        span = _span_at(text, at, old_text, new_text, fuzzy_indent=fuzzy_indent, ending=ending)
+        if spans and span.start < spans[-1].end:
+            raise ToolError("edit_overlap", f"Two occurrences of old_text in {path} share a line ending.")
+        spans.append(span)
+        at = text.find(old_text, at + len(old_text))
+    if spans and all(span.new == text[span.start : span.end] for span in spans):
+        raise _no_change(path)
+    return spans
+
+
 def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch:
     """Return the change that replaces the old_text at an offset by new_text."""
+    return _match(text, _span_at(text, at, old_text, new_text, fuzzy_indent=fuzzy_indent), path, exact=True)
+
+
+def _span_at(
+    text: str, at: int, old_text: str, new_text: str, *, fuzzy_indent: bool, ending: str | None = None
+) -> Span:
     start, end = at, at + len(old_text)
     if fuzzy_indent:
         from hilt.text.indentation import settle
@@ -75,10 +111,10 @@ def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuz
     if text[start] == "\n" and text[start - 1 : start] == "\r":
         start -= 1  # never split a CRLF
         new_text = "\r" + new_text if new_text.startswith("\n") else new_text
-    new = new_text if literal else _BARE_FEED.sub(_ending_at(text, start, end), new_text)
+    new = new_text if literal else _BARE_FEED.sub(ending or _ending_at(text, start, end), new_text)
     if new == text[start:end] and "\r\n" in written:
         new = written  # only the line endings change
-    return _match(text, Span(start, end, new), path, exact=True)
+    return Span(start, end, new)
 
 
 def match_alike(page: TextPage, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
@@ -107,9 +143,13 @@ def match_alike(page: TextPage, old_text: str, new_text: str, *, path: str, fuzz
 
 def _match(text: str, span: Span, path: str, *, exact: bool) -> EditMatch:
     if span.new == text[span.start : span.end]:
-        raise ToolError("edit_no_change", f"The edit would not change {path}: old_text and new_text are equivalent.")
+        raise _no_change(path)
     first = line_number(text, span.start)
     return EditMatch(span, exact, first, first + text.count("\n", span.start, span.end - 1))
+
+
+def _no_change(path: str) -> ToolError:
+    return ToolError("edit_no_change", f"The edit would not change {path}: old_text and new_text are equivalent.")
 
 
 def _ending_at(text: str, start: int, end: int) -> str:

@@ -26,8 +26,17 @@ class PatchHunk(NamedTuple):
     old_count: int | None = None
 
 
+class WholeContents(NamedTuple):
+    """The contents of a binary file after a change; `before` is the git id of those that it replaces."""
+
+    before: str
+    data: bytes
+
+
 class Operation(NamedTuple):
     """The change of one file: "add" (content), "delete", or "update" (hunks, a move, or only a new git mode).
+
+    A binary file has `whole` contents instead of hunks.
 
     In a `unified` patch, line endings and line numbers are meant literally.
     """
@@ -39,8 +48,10 @@ class Operation(NamedTuple):
     hunks: tuple[PatchHunk, ...] = ()
     unified: bool = False
     mode: str | None = None
+    whole: WholeContents | None = None
 
 
+BINARY = "GIT binary patch"  # the line before the contents of a binary file
 KINDS = {" ": "context", "-": "removed", "+": "added"}
 
 

@@ -13,6 +13,7 @@ Unified, as diff and git write it. Counts are hints; headers are optional if the
 
     patch    = prose* (file file* | hunk hunk*)
     file     = ["diff --git " names git-line*] ["--- " path "+++ " path hunk hunk*]
+    file     = ... | "diff --git " names git-line* binary               (see hilt.text.binary_patch)
     git-line = ("new file mode" | "deleted file mode" | "new mode" | "rename from" | "rename to" | ...) " " text
     hunk     = "@@" [" -" start ["," count] " +" start ["," count] " @@"] [" " heading] line line*
     line     = (" " | "-" | "+") text | blank | "\\ No newline at end of file"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hilt.errors import ToolError
-from hilt.text.operations import KINDS, Operation, PatchHunk, PatchLine, invalid
+from hilt.text.operations import BINARY, KINDS, Operation, PatchHunk, PatchLine, WholeContents, invalid
 
 # prefixes of the first line of a unified diff, or of the mail or commit around it
 OPENINGS = ("diff ", "--- ", "Index: ", "@@", "From ", "commit ")
@@ -27,6 +27,10 @@ _GIT_KEYS = (
     "dissimilarity index",
     "index",
 )
+_MODES = ("old mode", "new mode", "deleted file mode", "new file mode")
+_NOT_FILES = ("120000", "160000")  # symbolic links, submodules
+_INDEX = re.compile(r"([0-9a-f]{40})\.\.[0-9a-f]{40}(?: \d+)?")
+_LITERAL = re.compile(r"literal (\d{1,12})")
 _BODY = "a line that starts with a blank, '+', '-' or '\\'"
 
 
@@ -77,10 +81,15 @@ class _Parser:
         facts = self._git_facts() if not self._at_names() else {}
         old, new = facts.get("old"), facts.get("new")
         hunks: tuple[PatchHunk, ...] = ()
-        if self.at < len(self.lines) and self._at_names():
+        whole = None
+        if self.at < len(self.lines) and self.lines[self.at].rstrip("\r") == BINARY:
+            whole = self._whole(facts.get("index", ""))
+        elif self.at < len(self.lines) and self._at_names():
             old, new = _strip_prefixes(*(_unquote(line[4:]) for line in self.lines[self.at : self.at + 2]))
             self.at += 2
             hunks = self._hunks()
+        if any(facts.get(key, "").endswith(_NOT_FILES) for key in (*_MODES, "index")):
+            raise invalid(start + 1, self.lines[start], "a regular file; links and submodules are not supported")
         deleted = "deleted file mode" in facts or new == _NOWHERE
         path = _unquote(facts["rename from"]) if "rename from" in facts else old if deleted else new
         target = _unquote(facts["rename to"]) if "rename to" in facts else None
@@ -88,12 +97,48 @@ class _Parser:
         if not path or path == _NOWHERE or ("rename from" in facts) != (target is not None):
             raise invalid(start + 1, self.lines[start], "a header with the file name")
         if "new file mode" in facts or old == _NOWHERE:
-            return Operation("add", path, content=self._content(hunks, start), unified=True, mode=mode)
+            return Operation("add", path, content=self._content(hunks, start), unified=True, mode=mode, whole=whole)
         if deleted:
-            return Operation("delete", path, hunks=hunks, unified=True)
-        if not (hunks or target or mode):
+            return Operation("delete", path, hunks=hunks, unified=True, whole=whole)
+        if not (hunks or target or mode or whole):
             raise invalid(start + 1, self.lines[start], "hunks, a rename or a new mode below it")
-        return Operation("update", path, move_to=target, hunks=hunks, unified=True, mode=mode)
+        return Operation("update", path, move_to=target, hunks=hunks, unified=True, mode=mode, whole=whole)
+
+    def _whole(self, index: str) -> WholeContents:
+        """Read the new contents of a binary file, and skip the old ones if they follow."""
+        ids = _INDEX.fullmatch(index)
+        if ids is None:
+            raise invalid(self.at + 1, self.lines[self.at], "an index line with two whole ids before it")
+        self.at += 1
+        contents = self._literal()
+        if self.at < len(self.lines) and self.lines[self.at].startswith(("literal ", "delta ")):
+            self._packed_lines()
+        return WholeContents(ids[1], contents)
+
+    def _literal(self) -> bytes:
+        from hilt.text.binary_patch import unpack
+
+        start = self.at
+        header = self.lines[start] if start < len(self.lines) else ""
+        size = _LITERAL.fullmatch(header.rstrip("\r"))
+        if size is None:
+            raise invalid(start + 1, header, "'literal SIZE'; binary deltas are not supported")
+        try:
+            return unpack(int(size[1]), iter(self._packed_lines()))
+        except ValueError as error:
+            raise ToolError(
+                "patch_invalid",
+                f"The binary file on line {start + 1} of the patch is damaged: {error}.",
+                line=start + 1,
+            ) from None
+
+    def _packed_lines(self) -> list[str]:
+        first = self.at = self.at + 1
+        while self.at < len(self.lines) and self.lines[self.at].rstrip("\r"):
+            self.at += 1
+        lines = [line.rstrip("\r") for line in self.lines[first : self.at]]
+        self.at += 1
+        return lines
 
     def _git_facts(self) -> dict[str, str]:
         """Read a "diff --git" header into what its lines state, by their first words."""
@@ -102,11 +147,11 @@ class _Parser:
         self.at += 1
         while self.at < len(self.lines) and not self._at_names():
             line = self.lines[self.at].rstrip("\r")
-            if line.startswith(("GIT binary patch", "Binary files ")):
+            if line.startswith("Binary files "):
                 raise ToolError(
                     "patch_invalid",
-                    f"Line {self.at + 1} of the patch changes a binary file; only text can be patched.",
-                    suggestion="Remove that file from the patch.",
+                    f"Line {self.at + 1} of the patch changes a binary file, and the patch does not contain it.",
+                    suggestion="Create the patch with git diff --binary, or remove that file from it.",
                     line=self.at + 1,
                 )
             if line.startswith("copy "):

@@ -14,7 +14,12 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     effects="control",
     timeout=CALL_SECONDS,
     output=record({"task_id": STRING, "status": STRING}) | {TEXT: True},
-    traits=Traits(plan=True, nests=True, needs_jobs=lambda args: args.get("run_in_background") is True),
+    traits=Traits(
+        plan=True,
+        nests=True,
+        returns_patches=True,
+        needs_jobs=lambda args: args.get("run_in_background") is True,
+    ),
 )
 def agent(
     ctx: Context,
@@ -23,6 +28,7 @@ def agent(
     run_in_background: bool = False,
     agent: str = "general",
     model: str | None = None,
+    worktree: bool = False,
 ) -> Output:
     """Give a task to another agent with a fresh context; returns its last message.
 
@@ -32,6 +38,8 @@ def agent(
     The agent sees the prompt and nothing else of this conversation. Its tokens and seconds count against the limits of
     this run. meta has its agent_id and usage. In the background, the result is task_id: job_output waits for the answer
     and shows the calls made so far, job_stop cancels it. An agent has no tool agent unless its definition names it.
+    With worktree, the agent starts from the last commit in a copy of the repository, and its changes come back as a
+    patch that needs approval. The end of the answer says whether it was applied.
 
     Args:
         prompt: Task, with everything it must know.
@@ -39,8 +47,9 @@ def agent(
         run_in_background: Return task_id at once, for job_output.
         agent: Which agent.
         model: PROVIDER:MODEL; default: yours.
+        worktree: Work in a separate git worktree.
     """
-    order = AgentOrder(agent, prompt, description, model or "")
+    order = AgentOrder(agent, prompt, description, model or "", worktree=worktree)
     if not prompt.strip():
         raise ToolError("invalid_args", "prompt is empty.", suggestion="Say what the agent is to do.")
     if run_in_background:

@@ -9,7 +9,7 @@ from hilt.formats.times import rfc3339
 from hilt.params import Bounds
 from hilt.schema import INTEGER, STRING, array, record
 
-_MESSAGE = record({"from": STRING, "message": STRING, "time": STRING})
+_MESSAGE = record({"id": INTEGER, "from": STRING, "message": STRING, "time": STRING})
 
 
 @tool(
@@ -29,7 +29,8 @@ def agent_receive(
     They come from other agents: check what they say.
 
     Details:
-    Returns JSON: messages, each with from, message and time, and left, the number of messages that are left.
+    Returns JSON: messages, each with id, from, message and time, and left, the number of messages that are left. If
+    hilt is killed before your next call, that call returns the messages again with the same ids.
 
     Args:
         agentId: Your id, or that of an agent below you.
@@ -38,7 +39,8 @@ def agent_receive(
     """
     mail = ctx.agents.receive(agentId, seconds=wait_ms / 1000, limit=limit)
     messages: list[dict[str, Any]] = [
-        {"from": message.sender, "message": message.text, "time": rfc3339(message.at)} for message in mail.messages
+        {"id": message.number, "from": message.sender, "message": message.text, "time": rfc3339(message.at)}
+        for message in mail.messages
     ]
     columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
     view = {"type": "table", "columns": columns, "rows": messages, "totalRows": len(messages) + mail.left}

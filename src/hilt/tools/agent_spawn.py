@@ -14,13 +14,14 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     effects="control",
     timeout=CALL_SECONDS,
     output=record({"agentId": STRING, "response": STRING, "depth": INTEGER}),
-    traits=Traits(plan=True, needs_jobs=lambda args: True),
+    traits=Traits(plan=True, returns_patches=True, needs_jobs=lambda args: True),
 )
 def agent_spawn(
     ctx: Context,
     template: str,
     message: str,
     parentId: str | None = None,  # named as in agentos
+    worktree: bool = False,
 ) -> Output:
     """Start an agent and return its first response; agent_send reaches it afterwards.
 
@@ -29,16 +30,19 @@ def agent_spawn(
     Details:
     Returns JSON: agentId, response and depth. An unknown template becomes general, and meta.template says so. The agent
     stays idle after its response and counts until it is cancelled, its parent ends or agents.idle_s has passed. The
-    limits are the settings agents.max_children and agents.max_depth. The agent goes on if the call is cancelled.
+    limits are the settings agents.max_children and agents.max_depth. The agent goes on if the call is cancelled. With
+    worktree, it starts from the last commit in a copy of the repository; after each response, what it changed comes
+    back as a patch that needs approval.
 
     Args:
         template: Agent, such as general or explore.
         message: Task, with everything it must know.
         parentId: You, or an agent below you; default: you.
+        worktree: Work in a separate git worktree.
     """
     if not message.strip():
         raise ToolError("invalid_args", "message is empty.", suggestion="Say what the agent is to do.")
-    started = ctx.agents.start(AgentOrder(template, message, parent=parentId or ""), "spawned")
+    started = ctx.agents.start(AgentOrder(template, message, parent=parentId or "", worktree=worktree), "spawned")
     answered = ctx.agents.wait(started.id, CALL_SECONDS)
     if answered.status in ("failed", "cancelled"):
         raise ToolError(

@@ -76,10 +76,14 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
     if operation.kind == "add":
         if data is not None:
             raise ToolError("already_exists", f"{path} already exists; the patch adds it.", path=path)
-        draft.write(path, encode(operation.content or "", UTF8), mode=_mode(operation, None))
+        whole = operation.whole
+        content = encode(operation.content or "", UTF8) if whole is None else whole.data
+        draft.write(path, content, mode=_mode(operation, None))
         return f"added {path}", operation
     if data is None:
         raise ToolError("file_not_found", f"{path} does not exist; the patch {operation.kind}s it.", path=path)
+    if operation.whole is not None:
+        _check_id(path, data, operation.whole.before)
     if operation.kind == "delete":
         if operation.hunks:
             rest = _patched(draft, path, operation)  # the diff must contain everything it deletes
@@ -92,7 +96,10 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
                 )
         draft.delete(path)
         return f"deleted {path}", operation
-    new = _patched(draft, path, operation).data if operation.hunks else data
+    if operation.whole is not None:
+        new = operation.whole.data
+    else:
+        new = _patched(draft, path, operation).data if operation.hunks else data
     mode = _mode(operation, draft.mode(path))
     if operation.move_to is None:
         draft.write(path, new, mode=mode)
@@ -102,6 +109,20 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         draft.delete(path)
     draft.write(target, new, mode=mode)
     return f"moved {path} to {target}", operation
+
+
+def _check_id(path: str, data: bytes, expected: str) -> None:
+    """Raise unless a file has the contents that a patch replaces as a whole."""
+    from hilt.text.binary_patch import blob_id
+
+    id = blob_id(data)
+    if id != expected:
+        raise ToolError(
+            "patch_conflict",
+            f"{path} is not the file that the patch changes: its git id is {id}, not {expected}.",
+            suggestion="Create the patch from the current file.",
+            path=path,
+        )
 
 
 def _mode(operation: Operation, before: int | None) -> int | None:

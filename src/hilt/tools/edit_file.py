@@ -19,6 +19,7 @@ def edit_file(
     show_context: Count = 0,
     if_checksum: str | None = None,
     force: bool = False,
+    replace_all: bool = False,
 ) -> Output:
     """Replace text that occurs exactly once in a file. `undo` takes it back.
 
@@ -38,6 +39,7 @@ def edit_file(
         show_context: Lines to return around the change.
         if_checksum: Expected SHA-256 of the file.
         force: Allow over 50 MB.
+        replace_all: Replace every occurrence.
     """
     if not old_text:
         raise ToolError("old_text_empty", "old_text is empty.")
@@ -45,7 +47,8 @@ def edit_file(
         target = draft.resolve(path)
         require(target, draft.old(target), if_checksum=if_checksum)
         document = open_document(draft, target)
-        match = document.edit(old_text, new_text, fuzzy_indent=fuzzy_indent)
+        edit = document.edit_all if replace_all else document.edit
+        match = edit(old_text, new_text, fuzzy_indent=fuzzy_indent)
         change = document.change
         meta: dict[str, object] = {"path": target, "edit": {"diff": change.diff, **edit_facts(match)}}
         if dry_run:

@@ -1,5 +1,6 @@
 """List the background jobs of a session."""
 
+import time
 from typing import Any
 
 from hilt.call import Output
@@ -7,8 +8,10 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, array, record
+from hilt.state.roster import EXIT_CODES, AgentRecord
 
 COMMAND_CHARACTERS = 200
+AGENTS_MAX = 100
 
 
 _JOB = record(
@@ -25,8 +28,9 @@ _JOB = record(
         "tty": BOOLEAN,
         "reason": STRING,
         "disarmed": array(STRING),
+        "agent": STRING,
     },
-    optional="cwd tty reason disarmed",
+    optional="cwd tty reason disarmed output_bytes output_file agent",
 )
 
 
@@ -39,6 +43,7 @@ def job_list(ctx: Context) -> Output:
     exit_code (null while it runs), started, seconds, output_bytes and output_file (read it with read_file). cwd is set
     when the job runs outside the workspace root, tty: true when it has a terminal and accepts job_input, and reason
     when it was stopped. disarmed lists files that the user's next git command would have run; hilt renamed them.
+    An agent in the background is a job too: agent is its kind, command its task, and status also queued or cancelled.
     Jobs that ended long ago are not listed.
     """
     jobs: list[dict[str, Any]] = []
@@ -57,12 +62,32 @@ def job_list(ctx: Context) -> Output:
         folder = job.cwd.removeprefix(ctx.workspace.root).removeprefix("/")
         optional = {"cwd": folder, "tty": job.tty, "reason": state.reason, "disarmed": list(state.notes)}
         jobs.append(entry | {name: value for name, value in optional.items() if value})
+    jobs += [_agent_entry(agent) for agent in reversed(ctx.agents.list(AGENTS_MAX)) if _is_job(agent, ctx.session)]
+    jobs.sort(key=lambda entry: entry["started"])
     columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
     rows = [{key: entry[key] for key in _COLUMNS} for entry in jobs]
     return Output(data={"jobs": jobs}, view={"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)})
 
 
 _COLUMNS = {"task_id": "Job", "status": "Status", "exit_code": "Exit", "seconds": "Seconds", "command": "Command"}
+
+
+def _is_job(agent: AgentRecord, session: str) -> bool:
+    return agent.kind != "call" and session in (agent.parent, agent.caller)
+
+
+def _agent_entry(agent: AgentRecord) -> dict[str, Any]:
+    end = agent.changed if agent.status in EXIT_CODES else time.time_ns()
+    return {
+        "task_id": agent.id,
+        "command": _brief(agent.title),
+        "status": agent.status,
+        "exit_code": EXIT_CODES.get(agent.status),
+        "started": rfc3339(agent.created),
+        "seconds": round((end - agent.created) / 1e9, 1),
+        "agent": agent.name,
+        **({"reason": agent.error_code} if agent.error_code else {}),
+    }
 
 
 def _brief(command: str) -> str:

@@ -8,6 +8,7 @@ from hilt.declaration import Traits, tool
 from hilt.output import views
 from hilt.params import Bounds
 from hilt.schema import BOOLEAN, STRING, array, record
+from hilt.state.roster import EXIT_CODES
 
 Milliseconds = Annotated[int, Bounds(minimum=0, maximum=600_000, clamp=True)]
 
@@ -64,15 +65,12 @@ def job_output(
     return Output(data=data, view=view, meta={"task_id": task_id, "output_bytes": state.output_bytes})
 
 
-_EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 130}
-
-
 def _agent_output(ctx: Context, id: str, seconds: float) -> Output:
     agent = ctx.agents.wait(id, seconds)
-    has_answered = agent.status in _EXIT_CODES
+    has_answered = agent.status in EXIT_CODES
     data: dict[str, Any] = {
         "status": agent.status,
-        "exit_code": _EXIT_CODES.get(agent.status),
+        "exit_code": EXIT_CODES.get(agent.status),
         "output": agent.answer if has_answered else ctx.agents.progress(id),
     }
     if agent.error_code:

@@ -36,6 +36,7 @@ class Edit(NamedTuple):
         fuzzy_indent: As in edit_file.
         show_context: Lines to return around it.
         if_checksum: Expected SHA-256.
+        replace_all: Replace every occurrence.
     """
 
     path: WritePath
@@ -44,6 +45,7 @@ class Edit(NamedTuple):
     fuzzy_indent: bool = False
     show_context: Count = 0
     if_checksum: str | None = None
+    replace_all: bool = False
 
 
 @tool(effects="write")
@@ -135,7 +137,10 @@ class _EditBatch:
             document = self._open(path)
             self._refuse_overlap(index, edit, document)
             nearest = len(self._failures) < NEAREST_MOST
-            match = document.edit(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent, nearest=nearest)
+            if edit.replace_all:
+                match = document.edit_all(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
+            else:
+                match = document.edit(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent, nearest=nearest)
         except ToolError as error:
             self._failures.append(_Failure(index, path, error.code, error.message, error.suggestion, error.details))
             return

@@ -26,6 +26,8 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
         ("Python", "/Frameworks/Python.app/Python -m hilt", True),
         ("python", "python /src/hilt/__main__.py", True),
         ("hilt", "/usr/bin/hilt serve", True),
+        ("python", "/venv/bin/python /venv/bin/hilt-py chat", True),
+        ("", "/venv/bin/hilt-py chat", True),
         ("", "python -I -S -c import sys; import keeper; keeper.main() /lib/hilt/sandbox", True),
         ("bash", "-bash", False),
         ("bash", "bash /homes/me/bin/hilt approve", False),

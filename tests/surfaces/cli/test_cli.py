@@ -31,7 +31,7 @@ def test_the_values_of_a_flag_are_those_of_its_setting(command):
         "--mode": ("normal", "auto-accept", "yolo", "plan", "scheduler", "headless"),
         "--profile": ("full", "minimal", "nano"),
         "--approve": ("deny", "once", "always", "all"),
-        "--dialect": ("jinn", "jcli", "agentos"),
+        "--dialect": ("jinn", "jcli", "agentos", "claude_code", "codex"),
     }.items():
         for value in values:
             assert command.ask({"tool": "read_file", "args": {"path": "a.txt"}}, words=(flag, value))[0]["ok"]

@@ -329,6 +329,69 @@ def test_an_unwritable_folder_is_reported(command):
     assert (done.returncode, b"permission_denied" in done.stderr) == (1, True)
 
 
+# --- the host's own tools -----------------------------------------------------------------------------------------
+
+OWN_TOOLS = {name: host.own_tools for name, host in HOSTS.items() if host.own_tools is not None}
+
+
+def setting_of(command: Command, host: str) -> Any:
+    own = OWN_TOOLS[host]
+    value: Any = json.loads(command.folder.read(own.file or PROJECT[host][0]))
+    for key in own.keys:
+        value = value.get(key, {})
+    return value
+
+
+@pytest.mark.parametrize("host", OWN_TOOLS)
+def test_only_hilt_turns_off_the_own_tools_and_uninstall_turns_them_on_again(command, host):
+    install(command, host, "--only-hilt", "--yes")
+    setting = setting_of(command, host)
+    assert set(setting) == set(OWN_TOOLS[host].off)
+    assert "hilt" in command.folder.read(PROJECT[host][0])
+
+    assert command.run("mcp", "uninstall", host, "--yes").returncode == 0
+    assert setting_of(command, host) == {}
+
+
+@pytest.mark.parametrize("host", ["claude", "gemini"])
+def test_what_the_user_has_turned_off_stays_off(command, host):
+    own = OWN_TOOLS[host]
+    file = own.file or PROJECT[host][0]
+    before = json.dumps({"theme": "dark", own.keys[0]: {own.keys[1]: ["WebSearch", next(iter(own.off))]}}, indent=2)
+    command.folder.write(file, before)
+
+    install(command, host, "--only-hilt", "--yes")
+    assert setting_of(command, host) == ["WebSearch", *own.off]
+    assert command.run("mcp", "uninstall", host, "--yes").returncode == 0
+
+    assert setting_of(command, host) == ["WebSearch"]
+    assert json.loads(command.folder.read(file))["theme"] == "dark"
+
+
+def test_uninstall_leaves_settings_alone_that_are_not_those_of_only_hilt(command):
+    text = '{"permissions": {"deny": ["Bash"]}}'
+    command.folder.write(".claude/settings.json", text)
+    install(command, "claude", "--yes")
+    assert command.run("mcp", "uninstall", "claude", "--yes").returncode == 0
+    assert command.folder.read(".claude/settings.json") == text
+
+
+def test_a_host_that_cannot_turn_its_tools_off_is_named_with_those_that_can(command):
+    done = command.run("mcp", "install", "codex", "--only-hilt")
+    assert done.returncode == 2
+    assert b"claude, gemini, opencode, qwen" in done.stderr
+    assert command.folder.tree() == {}
+
+
+@pytest.mark.parametrize("text", ['{"permissions": {"deny": "Bash"}}', "{", "[]"])
+def test_a_setting_of_another_shape_is_left_alone(command, text):
+    command.folder.write(".claude/settings.json", text)
+    done = command.run("mcp", "install", "claude", "--only-hilt", "--yes")
+    assert done.returncode == 1
+    assert b"cannot be edited" in done.stderr
+    assert command.folder.tree() == {".claude/": None, ".claude/settings.json": text}
+
+
 # --- the user -----------------------------------------------------------------------------------------------------
 
 

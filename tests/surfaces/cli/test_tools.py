@@ -22,7 +22,7 @@ FINDERS = {"tool_search", "tool_call"}
         ("mcp", lambda tool: tool["name"], lambda tool: tool["inputSchema"]),
     ],
 )
-@pytest.mark.parametrize("dialect", [None, "jinn", "jcli", "agentos"])
+@pytest.mark.parametrize("dialect", [None, *catalog.dialect_names()])
 def test_schemas_are_valid_and_describe_every_parameter(command, kind, name, parameters, dialect):
     words = ["--schema", *([kind] if kind else []), *(["--dialect", dialect] if dialect else [])]
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +12,13 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from hilt import catalog
 from hilt.surfaces.cli.commands import parser_of
 from hilt.surfaces.mcp.attendant import AUTOMATIC_SECONDS
 from hilt.surfaces.mcp.command import ServeOptions, flags_of
 from hilt.surfaces.mcp.forms import OTHER
 from hilt.surfaces.mcp.instructions import CHARACTERS
+from tests.agents.model_server import ScriptedCall, Turn, serving_model
 from tests.marks import Mark, wait_until
 from tests.surfaces.mcp.hosts import (
     ALL,
@@ -22,6 +26,7 @@ from tests.surfaces.mcp.hosts import (
     HTTP_OLD,
     STDIO_NEW,
     STDIO_OLD,
+    Lines,
     connected,
     listening,
     over_http,
@@ -197,6 +202,41 @@ def test_the_user_is_asked_through_the_client(command, kind, decision, written):
 
     run(test())
     assert ("a.txt" in command.folder.tree()) is written
+
+
+@pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
+def test_what_an_agent_asks_is_asked_in_the_host_while_its_call_runs(command, kind):
+    """With its name; and the patch of its worktree too."""
+    root = command.folder.join("")
+    for words in (["init", "-q"], ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    config(command, "permissions.yaml", "ask: [write_file]\n")
+    question = {"question": "Which?", "options": ["a", "b"]}
+    calls = [
+        ScriptedCall("write_file", {"path": "a.txt", "content": "new"}),
+        ScriptedCall("ask_user", {"questions": [question]}),
+    ]
+    elicit, forms = accepting(decision="once", answer_1="b")
+
+    async def test() -> None:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            result = await client.call_tool("agent", {"prompt": "x", "worktree": True})
+        assert not result.is_error, result
+        assert "were applied" in text_of(result)
+
+    with serving_model(Turn(calls=calls), Turn("done")) as server:
+        command.environ |= {
+            "HILT_MODEL": "openai:scripted",
+            "HILT_MODEL_BASE_URL": server.openai_url,
+            "OPENAI_API_KEY": "key-of-the-test",
+        }
+        run(test())
+        assert '"Which?":"b"' in "".join(server.prompts[1].results.values())
+    messages = [form.message for form in forms]
+    assert len(messages) == 3
+    assert sum("[agent general, agent_" in message for message in messages) == 2
+    assert "apply_patch" in messages[-1]
+    assert command.folder.read("a.txt") == "new"
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
@@ -801,3 +841,28 @@ def test_invalid_flags_are_reported(command, words):
     assert done.returncode == 2
     assert done.stdout == b""
     assert b"hilt: " in done.stderr
+
+
+@pytest.mark.parametrize("name", ["claude_code", "codex"])
+def test_under_a_dialect_a_model_sees_its_names_only(command, name):
+    command.folder.write("a.txt", "one\n")
+    known = catalog.dialect(name)
+    call: dict[str, tuple[str, dict[str, Any], str]] = {
+        "claude_code": ("Read", {"file_path": "a.txt"}, "     1\tone"),
+        "codex": ("shell", {"command": ["cat", "a.txt"]}, '"output":"one"'),
+    }
+
+    with Lines(command, "--dialect", name, handshake=False) as lines:
+        info = {"name": "lines", "version": "1"}
+        hello = lines.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+        lines.tell("notifications/initialized")
+        tools = lines.ask("tools/list")["result"]["tools"]
+        tool, args, text = call[name]
+        result = lines.call(tool, **args)
+        wrong = lines.call(tool, colour="red")
+
+    canonical = set(catalog.built_in_names()) - set(known)
+    shown = json.dumps([hello["result"]["instructions"], tools, wrong])
+    assert [entry["name"] for entry in tools] == list(known)
+    assert text in result["content"][0]["text"]
+    assert {word for word in re.findall(r"\w+", shown) if word in canonical} <= {"task", "agent", "memory", "undo"}

@@ -131,9 +131,14 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack a character
+    if not words:
+        from hilt.surfaces.cli import help_text
+
+        sys.stdout.write(help_text.first_steps())
+        return 0
     from hilt.surfaces.cli import commands
 
-    return commands.run(options, words or ["--help"])
+    return commands.run(options, words)
 
 
 def _one_shot(options: dict[str, str]) -> int:

@@ -12,9 +12,10 @@ from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.output.terminal import inert
 from hilt.state.agent_runs import RunRecord
-from hilt.state.roster import AgentRecord
+from hilt.state.roster import EXIT_CODES, AgentRecord
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.grants import moment
+from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import request
 from hilt.surfaces.opening import open_runtime
 
@@ -29,7 +30,6 @@ SENDER = "user"  # of the messages that a person sends
 _LISTED_MAX = 1_000
 _RUNS_SHOWN = 5
 _POLL_SECONDS = 0.1
-_STATUSES = {"completed": 0, "failed": 1, "cancelled": 130}
 
 
 def build(parser: Parser) -> None:
@@ -46,7 +46,9 @@ listed."""
     waiting = parser.command("wait", "Wait for an agent, and print its answer", _wait)
     waiting.details = "Exit status: 0 done, 1 failed, 130 cancelled."
     cancelling = parser.command("cancel", "Cancel an agent and all that it has started", _cancel)
-    for below in (showing, sending, waiting, cancelling):
+    applying = parser.command("apply", "Apply what an agent changed in its worktree", _apply)
+    applying.details = "Exit status: 0 if nothing is left in the worktree, 1 if its changes could not be applied."
+    for below in (showing, sending, waiting, cancelling, applying):
         below.add_argument("id", metavar="ID", help="The id of the agent")
     sending.add_argument("text", metavar="TEXT", help="The message")
     parser.examples = [
@@ -54,6 +56,7 @@ listed."""
         ("hilt agents wait agent_5f0c2b9a71de", "Wait for an answer"),
         ("hilt agents send agent_5f0c2b9a71de 'Also check the docs'", "Give an agent more to do"),
         ("hilt agents cancel agent_5f0c2b9a71de", "Stop an agent and all below it"),
+        ("hilt agents apply agent_5f0c2b9a71de", "Take over what it changed in its worktree"),
     ]
 
 
@@ -78,9 +81,11 @@ def _show(options: Options, arguments: Namespace) -> int:
         agent = _found(runtime, arguments.id)
         progress = runtime.agents().progress(agent.id)
         runs = runtime.roster().runs.of(agent.id)
+        worktree = runtime.agents().worktrees.record(agent.id)
     if arguments.json:
-        data = {**_data(agent), "prompt": agent.prompt, "answer": agent.answer, "progress": progress}
-        return _print_json({**data, "runs": [_run_data(run) for run in runs]})
+        details: dict[str, Any] = {"prompt": agent.prompt, "answer": agent.answer, "progress": progress}
+        details |= {"worktree": worktree and worktree.root, "runs": [_run_data(run) for run in runs]}
+        return _print_json({**_data(agent), **details})
     status = "idle" if agent.is_idle else agent.status
     facts = {
         "agent": f"{agent.name}, depth {agent.depth}, started by {agent.parent}",
@@ -88,6 +93,8 @@ def _show(options: Options, arguments: Namespace) -> int:
         "tokens": f"{agent.input_tokens:,} in, {agent.output_tokens:,} out",
     }
     facts |= {f"run {run.number}": _run_text(run) for run in runs[-_RUNS_SHOWN:]}
+    if worktree is not None:
+        facts["worktree"] = f"{worktree.root}{f'. {worktree.problem}' if worktree.problem else ''}"
     lines = [agent.id, *(f"{name}: {value}" for name, value in facts.items()), "", agent.prompt]
     lines += [part for part in (progress and f"\n{progress}", agent.answer and f"\n{agent.answer}") if part]
     sys.stdout.write(inert("\n".join(lines)) + "\n")
@@ -104,14 +111,14 @@ def _send(options: Options, arguments: Namespace) -> int:
 def _wait(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         agent = _found(runtime, arguments.id)
-        while agent.status not in _STATUSES:
+        while agent.status not in EXIT_CODES:
             _serve(runtime, options)
             time.sleep(_POLL_SECONDS)
             agent = _found(runtime, arguments.id)
     stream = sys.stdout if agent.status == "completed" else sys.stderr
     text = agent.answer or agent.status
     stream.write((inert(text) if stream.isatty() else text).rstrip("\n") + "\n")
-    return _STATUSES[agent.status]
+    return EXIT_CODES[agent.status]
 
 
 def _cancel(options: Options, arguments: Namespace) -> int:
@@ -121,6 +128,19 @@ def _cancel(options: Options, arguments: Namespace) -> int:
         agent = _found(runtime, arguments.id)
     sys.stdout.write(f"{agent.id}: {agent.status}\n")
     return 0
+
+
+def _apply(options: Options, arguments: Namespace) -> int:
+    with open_runtime(options, keeps_jobs=False, **person()) as runtime:
+        agent, host = _found(runtime, arguments.id), runtime.agents()
+        if agent.ended is None and not agent.is_idle:
+            raise ToolError("busy", f"The agent {agent.id} is {agent.status}.", suggestion="Wait for it, or cancel it.")
+        if host.worktrees.record(agent.id) is None:
+            raise ToolError("not_found", f"The agent {agent.id} has no worktree with changes.")
+        note = host.take_over(agent, None)
+        left = host.worktrees.record(agent.id)
+    sys.stdout.write(inert(note or "The worktree has no changes.") + "\n")
+    return 0 if left is None or not left.problem else 1
 
 
 def _serve(runtime: Runtime, options: Options) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+from hilt import places
 from hilt.errors import ToolError
 
 _DEEPEST = 1000  # ancestors
@@ -38,7 +39,7 @@ def is_hilt(process: Process) -> bool:
     if process.name.startswith("hilt-"):
         return True
     program, *rest = process.words or ("",)
-    if os.path.basename(program) == "hilt":
+    if os.path.basename(program) in places.PROGRAMS:
         return True
     if not os.path.basename(program).lower().startswith(("python", "pypy")):
         return False
@@ -53,7 +54,7 @@ def is_hilt(process: Process) -> bool:
             code = " ".join(words)
             return "keeper.main()" in code and code.endswith("/hilt/sandbox")
         elif not word.startswith("-"):
-            return os.path.basename(word) == "hilt" or word.endswith("hilt/__main__.py")
+            return os.path.basename(word) in places.PROGRAMS or word.endswith("hilt/__main__.py")
     return False
 
 

@@ -53,6 +53,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "stats": CliCommand("Show calls, failures and durations by tool"),
     },
     "Setup": {
+        "init": CliCommand("Set up hilt for a project and the MCP hosts on this machine"),
         "config": CliCommand("Show settings and their sources, and check them"),
         "doctor": CliCommand("Check the installation, and show how to fix it"),
         "completion": CliCommand("Print a shell completion script"),

@@ -57,7 +57,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         _settings,
         _trail,
         _ripgrep,
-        _sandbox,
+        check_sandbox,
         _limits,
         _packages,
         _model,
@@ -69,11 +69,11 @@ def _run(options: Options, arguments: Namespace) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps([finding._asdict() for finding in findings], ensure_ascii=False) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for finding in findings for line in _lines(finding)))
+        sys.stdout.write("".join(f"{line}\n" for finding in findings for line in lines_of(finding)))
     return 1 if any(finding.level == "wrong" for finding in findings) else 0
 
 
-def _lines(finding: Finding) -> list[str]:
+def lines_of(finding: Finding) -> list[str]:
     """Return the lines of a finding: the facts, and below them the fix on one line, ready to copy."""
     fact = finding.fact
     if finding.lacks:
@@ -166,7 +166,8 @@ def _ripgrep(options: dict[str, str]) -> list[Finding]:
     return [Finding("missing", "ripgrep", f"{state}; searches use Python, which is slower", remedy)]
 
 
-def _sandbox(options: dict[str, str]) -> list[Finding]:
+def check_sandbox(options: dict[str, str]) -> list[Finding]:
+    """Check what confines commands here."""
     from hilt.sandbox.profile import Sandbox
 
     available = Sandbox(places.state_dir(os.environ)).availability()

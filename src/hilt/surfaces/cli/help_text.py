@@ -21,6 +21,14 @@ _TEXT_INDENT = 6
 SUMMARY = "hilt, the tool runtime for AI agents"
 USAGE = ("hilt [OPTIONS] COMMAND ...", """echo '{"tool": "NAME", "args": {...}}' | hilt [OPTIONS]""")
 
+FIRST_STEPS = [
+    ("hilt init", "Set up this project and the MCP hosts on this machine"),
+    ("hilt call list_dir", "Call a tool"),
+    ("hilt tools", "List the tools"),
+    ("hilt doctor", "Check the installation"),
+    ("hilt --help", "List all commands"),
+]
+
 
 class HelpSection(NamedTuple):
     """A title, and terms with their descriptions."""
@@ -41,6 +49,15 @@ def overview() -> str:
     lines += [line for section in global_sections() for line in _lines(section)]
     lines += ["Run hilt COMMAND --help for a command, hilt call TOOL --help for a tool."]
     return "\n".join(lines) + "\n"
+
+
+def first_steps() -> str:
+    """Return what to do next, for a person who types `hilt` alone."""
+    from hilt import __version__
+
+    lines = [f"{SUMMARY}, version {__version__}", ""]
+    lines += _lines(HelpSection("Next", FIRST_STEPS), max(len(command) for command, _ in FIRST_STEPS))
+    return "\n".join(lines)
 
 
 def of(parser: Parser) -> str:

@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from shutil import which
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 Entry = dict[str, Any]
+
+
+class OwnTools(NamedTuple):
+    """How a host is told not to offer its own tools for files and commands: a list of names, or members of an object.
+
+    They are in the file of its servers, or in another one in the project or the home directory.
+    """
+
+    keys: tuple[str, ...]
+    off: tuple[str, ...] | Mapping[str, str]
+    file: str = ""
 
 
 class Host(NamedTuple):
@@ -29,6 +41,17 @@ class Host(NamedTuple):
     entry: Callable[[str, Sequence[str]], Entry] = lambda command, args: {"command": command, "args": list(args)}
     alone: Mapping[str, Any] = MappingProxyType({})
     step: str = ""
+    program: str = ""  # its command; hosts without one are found by their settings
+    own_tools: OwnTools | None = None  # None: it cannot turn them off in its settings
+
+    def is_installed(self, environ: Mapping[str, str]) -> bool:
+        """Whether the user has this host: its command, or settings of its own."""
+        if self.program and which(self.program, path=environ.get("PATH", os.defpath)):
+            return True
+        folders = {os.path.dirname(path) for path in self.user(environ)}
+        return any(map(os.path.exists, self.user(environ))) or any(
+            os.path.isdir(folder) for folder in folders - {_house(environ)}
+        )
 
 
 def _home(*names: str) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
@@ -71,6 +94,12 @@ HOSTS: dict[str, Host] = {
         entry=_typed,
         step="Start claude in the folder and approve the server; /mcp shows its state. "
         "In scripts: claude -p --mcp-config .mcp.json --allowedTools mcp__NAME",
+        program="claude",
+        own_tools=OwnTools(
+            ("permissions", "deny"),
+            ("Bash", "Edit", "Glob", "Grep", "MultiEdit", "NotebookEdit", "Read", "Write"),
+            ".claude/settings.json",
+        ),
     ),
     "claude-desktop": Host(
         "Claude Desktop",
@@ -88,6 +117,7 @@ HOSTS: dict[str, Host] = {
         scope="user",
         alone={"default_tools_approval_mode": "approve", "required": True},
         step="Start codex in the folder and trust it: project settings apply only in trusted folders.",
+        program="codex",
     ),
     "copilot": Host(
         "Copilot CLI",
@@ -97,6 +127,7 @@ HOSTS: dict[str, Host] = {
         inside=True,
         entry=lambda command, args: {**_typed(command, args), "tools": ["*"]},
         step="Trust the folder when prompted. In scripts: copilot -p ... --allow-tool NAME",
+        program="copilot",
     ),
     "cursor": Host(
         "Cursor",
@@ -105,6 +136,7 @@ HOSTS: dict[str, Host] = {
         _home(".cursor/mcp.json"),
         variable="${workspaceFolder}",
         step="Enable the server in its settings, under MCP.",
+        program="cursor",
     ),
     "gemini": Host(
         "Gemini CLI",
@@ -113,6 +145,21 @@ HOSTS: dict[str, Host] = {
         _home(".gemini/settings.json"),
         inside=True,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+        program="gemini",
+        own_tools=OwnTools(
+            ("tools", "exclude"),
+            (
+                "glob",
+                "grep_search",
+                "list_directory",
+                "read_file",
+                "read_many_files",
+                "replace",
+                "run_shell_command",
+                "search_file_content",
+                "write_file",
+            ),
+        ),
     ),
     "kiro": Host(
         "Kiro",
@@ -120,6 +167,7 @@ HOSTS: dict[str, Host] = {
         (".kiro/settings/mcp.json",),
         _home(".kiro/settings/mcp.json"),
         step="Check in the list of MCP servers that the server is enabled.",
+        program="kiro",
     ),
     "lmstudio": Host(
         "LM Studio",
@@ -127,6 +175,7 @@ HOSTS: dict[str, Host] = {
         (),
         _home(".lmstudio/mcp.json"),
         step="Enable the server in the chat that should use it.",
+        program="lms",
     ),
     "opencode": Host(
         "OpenCode",
@@ -136,6 +185,8 @@ HOSTS: dict[str, Host] = {
         inside=True,
         entry=lambda command, args: {"type": "local", "command": [command, *args], "enabled": True},
         step="Nothing else to do; opencode mcp list shows its state.",
+        program="opencode",
+        own_tools=OwnTools(("permission",), dict.fromkeys(("bash", "edit", "glob", "grep", "list", "read"), "deny")),
     ),
     "qwen": Host(
         "Qwen Code",
@@ -144,6 +195,20 @@ HOSTS: dict[str, Host] = {
         _home(".qwen/settings.json"),
         inside=True,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+        program="qwen",
+        own_tools=OwnTools(
+            ("tools", "exclude"),
+            (
+                "edit",
+                "glob",
+                "grep_search",
+                "list_directory",
+                "read_file",
+                "read_many_files",
+                "run_shell_command",
+                "write_file",
+            ),
+        ),
     ),
     "vscode": Host(
         "Visual Studio Code",
@@ -153,9 +218,15 @@ HOSTS: dict[str, Host] = {
         variable="${workspaceFolder}",
         entry=_typed,
         step="Trust the workspace, and trust the server when prompted at its first start.",
+        program="code",
     ),
     "windsurf": Host(
-        "Windsurf", _SERVERS, (), _home(".codeium/windsurf/mcp_config.json"), step="Refresh the list of MCP servers."
+        "Windsurf",
+        _SERVERS,
+        (),
+        _home(".codeium/windsurf/mcp_config.json"),
+        step="Refresh the list of MCP servers.",
+        program="windsurf",
     ),
     "zed": Host(
         "Zed",
@@ -163,6 +234,7 @@ HOSTS: dict[str, Host] = {
         (),
         _below("XDG_CONFIG_HOME", ".config", "zed/settings.json"),
         step="Check that the server has a green dot in the settings of the agent panel.",
+        program="zed",
     ),
 }
 
@@ -171,6 +243,11 @@ def file_of(host: Host, scope: str, workspace: str, environ: Mapping[str, str]) 
     """Return the file in which a host keeps its servers, for a project or for the user."""
     paths = [os.path.join(workspace, name) for name in host.project] if scope == "project" else host.user(environ)
     return next((path for path in paths if os.path.lexists(path)), paths[0])
+
+
+def own_tools_file(own: OwnTools, path: str, scope: str, workspace: str, environ: Mapping[str, str]) -> str:
+    """Return the file with the setting for a host's own tools; `path` is the file of its servers."""
+    return os.path.join(workspace if scope == "project" else _house(environ), own.file) if own.file else path
 
 
 def folder_of(host: Host, scope: str, workspace: str) -> str | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import Any
 
 from hilt import places
 from hilt.errors import ToolError
@@ -19,9 +20,10 @@ from hilt.formats import jsonc, toml_tables
 from hilt.formats.jsonc import NotEditable
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, file_of, folder_of
+from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, OwnTools, file_of, folder_of, own_tools_file
 from hilt.surfaces.cli.person import answered
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,21 +31,11 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-MAX_BYTES = 64 << 20
-_CONTEXT = 3  # lines around a change
-_LINE_SHOWN = 300
 _PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options to pass on to the server
 _MARK = "\ufeff"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
-
-class Change(NamedTuple):
-    """A change of a file: its path, the path with links resolved, and its old and new bytes."""
-
-    path: str
-    real: str
-    before: bytes | None  # None if the file does not exist
-    after: bytes
+Edit = Callable[[str], str]  # of the text of a settings file
 
 
 def build(parser: Parser) -> None:
@@ -67,9 +59,12 @@ the hosts and their files are listed."""
     install.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
     twice = "Let the host prompt for tool calls as well"
     install.add_argument("--ask-twice", action="store_true", help=twice)
+    only = "Turn off the host's own tools for files and commands, so that hilt decides on every change and can undo it"
+    install.add_argument("--only-hilt", action="store_true", help=only)
     install.examples = [
         ("hilt mcp install", "List the hosts"),
         ("hilt mcp install claude", "Add hilt to Claude Code, in this project"),
+        ("hilt mcp install claude --only-hilt", "Add it, and turn off Claude Code's own file and shell tools"),
         ("hilt mcp install codex --profile minimal --print", "Print an entry with fewer tools"),
     ]
 
@@ -86,6 +81,9 @@ def _install(options: Options, arguments: Namespace) -> int:
     host = _named(arguments.host)
     if arguments.ask_twice and not host.alone:
         raise Usage(f"{host.title} always prompts as its own settings say: omit --ask-twice")
+    if arguments.only_hilt and host.own_tools is None:
+        able = ", ".join(name for name, other in HOSTS.items() if other.own_tools is not None)
+        raise Usage(f"{host.title} cannot turn its own tools off in its settings; these hosts can: {able}")
     return _write_entry(options, arguments, "install", host)
 
 
@@ -101,21 +99,29 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
     scope = _scope(host, arguments.scope)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     entry = _entry(host, scope, workspace, options, arguments) if verb == "install" else None
+    only_hilt = verb == "install" and arguments.only_hilt
     closing = _closing(host, verb, arguments.name, ask_twice=verb == "install" and arguments.ask_twice)
     path = file_of(host, scope, workspace, os.environ)
     keys = _keys(host, path, arguments.name)
-    if arguments.print and entry is not None:
+    if arguments.print and entry is not None and not only_hilt:
         sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
         return 0
-    change = _change(path, keys, entry)
-    if change.before == change.after or (change.before is None and entry is None):
+    edits = {path: [_entry_edit(path, keys, entry)]}
+    own = host.own_tools
+    if own is not None and (entry is None or only_hilt):
+        other = own_tools_file(own, path, scope, workspace, os.environ)
+        edits.setdefault(other, []).append(partial(_offer if entry is None else _turn_off, own))
+    by_hand = "Remove the entry by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
+    changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
+    changes = [change for change in changes if change.after != (change.before or b"")]
+    if not changes:
         state = "already has this entry" if entry is not None else "has no such entry"
         sys.stdout.write(f"{one_line(path)} {state}.\n")
         return 0
     if arguments.print:
-        sys.stdout.write(_shown(change))
+        sys.stdout.write("".join(change.shown() for change in changes))
         return 0
-    mode = 0o600 if scope == "user" else 0o666
+    mode = _mode(scope)
     if arguments.yes:
         above = hilt_above(os.getpid())
         if above is not None:
@@ -124,11 +130,30 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
                 f"Tools cannot run hilt mcp {verb}: this process was started by hilt itself ({one_line(above)}).",
                 suggestion=f"Ask the user to run: {places.command('mcp', verb)}",
             )
-        sys.stdout.write(_shown(change))
-        _write(change, mode)
+        for change in changes:
+            sys.stdout.write(change.shown())
+            change.write(mode)
         sys.stdout.write(closing)
         return 0
-    return answered(f"mcp {verb}", lambda screen: _asked(screen, closing, change, mode))
+    return answered(f"mcp {verb}", lambda screen: _confirm(screen, closing, changes, mode))
+
+
+def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, str]:
+    """Return the change that `hilt mcp install` proposes for a host, the mode of a new file, and the closing lines."""
+    from argparse import Namespace
+
+    arguments = Namespace(search=False, lean=False, ask_twice=False)
+    scope = _scope(host, None)
+    workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
+    path = file_of(host, scope, workspace, os.environ)
+    keys, entry = _keys(host, path, "hilt"), _entry(host, scope, workspace, options, arguments)
+    by_hand = f"Add this by hand:\n{_snippet(path, keys, entry)}"
+    change = _change(path, [_entry_edit(path, keys, entry)], by_hand)
+    return change, _mode(scope), _closing(host, "install", "hilt", ask_twice=False)
+
+
+def _mode(scope: str) -> int:
+    return 0o600 if scope == "user" else 0o666
 
 
 def _list(options: Options) -> int:
@@ -189,25 +214,69 @@ def _keys(host: Host, path: str, name: str) -> list[str]:
     if host.keys == ("mcp",):
         # newer versions of this file nest the servers one level deeper
         with suppress(NotEditable, KeyError, TypeError):
-            inner = jsonc.parsed(_text(_bytes(os.path.realpath(path)) or b"{}")[1])["mcp"]["servers"]
+            inner = jsonc.parsed(_text(read_bytes(os.path.realpath(path)) or b"{}")[1])["mcp"]["servers"]
             if isinstance(inner, dict) and "type" not in inner:
                 return ["mcp", "servers", name]
     return keys
 
 
-def _change(path: str, keys: list[str], entry: Entry | None) -> Change:
-    """Return the change that writes an entry, or removes it if `entry` is None."""
+def _change(path: str, edits: Sequence[Edit], by_hand: str) -> SettingsChange:
+    """Return the change that the edits make to a file; `by_hand` is what to do if it cannot be edited."""
     real = os.path.realpath(path)
-    before = _bytes(real)
+    before = read_bytes(real)
     try:
         mark, text = _text(before or b"")
-        after = _edited(real, text, keys, entry)
+        for edit in edits:
+            text = edit(text)
     except NotEditable as error:
-        advice = "Remove the entry by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
         raise ToolError(
-            "invalid_request", f"{one_line(path)} cannot be edited: {plain(str(error))}.", suggestion=advice.rstrip()
+            "invalid_request", f"{one_line(path)} cannot be edited: {plain(str(error))}.", suggestion=by_hand.rstrip()
         ) from None
-    return Change(path, real, before, (mark + after).encode())
+    return SettingsChange(path, real, before, (mark + text).encode())
+
+
+def _entry_edit(path: str, keys: list[str], entry: Entry | None) -> Edit:
+    return lambda text: _edited(os.path.realpath(path), text, keys, entry)
+
+
+def _turn_off(own: OwnTools, text: str) -> str:
+    """Turn off the host's own tools; what the user has turned off stays so."""
+    if isinstance(own.off, Mapping):
+        for name, value in own.off.items():
+            text = jsonc.with_member(text, [*own.keys, name], value)
+        return text
+    names = _names(own, text)
+    missing = [name for name in own.off if name not in names]
+    return jsonc.with_member(text, own.keys, [*names, *missing]) if missing else text
+
+
+def _offer(own: OwnTools, text: str) -> str:
+    """Turn the host's own tools on again, if exactly what --only-hilt turns off is off."""
+    if isinstance(own.off, Mapping):
+        current = _value(own, text)
+        if isinstance(current, dict) and own.off.items() <= current.items():
+            for name in own.off:
+                text = jsonc.without_member(text, [*own.keys, name])
+        return text
+    names = _names(own, text)
+    rest = [name for name in names if name not in own.off]
+    if not set(own.off) <= set(names):
+        return text
+    return jsonc.with_member(text, own.keys, rest) if rest else jsonc.without_member(text, own.keys)
+
+
+def _names(own: OwnTools, text: str) -> list[str]:
+    current = _value(own, text)
+    if current is not None and not isinstance(current, list):
+        raise NotEditable(f"{'.'.join(own.keys)} is not a list")
+    return current or []
+
+
+def _value(own: OwnTools, text: str) -> Any:
+    value = jsonc.parsed(text) if text.strip() else None
+    for key in own.keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _edited(path: str, text: str, keys: list[str], entry: Entry | None) -> str:
@@ -229,37 +298,9 @@ def _text(data: bytes) -> tuple[str, str]:
     return (_MARK, text[1:]) if text.startswith(_MARK) else ("", text)
 
 
-def _bytes(path: str) -> bytes | None:
-    try:
-        # do not block on a pipe without a writer
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ToolError("not_a_file", f"{one_line(path)} is not a regular file.")
-            data = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _failed(path, error) from error
-    if len(data) > MAX_BYTES:
-        raise ToolError("file_too_large", f"{one_line(path)} has more than {MAX_BYTES:,} bytes.")
-    return data
-
-
-def _failed(path: str, error: OSError) -> ToolError:
-    code = "not_a_file" if isinstance(error, IsADirectoryError | NotADirectoryError) else "permission_denied"
-    return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.")
-
-
-def _asked(screen: Terminal, closing: str, change: Change, mode: int) -> int:
-    """Show the change, prompt, and write it."""
-    screen.write(f"{_place(change)}\n" + screen.page().diff(_difference(change), whole=True))
-    screen.write("Write this? [y/n] > ")
-    answer = screen.read()
-    if answer.strip().casefold() not in ("y", "yes"):
-        screen.write(("" if answer else "\n") + "Nothing was written.\n")
+def _confirm(screen: Terminal, closing: str, changes: list[SettingsChange], mode: int) -> int:
+    if not all(change.confirm(screen, mode) for change in changes):
         return 1
-    _write(change, mode)
     screen.write(closing)
     return 0
 
@@ -276,72 +317,3 @@ def _closing(host: Host, verb: str, name: str, *, ask_twice: bool) -> str:
         )
     lines.append(f"Next: {host.step.replace('NAME', name)}")
     return "\n".join(lines) + "\n"
-
-
-def _shown(change: Change) -> str:
-    return f"{_place(change)}\n{plain(_difference(change))}\n"
-
-
-def _place(change: Change) -> str:
-    link = f" -> {change.real}" if change.real != os.path.abspath(change.path) else ""
-    return one_line(change.path + link) + ("" if change.before is not None else " (new)")
-
-
-def _difference(change: Change) -> str:
-    """Return the changed lines with context, as one hunk: files may be large, and the change is in one place."""
-    old, new = (_text(data or b"")[1].split("\n") for data in (change.before, change.after))
-    shortest = min(len(old), len(new))
-    same = next((index for index in range(shortest) if old[index] != new[index]), shortest)
-    most = shortest - same
-    end = next((index for index in range(most) if old[-1 - index] != new[-1 - index]), most)
-    first = max(0, same - _CONTEXT)
-    after = old[len(old) - end :][:_CONTEXT]
-    after = after[:-1] if end <= _CONTEXT and after[-1:] == [""] else after  # the end of the last line
-    removed, added = old[same : len(old) - end], new[same : len(new) - end]
-    context = len(after) + same - first
-    lines = [f"@@ -{first + 1},{context + len(removed)} +{first + 1},{context + len(added)} @@"]
-    lines += [f" {line}" for line in old[first:same]]
-    lines += [f"-{line}" for line in removed] + [f"+{line}" for line in added]
-    lines += [f" {line}" for line in after]
-    return "\n".join(line if len(line) <= _LINE_SHOWN else line[:_LINE_SHOWN] + "…" for line in lines)
-
-
-def _write(change: Change, mode: int) -> None:
-    """Replace the file atomically; a new file gets this mode."""
-    folder, name = os.path.split(change.real)
-    temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
-    try:
-        os.makedirs(folder, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        try:
-            with open(descriptor, "wb") as file:
-                _keep_owner(change, file.fileno())
-                file.write(change.after)
-                file.flush()
-                os.fsync(file.fileno())
-            if _bytes(change.real) != change.before:
-                raise ToolError(
-                    "stale_file",
-                    f"{one_line(change.path)} was changed by another program in the meantime.",
-                    suggestion="Run the command again.",
-                )
-            os.replace(temporary, change.real)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise _failed(change.path, error) from error
-
-
-def _keep_owner(change: Change, descriptor: int) -> None:
-    """Give the new file the permissions and the owner of the old one."""
-    if change.before is None:
-        return
-    status = os.stat(change.real)
-    if not status.st_mode & 0o222:
-        # the folder may allow replacing it, but its owner made it read-only
-        raise ToolError("permission_denied", f"{one_line(change.path)} is read-only.")
-    with suppress(PermissionError):
-        os.fchown(descriptor, status.st_uid, status.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))

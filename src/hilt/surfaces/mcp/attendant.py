@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +85,7 @@ class Attending:
         self._asked: tuple[Asked, str] | None = None
         self._questions: Sequence[Any] = ()
         self._asked_at = 0.0
+        self._one_at_a_time: threading.Lock | None = None  # set if it is asked while the call runs
 
     @property
     def can_ask(self) -> bool:
@@ -98,6 +101,9 @@ class Attending:
         """Return the person's answer to exactly this call, None if nobody answered; end the call to ask first."""
         if "form" not in self._can:
             return None
+        if self._one_at_a_time is not None:
+            response, automatic = self._ask_now(approval_form(asked))
+            return None if response is None else read_approval(asked, response, self._by, automatic=automatic)
         if digest in self._replies.approvals:
             return self._replies.approvals[digest]
         self._asked = asked, digest
@@ -108,6 +114,8 @@ class Attending:
         """Return the person's answers; end the call to ask first."""
         if "form" not in self._can:
             return None
+        if self._one_at_a_time is not None:
+            return self._questions_now(questions)
         replies = self._replies
         if isinstance(replies.answers, ToolError):
             raise replies.answers
@@ -143,6 +151,32 @@ class Attending:
             self.needs.update(missing)
             raise ToolError("no_one_to_ask", "The client has not answered yet.")
         return {**answers, **{name: self._replies.inputs[name] for name in supported}}
+
+    def for_agents(self) -> Attending | None:
+        """Return this client for agents that the call starts; None if it cannot be asked while the call runs."""
+        if self._wait is None or not self.can_ask:
+            return None
+        other = copy(self)
+        other.needs, other._one_at_a_time = {}, threading.Lock()
+        return other
+
+    def _ask_now(self, form: dict[str, Any]) -> tuple[dict[str, Any] | None, bool]:
+        """Return the client's response to a form, and whether it came faster than a person could answer."""
+        assert self._one_at_a_time is not None  # noqa: S101
+        with self._one_at_a_time:
+            asked_at = time.monotonic()
+            response = self._one(sound(form))
+            return response, time.monotonic() - asked_at < AUTOMATIC_SECONDS
+
+    def _questions_now(self, questions: Sequence[Any]) -> dict[str, Any] | None:
+        response, _ = self._ask_now(question_form(questions))
+        if response is None:
+            return None
+        answers, own_words = read_choices(questions, response)
+        if not own_words:
+            return answers
+        response, _ = self._ask_now(own_words_form(questions, own_words))
+        return answers if response is None else read_own_words(questions, own_words, answers, response)
 
     @property
     def allowance(self) -> None:

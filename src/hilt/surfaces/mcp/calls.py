@@ -329,7 +329,7 @@ class CallRun:
     @property
     def is_forwarded(self) -> bool:
         """Whether the call named its tool in its arguments."""
-        return self._running is not None and self._running.call.through is not None
+        return self._running is not None and bool(self._running.call.through)
 
     def abandon(self, error: ToolError) -> None:
         """Record a call that ends between a question and its answer."""

@@ -136,7 +136,7 @@ class Serving:
             "hilt",
             version=__version__,
             title="hilt",
-            instructions=instructions(search=self._choice.search),
+            instructions=instructions(search=self._choice.search, dialect=self._runtime.settings["dialect"]),
             cache_hints=dict.fromkeys(_CACHED, _FRESH),  # type: ignore[arg-type]
             get_tool_input_schema=lambda name: None,  # clients need not repeat arguments in headers
             on_list_tools=self._list_tools,  # type: ignore[arg-type]

@@ -1,0 +1,161 @@
+"""`hilt init`: set up a project. Every file is shown before it is written, and nothing is trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hilt import places
+from hilt.output.terminal import inert
+from hilt.surfaces.cli.doctor import check_sandbox, lines_of
+from hilt.surfaces.cli.mcp_hosts import HOSTS
+from hilt.surfaces.cli.mcp_install import default_entry
+from hilt.surfaces.cli.person import answered, refuse_tools
+from hilt.surfaces.cli.prompt import Terminal, one_line
+from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+RULES = ".hilt/permissions.yaml"
+_OTHER_RULES = ".jcli/permissions.yaml"
+
+# writes one change of a file, with the mode of a new one; returns whether it was written
+Writer = Callable[[SettingsChange, int], bool]
+
+_READ_ONLY_GIT = ("git status", "git diff", "git log", "git show")
+_HEADER = """\
+# What agents may do in this folder. Reading is allowed; calls that match no rule prompt.
+# The rules under allow have no effect until you trust this file: hilt trust .
+# To see how a call would be decided: hilt explain '{"tool": "run_shell", "args": {"command": "ls"}}'
+permissions:
+  allow:
+    # hilt keeps the old content of each file; hilt undo reverts a change
+    - Write(path:**)
+    # commands that change nothing
+"""
+_FOOTER = """\
+  ask:
+    # what leaves this machine
+    - Bash(git push:*)
+  deny:
+    # files that no agent may read, for example:
+    # - Read(path:secrets/**)
+"""
+
+
+def build(parser: Parser) -> None:
+    """Declare the arguments of the command."""
+    parser.run = _run
+    parser.details = """Looks at the project, checks the sandbox, adds hilt to the MCP hosts found on this machine, and
+proposes rules for the project in .hilt/permissions.yaml. Shows each change and prompts before it writes. Files that
+exist keep everything else they contain; existing rules are left alone."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--print", action="store_true", help="Show the changes without writing them")
+    how.add_argument("--yes", action="store_true", help="Write all of them without prompts")
+    parser.examples = [
+        ("hilt init", "Set up the current folder"),
+        ("hilt init --print", "Show what that would change"),
+    ]
+
+
+def _run(options: Options, arguments: Namespace) -> int:
+    if arguments.print:
+        return _set_up(options, sys.stdout.write, _show)
+    if arguments.yes:
+        refuse_tools("init")
+        return _set_up(options, sys.stdout.write, _show_and_write)
+
+    def ask(screen: Terminal) -> int:
+        return _set_up(options, screen.write, lambda change, mode: change.confirm(screen, mode))
+
+    return answered("init", ask)
+
+
+def _show(change: SettingsChange, mode: int) -> bool:
+    sys.stdout.write(change.shown())
+    return False
+
+
+def _show_and_write(change: SettingsChange, mode: int) -> bool:
+    sys.stdout.write(change.shown())
+    change.write(mode)
+    return True
+
+
+def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> int:
+    with open_runtime(options) as runtime:
+        root = runtime.root
+        project = runtime.call("detect_project").data or {}
+    say(f"{one_line(root)}: {_summary(project)}\n")
+    for finding in check_sandbox(options):
+        say("".join(f"{line}\n" for line in lines_of(finding)))
+    say("\n")
+    hosts = [host for host in HOSTS.values() if host.is_installed(os.environ)]
+    connected = ""
+    for host in hosts:
+        change, mode, closing = default_entry(host, options)
+        if change.before == change.after:
+            say(f"{host.title} already has an entry for hilt.\n")
+            connected = host.title
+        elif write(change, mode):
+            say(closing)
+            connected = host.title
+        say("\n")
+    if not hosts:
+        say(f"No MCP host was found. To see those that hilt knows: {places.command('mcp', 'install')}\n\n")
+    _propose_rules(root, project, say, write)
+    say(f"Try it: {_first_step(connected)}\n")
+    return 0
+
+
+def _propose_rules(root: str, project: dict[str, Any], say: Callable[[str], object], write: Writer) -> None:
+    existing = next((name for name in (RULES, _OTHER_RULES) if os.path.lexists(os.path.join(root, name))), None)
+    if existing is not None:
+        say(f"{existing} exists and is left as it is.\n\n")
+        return
+    path = os.path.join(root, RULES)
+    real = os.path.realpath(path)
+    if write(SettingsChange(path, real, read_bytes(real), rules_for(project).encode()), 0o666):
+        say(f"Read these rules once more, then trust them: {places.command('trust', '.')}\n")
+    say("\n")
+
+
+def rules_for(project: dict[str, Any]) -> str:
+    """Return the proposed rules for a project that detect_project describes."""
+    rules = [f"    - Bash({command}:*)\n" for command in _READ_ONLY_GIT]
+    own = [f"    - {json.dumps(f'Bash({command}:*)', ensure_ascii=False)}\n" for command in _own_commands(project)]
+    if own:
+        rules += ["    # the project's own tests and checks; they run in the sandbox\n", *own]
+    return _HEADER + "".join(rules) + _FOOTER
+
+
+def _own_commands(project: dict[str, Any]) -> Iterator[str]:
+    seen: set[str] = set()
+    for part in [project, *project.get("projects", ())]:
+        for name in ("test_command", "linter", "formatter"):
+            command = part.get(name)
+            # the words of a rule are literal; a command with shell syntax or control characters is not proposed
+            if isinstance(command, str) and command.isprintable() and not set(command) & set("()*:;&|<>$`'\"\\#"):
+                if command and command not in seen:
+                    yield command
+                seen.add(command)
+
+
+def _summary(project: dict[str, Any]) -> str:
+    languages = ", ".join(project.get("languages", ())) or "no project files found"
+    tests = project.get("test_command")
+    return inert(languages + (f"; tests: {tests}" if tests else ""))
+
+
+def _first_step(connected: str) -> str:
+    if connected:
+        return f"start {connected} in this folder and ask: Which hilt tools do you have?"
+    return places.command("call", "list_dir")

@@ -1,0 +1,126 @@
+"""A change of a settings file: shown as a diff, confirmed by a person, and written atomically."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+
+MAX_BYTES = 64 << 20
+_CONTEXT = 3  # lines around a change
+_LINE_SHOWN = 300
+
+
+class SettingsChange(NamedTuple):
+    """A change of a file: its path, the path with links resolved, and its old and new bytes."""
+
+    path: str
+    real: str
+    before: bytes | None  # None if the file does not exist
+    after: bytes
+
+    def shown(self) -> str:
+        """Return the path and the diff, as text."""
+        return f"{self._place()}\n{plain(self._difference())}\n"
+
+    def confirm(self, screen: Terminal, mode: int) -> bool:
+        """Show the change, prompt, and write it; return whether it was written."""
+        screen.write(f"{self._place()}\n" + screen.page().diff(self._difference(), whole=True))
+        screen.write("Write this? [y/n] > ")
+        answer = screen.read()
+        if answer.strip().casefold() not in ("y", "yes"):
+            screen.write(("" if answer else "\n") + "Nothing was written.\n")
+            return False
+        self.write(mode)
+        return True
+
+    def write(self, mode: int) -> None:
+        """Replace the file atomically; a new file gets this mode."""
+        folder, name = os.path.split(self.real)
+        temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
+        try:
+            os.makedirs(folder, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+            try:
+                with open(descriptor, "wb") as file:
+                    self._keep_owner(file.fileno())
+                    file.write(self.after)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if read_bytes(self.real) != self.before:
+                    raise ToolError(
+                        "stale_file",
+                        f"{one_line(self.path)} was changed by another program in the meantime.",
+                        suggestion="Run the command again.",
+                    )
+                os.replace(temporary, self.real)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+        except OSError as error:
+            raise _failed(self.path, error) from error
+
+    def _place(self) -> str:
+        link = f" -> {self.real}" if self.real != os.path.abspath(self.path) else ""
+        return one_line(self.path + link) + ("" if self.before is not None else " (new)")
+
+    def _difference(self) -> str:
+        """Return the changed lines with context, as one hunk: files may be large, and the change is in one place."""
+        old, new = (
+            (data or b"").decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+            for data in (self.before, self.after)
+        )
+        shortest = min(len(old), len(new))
+        same = next((index for index in range(shortest) if old[index] != new[index]), shortest)
+        most = shortest - same
+        end = next((index for index in range(most) if old[-1 - index] != new[-1 - index]), most)
+        first = max(0, same - _CONTEXT)
+        after = old[len(old) - end :][:_CONTEXT]
+        after = after[:-1] if end <= _CONTEXT and after[-1:] == [""] else after  # the end of the last line
+        removed, added = old[same : len(old) - end], new[same : len(new) - end]
+        context = len(after) + same - first
+        lines = [f"@@ -{first + 1},{context + len(removed)} +{first + 1},{context + len(added)} @@"]
+        lines += [f" {line}" for line in old[first:same]]
+        lines += [f"-{line}" for line in removed] + [f"+{line}" for line in added]
+        lines += [f" {line}" for line in after]
+        return "\n".join(line if len(line) <= _LINE_SHOWN else line[:_LINE_SHOWN] + "…" for line in lines)
+
+    def _keep_owner(self, descriptor: int) -> None:
+        """Give the new file the permissions and the owner of the old one."""
+        if self.before is None:
+            return
+        status = os.stat(self.real)
+        if not status.st_mode & 0o222:
+            # the folder may allow replacing it, but its owner made it read-only
+            raise ToolError("permission_denied", f"{one_line(self.path)} is read-only.")
+        with suppress(PermissionError):
+            os.fchown(descriptor, status.st_uid, status.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+
+
+def read_bytes(path: str) -> bytes | None:
+    """Return the content of a settings file; None if it does not exist."""
+    try:
+        # do not block on a pipe without a writer
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ToolError("not_a_file", f"{one_line(path)} is not a regular file.")
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _failed(path, error) from error
+    if len(data) > MAX_BYTES:
+        raise ToolError("file_too_large", f"{one_line(path)} has more than {MAX_BYTES:,} bytes.")
+    return data
+
+
+def _failed(path: str, error: OSError) -> ToolError:
+    code = "not_a_file" if isinstance(error, IsADirectoryError | NotADirectoryError) else "permission_denied"
+    return ToolError(code, f"{one_line(path)}: {os.strerror(error.errno or 0)}.")

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hilt.call import Call
+from hilt.dialects.codex import ENTRIES
+from hilt.testing import temporary_runtime
+from tests.tools.test_read_file import picture
+
+ADD = (
+    "*** Begin Patch\n*** Add File: b.txt\n+two\n"
+    "*** Update File: a.txt\n*** Move to: c.txt\n@@\n-one\n+1\n*** End Patch"
+)
+
+
+@pytest.fixture
+def place(base):
+    with temporary_runtime(base, flags={"dialect": "codex"}) as (runtime, folder):
+        folder.write("a.txt", "one\n")
+        yield runtime, folder
+
+
+def call(place: Any, name: str, **args: Any) -> str:
+    result = place[0].request(Call(name, args))
+    assert result.ok, result.error
+    return str(result.result)
+
+
+@pytest.mark.parametrize(
+    "args, expected",
+    [
+        ({"command": ["ls", "-l", "a b"]}, {"command": "ls -l 'a b'", "timeout": 120}),
+        ({"command": ["bash", "-lc", "ls | wc"]}, {"command": "ls | wc", "timeout": 120}),
+        ({"command": ["/bin/bash", "-c", "ls"]}, {"command": "ls", "timeout": 120}),
+        ({"command": ["zsh", "-lc", "ls | wc"]}, {"command": "zsh -lc 'ls | wc'", "timeout": 120}),
+        ({"command": ["bash", "-x", "ls"]}, {"command": "bash -x ls", "timeout": 120}),
+        ({"command": "ls | wc"}, {"command": "ls | wc", "timeout": 120}),
+        ({"command": ["ls"], "workdir": "sub", "timeout_ms": 1500}, {"command": "ls", "cwd": "sub", "timeout": 2}),
+        ({"command": ["ls"], "with_escalated_permissions": False, "justification": "x"}, {"command": "ls", "timeout": 120}),  # noqa: E501
+        ({"command": ["ls"], "with_escalated_permissions": True}, {"command": "ls", "timeout": 120, "force": True, "network": "full"}),  # noqa: E501
+        ({"command": ["ls"], "sandbox_permissions": "require_escalated"}, {"command": "ls", "timeout": 120, "force": True, "network": "full"}),  # noqa: E501
+        ({"command": ["ls"], "sandbox_permissions": "use_default"}, {"command": "ls", "timeout": 120}),
+    ],
+)  # fmt: skip
+def test_a_command_is_translated(args, expected):
+    assert ENTRIES["shell"].arguments(args) == expected
+
+
+def test_shell_answers_with_output_and_metadata(place):
+    done = json.loads(call(place, "shell", command=["bash", "-lc", "echo out; echo error >&2; exit 3"]))
+    listed = json.loads(call(place, "shell", command=["cat", "a.txt"], workdir="."))
+
+    assert (done["output"], done["metadata"]["exit_code"]) == ("out\nerror", 3)
+    assert isinstance(done["metadata"]["duration_seconds"], float)
+    assert (listed["output"], listed["metadata"]["exit_code"]) == ("one", 0)
+
+
+def test_escalation_asks_the_user(place):
+    runtime, folder = place
+    blocked = runtime.request(Call("shell", {"command": ["rm", "a.txt"]})).error
+    escalated = {"command": ["rm", "a.txt"], "with_escalated_permissions": True, "justification": "It is old."}
+    asked = runtime.request(Call("shell", escalated)).error
+
+    assert (blocked.code, "with_escalated_permissions: true" in blocked.suggestion) == ("command_blocked", True)
+    assert asked.code == "approval_required"
+    assert folder.read("a.txt") == "one\n"
+
+
+# --- patches ------------------------------------------------------------------------------------------------------
+
+
+HERE = f"apply_patch <<'EOF'\n{ADD}\nEOF\n"
+
+
+@pytest.mark.parametrize(
+    "name, args, folder",
+    [
+        ("apply_patch", {"input": ADD}, ""),
+        ("shell", {"command": ["apply_patch", ADD]}, ""),
+        ("shell", {"command": ["applypatch", ADD]}, ""),
+        ("shell", {"command": ["bash", "-lc", HERE]}, ""),
+        ("shell", {"command": HERE}, ""),
+        ("shell", {"command": HERE.replace("'EOF'", "EOF")}, ""),
+        ("shell", {"command": ["bash", "-lc", f"cd sub && {HERE}"]}, "sub/"),
+        ("shell", {"command": ["apply_patch", ADD], "workdir": "sub"}, "sub/"),
+        ("shell", {"command": ["bash", "-lc", f"cd 'in ner' && {HERE}"], "workdir": "sub"}, "sub/in ner/"),
+    ],
+)
+def test_a_patch_is_applied_by_the_tool_however_it_arrives(base, name, args, folder):
+    with temporary_runtime(base, flags={"dialect": "codex"}) as (runtime, workspace):
+        workspace.write(f"{folder}a.txt", "one\n")
+        text = call((runtime, workspace), name, **args)
+
+        files = {path: content for path, content in workspace.tree().items() if content is not None}
+        assert files == {f"{folder}b.txt": "two\n", f"{folder}c.txt": "1\n"}
+        assert text.startswith("applied patch with 2 operations:")
+        assert [row.entry.tool for row in runtime.trail.rows()] == ["apply_patch"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["apply_patch", ADD, "more"],
+        ["bash", "-lc", f"{HERE}rm -rf sub"],
+        ["bash", "-lc", f"echo 1; {HERE}"],
+        ["bash", "-lc", f"cd $(pwd) && {HERE}"],
+        ["bash", "-lc", "apply_patch <<'EOF'\nno end"],
+    ],
+)
+def test_a_command_that_does_more_than_patch_is_a_command(command):
+    forward: Any = ENTRIES["shell"].forward
+
+    assert forward({"command": command}) is None
+    assert forward({"command": ["apply_patch", "--- a/b\n+++ a/b\n"], "workdir": "sub"}) is None
+
+
+def test_a_wrong_patch_is_reported_as_such(place):
+    for name, args in (("apply_patch", {"input": "none"}), ("shell", {"command": ["apply_patch", "none"]})):
+        error = place[0].request(Call(name, args)).error
+        assert error.code == "patch_invalid"
+
+
+def test_a_patch_leaves_the_workspace_by_no_folder(place):
+    error = place[0].request(Call("shell", {"command": ["apply_patch", ADD], "workdir": "../.."})).error
+
+    assert error.code == "path_outside_workspace"
+
+
+# --- plans and images ---------------------------------------------------------------------------------------------
+
+
+def test_a_plan_becomes_the_todo_list(place):
+    steps = [{"step": "Read", "status": "completed"}, {"step": "Fix", "status": "in_progress"}]
+
+    assert call(place, "update_plan", explanation="Start", plan=steps) == "Plan updated"
+    kept = json.loads(call(place, "todo_read"))["todos"]
+    assert [(todo["content"], todo["status"]) for todo in kept] == [("Read", "completed"), ("Fix", "in_progress")]
+    error = place[0].request(Call("update_plan", {"plan": [{"step": "", "status": "pending"}]})).error
+    assert (error.code, error.message) == ("invalid_args", "plan[0].step is empty.")
+
+
+def test_an_image_is_shown_and_nothing_else(place):
+    runtime, folder = place
+    folder.write("a.png", picture("PNG"))
+
+    result = runtime.request(Call("view_image", {"path": "a.png"}))
+    error = runtime.request(Call("view_image", {"path": "a.txt"})).error
+    missing = runtime.request(Call("view_image", {"path": "b.png"})).error
+
+    assert [block["mimeType"] for block in result.content] == ["image/png"]
+    assert (error.code, error.message) == ("unsupported_file", "a.txt is not an image.")
+    assert (missing.code, "shell" in missing.suggestion) == ("file_not_found", True)

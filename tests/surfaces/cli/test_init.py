@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+import yaml
+
+from hilt.surfaces.cli.ancestry import hilt_above
+from hilt.surfaces.cli.init import RULES, rules_for
+from hilt.testing import Folder
+from tests.surfaces.commands import HILT, Command
+from tests.surfaces.terminals import Screen
+
+PERSON = pytest.mark.skipif(hilt_above(os.getpid()) is not None, reason="the tests themselves are below hilt")
+PYTHON = '[project]\nname = "x"\n[tool.pytest.ini_options]\n[tool.ruff]\n'
+
+
+@pytest.fixture
+def home(command) -> Folder:
+    """A home with the settings of one MCP host, and a project of ours as workspace."""
+    command.environ["PATH"] = "/usr/bin:/bin"
+    command.folder.write("pyproject.toml", PYTHON)
+    home = Folder(command.environ["HOME"])
+    home.write(".gemini/settings.json", '{"theme": "x"}')
+    return home
+
+
+def at_terminal(command: Command, *words: str) -> Screen:
+    return Screen([HILT, *words], env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200)
+
+
+@PERSON
+def test_each_file_is_shown_and_written_only_after_a_yes(command, home):
+    with at_terminal(command, "init") as screen:
+        entry = screen.expect("Write this? [y/n] > ")
+        screen.type("n\n")
+        rules = screen.expect("Write this? [y/n] > ")
+        screen.type("y\n")
+        status, rest = screen.end()
+
+    assert (status, "Python; tests: pytest" in entry, "mcpServers" in entry) == (0, True, True)
+    assert "Nothing was written." in rules
+    assert set(command.folder.tree()) == {"pyproject.toml", ".hilt/", RULES}
+    assert "hilt trust ." in rest
+
+
+def test_a_second_run_changes_nothing(command, home):
+    first = command.run("init", "--yes")
+    before = command.folder.tree()
+    second = command.run("init", "--yes")
+
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "hilt" in json.loads(command.folder.read(".gemini/settings.json"))["mcpServers"]
+    assert command.folder.tree() == before
+    assert b"already has an entry" in second.stdout
+    assert b"is left as it is" in second.stdout
+
+
+def test_print_writes_nothing(command, home):
+    shown = command.run("init", "--print").stdout.decode()
+
+    assert command.folder.tree() == {"pyproject.toml": PYTHON}
+    assert "Gemini CLI" not in shown  # no closing lines of an entry that was not written
+    assert '+    - "Bash(ruff check:*)"' in shown
+
+
+def test_rules_of_another_system_are_left_alone(command, home):
+    command.folder.write(".jcli/permissions.yaml", "permissions: {}\n")
+    assert command.run("init", "--yes").returncode == 0
+    assert not os.path.exists(command.folder.join(RULES))
+
+
+def test_without_a_host_it_names_the_command_that_lists_them(command):
+    command.environ["PATH"] = "/usr/bin:/bin"
+    shown = command.run("init", "--yes").stdout.decode()
+    assert "mcp install" in shown
+    assert set(command.folder.tree()) == {".hilt/", RULES}
+
+
+def test_the_proposed_rules_are_valid_and_untrusted(command, home):
+    assert command.run("init", "--yes").returncode == 0
+    checked = command.run("config", "check")
+    assert checked.returncode == 0
+    assert b"no effect until the file is trusted" in checked.stdout
+
+
+@pytest.mark.parametrize(
+    "test_command",
+    ["a: b", 'say "x"', "x; rm -r y", "x && y", "$(x)", "a\nb", "a\u202eb", "x)", "# x", ""],
+)
+def test_a_command_with_special_characters_is_not_proposed(test_command):
+    rules = rules_for({"test_command": test_command, "linter": "ruff check"})
+    allowed = yaml.safe_load(rules)["permissions"]["allow"]
+    assert allowed[-1] == "Bash(ruff check:*)"
+    assert len(allowed) == 6
+
+
+def test_commands_of_inner_projects_are_proposed_once():
+    project = {"test_command": "pytest", "projects": [{"test_command": "npm test"}, {"test_command": "pytest"}]}
+    allowed = yaml.safe_load(rules_for(project))["permissions"]["allow"]
+    assert allowed[-2:] == ["Bash(pytest:*)", "Bash(npm test:*)"]
+
+
+def test_hilt_alone_on_a_terminal_names_the_first_steps(command):
+    with at_terminal(command) as screen:
+        status, shown = screen.end()
+
+    assert status == 0
+    assert "hilt init" in shown
+    assert len(shown.splitlines()) < 12
