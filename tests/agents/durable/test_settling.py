@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -97,3 +99,12 @@ def test_malformed_arguments_fail_again(runtime):
     call = MadeCall(0, "call_1", "run_shell", "{", ToolError("invalid_args", "malformed"))
 
     assert interrupted(runtime).settle(call) is None
+
+
+def test_looking_at_agents_loads_no_workflows():
+    script = "import sys, hilt.agents.children; print([name for name in sys.argv[1:] if name in sys.modules])"
+    heavy = ("dbos", "sqlalchemy", "psycopg", "pydantic_ai")
+
+    done = subprocess.run([sys.executable, "-c", script, *heavy], capture_output=True, text=True, timeout=60)
+
+    assert done.stdout == "[]\n", done.stderr
