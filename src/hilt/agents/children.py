@@ -130,6 +130,7 @@ class AgentHost:
         self._lock = threading.Lock()
         self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
         self._claiming = threading.Lock()
+        self._starting: set[str] = set()  # agents that are to run here at once
         self._is_closing = False
         self._is_watching = False
 
@@ -174,7 +175,7 @@ class AgentHost:
         """Queue the agents that this process should run but does not: it had lost them, or the database."""
         with self._claiming:
             for id in self.store.owned(self.owner().name):
-                if id not in self._runs:
+                if id not in self._runs and id not in self._starting:
                     self.store.requeue(id, self.owner().name)
 
     def clean(self) -> None:
@@ -231,7 +232,10 @@ class AgentHost:
                 worktree=has_worktree,
             ),
         )
-        agent = self.store.create(new, self.limits, owner=self.owner().name if here or kind == "call" else "")
+        with self._claiming:
+            agent = self.store.create(new, self.limits, owner=self.owner().name if here or kind == "call" else "")
+            if agent.owner:
+                self._starting.add(agent.id)
         if above is not None and kind != "call":
             self._above[agent.id] = above
         return agent
@@ -255,6 +259,7 @@ class AgentHost:
         agent = run.agent
         with self._lock:
             self._runs[agent.id] = run
+            self._starting.discard(agent.id)
             if self._is_closing:
                 run.cancel()
         self._watch()

@@ -121,7 +121,7 @@ class PostgresDatabase:
         while True:
             try:
                 return work()
-            except (sqlalchemy.exc.OperationalError, psycopg.OperationalError) as error:
+            except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.TimeoutError, psycopg.OperationalError) as error:
                 if time.monotonic() > until:
                     reason = " ".join(str(error.__cause__ or error).split())[:300]
                     raise ToolError(

@@ -16,9 +16,8 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy
-from dbos import DBOS, SetWorkflowID
+from dbos import DBOS, Serializer, SetWorkflowID
 from dbos import error as dbos_errors
-from dbos._serialization import Serializer
 
 from hilt import __version__
 from hilt.agents.durable.leases import TakenOver
