@@ -27,6 +27,7 @@ from tests.agents.durable.cluster import (
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn
 
 STRESS = bool(os.environ.get("HILT_STRESS"))
+LONG = pytest.mark.skipif(not STRESS, reason="runs with HILT_STRESS")
 AGENTS, STEPS, KILLS, SLOTS = (500, 20, 20, 25) if STRESS else (8, 6, 2, 4)
 
 
@@ -98,6 +99,7 @@ def test_kills_of_workers_lose_and_repeat_nothing(base, postgres, workers):
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+@LONG
 def test_a_worker_that_was_stopped_and_taken_over_adds_nothing(base, postgres, workers):
     gate = f"{base}/gate"
     edit = {"path": "0.txt", "old_text": "begin\n", "new_text": "begin\nonce\n"}
@@ -142,6 +144,7 @@ def test_a_cancellation_reaches_the_machine_that_runs_the_agent(base, postgres, 
     model.close()
 
 
+@LONG
 def test_agents_wait_for_a_database_that_is_away(base, workers):
     gate = f"{base}/gate"
     model = ModelServer([Turn(calls=[ScriptedCall("read_file", {"path": "0.txt"})], hold=gate), Turn("done")])
