@@ -175,8 +175,9 @@ def settled(runtime: Runtime, *ids: str) -> list[AgentRecord]:
 class SteppingModel(ModelServer):
     """A model whose agents take a number of steps, each with an effect that shows how often it ran.
 
-    The prompt of an agent is `agent N`. Step K adds the line N.K to the file N.txt: most with `edit_file`, every fifth
-    with a command. Which step is next follows from the number of results, so any process can go on.
+    The prompt of an agent is `agent N`. Of five steps, three add the line N.K to the file N.txt with `edit_file`, one
+    reads that file, and one adds the line to N.log with a command. Which step is next follows from the number of
+    results, so any process can go on.
     """
 
     def __init__(self, steps: int) -> None:
@@ -197,7 +198,7 @@ class SteppingModel(ModelServer):
             return 0, Turn(f"done {agent}")
         id = f"call_{agent}_{step}"
         if step % 5 == 4:
-            call = ScriptedCall("run_shell", {"command": f"echo {agent}.{step} >> {agent}.txt"}, id)
+            call = ScriptedCall("run_shell", {"command": f"echo {agent}.{step} >> {agent}.log"}, id)
         elif step % 5 == 3:
             call = ScriptedCall("read_file", {"path": f"{agent}.txt"}, id)
         else:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from hilt import __version__
 from hilt.runtime import Runtime
 from tests.agents.durable.cluster import (
     Machine,
@@ -52,7 +53,8 @@ def workers() -> Iterator[Callable[[Machine], subprocess.Popen[str]]]:
 
 def effects(machines: list[Machine], agent: int) -> list[str]:
     """Return the lines that the steps of an agent have added, on all machines."""
-    return [line for machine in machines for line in machine.read(f"{agent}.txt").split() if line != "begin"]
+    texts = [machine.read(f"{agent}.{kind}") for machine in machines for kind in ("txt", "log")]
+    return [line for text in texts for line in text.split() if line != "begin"]
 
 
 def test_kills_of_workers_lose_and_repeat_nothing(base, postgres, workers):
@@ -81,15 +83,17 @@ def test_kills_of_workers_lose_and_repeat_nothing(base, postgres, workers):
             running[victim] = workers(machines[victim], SLOTS)
             asked[victim] = model.asked(machines[victim].key)
         agents = settled(runtime, *ids)
-        lost = [run for id in ids for run in runtime.roster().runs.of(id) if run.outcome == "lost"]
+        lost = [[run for run in runtime.roster().runs.of(id) if run.outcome == "lost"] for id in ids]
 
     assert [agent.answer for agent in agents] == [f"done {number}" for number in range(AGENTS)]
-    assert lost
-    for number in range(AGENTS):
+    assert any(lost)
+    expected = sum(step % 5 != 3 for step in range(STEPS))
+    for number, runs in enumerate(lost):
         lines = effects(machines, number)
         assert len(lines) == len(set(lines)), lines
+        assert len(lines) >= expected - len(runs)  # a kill leaves at most one call unknown
     shown = json.loads(machines[2].hilt("agents", "show", agents[0].id, "--json").stdout)
-    assert {run["version"] for run in shown["runs"]} == {lost[0].version}
+    assert {run["version"] for run in shown["runs"]} == {__version__}
     for process in running:
         process.terminate()
         assert process.wait(60) == 0
