@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
 
+RECOVERY_SECONDS = 30.0
 SESSIONS_MAX = 256  # kept in memory; others are opened again on their next call
 
 
@@ -451,9 +452,20 @@ class Runtime:
         return self._store(self.session)[1].try_save(broken(text), label)
 
     def change_of(self, session: str, call: str) -> str | None:
-        """Return the id of the change that a call of a session has made, or None; unfinished changes are recovered."""
-        Workspace(self._store(session)[0], session, Fence()).recover()
-        return self.history().change_of(session, call)
+        """Return the id of the change that a call of a session has made, or None; unfinished changes are recovered.
+
+        Raise busy if that takes too long.
+        """
+        workspace = Workspace(self._store(session)[0], session, Fence())
+        until = time.monotonic() + RECOVERY_SECONDS
+        while True:
+            workspace.recover()
+            change = self.history().change_of(session, call)
+            if change is None or not change[1]:
+                return None if change is None else change[0]
+            if time.monotonic() > until:
+                raise ToolError("busy", f"The change {change[0]} is being recovered.")
+            time.sleep(0.01)  # another thread or process recovers it
 
     def end_session(self, session: str) -> bool:
         """End the jobs of a session and forget what it has read; return whether the session existed."""

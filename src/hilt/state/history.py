@@ -157,13 +157,13 @@ class History:
             raise
         return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
 
-    def change_of(self, session: str, call: str) -> str | None:
-        """Return the id of the change that a call has made, or None; only those in the history count."""
+    def change_of(self, session: str, call: str) -> tuple[str, bool] | None:
+        """Return the id of the change that a call has made and whether it is unfinished; None if there is none."""
         if not self._db.exists():
             return None
-        query = "SELECT id FROM changes WHERE workspace=? AND session=? AND call=? AND NOT open"
+        query = "SELECT id, open FROM changes WHERE workspace=? AND session=? AND call=?"
         row = self._db.read(lambda db: db.execute(query, (self._workspace, session, call)).fetchone())
-        return None if row is None else str(row[0])
+        return None if row is None else (str(row[0]), bool(row[1]))
 
     def _mark(self, id: str) -> tuple[str, int]:
         # locked before the rename, so that no process ever sees an unlocked marker of a live process

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -73,6 +76,26 @@ def test_a_change_is_settled_by_the_journal(runtime, workspace):
     forwarded = calls.settle(made("tool_call", {"name": "edit_file", "arguments": EDIT}))
     assert forwarded
     assert forwarded.meta == settled.meta
+
+
+def test_a_change_that_another_thread_recovers_is_waited_for(runtime, workspace):
+    workspace.write("a.txt", "one\n")
+    assert runtime.request(Call("edit_file", EDIT, id="call_1", session=SESSION)).ok
+    path = f"{runtime.state}/state.db"
+
+    def set_open(value: int) -> None:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("UPDATE changes SET open=?", (value,))
+            db.commit()
+
+    set_open(1)  # as while it is recovered: no marker is left that this process could take
+    finished = threading.Timer(0.3, set_open, (0,))
+    finished.start()
+    settled = interrupted(runtime).settle(made("edit_file", EDIT))
+    finished.join()
+
+    assert settled
+    assert settled.ok
 
 
 def test_a_change_on_another_machine_is_unknown(runtime, workspace):

@@ -114,7 +114,10 @@ class InterruptedCalls:
             return None
         is_change = tool.effects == {"write"} and any(touch.effect == "write" for touch in prepared.touches)
         if self._is_dead and tool.source == "built-in" and is_change:
-            change = runtime.change_of(runtime.session, call.id)
+            try:
+                change = runtime.change_of(runtime.session, call.id)
+            except ToolError:
+                return self._unknown(call)
             if change is None:
                 return None
             text = f"The change was made, but hilt was stopped before it could return the result. Its id: {change}"
