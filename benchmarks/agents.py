@@ -21,8 +21,8 @@ from hilt.agents.conversation import Conversation
 from hilt.agents.marks import Marks
 from hilt.agents.messages import messages_of
 from hilt.agents.model import Listener, ModelInput
-from hilt.agents.redaction import Redactor
 from hilt.agents.transcripts import Transcripts, current
+from hilt.output.redaction import Redactor
 from hilt.runtime import Runtime
 
 STARTS = 5

@@ -44,7 +44,7 @@ class Figure(NamedTuple):
         )
 
 
-_COLUMNS = (("figure", 43), ("reference", 41), ("measured", 14), ("ratio", 9), ("limit", 14))
+_COLUMNS = (("figure", 43), ("reference", 41), ("measured", 14), ("ratio", 9), ("limit", 20))
 
 
 def heading() -> str:
@@ -56,9 +56,18 @@ def heading() -> str:
 def row(figure: Figure) -> str:
     """Return one line of the table."""
     verdict = "" if not figure.limit else "met" if figure.met else "NOT met"
+    return _joined(*_cells(figure)) + verdict
+
+
+def markdown(figure: Figure) -> str:
+    """Return one line of the table in docs/performance.md."""
+    return f"| {' | '.join(_cells(figure))} |"
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
     reference = f"{figure.reference}: {_number(figure.base)} {figure.unit}"
     measured = f"{_number(figure.measured)} {figure.unit}"
-    return _joined(figure.name, reference, measured, f"{figure.ratio:.3g} x", figure.limit) + verdict
+    return figure.name, reference, measured, f"{figure.ratio:.3g} x", figure.limit
 
 
 def _joined(*cells: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.clock import best, best_median
 from benchmarks.figure import Figure
@@ -29,6 +31,10 @@ def echo(path: str) -> str:
 
 server.run("stdio")
 """
+
+
+OURS = (HILT, "mcp")
+ECHO = (sys.executable, "-c", _ECHO)
 
 
 class Client:
@@ -88,21 +94,67 @@ def client(place: Place, command: Sequence[str], *, modern: bool) -> Iterator[Cl
 
 def figures() -> Iterator[Figure]:
     """Measure a call in both eras of the protocol, and the time from start to the first list."""
-    ours, theirs = [HILT, "mcp"], [sys.executable, "-c", _ECHO]
-    with fresh_place(files=100) as place:
+    with fresh_place(files=100) as place, _resident(place) as shared:
+        alone = place._replace(environ={**place.environ, "HILT_RESIDENT": "off"})
+        servers = [Server("in process", alone, OURS, 0.4), Server("pipe", shared, OURS, 0.05)]
         for modern in (False, True):
             with ExitStack() as stack:
-                hilt = stack.enter_context(client(place, ours, modern=modern))
-                echo = stack.enter_context(client(place, theirs, modern=modern))
                 name = small_name(0)
-                base, p50 = best_median(
-                    5, 200, partial(echo.call, "echo", path=name), partial(hilt.call, "stat_file", path=name)
-                )
+                echo = stack.enter_context(client(alone, ECHO, modern=modern))
+                clients = [stack.enter_context(client(one.place, one.command, modern=modern)) for one in servers]
+                calls = [partial(hilt.call, "stat_file", path=name) for hilt in clients]
+                base, *medians = best_median(5, 200, partial(echo.call, "echo", path=name), *calls)
             era = "stateless" if modern else "handshake"
-            yield Figure(f"MCP stat_file, p50, {era}", p50, "ms", REFERENCE, base, most_ratio=1.3)
+            for server, p50 in zip(servers, medians, strict=True):
+                yield Figure(f"MCP stat_file, {server.name}, {era}", p50, "ms", REFERENCE, base, most_ratio=0.9)
         with ExitStack() as stack:
-            base, start = best(STARTS, lambda: _list(stack, place, theirs), lambda: _list(stack, place, ours))
-    yield Figure("MCP start to the first tools/list", start, "ms", REFERENCE, base, most_ratio=1.3)
+            runs = [partial(_list, stack, server.place, server.command) for server in servers]
+            base, *starts = best(STARTS, partial(_list, stack, alone, ECHO), *runs)
+        for server, start in zip(servers, starts, strict=True):
+            most = server.most_start
+            yield Figure(f"MCP first tools/list, {server.name}", start, "ms", REFERENCE, base, most_ratio=most)
+        yield from _against_node(alone, servers)
+
+
+class Server(NamedTuple):
+    """A way to serve MCP, and the longest start compared to the reference."""
+
+    name: str
+    place: Place
+    command: Sequence[str]
+    most_start: float
+
+
+@contextmanager
+def _resident(place: Place) -> Iterator[Place]:
+    """Start the resident process, and stop it afterwards."""
+    shared = place._replace(environ={**place.environ, "HILT_RESIDENT": "auto"})
+    subprocess.run([HILT, "resident", "start"], env=shared.environ, stdout=subprocess.DEVNULL, check=True)
+    try:
+        yield shared
+    finally:
+        subprocess.run([HILT, "resident", "stop"], env=shared.environ, stdout=subprocess.DEVNULL, check=True)
+
+
+def _against_node(place: Place, servers: Sequence[Server]) -> Iterator[Figure]:
+    """Compare with the filesystem server of npm, if it is installed."""
+    program = shutil.which("mcp-server-filesystem", path=f"{os.path.dirname(HILT)}{os.pathsep}{place.environ['PATH']}")
+    if program is None:
+        return
+    reference, node = "npm's filesystem server", [program, place.workspace]
+    with ExitStack() as stack:
+        runs = [partial(_list, stack, server.place, server.command) for server in servers]
+        base, *starts = best(STARTS, partial(_list, stack, place, node), *runs)
+    for server, start in zip(servers, starts, strict=True):
+        yield Figure(f"MCP first tools/list, {server.name}", start, "ms", reference, base)
+    with ExitStack() as stack:
+        path = place.path(small_name(0))
+        theirs = stack.enter_context(client(place, node, modern=False))
+        ours = stack.enter_context(client(place, OURS, modern=False))
+        base, p50 = best_median(
+            5, 200, partial(theirs.call, "get_file_info", path=path), partial(ours.call, "stat_file", path=path)
+        )
+    yield Figure("MCP stat_file, in process, handshake", p50, "ms", reference, base)
 
 
 def _list(stack: ExitStack, place: Place, command: Sequence[str]) -> None:

@@ -21,6 +21,23 @@ _ECHO = (
     "import sys\nread, write = sys.stdin.buffer, sys.stdout.buffer\nfor line in read: write.write(line), write.flush()"
 )
 
+# reads a file for each request and sends the reply that hilt sends, without asking, checking or recording anything
+_LOOP = """
+import json, sys
+read, write = sys.stdin.buffer, sys.stdout.buffer
+for request in read:
+    path = json.loads(request)["args"]["path"]
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    lines = text.splitlines()
+    width = len(str(len(lines)))
+    numbered = "\\n".join(f"{number:>{width}}\\t{line}" for number, line in enumerate(lines, 1))
+    view = {"type": "code", "path": path, "content": text, "created": False, "lineCount": len(lines)}
+    reply = {"ok": True, "result": numbered, "meta": {"path": path, "timing": {"ms": 0.1}}, "visualization": view}
+    write.write(json.dumps(reply, ensure_ascii=False, separators=(",", ":")).encode() + b"\\n")
+    write.flush()
+"""
+
 _OK = b'{"ok":true'
 
 
@@ -132,6 +149,13 @@ def session(place: Place) -> Iterator[Pipe]:
 def echo(place: Place) -> Iterator[Pipe]:
     """Run a minimal Python program that echoes lines."""
     with _running([*BARE, "-c", _ECHO], place) as pipe:
+        yield pipe
+
+
+@contextmanager
+def bare_loop(place: Place) -> Iterator[Pipe]:
+    """Run a minimal Python program that reads files: decode, read the file, encode."""
+    with _running([*BARE, "-c", _LOOP], place) as pipe:
         yield pipe
 
 

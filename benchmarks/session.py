@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from benchmarks.clock import best, best_median
 from benchmarks.figure import Figure
 from benchmarks.place import fresh_place, small_name
-from benchmarks.program import echo, request, session
+from benchmarks.program import bare_loop, echo, request, session
 
 READS = 1000
 
 
 def figures() -> Iterator[Figure]:
-    """Measure reads of a small file."""
+    """Measure reads of a small file, against a loop that decodes, reads the file and encodes the same reply."""
     read = request("read_file", path=small_name(0))
     with fresh_place(files=READS) as place:
         with session(place) as hilt, echo(place) as bare:
@@ -24,14 +24,14 @@ def figures() -> Iterator[Figure]:
                 hilt.call("read_file", path=small_name(number))
                 bare.exchange(read)
             held, least = hilt.memory(), bare.memory()
-        with session(place) as hilt, echo(place) as bare:
-            base, p50 = best_median(10, 200, lambda: bare.exchange(read), lambda: hilt.ask(read))
+        with session(place) as hilt, bare_loop(place) as loop:
+            base, p50 = best_median(10, 200, lambda: loop.ask(read), lambda: hilt.ask(read))
             with awake():
-                _, busy = best_median(10, 200, lambda: bare.exchange(read), lambda: hilt.ask(read))
-            echoed, answered = best(5, lambda: bare.flood(read, READS), lambda: hilt.ask_often(read, READS))
-    yield Figure("session read_file, p50", p50, "ms", "echo of the line", base, most=0.25)
-    yield Figure("the same, CPUs kept awake", busy, "ms", "echo of the line", base)
-    yield Figure("session read_file, pipelined", _rate(answered), "/s", "echo of the line", _rate(echoed), least=4000)
+                awake_base, busy = best_median(10, 200, lambda: loop.ask(read), lambda: hilt.ask(read))
+            looped, answered = best(5, lambda: loop.ask_often(read, READS), lambda: hilt.ask_often(read, READS))
+    yield Figure("session read_file, p50", p50, "ms", "bare loop", base, most=0.25, most_ratio=3.5)
+    yield Figure("the same, CPUs kept awake", busy, "ms", "bare loop", awake_base)
+    yield Figure("session read_file, pipelined", _rate(answered), "/s", "bare loop", _rate(looped), least=4000)
     yield Figure(f"session memory after {READS:,} reads", held, "MB", "bare interpreter", least, most=45)
 
 

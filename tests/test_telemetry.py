@@ -9,7 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from hilt import telemetry
-from hilt.state.trail import BOUNDS_MS, TrailEntry
+from hilt.state.trail import TrailEntry
+from hilt.state.usage import BOUNDS_MS
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 

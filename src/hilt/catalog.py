@@ -1,7 +1,5 @@
 """Look up tools by name; looking up a built-in tool imports only its own module."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol

@@ -96,6 +96,9 @@ KEYS: dict[str, Key] = {
     "output.keep_mb": Key(int, 500),
     "undo.calls": Key(int, 500),
     "undo.mb": Key(int, 200),
+    "events.keep": Key(bool, default=True, tighten=min),
+    "events.keep_days": Key(int, 7, min),
+    "events.keep_mb": Key(int, 200, min),
     "related_context.paths": Key(list, ()),
     "telemetry.endpoint": Key(str, None),
     "web.search_provider": Key(str, None, choices=_PROVIDERS),
@@ -338,6 +341,10 @@ def checked(name: str, value: Any, shown: str) -> Any:
         if isinstance(value, dict):
             return value
         raise _broken(shown, f"{name} must be a table, not {value!r}")
+    if key.type is bool:
+        if isinstance(value, bool):
+            return value
+        raise _broken(shown, f"{name} must be true or false, not {value!r}")
     if key.type is float:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST:
             return float(value)
@@ -363,6 +370,8 @@ def from_text(name: str, text: str) -> Any:
     if kind is float:
         with suppress(ValueError):
             return float(text)
+    if kind is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if kind is dict:
         with suppress(ValueError, RecursionError):
             return json.loads(text)

@@ -136,6 +136,9 @@ class Attendant(Protocol):
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report the progress of the call."""
 
+    def output(self, data: bytes) -> None:
+        """Receive output of a command as it arrives."""
+
     def log(self, level: str, data: Any) -> None:
         """Send a log message to the client."""
 
@@ -183,7 +186,7 @@ class Context:
         board: Callable[[], Board],
         todos: Callable[[], TodoLists],
         skills: Callable[[], SkillLibrary],
-        processes: Callable[[Fence], Processes],
+        processes: Callable[[Context], Processes],
         jobs: Callable[[], Jobs],
         principal: Callable[[Context], Principal],
         web: Callable[[Context], Web],
@@ -245,7 +248,7 @@ class Context:
     @property
     def processes(self) -> Processes:
         """Child processes of the call."""
-        return self._processes(self.fence)
+        return self._processes(self)
 
     @property
     def jobs(self) -> Jobs:

@@ -1,7 +1,5 @@
 """The fence between a call and its commit, and what helper programs of a call may read."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The steps of one call, in their fixed order: read `order` from top to bottom."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -45,10 +43,10 @@ class HooksAround(Protocol):
     def notes(self) -> tuple[str, ...]:
         """Hooks that do not run, and why."""
 
-    def before(self, prepared: Prepared) -> BeforeCall:
+    def before(self, prepared: Prepared) -> "BeforeCall":
         """Run the hooks before a call."""
 
-    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
+    def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> "AfterCall":
         """Run the hooks after a call with its output or error, before anything else sees it."""
 
 
@@ -81,6 +79,7 @@ class Active(Protocol):
     call: Call
     prepared: Prepared | None
     decision: Vote
+    votes: tuple[Vote, ...]
 
     def settle(self, result: Result) -> None:
         """Record the result and deliver it."""
@@ -140,11 +139,12 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
         if before.changed:
             prepared = active.prepared = rewritten(prepared, before.args)
         decision = decide(prepared, ctx, world.voters(active, prepared), before.vote)
-        active.decision = decision.vote
+        active.decision, active.votes = decision
         if before.skipped is not None and decision.vote.verdict != "deny":
             output, after = before.skipped, NO_HOOKS.after(prepared, None)
         else:
-            active.decision = consult(prepared, ctx, decision).vote
+            decision = consult(prepared, ctx, decision)
+            active.decision, active.votes = decision
             permit(active, world, prepared, ctx)
             output, after = run(prepared, ctx, hooks)
         result = with_hook_results(shape(prepared, ctx, output), before, after)
@@ -295,7 +295,7 @@ def denial(vote: Vote, tool: Tool) -> ToolError:
 # --- run, shape -----------------------------------------------------------------------------------------------------
 
 
-def run(prepared: Prepared, ctx: Context, hooks: HooksAround) -> tuple[Output, AfterCall]:
+def run(prepared: Prepared, ctx: Context, hooks: HooksAround) -> tuple[Output, "AfterCall"]:
     """Run the tool and then the hooks after it, which may replace its result."""
     try:
         output = perform(prepared, ctx)
@@ -368,7 +368,7 @@ def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
     )
 
 
-def with_hook_results(result: Result, before: BeforeCall, after: AfterCall) -> Result:
+def with_hook_results(result: Result, before: "BeforeCall", after: "AfterCall") -> Result:
     """Add the context from hooks to a result, and the record of the hooks that ran."""
     ran = (*before.ran, *after.ran)
     if not ran:

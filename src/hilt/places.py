@@ -47,6 +47,11 @@ def running_dir(state: str) -> str:
     return os.path.join(state, "running")
 
 
+def serving_marker(state: str) -> str:
+    """Return the file that exists while `hilt serve` runs, and after one was killed."""
+    return os.path.join(state, "serve.lock")
+
+
 def make_state_dir(state: str) -> None:
     """Create the state directory if it is missing, accessible to its owner only."""
     if not os.path.isdir(state):

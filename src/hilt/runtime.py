@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from hilt.processes.children import Processes
     from hilt.processes.confinement import CallScope, Confinement
     from hilt.processes.declared_sandbox import DeclaredSandbox
-    from hilt.processes.jobs import Jobs
+    from hilt.processes.jobs import Jobs, JobState
+    from hilt.running.publishing import Publisher
     from hilt.sandbox.process import Confined
     from hilt.sandbox.profile import Sandbox
     from hilt.servers.tools import Servers
@@ -142,7 +143,7 @@ class Runtime:
         self.history = Lazy(self._open_history)
         self.memory = Lazy(self._open_memory)
         self.knowledge = Lazy(self._open_knowledge)
-        self._board = Lazy(self._open_board)
+        self.board = Lazy(self._open_board)
         self._todos = Lazy(self._open_todos)
         self.roster = Lazy(self._open_roster)
         self.agents = Lazy(self._open_agents)
@@ -157,7 +158,9 @@ class Runtime:
         self.catalog = Catalog(tools, self._toolbox, self.servers)
         self.trail = Trail(os.path.join(self.state, "trail.db"))
         self._journal = os.path.join(self.state, "journal", self.id)
-        self._recorder = Recorder(self.trail, self.id, self.state, self._take_notes)
+        self.secrets: dict[str, str] = {}  # redacted from events, besides those of the environment
+        self._publisher = Lazy(self._open_publisher)
+        self._recorder = Recorder(self.trail, self.id, self.state, self._take_notes, self._publisher)
         self._scheduler = Scheduler()
         home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
         place = RuntimePaths(self.root, self.id, self._config, self.state, home)
@@ -210,12 +213,13 @@ class Runtime:
         self.end_telemetry()
         self.authority.close()
         for part in (
+            self._publisher,
             self._skill_watch,
             self.skills,
             self.history,
             self.memory,
             self.knowledge,
-            self._board,
+            self.board,
             self._todos,
             self.roster,
             self._pages,
@@ -243,6 +247,12 @@ class Runtime:
 
         unused_since = time.time() - self.settings["output.keep_days"] * 86400
         rooms.remove_unused(os.path.join(self.state, "sandbox"), unused_since)
+
+    def _open_publisher(self) -> Publisher:
+        from hilt.running.publishing import Publication, Publisher
+
+        environ = {**self.environ, **self.secrets}
+        return Publisher(Publication(self.state, self.root, environ, self.settings["events.keep"]))
 
     def _open_history(self, id: str | None = None) -> History:
         from hilt.state.history import History
@@ -394,7 +404,8 @@ class Runtime:
             return self._shared.jobs
         from hilt.processes.jobs import Jobs
 
-        return Jobs(folder=partial(session_folder, self.state, self.id))
+        report = partial(_report_job, self.state, self.root)
+        return Jobs(folder=partial(session_folder, self.state, self.id), report=report)
 
     def language_servers(self, session: str | None = None) -> ServerAccess:
         """Return access to the language servers: those that runtimes share, of the resident process, or our own."""
@@ -543,8 +554,8 @@ class Runtime:
     def _confine_module(self, sandbox: DeclaredSandbox, cwd: str) -> AbstractContextManager[Confined]:
         return self._confinement().module(self._context(self._active(Call("custom"))), sandbox, cwd)
 
-    def _processes(self, fence: Fence, session: str, door: Door) -> Processes:
-        return self._confinement().processes(fence, session, door, self._store(session)[1], self.jobs)
+    def _processes(self, ctx: Context) -> Processes:
+        return self._confinement().processes(ctx.fence, ctx.session, ctx.door, ctx.overflow, self.jobs)
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -678,7 +689,8 @@ class Runtime:
         from hilt.authority.approving import approve
 
         active.deadline = float("inf")
-        active.approver = approve(self.authority, prepared, active.decision, ctx, active.call)
+        with self._scheduler.waiting():
+            active.approver = approve(self.authority, prepared, active.decision, ctx, active.call)
         active.deadline = time.perf_counter() + prepared.tool.timeout
 
     def blame(self, active: ActiveCall, error: BaseException) -> ToolError:
@@ -702,10 +714,10 @@ class Runtime:
             fence=active.fence,
             memory=self.memory,
             knowledge=self.knowledge,
-            board=self._board,
+            board=self.board,
             todos=self._todos,
             skills=self.skills,
-            processes=lambda fence: self._processes(fence, active.session, ctx.door),
+            processes=self._processes,
             jobs=self.jobs,
             principal=lambda ctx: self._principal(ctx, active),
             web=lambda ctx: self._web(ctx, active),
@@ -790,8 +802,18 @@ def share(state: str, workspace: str) -> Shared:
     from hilt.processes.jobs import Jobs
     from hilt.sandbox.profile import Sandbox
 
-    jobs = Jobs(folder=partial(session_folder, state, config.digest(os.path.realpath(workspace))))
+    root = os.path.realpath(workspace)
+    jobs = Jobs(folder=partial(session_folder, state, config.digest(root)), report=partial(_report_job, state, root))
     return Shared(jobs, Sandbox(state), Lazy(_open_language_servers))
+
+
+def _report_job(state: str, root: str, job: JobState) -> None:
+    """Publish that a job has started or ended, if `hilt serve` may be running."""
+    if os.path.exists(places.serving_marker(state)):
+        from hilt.running.publishing import publish_job
+
+        with suppress(Exception):  # the job goes on, and its list is right
+            publish_job(state, root, job)
 
 
 def _open_language_servers() -> LanguageServers:

@@ -9,7 +9,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from hilt.state.trail import BOUNDS_MS, UNKNOWN, TrailEntry
+from hilt.state.trail import TrailEntry
+from hilt.state.usage import BOUNDS_MS, UNKNOWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

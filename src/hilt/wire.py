@@ -1,7 +1,7 @@
 """Requests and envelopes: the decoder and the encoder that every surface uses."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from hilt.call import Call, Result
@@ -32,6 +32,7 @@ class Refused(Exception):
 
     def __init__(self, error: ToolError, id: Any = None, request_id: Any = None) -> None:
         super().__init__(error.message)
+        self.error = error
         self.result = Result(error=error, id=id, request_id=request_id)
 
 
@@ -244,7 +245,7 @@ class RequestSource(Protocol):
 def read_lines(stream: RequestSource) -> Iterator[bytes | ToolError]:
     """Yield each line, or an error for a line over the limit (the rest of which is skipped)."""
     while line := stream.readline(MAX_REQUEST_BYTES + 2):
-        if len(line.rstrip(b"\r\n")) <= MAX_REQUEST_BYTES:
+        if len(line) <= MAX_REQUEST_BYTES or len(line.rstrip(b"\r\n")) <= MAX_REQUEST_BYTES:
             yield line
             continue
         size = len(line)
@@ -348,7 +349,27 @@ def _all(held: bytes) -> list[bytes]:
     return [*values, rest] if rest.strip() else values
 
 
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+def json_encoder(
+    *,
+    ascii_only: bool = False,
+    sort_keys: bool = False,
+    allow_nan: bool = False,
+    default: Callable[[Any], Any] | None = None,
+) -> Callable[[Any], str]:
+    """Return a function that encodes a value as compact JSON; `JSONEncoder.encode` prepares itself for every call."""
+    encoder = json.JSONEncoder(
+        ensure_ascii=ascii_only, sort_keys=sort_keys, allow_nan=allow_nan, default=default, separators=(",", ":")
+    )
+    make = json.encoder.c_make_encoder  # type: ignore[attr-defined]
+    if make is None:
+        return encoder.encode
+    quote = json.encoder.encode_basestring_ascii if ascii_only else json.encoder.encode_basestring
+    # without marks of what is being encoded: a value that contains itself raises RecursionError
+    chunks = make(None, encoder.default, quote, None, ":", ",", sort_keys, False, allow_nan)  # noqa: FBT003
+    return lambda value: "".join(chunks(value, 0))
+
+
+_COMPACT = json_encoder()
 
 
 def encode_result(result: Result) -> bytes:

@@ -24,9 +24,9 @@ from pydantic_ai.usage import RequestUsage
 
 from hilt.agents.compaction import records_of
 from hilt.agents.messages import messages_of
-from hilt.agents.redaction import Redactor
 from hilt.agents.transcripts import Transcripts, read
 from hilt.errors import ToolError
+from hilt.output.redaction import Redactor
 
 PLAIN = Redactor({})
 

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 
-from tests.conformance.suite import REVISIONS, passed, required, run, serving
+from tests.conformance.suite import REVISIONS, extensions, passed, required, run, serving
 
 missed = 0
 for revision in REVISIONS:
@@ -15,6 +15,7 @@ for revision in REVISIONS:
     wanted = required(revision)
     held = wanted & passed(done)
     print(done.stdout.partition("=== SUMMARY ===")[2].strip() or done.stdout)
-    print(f"\n{revision}: {len(held)} of {len(wanted)} required server scenarios pass\n")
+    print(f"\n{revision}: {len(held)} of {len(wanted)} required server scenarios pass")
+    print(f"{sum(extensions(done).values())} of {len(extensions(done))} scenarios of extensions pass\n")
     missed += len(wanted - held) or done.returncode
 sys.exit(1 if missed else 0)

@@ -69,6 +69,9 @@ class Person:
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Take note of nothing."""
 
+    def output(self, data: bytes) -> None:
+        """Take note of nothing."""
+
     def log(self, level: str, data: Any) -> None:
         """Take note of nothing."""
 

@@ -49,6 +49,11 @@ def run(url: str, revision: str, output: str) -> subprocess.CompletedProcess[str
     return _conformance("server", "--url", url, "--requirements", revision, "-o", output)
 
 
+def extensions(done: subprocess.CompletedProcess[str]) -> dict[str, bool]:
+    """Return the scenarios of extensions that were run, and whether they hold."""
+    return {name: mark == "✓" for mark, name in re.findall(r"([✓✗]) (\S+) \(extension\)", done.stdout)}
+
+
 def passed(done: subprocess.CompletedProcess[str]) -> set[str]:
     """Return the scenarios without a failure."""
     found = re.findall(r"✓ (\S+): (\d+) passed, 0 failed", done.stdout)

@@ -5,12 +5,14 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hilt.state.trail import Trail
 from hilt.testing import temporary_runtime
 from tests.state.ordinary import calls
 
@@ -128,7 +130,10 @@ def test_a_refused_or_failed_read_counts_as_nothing_seen(base, file):
 def test_a_session_idle_for_a_day_has_seen_nothing(base, file):
     import sqlite3
 
-    with sqlite3.connect(os.path.join(base, "state", "trail.db")) as db:
+    path = os.path.join(base, "state", "trail.db")
+    with closing(Trail(path)) as trail:
+        trail.rows()  # the database takes the log in
+    with sqlite3.connect(path) as db:
         db.execute("UPDATE sessions SET used = used - 24 * 3600 - 1")
     db.close()
     file.write_text("two\n")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hilt import config
+from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.sandbox import cgroups, process, rooms
 from hilt.testing import temporary_runtime
@@ -149,7 +150,7 @@ def test_the_limit_never_exceeds_the_memory_of_the_machine(base):
     from hilt.processes.children import machine_memory
 
     with temporary_runtime(base, flags={"shell.memory_mb": 1_000_000_000}) as (runtime, _):
-        limits = runtime._processes(None, "s", None)._limits(1)  # type: ignore[arg-type]
+        limits = runtime._context(runtime._active(Call("run_shell"))).processes._limits(1)
 
     assert limits.memory == machine_memory()
 

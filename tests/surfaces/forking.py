@@ -3,7 +3,7 @@
     forking.py LISTENER HILT
 
 Each connection to the listening socket is one stand-in (`stand_in.py`), for which it forks. Words such as
-`hilt.surfaces.mcp.http:HEAD_SECONDS=2` before the others override a constant in the fork. After `-m`, the
+`hilt.surfaces.http.listening:HEAD_SECONDS=2` before the others override a constant in the fork. After `-m`, the
 fork runs the named module instead of hilt.
 """
 
@@ -75,7 +75,8 @@ def serve(listener: socket.socket) -> list[str]:
             for stream in streams:
                 os.close(stream)
             running[pid] = connection
-            connection.send(str(pid).encode())
+            with suppress(OSError):  # the stand-in may have been killed; then the fork is killed too
+                connection.send(str(pid).encode())
 
 
 def _reap(running: dict[int, socket.socket]) -> None:

@@ -61,11 +61,11 @@ def test_lines_encoding_and_endings_are_reported(runtime, workspace, data, lines
     assert (facts["encoding"], facts.get("line_ending")) == (encoding, ending)
 
 
-def test_folders_and_special_files_have_their_type(runtime, workspace, base):
+def test_folders_and_special_files_have_their_type(runtime, workspace, base, monkeypatch):
     workspace.write("folder/a", "")
     os.mkfifo(workspace.join("pipe"))
     server = socket.socket(socket.AF_UNIX)
-    os.chdir(workspace.path)
+    monkeypatch.chdir(workspace.path)  # the path of a socket must be short
     server.bind("socket")
     server.close()
 

@@ -193,6 +193,9 @@ class CallAttendant:
         """Plan the compaction of the conversation after this turn."""
         return self._plan_compaction(focus)
 
+    def output(self, data: bytes) -> None:
+        """Ignore the output of a command: its last line is reported as progress."""
+
     def progress(self, done: float, total: float | None, message: str) -> None:
         """Report progress."""
         self._emit(CallProgress(self._call.id, done, total, message))

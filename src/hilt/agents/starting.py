@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hilt.agents.marks import Marks
-from hilt.agents.redaction import Redactor
 from hilt.agents.transcripts import TITLE_CHARACTERS, Transcript, Transcripts
 from hilt.errors import ToolError
+from hilt.output.redaction import Redactor
 from hilt.places import command, config_dir
 from hilt.runtime import Runtime
 

@@ -23,12 +23,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from hilt.agents.redaction import Redactor
 from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.output.redaction import Redactor
 from hilt.places import command
-from hilt.state.db import writing
+from hilt.state.directory import writing
 
 VERSION = 1
 TITLE_CHARACTERS = 80

@@ -95,7 +95,22 @@ class Consent:
         if self._approves_all:
             return UserAnswer("once", by=self._approves_all)
         answer = None if ctx.attendant is None else ctx.attendant.approve(asked, digest)
-        return self._asker(asked) if answer is None and self._asker is not None else answer
+        return self._ask_here(self._asker, asked, digest, ctx) if answer is None and self._asker is not None else answer
+
+    def _ask_here(self, asker: Asker, asked: Asked, digest: str, ctx: Context) -> UserAnswer:
+        """Ask the person at this process; somebody at an open console may answer first."""
+        approvals, workspace = self._approvals(), self._place.id
+        ask_until = getattr(asker, "ask_until", None)  # of prompts that can be interrupted
+        if ask_until is None or not approvals.attended(workspace):
+            return asker(asked)
+        from hilt.authority.prompting import ask_both
+
+        seconds = self._settings["approvals.timeout_s"]
+        pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
+        answer = ask_both(ask_until, approvals, pending, ctx.fence)
+        if answer.kind != "deny":
+            approvals.use(pending.id, workspace, ctx.session, digest)
+        return answer
 
     def _settle(self, asked: Asked, answer: UserAnswer) -> str:
         by = answer.by or "terminal"

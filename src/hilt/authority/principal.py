@@ -9,7 +9,6 @@ from hilt.authority.authority import MODE, Authority
 from hilt.call import Call, Json
 from hilt.context import Context
 from hilt.declaration import Tool
-from hilt.errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,11 +71,16 @@ class SessionPrincipal:
         ]
         answers = None if attendant is None else attendant.ask(shown)
         if answers is None:
-            if self._questioner is None:
-                raise ToolError("no_one_to_ask", "Nobody is available to answer.")
-            answers = self._questioner(shown)
+            answers = self._ask_person(shown)
         originals = {asked.question: question.question for asked, question in zip(shown, questions, strict=True)}
         return {originals.get(text, text): answer for text, answer in answers.items()}
+
+    def _ask_person(self, questions: Sequence[Any]) -> dict[str, Any]:
+        if self._questioner is not None:
+            return self._questioner(questions)
+        from hilt.authority.questioning import ask_elsewhere
+
+        return ask_elsewhere(self._authority, self._ctx, questions)
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Ask the user for approval; raise unless they approve."""

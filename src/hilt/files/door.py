@@ -197,11 +197,12 @@ class Door:
     def check(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
         """Check the last name of a path whose other names were already checked; raise if it is denied."""
         self.rules.check(parts, write=write)
-        path = root.shown(parts)
         if root.is_closed(parts):
+            path = root.shown(parts)
             raise ToolError("sensitive_path", f"{path} contains the state of hilt; tools cannot access it.", path=path)
         if not write:
             return
+        path = root.shown(parts)
         if root.is_kept(parts):
             raise ToolError(
                 "protected_path", f"{path} contains the settings of hilt; tools can only read it.", path=path
@@ -257,22 +258,22 @@ class Door:
             raise _read_only(path)
         walk = _Walk(self, root, path, write=write)
         try:
+            yield walk.to(parts)
+        except OSError as error:
+            raise plain_error(error, path) from error
+        finally:
+            walk.close()
+
+    def open(self, path: str) -> tuple[int, os.stat_result, str]:
+        """Open a regular file for reading; return its descriptor, its status and its path as callers see it.
+
+        Follows links that stay inside. The caller closes the descriptor.
+        """
+        root, parts = self.locate(path)
+        walk = _Walk(self, root, path, write=False)
+        try:
             place = walk.to(parts)
-            if path.endswith(("/", "/.")) and place.status is not None and not stat.S_ISDIR(place.status.st_mode):
-                raise ToolError(
-                    "not_a_file",
-                    f"{path} ends with a slash, but {place.path} is not a folder.",
-                    suggestion=f"Use {place.path}.",
-                    path=place.path,
-                )
-            if write and path.endswith("/") and place.status is None:
-                raise ToolError(
-                    "not_a_file",
-                    f"{path} ends with a slash, which means a folder.",
-                    suggestion=f"For a file, use {place.path}.",
-                    path=place.path,
-                )
-            yield place
+            return *self._open_regular(place), place.path
         except OSError as error:
             raise plain_error(error, path) from error
         finally:
@@ -280,22 +281,30 @@ class Door:
 
     @contextmanager
     def open_file(self, path: str) -> Iterator[tuple[int, os.stat_result, Place]]:
-        """Open a regular file for reading; follow links that stay inside."""
+        """Open a regular file for reading, and keep its folder open; follow links that stay inside."""
         with self.place(path) as place:
-            if place.status is None:
-                raise _not_found(place.path)
-            if not stat.S_ISREG(place.status.st_mode):
-                raise not_a_file(place.path, place.status.st_mode)
-            descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
+            descriptor, status = self._open_regular(place)
             try:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode):
-                    raise not_a_file(place.path, status.st_mode)
-                if self.marked is not None:
-                    self.check_object(status, place.path)
                 yield descriptor, status, place
             finally:
                 os.close(descriptor)
+
+    def _open_regular(self, place: Place) -> tuple[int, os.stat_result]:
+        if place.status is None:
+            raise _not_found(place.path)
+        if not stat.S_ISREG(place.status.st_mode):
+            raise not_a_file(place.path, place.status.st_mode)
+        descriptor = os.open(place.name, _FILE, dir_fd=place.folder)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise not_a_file(place.path, status.st_mode)
+            if self.marked is not None:
+                self.check_object(status, place.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor, status
 
     @contextmanager
     def open_folder(self, path: str) -> Iterator[tuple[int, Place]]:
@@ -342,7 +351,26 @@ class _Walk:
             door.barrier.check_end(place.root.full(place.parts), place.path, write=self._write)
         if door.marked is not None and place.status is not None:
             door.check_object(place.status, place.path)
+        if self._path.endswith(("/", "/.")):
+            self._check_slash(place)
         return place
+
+    def _check_slash(self, place: Place) -> None:
+        """Raise if a path that ends with a slash is not a folder."""
+        if place.status is not None and not stat.S_ISDIR(place.status.st_mode):
+            raise ToolError(
+                "not_a_file",
+                f"{self._path} ends with a slash, but {place.path} is not a folder.",
+                suggestion=f"Use {place.path}.",
+                path=place.path,
+            )
+        if self._write and self._path.endswith("/") and place.status is None:
+            raise ToolError(
+                "not_a_file",
+                f"{self._path} ends with a slash, which means a folder.",
+                suggestion=f"For a file, use {place.path}.",
+                path=place.path,
+            )
 
     def _end(self, parts: Sequence[str]) -> Place:
         names: list[str] = []  # the names walked, links resolved; one per open folder at the end
@@ -362,6 +390,8 @@ class _Walk:
             if self._door.barrier is not None:
                 self._door.check_rules(self._root, names, write=self._write)
             folder = self._handles[-1]
+            if pending and self._enter(part, names):
+                continue
             try:
                 status = os.stat(part, dir_fd=folder, follow_symlinks=False)
             except FileNotFoundError:
@@ -369,10 +399,7 @@ class _Walk:
             except NotADirectoryError:
                 raise _not_found(self._root.shown(names)) from None
             if stat.S_ISLNK(status.st_mode):
-                links += 1
-                if links > LINKS_MAX:
-                    shown = self._root.shown(names)
-                    raise ToolError("file_not_found", f"{shown}: too many links; they may form a loop.")
+                links = self._count_link(links, names)
                 names.pop()
                 try:
                     target = os.readlink(part, dir_fd=folder)
@@ -387,22 +414,33 @@ class _Walk:
                 return Place(folder, part, status, self._root, tuple(names), ())
             if not stat.S_ISDIR(status.st_mode):
                 raise self._through_file(names)
-            try:
-                self._handles.append(os.open(part, _DIRECTORY, dir_fd=folder))
-            except OSError as error:
-                if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT) and links <= LINKS_MAX:
-                    # swapped in between: try again
-                    names.pop()
-                    pending.append(part)
-                    links += 1
-                    continue
-                raise
-            if self._door.marked is not None:
-                self._door.check_object(os.fstat(self._handles[-1]), self._root.shown(names))
+            # a folder now, but not when it was to be opened: try again
+            links = self._count_link(links, names)
+            names.pop()
+            pending.append(part)
         # the root itself, or a folder reached by ".."
         self._door.check_rules(self._root, names, write=self._write)
         folder = self._handles[-1]
         return Place(folder, ".", os.stat(".", dir_fd=folder), self._root, tuple(names), ())
+
+    def _enter(self, part: str, names: Sequence[str]) -> bool:
+        """Open the folder `part` of the last folder; return False if it is a link, a file or missing."""
+        try:
+            handle = os.open(part, _DIRECTORY, dir_fd=self._handles[-1])
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
+                return False
+            raise
+        self._handles.append(handle)
+        if self._door.marked is not None:
+            self._door.check_object(os.fstat(handle), self._root.shown(names))
+        return True
+
+    def _count_link(self, links: int, names: Sequence[str]) -> int:
+        if links >= LINKS_MAX:
+            shown = self._root.shown(names)
+            raise ToolError("file_not_found", f"{shown}: too many links; they may form a loop.")
+        return links + 1
 
     def _splice(self, target: str, link: str, names: list[str], pending: list[str]) -> None:
         """Replace a link's name with its target."""

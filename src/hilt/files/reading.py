@@ -252,13 +252,15 @@ def _text(ctx: ReadScope, found: FileContents, window: dict[str, Any], meta: dic
         )
     first, last = windows.resolve(total, start, end, window["tail"], truncate)
     numbered: bool = window["line_numbers"]
-    raw = _shown(lines.take(first, last)).split("\n")
+    taken = _shown(lines.take(first, last))
+    raw = taken.split("\n")
     if raw[-1] == "" and len(raw) > last - first + 1:
         raw.pop()
-    if numbered:
+    if numbered and "\r" in taken:
         raw = [line.removesuffix("\r") for line in raw]
     chosen = windows.select(raw, first, truncate, found.path.rpartition(".")[2].lower(), numbered=numbered)
-    shown = windows.numbered(chosen.parts) if numbered else [line for part in chosen.parts for line in part.lines]
+    plain = [line for part in chosen.parts for line in part.lines]
+    shown = windows.numbered(chosen.parts) if numbered else list(plain)
     if len(chosen.parts) == 2:
         omitted = chosen.parts[1].first - chosen.parts[0].last - 1
         shown.insert(len(chosen.parts[0].lines), f"[... {omitted} lines omitted ...]")
@@ -266,8 +268,7 @@ def _text(ctx: ReadScope, found: FileContents, window: dict[str, Any], meta: dic
     limited = chosen.cut or (end is None and not window["tail"] and chosen.last < total)
     if limited or chosen.last < total:
         text += _note(ctx, found, lines, chosen, {**window, "first": first, "last": last}, meta, limited=limited)
-    content = "\n".join(line for part in chosen.parts for line in part.lines)
-    view = views.code(found.path, content, first_line=chosen.parts[0].first, line_count=total)
+    view = views.code(found.path, "\n".join(plain), first_line=chosen.parts[0].first, line_count=total)
     return Output(text, view=view, meta=meta, bounded=True)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.fence import Fence
-from hilt.files.door import Door, Place, Root
+from hilt.files.door import Door, Place, Root, plain_error
 from hilt.formats.digests import sha256
 from hilt.state.trail import Stamp, Trail
 
@@ -81,8 +81,14 @@ class Workspace:
 
     def read(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> FileContents:
         """Return a file's bytes, and remember that this session has seen them."""
-        with self.stream(path, limit=limit, remember=remember) as stream:
-            return FileContents(stream.path, stream.all(), stream.status)
+        stream = self._open(path, limit)
+        try:
+            data = stream.all()
+            if remember:
+                self._remember(stream)
+            return FileContents(stream.path, data, stream.status)
+        finally:
+            stream.close()
 
     def checksum(self, path: str) -> str | None:
         """Return the SHA-256 of a file that this call has read, by its path as callers see it."""
@@ -92,20 +98,30 @@ class Workspace:
     @contextmanager
     def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator[FileStream]:
         """Open a file for reading in pieces; once read to the end, the session has seen it."""
+        stream = self._open(path, limit)
         try:
-            with self.door.open_file(path) as (descriptor, status, place):
-                if status.st_size > limit:
-                    raise too_large(place.path, status.st_size, limit)
-                stream = FileStream(descriptor, status, place.path, limit, self.fence)
-                yield stream
-                if remember and stream.hash is not None:
-                    # use the number of bytes read, not the size, since the file may have changed meanwhile
-                    now = os.fstat(descriptor)
-                    self.seen[place.path] = Stamp(stream.size, now.st_mtime_ns, stream.hash)
+            yield stream
+            if remember and stream.hash is not None:
+                self._remember(stream)
+        finally:
+            stream.close()
+
+    def _open(self, path: str, limit: int) -> FileStream:
+        try:
+            descriptor, status, shown = self.door.open(path)
         except ToolError as error:
             if error.code == "file_not_found":
                 self._forget(path)
             raise
+        stream = FileStream(descriptor, status, shown, limit, self.fence)
+        if status.st_size > limit:
+            stream.close()
+            raise too_large(shown, status.st_size, limit)
+        return stream
+
+    def _remember(self, stream: FileStream) -> None:
+        # use the number of bytes read, not the size, since the file may have changed meanwhile
+        self.seen[stream.path] = Stamp(stream.size, os.fstat(stream.descriptor).st_mtime_ns, stream.hash)
 
     def _forget(self, path: str) -> None:
         with suppress(ToolError):
@@ -290,7 +306,7 @@ class FileStream:
         self.status = status
         self.size = 0
         self.hash: bytes | None = None  # known after reading to the end
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._limit = limit
         self._fence = fence
 
@@ -315,9 +331,16 @@ class FileStream:
         self.hash = sha256(data)
         return data
 
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self.descriptor)
+
     def _next(self, size: int) -> bytes:
         self._fence.check()
-        piece = os.read(self._descriptor, size)
+        try:
+            piece = os.read(self.descriptor, size)
+        except OSError as error:
+            raise plain_error(error, self.path) from error
         self.size += len(piece)
         if self.size > self._limit:
             raise too_large(self.path, self.size, self._limit)

@@ -1,7 +1,5 @@
 """Views: how a result is displayed to people, as JSON objects of nine types; the builders limit their size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 

@@ -78,7 +78,7 @@ class JobOutput(NamedTuple):
 class Jobs:
     """The jobs of all sessions in one workspace. Safe to use from many threads.
 
-    `folder` returns the output folder of a session.
+    `folder` returns the output folder of a session, and `report` is called when a job has started or ended.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class Jobs:
         limit: int = RUNNING_MAX,
         kept: int = ENDED_MAX,
         output_bytes: int = OUTPUT_BYTES,
+        report: Callable[[JobState], None] = lambda state: None,
     ) -> None:
+        self._report = report
         self._folder = folder
         self._limit = limit
         self._ended_limit = kept
@@ -154,6 +156,7 @@ class Jobs:
             except OSError as error:
                 raise _cannot_start(os.strerror(error.errno or 0)) from error
             unless_started.pop_all()
+        self._report(work.state())
         return work.job
 
     def output(
@@ -183,18 +186,34 @@ class Jobs:
             os.close(file)
         return JobOutput(state, raw, printed.plain(raw), truncated)
 
-    def list(self, session: str) -> Sequence[JobState]:
-        """Return the jobs of a session, oldest first."""
+    def window(self, session: str | None, task_id: str, start: int, limit: int) -> tuple[JobState, bytes]:
+        """Return the raw output of a job from an offset on, up to `limit` bytes, without an incomplete end."""
+        work = self._find(session, task_id)
         with self._changed:
-            return [work.state() for work in self._works.values() if work.job.session == session]
+            state = work.state()
+            file = work.open_written()
+        if file is None:
+            return state, b""
+        try:
+            end = min(state.output_bytes, start + limit)
+            data = _read(file, start, end)
+        finally:
+            os.close(file)
+        is_open = state.status == "running" or end < state.output_bytes
+        return state, data[: len(data) - _unfinished(data[-_END_BYTES:])] if is_open else data
 
-    def stop(self, session: str, task_id: str) -> JobState:
+    def list(self, session: str | None) -> Sequence[JobState]:
+        """Return the jobs of a session, or of all, oldest first."""
+        with self._changed:
+            return [work.state() for work in self._works.values() if session in (None, work.job.session)]
+
+    def stop(self, session: str | None, task_id: str) -> JobState:
         """End a job and return its state; no effect on one that has ended."""
         work = self._find(session, task_id)
         self._end([work], "it was asked to stop")
         return work.state()
 
-    def write(self, session: str, task_id: str, data: bytes) -> JobState:
+    def write(self, session: str | None, task_id: str, data: bytes) -> JobState:
         """Send input to the terminal of a job, without waiting for the job to read it."""
         work = self._find(session, task_id)
         with self._changed:
@@ -271,10 +290,10 @@ class Jobs:
             self._works.pop(work.job.id, None)
             self._changed.notify_all()
 
-    def _find(self, session: str, task_id: str) -> _Work:
+    def _find(self, session: str | None, task_id: str) -> _Work:
         with self._changed:
             work = self._works.get(task_id)
-        if work is None or work.job.session != session:
+        if work is None or session not in (None, work.job.session):
             raise ToolError(
                 "not_found",
                 f"This session has no job {task_id[:40]!r}.",
@@ -358,6 +377,7 @@ class Jobs:
             work.close_output()
             work.status = work.outcome
             self._changed.notify_all()
+        self._report(work.state())
 
 
 class _Ending(NamedTuple):

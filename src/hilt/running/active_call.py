@@ -41,6 +41,7 @@ class ActiveCall:
         self.fence = Fence()
         self.prepared: Prepared | None = None
         self.decision = _INVALID
+        self.votes: tuple[Vote, ...] = ()  # behind the decision
         self.approver = ""
         self.is_calm = False  # whether no rules, hooks or modes restrict its session
         self.contacts: list[str] = []  # addresses that it connected to

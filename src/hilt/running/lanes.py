@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 class Ticket:
     """One call's place in the queue."""
 
-    __slots__ = ("followers", "held", "start", "waits")
+    __slots__ = ("followers", "held", "paths", "start", "waits")
 
-    def __init__(self, start: Callable[[], None]) -> None:
+    def __init__(self, paths: Mapping[str, bool], start: Callable[[], None]) -> None:
+        self.paths = paths
         self.start = start
         self.waits = 0
         self.followers: dict[Ticket, None] = {}
@@ -26,23 +27,29 @@ class Lanes:
 
     def __init__(self) -> None:
         self._lanes: dict[tuple[str, bool], dict[Ticket, None]] = {}  # by name and whether it is for writers
+        self._alone: Ticket | None = None  # the only call, which is in no lane yet: most calls end before the next one
 
     def enter(self, paths: Mapping[str, bool], start: Callable[[], None]) -> Ticket:
         """Queue a call that reads or writes (True) these paths; `start` is called now or when its turn comes."""
-        ticket = Ticket(start)
-        for path, write in paths.items():
-            self._wait_for(ticket, path, write=write)
-        for path, write in paths.items():
-            ticket.held.append((path, write))
-            ticket.held.extend((f"below {folder}", write) for folder in _above(path))
-        for lane in ticket.held:
-            self._lanes.setdefault(lane, {})[ticket] = None
+        ticket = Ticket(paths, start)
+        if self._alone is None and not self._lanes:
+            self._alone = ticket
+        else:
+            if self._alone is not None:
+                self._join_lanes(self._alone)
+                self._alone = None
+            for path, write in paths.items():
+                self._wait_for(ticket, path, write=write)
+            self._join_lanes(ticket)
         if not ticket.waits:
             start()
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
         """End a call's turn and start the calls that waited only for it."""
+        if ticket is self._alone:
+            self._alone = None
+            return
         for lane in ticket.held:
             members = self._lanes.get(lane, {})
             members.pop(ticket, None)
@@ -52,6 +59,13 @@ class Lanes:
             follower.waits -= 1
             if not follower.waits:
                 follower.start()
+
+    def _join_lanes(self, ticket: Ticket) -> None:
+        for path, write in ticket.paths.items():
+            ticket.held.append((path, write))
+            ticket.held.extend((f"below {folder}", write) for folder in _above(path))
+        for lane in ticket.held:
+            self._lanes.setdefault(lane, {})[ticket] = None
 
     def _wait_for(self, ticket: Ticket, path: str, *, write: bool) -> None:
         names = (path, f"below {path}", *_above(path))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from hilt.call import Result
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared, failure
+from hilt.places import serving_marker
 from hilt.running.active_call import ActiveCall
 from hilt.state.trail import Trail, TrailEntry, digest
 
@@ -17,15 +18,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.policy.hook_protocol import Hook
     from hilt.policy.hook_results import HookRun
+    from hilt.running.publishing import Publisher
     from hilt.telemetry import Telemetry
 
 
 class Recorder:
     """Records calls. Safe to use from many threads."""
 
-    def __init__(self, trail: Trail, workspace: str, state: str, take_notes: Callable[[], tuple[str, ...]]) -> None:
-        """`take_notes` returns notes on disarmed files that were not reported yet."""
+    def __init__(
+        self,
+        trail: Trail,
+        workspace: str,
+        state: str,
+        take_notes: Callable[[], tuple[str, ...]],
+        publisher: Callable[[], Publisher],
+    ) -> None:
+        """`take_notes` returns notes on disarmed files that were not reported yet; `publisher` is for `hilt serve`."""
         self._trail = trail
+        self._publisher = publisher
+        self._marker = serving_marker(state)
         self._workspace = workspace
         self._state = state
         self._take_notes = take_notes
@@ -64,7 +75,11 @@ class Recorder:
         if notes := self._take_notes():
             own = result.meta.get("disarmed")
             meta["disarmed"] = list(dict.fromkeys((*(own if isinstance(own, list) else ()), *notes)))
-        return result._replace(meta=meta)
+        result = result._replace(meta=meta)
+        if os.path.exists(self._marker):
+            with suppress(Exception):  # the caller is waiting for a result; the trail has the call
+                self._publisher().publish(active, entry, result)
+        return result
 
     def record_hook(self, session: str, hook: Hook, run: HookRun) -> None:
         """Record a hook that ran, in the same trail as calls."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager
 
 from hilt.call import Result
 from hilt.declaration import TIMEOUT_SECONDS
@@ -73,6 +74,7 @@ class Scheduler:
                 self._running.discard(active)
                 if active.turn is not None:
                     self._lanes.leave(active.turn)
+                    active.turn = None  # which refers to the call: without a cycle, both are freed at once
 
     def watch_deadlines(self) -> None:
         """Start a thread that times out late calls; for surfaces that do not wait for each call."""
@@ -87,6 +89,10 @@ class Scheduler:
                 late = [active for active in self._running if active.deadline < now]
             for active in late:
                 active.time_out_if_late()
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Return a block in which a call waits for a person, so that others need not wait for its thread."""
+        return self._workers.lent()
 
     def give_up(self, seconds: float) -> None:
         """Cancel running calls and wait up to this long for them to clean up."""

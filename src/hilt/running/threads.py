@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from _queue import SimpleQueue
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 WORKERS_MAX = 64
+LENT_MAX = 512  # threads that may be added for those that wait for a person
 
 
 class CallThreads:
@@ -18,6 +20,7 @@ class CallThreads:
         self._lock = threading.Lock()
         self._count = 0
         self._idle = 0  # threads waiting for work that is not in the queue yet
+        self._lent = 0  # threads that wait for a person
         self._backlog = 0  # queued work that no idle thread is waiting for
 
     def put(self, work: Callable[[], None]) -> None:
@@ -25,7 +28,7 @@ class CallThreads:
         with self._lock:
             if self._idle:
                 self._idle -= 1
-            elif self._count >= self._most or not self._start():
+            elif self._count >= self._limit or not self._start():
                 self._backlog += 1
             self._work.put(work)
 
@@ -39,6 +42,23 @@ class CallThreads:
             return False
         self._count += 1
         return True
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Allow one more thread while the block lasts, for a thread that waits for a person inside it."""
+        with self._lock:
+            self._lent += 1
+            if self._backlog and self._count < self._limit and self._start():
+                self._backlog -= 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent -= 1
+
+    @property
+    def _limit(self) -> int:
+        return self._most + min(self._lent, LENT_MAX)
 
     def close(self) -> None:
         """Let every thread end when it becomes idle."""

@@ -38,7 +38,9 @@ Kind = Literal["command", "edit", "call"]
 State = Literal["pending", "approved", "denied", "used", "expired"]
 
 _SECOND = 1_000_000_000
-_COLUMNS = "id, workspace, session, digest, asked, state, reason, answered_by, asked_at, answered_at, expires_at"
+_COLUMNS = (
+    "id, workspace, session, digest, asked, state, reason, answered_by, asked_at, answered_at, expires_at, answer"
+)
 _HEX = "0123456789abcdef"
 
 
@@ -81,6 +83,7 @@ class Approval(NamedTuple):
     asked_at: int
     answered_at: int | None
     expires_at: int  # until when it can be answered; once approved, until when it can be used
+    answer: str = ""  # once, always or deny
 
 
 class Grant(NamedTuple):
@@ -155,7 +158,7 @@ class Approvals:
                     suggestion="Wait until the user has answered some of them.",
                 )
             values = (*new[:4], _encoded(asked), *new[5:])
-            db.execute(f"INSERT INTO approvals ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)  # noqa: S608  # constants only
+            db.execute(f"INSERT INTO approvals ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", values)  # noqa: S608  # constants only
             return new
 
         return self._db.write(work)
@@ -192,9 +195,17 @@ class Approvals:
     # --- answering ------------------------------------------------------------------------------------------------
 
     def answer(
-        self, id: str, *, approved: bool, reason: str = "", by: str, always: bool = False, expires: int | None = None
+        self,
+        id: str,
+        *,
+        approved: bool,
+        reason: str = "",
+        by: str,
+        always: bool = False,
+        expires: int | None = None,
+        revokes: bool = True,
     ) -> Approval:
-        """Approve or deny a pending approval; deny also revokes an approved one that is not yet used.
+        """Approve or deny a pending approval; with `revokes`, deny also revokes an approved one that is not yet used.
 
         An approval can be used for as long as its question could be answered. `always` stores a grant of the rules
         that were shown, until `expires` (in nanoseconds) if given.
@@ -203,7 +214,7 @@ class Approvals:
 
         def work(db: sqlite3.Connection) -> Approval:
             approval = _by_id(db, id, now)
-            if approval.state != "pending" and not (approval.state == "approved" and not approved):
+            if approval.state != "pending" and not (revokes and approval.state == "approved" and not approved):
                 raise _answered(approval)
             answered = approval._replace(
                 state="approved" if approved else "denied",
@@ -211,10 +222,12 @@ class Approvals:
                 answered_by=by,
                 answered_at=now,
                 expires_at=now + approval.expires_at - (approval.answered_at or approval.asked_at),
+                answer="deny" if not approved else "always" if always else "once",
             )
             db.execute(
-                "UPDATE approvals SET state=?, reason=?, answered_by=?, answered_at=?, expires_at=? WHERE id=?",
-                (answered.state, answered.reason, by, now, answered.expires_at, id),
+                "UPDATE approvals SET state=?, reason=?, answered_by=?, answered_at=?, expires_at=?, answer=? "
+                "WHERE id=?",
+                (answered.state, answered.reason, by, now, answered.expires_at, answered.answer, id),
             )
             if approved and always:
                 if not approval.asked.rules:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from hilt.errors import ToolError
+from hilt.state.directory import PATIENCE_SECONDS, unwritable, writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,44 +18,6 @@ else:
     import _sqlite3 as sqlite3  # the sqlite3 package also loads date and time support, which no table needs
 
 T = TypeVar("T")
-
-# how long a caller waits for other writers before it gets the error `busy`
-PATIENCE_SECONDS = 60.0
-
-
-def free_bytes(directory: str) -> int | None:
-    """Return the free space of a file system in bytes, or None if it is unknown."""
-    try:
-        status = os.statvfs(directory)
-    except OSError:
-        return None
-    # only root may use the reserved blocks
-    return status.f_frsize * (status.f_bavail if os.geteuid() else status.f_bfree)
-
-
-def unwritable(reason: str, directory: str) -> ToolError:
-    """Return the error for a state directory, or a folder in it, that cannot be written."""
-    free = free_bytes(directory)
-    room = "" if free is None else f", {free >> 10} KB free"
-    return ToolError(
-        "resource_limit",
-        f"The state directory cannot be written: {reason} ({directory}{room}).",
-        suggestion=(
-            "Ask the user to free disk space: `hilt undo clear` deletes the undo history; the folder overflow in the "
-            "state directory holds long outputs and may be deleted. Or set HILT_STATE_DIR to another folder."
-        ),
-        directory=directory,
-        free_bytes=free,
-    )
-
-
-@contextmanager
-def writing(directory: str) -> Iterator[None]:
-    """Report failures of the file system as failures of the state directory."""
-    try:
-        yield
-    except OSError as error:
-        raise unwritable(os.strerror(error.errno or 0), directory) from error
 
 
 class Database:
@@ -108,6 +70,20 @@ class Database:
                     deadline = deadline or time.monotonic() + PATIENCE_SECONDS
                     self._retry_or_raise(error, deadline)
             time.sleep(0.01)
+
+    def preview(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in a transaction that is rolled back."""
+
+        def rolled_back(connection: sqlite3.Connection) -> T:
+            connection.execute("PRAGMA cache_spill=OFF")  # it needs no space on the disk
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                return work(connection)
+            finally:
+                if connection.in_transaction:  # a full disk has ended it
+                    connection.execute("ROLLBACK")
+
+        return self.read(rolled_back)
 
     def shrink(self) -> None:
         """Return free pages to the file system if they are at least half of the file."""

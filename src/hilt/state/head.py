@@ -1,7 +1,6 @@
 """The newest rows of the trail, noted in a file next to the database, so that truncation of the trail is detected.
 
-Rows are written to a fixed number of slots in turn. Processes that append at the same time therefore write to different
-slots and need no lock; the newest row is the largest number in the file.
+Rows are written to a fixed number of slots in turn. The newest row is the largest number in the file.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 
-from hilt.state.db import unwritable, writing
+from hilt.state.directory import unwritable, writing
 
 SLOTS = 32
 _WIDTH = 8 + 32 + 8  # the number, the hash, and the number again
@@ -32,6 +31,20 @@ class Head:
         """Create the file if it is missing: from the first row on, a missing file is reported."""
         with self._lock:
             self._open()
+
+    def next_number(self, last: int) -> int:
+        """Return the number for a row after row `last`: numbers of rows that were lost are not used again."""
+        number = last + 1
+        with self._lock:
+            descriptor = self._descriptor or self._open()
+            try:
+                slot = os.pread(descriptor, 8, number % SLOTS * _WIDTH)
+            except OSError as error:
+                raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
+        # the slot of the number has a later row if there ever was one
+        if int.from_bytes(slot, "big") < number:
+            return number
+        return max((last, *self.read())) + 1
 
     def note(self, number: int, hash: bytes) -> None:
         """Note a row that has been committed."""
@@ -72,7 +85,7 @@ class Head:
     def _open(self) -> int:
         if self._descriptor is None:
             with writing(os.path.dirname(self._path)):
-                descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size < SLOTS * _WIDTH:
                     # noting a committed row must not fail because the disk is full
                     try:

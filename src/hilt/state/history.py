@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
-from hilt.state.db import writing
+from hilt.state.directory import writing
 from hilt.state.locks import try_lock
 from hilt.state.tables import open_state
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from zlib import crc32
 
-from hilt.state.db import writing
+from hilt.state.directory import writing
 
 BUCKETS = 256  # each uses a descriptor while it is held, and a process may have 1,024 of those
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from hilt.state.db import free_bytes, unwritable, writing
+from hilt.state.directory import free_bytes, unwritable, writing
 
 ROWS_BYTES = 128 << 10
 BALLAST_BYTES = 384 << 10
@@ -39,7 +39,7 @@ class Reserve:
             if self._descriptor is not None and not _is_whole(self._descriptor):
                 self._close()
             descriptor = self._descriptor or self._open()
-            free = None if full else free_bytes(self._directory)
+            free = None if full else free_bytes(descriptor)
             if free is not None and free < NEEDED_BYTES:
                 raise unwritable("the disk is full", self._directory)
             used = _used(descriptor)

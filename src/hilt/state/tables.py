@@ -100,6 +100,12 @@ CREATE INDEX todos_by_age ON todos (workspace, at)""",
          PRIMARY KEY (day, model)) WITHOUT ROWID""",
     AGENTS,
     AGENT_READERS,
+    """CREATE TABLE questions (
+         id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, state TEXT NOT NULL,
+         answered_by TEXT NOT NULL, asked_at INTEGER NOT NULL, answered_at INTEGER, expires_at INTEGER NOT NULL,
+         folder TEXT NOT NULL, asked TEXT NOT NULL, answers TEXT NOT NULL);
+CREATE INDEX questions_by_end ON questions (expires_at);
+ALTER TABLE approvals ADD COLUMN answer TEXT NOT NULL DEFAULT ''""",
     AGENT_RUNS,
     # the call that made a change
     "ALTER TABLE changes ADD COLUMN call TEXT NOT NULL DEFAULT ''",

@@ -1,49 +1,55 @@
 """trail.db: the audit trail, what each session has read, and when sessions were last used.
 
-Every call appends one row whose hash covers the row and the previous hash; all processes share one chain. The newest
-rows are also noted outside the database. Old rows are removed from the beginning: the chain then starts from the hash
+Every call appends one row whose hash covers the row and the previous hash; all processes share one chain. Rows are
+appended to a log, and the database takes them in before it is read. The newest rows are also noted in a third file. Old
+rows are removed from the beginning: the chain then starts from the hash
 of the last row removed, and a row of the chain records the removal. Counters are computed from the rows, plus the
 totals of removed rows.
 """
 
 import json
+import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
+from hilt.lazy import Lazy
 from hilt.places import utf8_path
-from hilt.state.db import Database
+from hilt.state.append_log import AppendLog, LogLine, parsed
 from hilt.state.head import Head
 from hilt.state.reserve import Reserve
+from hilt.wire import json_encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
+
+    from hilt.state.db import Database
+    from hilt.state.usage import Counter, UsageReport
 else:
-    import _sqlite3 as sqlite3  # the sqlite3 package also loads date and time support, which no table needs
+    Connection = Database = object  # not loaded for annotations; deferred ones would make named tuples slow to create
+
+T = TypeVar("T")
+End = tuple[int, bytes]  # the number and the hash of the last row; (0, b"") if there is none
 
 ASKED_TOGETHER = 500  # paths in one query
-STAMPED_TOGETHER = 20  # files whose stamps one statement checks
+SOUGHT_APART = 8  # paths that are searched for one by one in the log
+WAL_BYTES = 512 * 1024
 SESSION_IDLE_SECONDS = 24 * 3600
-LOG_BYTES = 512 * 1024
-USED_SECONDS = 60  # resolution of the last use of a session
+LOG_BYTES = 2 * 1024 * 1024  # about four thousand rows: a longer log is taken in
+LOG_BYTES_MAX = 16 * LOG_BYTES  # of a log that the database cannot take in: calls are refused
 KEPT_ROWS = 1_000_000
 KEPT_DAYS = 90
 REMOVED_MOST = 20_000  # rows removed at once: other writers wait meanwhile
 BREAKS_MOST = 20  # that are reported
-PRUNED_EVERY = 64  # rows between two prunings by one-shot processes
 
-UNKNOWN = "(unknown)"  # stands for all names of unknown tools: a caller may send any number of them
-# upper bounds of the duration buckets; the totals of removed rows are stored per bucket
-BOUNDS_MS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
-
-_BOUNDS = (*(int(bound * 1000) for bound in BOUNDS_MS), 1 << 62)
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
-_HOUR = 3600 * 1_000_000_000
+_SECOND = 1_000_000_000
+_HOUR = 3600 * _SECOND
 _DAY = 24 * _HOUR
 
 _MIGRATIONS = (
@@ -70,25 +76,9 @@ CREATE TABLE removed (
 )
 
 _COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts"
-_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) SELECT ?,?,?,?,?,?,?,?,?,?,?,?,?,?"
-
+_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608
+_ONE = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
 _ANEW = "it is not the row that was recorded: the chain was rebuilt"
-_STAMPED = "SELECT size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path=?"
-_AS_STAMPED = f"EXISTS ({_STAMPED} AND size=? AND mtime=? AND hash IS ?)"
-_NOT_STAMPED = f"NOT EXISTS ({_STAMPED})"
-
-_TOOL = f"CASE outcome WHEN 'unknown_tool' THEN '{UNKNOWN}' ELSE tool END"
-_STATUS = "CASE outcome WHEN 'ok' THEN 'success' ELSE 'failure' END"
-_BOUND = f"CASE {' '.join(f'WHEN micros<={bound} THEN {bound}' for bound in _BOUNDS[:-1])} ELSE {_BOUNDS[-1]} END"
-# rows about the trail itself have no workspace: they are not calls
-_COUNTED = (
-    f"SELECT {_TOOL} AS tool, {_STATUS} AS status, {_BOUND} AS bound, count(*) AS calls, sum(micros) AS micros "  # noqa: S608
-    "FROM audit WHERE workspace<>'' AND seq<=? GROUP BY 1, 2, 3"
-)
-_ADD_UP = (
-    f"INSERT INTO removed {_COUNTED} "
-    "ON CONFLICT DO UPDATE SET calls=calls+excluded.calls, micros=micros+excluded.micros"
-)
 
 
 class TrailEntry(NamedTuple):
@@ -131,36 +121,6 @@ class Break(NamedTuple):
     reason: str
 
 
-class Counter(NamedTuple):
-    """Calls of a tool with one status since the trail began, and their durations."""
-
-    tool: str
-    status: str  # "success" or "failure"
-    calls: int
-    total_ms: float
-    buckets: tuple[int, ...]  # calls that took at most as long as each of BOUNDS_MS
-
-
-class Use(NamedTuple):
-    """The calls of one tool within a period."""
-
-    tool: str
-    calls: int
-    failed: int
-    p50_ms: float
-    p95_ms: float
-    plot: tuple[int, ...]  # calls in equal parts of the period
-
-
-class UsageReport(NamedTuple):
-    """The calls within a period by tool, and the count of each error code."""
-
-    start: float
-    end: float
-    tools: list[Use]
-    errors: dict[str, int]
-
-
 class _Marks(NamedTuple):
     headed: int
     removed: int
@@ -168,15 +128,25 @@ class _Marks(NamedTuple):
     removal_row: int  # the row that records the removal
 
 
-# created once: json.dumps creates an encoder for every call
-_SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
+class _LoggedCall(NamedTuple):
+    """What a line of the log says; `entry` is None if it has only stamps."""
+
+    at: int
+    workspace: str
+    session: str
+    entry: TrailEntry | None
+    stamps: dict[str, Stamp | None]
+
+
+_SORTED = json_encoder(ascii_only=True, sort_keys=True, allow_nan=True, default=str)
+_COMPACT = json_encoder()
 
 
 def digest(args: object) -> str:
     """Return the digest of a call's arguments."""
     try:
         text = _SORTED(args)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         text = repr(args)  # not JSON: a Python caller may send any object
     return sha256(text.encode("utf-8", "surrogatepass")).hex()
 
@@ -202,12 +172,25 @@ class Trail:
     """The record of calls and sessions, shared by all processes of a user."""
 
     def __init__(self, path: str) -> None:
-        self._db = Database(path, _MIGRATIONS, durable=False)
+        self._path = path
+        self._database = Lazy(self._open)
+        self._log = AppendLog(path + ".log")
         self._head = Head(path + ".head")
         self._reserve = Reserve(path + ".reserve")
-        self._last: tuple[int, bytes] = (0, b"")  # the end of the chain as this process last saw it
-        self._looked = float("-inf")  # when the end was last read
-        self._used: dict[tuple[str, str], int] = {}
+
+    def _open(self) -> Database:
+        from hilt.state.db import Database  # most processes only append to the log
+
+        # durable, because the log is emptied once the database has its rows
+        return Database(self._path, _MIGRATIONS, durable=True)
+
+    @property
+    def _db(self) -> Database:
+        return self._database()
+
+    def _exists(self) -> bool:
+        """Whether the database exists."""
+        return os.path.exists(self._path)
 
     def make_ready(self, *, full: bool = False) -> None:
         """Raise unless the row of a call that is about to run can be stored, even if the disk fills up meanwhile.
@@ -219,156 +202,202 @@ class Trail:
             self._reserve.check(full=True)
             return
         if self._reserve.check():
+            self._take_in_reserve()
+        # its length when this process last used it: what others append in the meantime does not matter
+        if self._log.length == 0:
+            self._head.open()
+            with self._log as log:
+                self._end(log)
+        if self._log.length > LOG_BYTES_MAX:
             self._take_in()
-        self._db.read(lambda db: None)
-        self._head.open()
 
     def make_way(self) -> None:
         """Release reserved space on a full disk, for an operation that frees more."""
         self._reserve.give_up_ballast()
 
     def record(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None], *, ran: bool = True) -> None:
-        """Append the call and store the stamps of files it saw (None deletes a stamp), in one transaction.
+        """Append the call and the stamps of files it saw (None deletes a stamp), in one write.
 
-        If the database cannot be written, the row of a call that `ran` goes to the reserve. Its stamps are lost: the
-        session must read those files again before it changes them.
+        If the log cannot be written, the row of a call that `ran` goes to the reserve. Its stamps are lost: the session
+        must read those files again before it changes them.
         """
         try:
-            self._record(entry, stamps)
+            payload = _payload(entry, stamps)
+            with self._log as log:
+                last, previous = self._end(log)
+                number, hash = self._head.next_number(last), chained(previous, entry)
+                old_size = log.length
+                log.add(payload, number, hash)
+                size = log.length
+                self._head.note(number, hash)
         except ToolError:
             if not ran:
                 raise
             self._reserve.put(_SORTED(entry).encode())
+            return
+        # once for every LOG_BYTES, in case the database cannot take rows in
+        if size // LOG_BYTES > old_size // LOG_BYTES:
+            with suppress(ToolError):
+                self.prune()
 
-    def _take_in(self) -> None:
+    def _end(self, log: AppendLog) -> tuple[int, bytes]:
+        """Return the end of the chain; a new log continues the chain of the database."""
+        end = log.end()
+        if end is None:
+            end = self._db.read(_end) if self._exists() else (0, b"")
+            log.restart(*end)
+        return end
+
+    def _take_in(self, more: Callable[[Connection, End], End] | None = None) -> None:
+        """Move the rows of the log into the database, and do `more` in the same transaction.
+
+        It is passed the end of the chain, and returns the new one if it appends rows.
+        """
+        with self._log as log:
+            if log.is_empty and more is None:
+                return
+            lines = log.lines()
+
+            def work(db: Connection) -> tuple[End, End]:
+                end = _insert(db, lines)
+                return end, end if more is None else more(db, end)
+
+            old_end, end = self._db.write(work)
+            log.restart(*end)
+            if end != old_end:
+                self._head.note(*end)
+        self._db.checkpoint(WAL_BYTES)
+
+    def _take_in_reserve(self) -> None:
         """Append the pending rows of the reserve."""
         with self._reserve.taken() as waiting:
             entries = [TrailEntry(*json.loads(line)) for line in waiting]
 
-            def work(db: sqlite3.Connection) -> tuple[int, bytes]:
-                end = self._behind(_end(db))
+            def append_all(db: Connection, end: End) -> End:
                 for entry in entries:
                     # a process that died here may already have appended some of them
                     query = "SELECT 1 FROM audit WHERE at=? AND session=? AND tool=? AND digest=?"
                     if db.execute(query, (entry.at, entry.session, entry.tool, entry.digest)).fetchone() is None:
-                        end = _append(db, end, entry)
+                        end = self._append(db, end, entry)
                 return end
 
             if entries:
-                self._head.note(*self._db.write(work))
+                self._take_in(append_all)
+
+    def _append(self, db: Connection, end: End, entry: TrailEntry) -> End:
+        """Append a row to the database, whose log has been taken in."""
+        number, hash = self._head.next_number(end[0]), chained(end[1], entry)
+        db.execute(_INSERT, (number, *entry, hash))
+        return number, hash
 
     def _settle(self) -> None:
         """Append pending rows if possible, so that readers see the complete trail."""
         if self._reserve.waits():
             with suppress(ToolError):
-                self._take_in()
+                self._take_in_reserve()
 
-    def _record(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None]) -> None:
-        seconds = entry.at // 1_000_000_000
-        key = (entry.workspace, entry.session)
-        renew = seconds - self._used.get(key, 0) > USED_SECONDS
-        now = time.monotonic()
-        # an old end may have been pruned in the meantime; appending to it would start a second chain
-        recent = now - self._looked < USED_SECONDS
-        end = self._append_alone(entry, stamps) if recent and not renew else None
-        if end is None:
-
-            def work(db: sqlite3.Connection) -> tuple[int, bytes]:
-                end = _append(db, self._behind(_end(db)), entry)
-                if renew:
-                    db.execute(
-                        "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
-                        (*key, seconds, seconds),
-                    )
-                _stamp(db, *key, stamps)
-                return end
-
-            end = self._db.write(work)
-            self._looked = now
-            if renew:
-                self._used[key] = seconds
-        self._last = end
-        self._head.note(*end)
-
-    def _append_alone(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None]) -> tuple[int, bytes] | None:
-        """Append the call in a single statement, without a transaction, if there is nothing else to store.
-
-        Return None if there is, or if another process has appended to the chain.
-        """
-        if len(stamps) > STAMPED_TOGETHER:
-            return None
-        conditions: list[str] = []
-        values: list[str | int | bytes | None] = []
-        for path, stamp in stamps.items():
-            conditions.append(_NOT_STAMPED if stamp is None else _AS_STAMPED)
-            values += [entry.workspace, entry.session, utf8_path(path), *(stamp or ())]
-        # one statement checks and appends: two would each lock the file
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-
-        def work(db: sqlite3.Connection) -> tuple[int, bytes] | None:
-            number, hash = self._last[0] + 1, chained(self._last[1], entry)
-            try:
-                added = db.execute(_INSERT + where, (number, *entry, hash, *values)).rowcount
-            except sqlite3.IntegrityError:
-                return None
-            return (number, hash) if added else None
-
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of a query on the complete trail."""
+        self._settle()
+        try:
+            self._take_in()
+        except ToolError:
+            # the disk is full: insert the rows, and take them out again
+            with self._log as log:
+                lines = log.lines()
+            return self._db.preview(lambda db: (_insert(db, lines), work(db))[1])
         return self._db.read(work)
-
-    def _behind(self, end: tuple[int, bytes]) -> tuple[int, bytes]:
-        """Return the end of the chain with the largest number ever used: numbers of lost rows are not reused."""
-        self._head.open()
-        return max(end[0], *self._head.read(), 0), end[1]
 
     def stamp(self, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
         """Store the stamps of files a session saw (None deletes a stamp)."""
-        self._db.write(lambda db: _stamp(db, workspace, session, stamps))
+        with self._log as log:
+            log.add(_payload((time.time_ns(), workspace, session), stamps), *self._end(log))
 
     def stamps(self, workspace: str, session: str, paths: Iterable[str]) -> dict[str, Stamp]:
         """Return the stamps of these files; none if the session has been idle for a day."""
-        if not self._db.exists():
+        names = {utf8_path(path): path for path in paths}
+        with self._log as log:
+            used, stamps = self._stored_stamps(workspace, session, list(names))
+            data = log.data()
+        for call in _backwards(data, workspace, session):
+            used = call.at // _SECOND
+            break
+        if len(names) > SOUGHT_APART:
+            newer: dict[str, Stamp | None] = {}
+            for call in _backwards(data, workspace, session):
+                newer = call.stamps | newer
+            stamps |= newer
+        else:
+            for name in names:
+                for call in _backwards(data, workspace, session, name):
+                    if name in call.stamps:
+                        stamps[name] = call.stamps[name]
+                        break
+        if used is not None and used < time.time() - SESSION_IDLE_SECONDS:
             return {}
+        return {path: stamp for name, path in names.items() if (stamp := stamps.get(name)) is not None}
 
-        def work(db: sqlite3.Connection) -> dict[str, Stamp]:
+    def _stored_stamps(
+        self, workspace: str, session: str, names: list[str]
+    ) -> tuple[int | None, dict[str, Stamp | None]]:
+        """Return when the database says that a session was used, and its stamps."""
+        if not self._exists():
+            return None, {}
+
+        def work(db: Connection) -> tuple[int | None, dict[str, Stamp | None]]:
             used = db.execute(
                 "SELECT used FROM sessions WHERE workspace=? AND session=?", (workspace, session)
             ).fetchone()
-            if used is not None and used[0] < time.time() - SESSION_IDLE_SECONDS:
-                return {}
-            names = {utf8_path(path): path for path in paths}
-            stamps: dict[str, Stamp] = {}
-            left = list(names)
-            while left:
-                some, left = left[:ASKED_TOGETHER], left[ASKED_TOGETHER:]
+            stamps: dict[str, Stamp | None] = {}
+            for start in range(0, len(names), ASKED_TOGETHER):
+                some = names[start : start + ASKED_TOGETHER]
                 marks = ",".join("?" * len(some))
                 query = (
                     f"SELECT path, size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path IN ({marks})"  # noqa: S608
                 )
                 for name, *row in db.execute(query, (workspace, session, *some)):
-                    stamps[names[name]] = Stamp(*row)
-            return {path: stamps[path] for path in names.values() if path in stamps}
+                    stamps[name] = Stamp(*row)
+            return None if used is None else used[0], stamps
 
         return self._db.read(work)
 
     def was_used(self, workspace: str, session: str, since: float) -> bool:
-        """Whether a session made a call after this time, in seconds; accurate to a minute."""
-        query = "SELECT 1 FROM sessions WHERE workspace=? AND session=? AND used>?"
-        values = (workspace, session, since - USED_SECONDS)
-        return self._db.exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
+        """Whether a session made a call after this time, in seconds."""
+        with self._log as log:
+            data = log.data()
+        if any(call.at >= since * _SECOND for call in islice(_backwards(data, workspace, session), 1)):
+            return True
+        query = "SELECT 1 FROM sessions WHERE workspace=? AND session=? AND used>=?"
+        values = (workspace, session, int(since))
+        return self._exists() and self._db.read(lambda db: db.execute(query, values).fetchone()) is not None
+
+    def sessions(self, workspace: str) -> list[tuple[str, int, int]]:
+        """Return the sessions of a workspace, with the times in seconds when they were started and last used."""
+        query = "SELECT session, started, used FROM sessions WHERE workspace=?"
+        return self._read(lambda db: db.execute(query, (workspace,)).fetchall())
 
     def end_idle(self) -> None:
         """Delete sessions that have been idle for a day."""
         limit = int(time.time()) - SESSION_IDLE_SECONDS
 
-        def work(db: sqlite3.Connection) -> None:
+        def work(db: Connection, end: End) -> End:
             for key in db.execute("SELECT workspace, session FROM sessions WHERE used<?", (limit,)).fetchall():
                 _forget(db, *key)
+            return end
 
-        self._db.write(work)
+        self._take_in(work)
 
     def end_session(self, workspace: str, session: str) -> bool:
         """Delete a session; return whether it existed."""
-        return self._db.write(lambda db: _forget(db, workspace, session))
+        existed = False
+
+        def work(db: Connection, end: End) -> End:
+            nonlocal existed
+            existed = _forget(db, workspace, session)
+            return end
+
+        self._take_in(work)
+        return existed
 
     def rows(
         self,
@@ -378,24 +407,36 @@ class Trail:
         session: str | None = None,
         agent: str | None = None,
         workspace: str | None = None,
+        outcome: str | None = None,
+        text: str | None = None,
         after: int = 0,
+        before: int = _LAST,
         limit: int = -1,
     ) -> list[Row]:
-        """Return the newest rows that match, oldest first; `after` skips the rows up to that number."""
-        self._settle()
-        conditions = ["at>=?", "seq>?"]
-        values: list[Any] = [min(int(since * 1_000_000_000), _LAST), after]
-        for column, value in (("tool", tool), ("session", session), ("agent", agent), ("workspace", workspace)):
+        """Return the newest rows that match, oldest first, with numbers between `after` and `before`.
+
+        `text` must occur in the tool, the session, the reason, the approver or the outcome.
+        """
+        conditions = ["at>=?", "seq>?", "seq<?"]
+        values: list[Any] = [min(int(since * 1_000_000_000), _LAST), after, before]
+        equal = {"tool": tool, "session": session, "agent": agent, "workspace": workspace, "outcome": outcome}
+        for column, value in equal.items():
             if value is not None:
                 conditions.append(f"{column}=?")
                 values.append(value)
+        if text is not None:
+            joined = "tool||char(10)||session||char(10)||reason||char(10)||approver||char(10)||outcome"
+            conditions.append(f"instr(lower({joined}), lower(?))>0")
+            values.append(text)
         query = f"SELECT seq, {_COLUMNS}, hash FROM audit WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT ?"  # noqa: S608
-        rows = self._db.read(lambda db: db.execute(query, (*values, limit)).fetchall())
+        rows = self._read(lambda db: db.execute(query, (*values, limit)).fetchall())
         return [_row(row) for row in reversed(rows)]
 
     def end(self) -> tuple[int, bytes]:
         """Return the number and hash of the newest row; stored elsewhere, they vouch for every row up to it."""
-        return self._db.read(_end)
+        self._settle()
+        with self._log as log:
+            return self._end(log)
 
     def verify(self) -> int | None:
         """Return the number of the first row that does not match what was recorded, or None if the trail is intact."""
@@ -406,7 +447,8 @@ class Trail:
         """Return the first rows that do not match what was recorded; `witness` is an earlier end of the chain."""
         self._settle()
         while True:
-            noted = self._head.read()  # read before the rows: all rows it names are committed
+            noted = self._head.read()  # read before the rows: all rows it names are in the log or the database
+            self._take_in()
             marks = self._marks()
             breaks = list(islice(self._walk(marks, noted, dict([witness] if witness else [])), BREAKS_MOST))
             if self._marks() == marks:  # otherwise rows were removed in the meantime
@@ -452,39 +494,33 @@ class Trail:
         """
         now = time.time_ns()
 
-        def work(db: sqlite3.Connection) -> tuple[int, tuple[int, bytes]] | None:
-            end = _end(db)
+        from hilt.state import usage
+
+        removed = 0
+
+        def work(db: Connection, end: End) -> End:
+            nonlocal removed
             first, last = _too_much(db, end[0], rows, days, now)
             if last < first:
-                return None
+                return end
             last, hash = db.execute("SELECT seq, hash FROM audit WHERE seq<=? ORDER BY seq DESC", (last,)).fetchone()
-            db.execute(_ADD_UP, (last,))
-            gone = db.execute("DELETE FROM audit WHERE seq<=?", (last,)).rowcount
+            usage.add_up(db, last)
+            removed = db.execute("DELETE FROM audit WHERE seq<=?", (last,)).rowcount
             reason = f"rows {first} to {last} were removed: the limit is {rows} rows and {days} days"
             entry = TrailEntry(now, "", "", "hilt audit", hash.hex(), "allow", reason, "", "ok", 0)
-            end = _append(db, self._behind(end), entry)
+            end = self._append(db, end, entry)
             marks = ("removed", last, hash), ("said", end[0], b"")
             db.executemany("INSERT OR REPLACE INTO marks VALUES (?,?,?)", marks)
-            return gone, end
+            return end
 
-        done = self._db.write(work)
-        if done is None:
-            return 0
-        self._head.note(*done[1])
-        return done[0]
+        self._take_in(work)
+        return removed
 
-    def counters(self, tool: str | None = None) -> list[Counter]:
+    def counters(self, tool: str | None = None) -> "list[Counter]":
         """Return calls and durations by tool and status, including removed rows."""
-        self._settle()
-        query = (
-            f"SELECT tool, status, bound, sum(calls), sum(micros) FROM ({_COUNTED} UNION ALL SELECT * FROM removed) "  # noqa: S608
-            "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-        )
-        counts: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-        for name, status, bound, calls, micros in self._db.read(lambda db: db.execute(query, (_LAST,)).fetchall()):
-            if tool in (None, name):
-                counts.setdefault((name, status), []).append((bound, calls, micros))
-        return [_counter(*key, buckets) for key, buckets in counts.items()]
+        from hilt.state import usage
+
+        return self._read(lambda db: usage.counters(db, tool))
 
     def usage(
         self,
@@ -494,29 +530,18 @@ class Trail:
         session: str | None = None,
         workspace: str | None = None,
         parts: int = 1,
-    ) -> UsageReport:
+    ) -> "UsageReport":
         """Return a report of the calls since then, with the period until now divided into this many parts."""
-        self._settle()
-        now = time.time_ns()
-        conditions = ["workspace<>''", "at>=?"]
-        values: list[Any] = [min(int(since * 1_000_000_000), _LAST)]
-        for column, value in ((_TOOL, tool), ("session", session), ("workspace", workspace)):
-            if value is not None:
-                conditions.append(f"{column}=?")
-                values.append(value)
-        chosen = f"(SELECT {_TOOL} AS tool, at, outcome, micros FROM audit WHERE {' AND '.join(conditions)})"  # noqa: S608
-        return self._db.read(lambda db: _usage(db, chosen, values, now, parts))
+        from hilt.state import usage
 
-    def tidy(self) -> None:
-        """Keep the database small and fast to open for the next process."""
-        if self._last[0] % PRUNED_EVERY == 0:
-            with suppress(ToolError):  # on a full disk: a later process prunes
-                self.prune()
-        self._db.checkpoint(LOG_BYTES)
+        start = min(int(since * _SECOND), _LAST)
+        filters = {"tool": tool, "session": session, "workspace": workspace}
+        return self._read(lambda db: usage.report(db, start, filters, parts))
 
     def close(self) -> None:
         """Close the files."""
-        self._db.close()
+        self._database.close()
+        self._log.close()
         self._head.close()
         self._reserve.close()
 
@@ -531,16 +556,94 @@ class Trail:
         return [_row(row) for row in self._db.read(lambda db: db.execute(query, (after,)).fetchall())]
 
 
-def _end(db: sqlite3.Connection) -> tuple[int, bytes]:
+def _end(db: Connection) -> tuple[int, bytes]:
     row = db.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
     return (0, b"") if row is None else (row[0], row[1])
 
 
-def _append(db: sqlite3.Connection, last: tuple[int, bytes], entry: TrailEntry) -> tuple[int, bytes]:
-    """Append a row after the last one; raises IntegrityError if another row was appended in the meantime."""
-    number, hash = last[0] + 1, chained(last[1], entry)
-    db.execute(_INSERT, (number, *entry, hash))
-    return number, hash
+def _payload(entry: tuple[Any, ...], stamps: Mapping[str, Stamp | None]) -> bytes:
+    """Return what a line of the log stores: a call and the files it saw."""
+    seen = {
+        utf8_path(path): stamp and (stamp.size, stamp.mtime, stamp.hash and stamp.hash.hex())
+        for path, stamp in stamps.items()
+    }
+    return _COMPACT((entry, seen)).encode()
+
+
+def _logged_call(payload: bytes) -> _LoggedCall | None:
+    """Return what a line of the log says; None if it is empty or was damaged."""
+    try:
+        fields, seen = json.loads(payload)
+        stamps = {
+            path: stamp and Stamp(stamp[0], stamp[1], stamp[2] and bytes.fromhex(stamp[2]))
+            for path, stamp in seen.items()
+        }
+        _check_storable(fields)
+        for path, stamp in stamps.items():
+            _check_storable((path, *(stamp[:2] if stamp else ())))
+        at, workspace, session = fields[:3]
+        return _LoggedCall(int(at), workspace, session, TrailEntry(*fields) if len(fields) > 3 else None, stamps)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+
+
+def _check_storable(values: Iterable[object]) -> None:
+    """Raise unless the database can store these values."""
+    for value in values:
+        if isinstance(value, str):
+            value.encode()  # fails with lone surrogates
+        elif type(value) is not int or value.bit_length() > 63:
+            raise ValueError
+
+
+def _backwards(data: bytes, workspace: str, session: str, path: str | None = None) -> Iterator[_LoggedCall]:
+    """Yield what the log says about a session, or about a path in it, the newest first; without parsing the rest."""
+    sought = _COMPACT((workspace, session))[1:-1] if path is None else _COMPACT(path)
+    text = sought.encode()
+    end = len(data)
+    while (position := data.rfind(text, 0, end)) >= 0:
+        end = data.rfind(b"\n", 0, position) + 1
+        line = parsed(data[end : data.find(b"\n", position) + 1])
+        call = None if line is None else _logged_call(line.payload)
+        if call is not None and (call.workspace, call.session) == (workspace, session):
+            yield call
+
+
+def _insert(db: Connection, lines: Iterable[LogLine]) -> End:
+    """Store what the log holds, except what is stored already; return the end of the chain."""
+    end = _end(db)
+    (removed,) = db.execute("SELECT coalesce(max(seq), 0) FROM marks WHERE name='removed'").fetchone()
+    used: dict[tuple[str, str], int] = {}
+    stamps: dict[tuple[str, str, str], Stamp | None] = {}
+    for line in lines:
+        call = _logged_call(line.payload)
+        if call is None:
+            continue  # verifying the chain finds that a row is missing
+        key = (call.workspace, call.session)
+        used[key] = call.at // _SECOND
+        stamps.update({(*key, path): stamp for path, stamp in call.stamps.items()})
+        if call.entry is None or line.number <= removed:
+            continue
+        number = line.number
+        if number <= end[0]:
+            if db.execute(_ONE, (number,)).fetchone() == (*call.entry, line.hash):
+                continue  # a process died after it took the log in
+            number = end[0] + 1  # not the row that had this number: kept, so that it is found
+        db.execute(_INSERT, (number, *call.entry, line.hash))
+        end = number, line.hash
+    db.executemany(
+        "INSERT INTO sessions VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET used=excluded.used",
+        [(*key, seconds, seconds) for key, seconds in used.items()],
+    )
+    db.executemany(
+        "DELETE FROM stamps WHERE workspace=? AND session=? AND path=?",
+        [key for key, stamp in stamps.items() if stamp is None],
+    )
+    db.executemany(
+        "INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)",
+        [(*key, *stamp) for key, stamp in stamps.items() if stamp is not None],
+    )
+    return end
 
 
 def _row(row: Sequence[Any]) -> Row:
@@ -554,7 +657,7 @@ def _follows(row: Row, previous: bytes) -> bool:
         return False  # invalid values in the row
 
 
-def _too_much(db: sqlite3.Connection, end: int, rows: int, days: int, now: int) -> tuple[int, int]:
+def _too_much(db: Connection, end: int, rows: int, days: int, now: int) -> tuple[int, int]:
     """Return the first and the last row to remove; last < first if there are none."""
     found = db.execute("SELECT seq, at FROM audit ORDER BY seq LIMIT 1").fetchone()
     if found is None:
@@ -575,52 +678,7 @@ def _too_much(db: sqlite3.Connection, end: int, rows: int, days: int, now: int) 
     return first, max(old, min(before(now - _HOUR), end - rows)) if many else old
 
 
-def _counter(tool: str, status: str, counts: Sequence[tuple[int, int, int]]) -> Counter:
-    buckets = tuple(sum(calls for bound, calls, _ in counts if bound <= most) for most in _BOUNDS[:-1])
-    calls, micros = sum(calls for _, calls, _ in counts), sum(micros for _, _, micros in counts)
-    return Counter(tool, status, calls, micros / 1000, buckets)
-
-
-def _usage(db: sqlite3.Connection, chosen: str, values: list[Any], now: int, parts: int) -> UsageReport:
-    """Return the report of the calls that `chosen` selects; `values` are its parameters, the start time first."""
-    start = values[0] or db.execute(f"SELECT min(at) FROM {chosen}", values).fetchone()[0] or now  # noqa: S608
-    width = max(1, -(-(now - start) // parts))
-    plots: dict[str, list[int]] = {}
-    query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*) FROM {chosen} GROUP BY 1, 2"  # noqa: S608
-    for name, part, calls in db.execute(query, (start, width, parts - 1, *values)):
-        plots.setdefault(name, [0] * parts)[part] = calls
-    # nearest rank: a duration that was measured, not an interpolated one
-    query = (
-        "SELECT tool, calls, sum(outcome<>'ok'), max(iif(rank=(calls*50+99)/100, micros, 0))/1000.0, "  # noqa: S608
-        "max(iif(rank=(calls*95+99)/100, micros, 0))/1000.0 FROM (SELECT tool, outcome, micros, "
-        "count(*) OVER (PARTITION BY tool) AS calls, row_number() OVER (PARTITION BY tool ORDER BY micros) AS rank "
-        f"FROM {chosen}) GROUP BY tool ORDER BY calls DESC, tool"
-    )
-    tools = [Use(name, *use, tuple(plots[name])) for name, *use in db.execute(query, values)]  # type: ignore[call-arg]
-    query = f"SELECT outcome, count(*) FROM {chosen} WHERE outcome<>'ok' GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608
-    return UsageReport(start / 1_000_000_000, now / 1_000_000_000, tools, dict(db.execute(query, values).fetchall()))
-
-
-def _news(
-    db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]
-) -> Iterator[tuple[str, Stamp | None]]:
-    """Yield the stamps that are not stored yet: most files are read again, and checking is cheaper than writing."""
-    for path, stamp in stamps.items():
-        name = utf8_path(path)
-        if db.execute(_STAMPED, (workspace, session, name)).fetchone() != stamp:
-            yield name, stamp
-
-
-def _stamp(db: sqlite3.Connection, workspace: str, session: str, stamps: Mapping[str, Stamp | None]) -> None:
-    for name, stamp in list(_news(db, workspace, session, stamps)):
-        key = (workspace, session, name)
-        if stamp is None:
-            db.execute("DELETE FROM stamps WHERE workspace=? AND session=? AND path=?", key)
-        else:
-            db.execute("INSERT OR REPLACE INTO stamps VALUES (?,?,?,?,?,?)", (*key, *stamp))
-
-
-def _forget(db: sqlite3.Connection, workspace: str, session: str) -> bool:
+def _forget(db: Connection, workspace: str, session: str) -> bool:
     key = (workspace, session)
     db.execute("DELETE FROM stamps WHERE workspace=? AND session=?", key)
     return db.execute("DELETE FROM sessions WHERE workspace=? AND session=?", key).rowcount > 0

@@ -2,7 +2,8 @@
 
 The client sends fields terminated by NUL (the protocol, the version, the kind, the working directory, "o:" options and
 "e:" environment variables), a newline, then standard input. The server sends "+" or "-", the replies, and at the end
-NUL and the exit status as a digit. native/client.c speaks the same protocol.
+NUL and the exit status as a digit. With the kind "mcp", the lines of an MCP client and its server follow after "+".
+native/client.c speaks the same protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The resident process: answers one-shot calls on a Unix socket, and exits after a time without calls."""
+"""The resident process: answers one-shot calls and MCP hosts on a Unix socket, and exits when idle."""
 
 from __future__ import annotations
 
@@ -20,26 +20,31 @@ from hilt import __version__, places, wire
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.fence import Fence
+from hilt.lazy import Lazy
 from hilt.runtime import Runtime, Shared, settings_stamp, share
 from hilt.state.locks import held
 from hilt.state.trail import SESSION_IDLE_SECONDS
 from hilt.surfaces import handover
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.mcp.pipe import OWN
 from hilt.surfaces.oneshot import Writer, answer_all, refusing
 from hilt.surfaces.opening import open_runtime
+from hilt.surfaces.waking import spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
 
     from hilt.surfaces.cli.parsing import Options, Parser
+    from hilt.surfaces.mcp.call_tasks import CallTasks
+    from hilt.surfaces.mcp.connections import HostConnection
 
 IDLE_SECONDS = 1800
 START_SECONDS = 20
 AGAIN_SECONDS = 2
 GREETING_SECONDS = 1  # for a caller that does not need an answer
 DECLINED = b"-declined"
-KINDS = ("call", "end", "lsp")
+KINDS = ("call", "end", "jobs", "lsp", "mcp")
 HEADER_BYTES = 1024 * 1024
 REQUEST_BYTES = 64 * 1024 * 1024
 RUNTIMES_MAX = 32
@@ -48,6 +53,8 @@ SCARCE_SECONDS = 0.05
 LOOK_SECONDS = 0.25
 WAITING_MAX = 4  # threads that wait for a caller
 TIDY_EVERY_SECONDS = 60
+SWITCH_SECONDS = 0.001  # between threads, so that a busy caller delays others less
+RETIRE_SECONDS = 10  # for MCP hosts to get their answers when this process stops
 
 # lines of /proc/PID/status: a caller that differs in one of these is confined differently, or is another user
 _CREDENTIALS = re.compile(rb"^(?:Uid|Gid|Groups|Umask|CapInh|CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):.*", re.MULTILINE)
@@ -56,8 +63,9 @@ _NAMESPACES = ("ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/user", "ns/uts")
 
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
-    parser.details = """It answers one-shot calls without the cost of a start, and keeps their background jobs and
-the language servers of all calls. A call that needs it starts it; it exits after half an hour without calls."""
+    parser.details = """It answers one-shot calls without the cost of a start, serves MCP hosts, and keeps background
+jobs and the language servers of all calls. A call or host that needs it starts it; it exits after half an hour without
+calls and hosts."""
     parser.command("start", "Start it unless it is running", lambda options, arguments: _start())
     parser.command("stop", "Stop it, its background jobs and its language servers", lambda options, arguments: _stop())
     parser.command("status", "Show whether it is running; exit status 1 if not", lambda options, arguments: _status())
@@ -90,32 +98,9 @@ def start() -> bool:
         # a second one exits at once; the first answers soon, or is shutting down and makes room
         if now > again:
             again = now + AGAIN_SECONDS
-            _spawn()
+            spawn()
         time.sleep(0.02)
     return True
-
-
-def _spawn() -> None:
-    null = os.open(os.devnull, os.O_RDWR)
-    state = places.state_dir(os.environ)
-    places.make_state_dir(state)
-    log = os.open(os.path.join(state, "resident.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        os.posix_spawn(
-            sys.executable,
-            # with -P nothing is imported from the working directory, which may be hostile
-            [sys.executable, "-P", "-m", "hilt", "resident", "serve"],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, null, 0),
-                (os.POSIX_SPAWN_DUP2, null, 1),
-                (os.POSIX_SPAWN_DUP2, log, 2),
-            ],
-            setsid=True,
-        )
-    finally:
-        os.close(null)
-        os.close(log)
 
 
 def _start() -> int:
@@ -174,6 +159,15 @@ def hand_over(call: Call, options: dict[str, str]) -> Result:
         + places.command("resident", "stop"),
     )
     return Result(error=error, id=call.id, request_id=call.request_id)
+
+
+def ask_jobs(options: dict[str, str], request: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of the resident process about the jobs of a workspace; None if it does not run."""
+    answer = _exchange("jobs", options, json.dumps(request).encode() + b"\n")
+    if not answer.startswith(b"+"):
+        return None
+    fields: dict[str, Any] = json.loads(answer[1:])
+    return fields
 
 
 def connect(options: dict[str, str], *, wake: bool) -> socket.socket | None:
@@ -248,6 +242,8 @@ class Resident:
         self._users: dict[Runtime, int] = {}  # active callers
         # by state directory and workspace, so that a session finds its jobs whatever else differs between callers
         self._shared: dict[tuple[str, str], Shared] = {}
+        self._hosts: dict[HostConnection, Shared] = {}  # MCP hosts
+        self._tasks = Lazy(_open_tasks)  # of MCP hosts; those of a named session outlive its connection
         self._active = 0
         self._waiting = 0  # threads that wait for a caller
         self._answered = 0
@@ -261,6 +257,7 @@ class Resident:
         """Serve until stopped, idle, or replaced by another version."""
         places.make_state_dir(self._state)
         os.chdir("/")
+        sys.setswitchinterval(SWITCH_SECONDS)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._end)
         with held(os.path.join(self._state, "resident.lock"), _somebody_else):
@@ -276,13 +273,25 @@ class Resident:
                 self._is_closed.set()
                 with contextlib.suppress(OSError):
                     listener.shutdown(socket.SHUT_RDWR)  # ends the threads that wait
+            until = time.monotonic() + (0 if self._ended else RETIRE_SECONDS)
             while self._active:
+                self._retire_hosts(at_once=time.monotonic() > until)
                 time.sleep(SCARCE_SECONDS)
         self._close_runtimes()
         return 0
 
     def _end(self, *_: object) -> None:
         self._ended = self._stopping = True
+
+    def _retire_hosts(self, *, at_once: bool) -> None:
+        """End the connections of MCP hosts, which reconnect to the next resident process."""
+        with self._lock:
+            hosts = list(self._hosts)
+        for host in hosts:
+            if at_once:
+                host.front.stop()
+            else:
+                host.front.retire()
 
     def _close_runtimes(self) -> None:
         with self._lock:
@@ -340,8 +349,11 @@ class Resident:
             self._tidied = now
             with self._lock:
                 runtimes, shared = list(self._runtimes.values()), list(self._shared.values())
+                hosts = list(self._hosts.items())
             for runtime in runtimes:
                 runtime.tidy(0.2)
+            for host, resources in hosts:
+                resources.jobs.touch(host.session)
             for resources in shared:
                 resources.jobs.end_idle(SESSION_IDLE_SECONDS)
 
@@ -400,8 +412,9 @@ class Resident:
             return
         protocol, version, kind, cwd, *rest = fields
         if kind == "stop" or protocol != handover.PROTOCOL or version != __version__:
-            # another version of hilt is installed: it starts its own resident process after this one exits
-            self._stopping = True
+            # another version of hilt is installed: it starts its own resident process after this one exits; a host
+            # that reconnects may be of an older version
+            self._stopping = self._stopping or "o:again=on" not in rest
             stream.write(b"+" if kind == "stop" else b"-")
             return
         if kind == "status":
@@ -413,11 +426,19 @@ class Resident:
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
         environ = _as_in_python(dict(field[2:].split("=", 1) for field in rest if field.startswith("e:")))
         shared = self._share(environ, _folder(options, environ, cwd))
+        if kind == "jobs":
+            from hilt.processes.job_desk import answer_or_error
+
+            stream.write(
+                b"+" + json.dumps(answer_or_error(shared.jobs, json.loads(stream.readline(HEADER_BYTES)))).encode()
+            )
+            return
+        own = {name: options.pop(name) for name in OWN & options.keys()}
         with contextlib.ExitStack() as stack:
             try:
                 runtime = stack.enter_context(self._lent(options, environ, cwd, shared))
             except ToolError as error:
-                if kind in ("end", "lsp"):
+                if kind in ("end", "lsp", "mcp"):
                     stream.write(b"+0" if kind == "end" else b"-")  # the caller gets the same error itself
                     return
                 ask = refusing(error)
@@ -427,6 +448,11 @@ class Resident:
                     return
                 if runtime.settings["resident"] == "off":
                     stream.write(b"-")  # the caller has not read the settings
+                    return
+                if kind == "mcp":
+                    stream.write(b"+")
+                    stream.flush()
+                    self._serve_host(runtime, connection, {**options, **own}, environ, shared)
                     return
                 if kind == "lsp":
                     stream.write(b"+")
@@ -440,6 +466,25 @@ class Resident:
         with self._lock:
             self._answered += 1
         stream.write(b"\0%d" % status)
+
+    def _serve_host(
+        self,
+        runtime: Runtime,
+        connection: socket.socket,
+        options: dict[str, str],
+        environ: dict[str, str],
+        shared: Shared,
+    ) -> None:
+        from hilt.surfaces.mcp.connections import HostConnection
+
+        host = HostConnection(runtime, connection.fileno(), options, environ, self._tasks())
+        with self._lock:
+            self._hosts[host] = shared
+        try:
+            host.run()
+        finally:
+            with self._lock:
+                del self._hosts[host]
 
     @contextlib.contextmanager
     def _lent(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Iterator[Runtime]:
@@ -474,10 +519,12 @@ class Resident:
         with self._lock:
             running = sum(shared.jobs.running for shared in self._shared.values())
             pools = [shared.language_servers.part for shared in self._shared.values()]
+            hosts = len(self._hosts)
         servers = sum(pool.running for pool in pools if pool is not None)
         jobs = f", {running} background job{'s' * (running != 1)}" if running else ""
         warm = f", {servers} language server{'s' * (servers != 1)}" if servers else ""
-        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}{warm}"
+        served = f", {hosts} MCP host{'s' * (hosts != 1)}" if hosts else ""
+        return f"running: pid {os.getpid()}, version {__version__}, {self._answered} calls{jobs}{warm}{served}"
 
     def _runtime(self, options: dict[str, str], environ: dict[str, str], cwd: str, shared: Shared) -> Runtime:
         folder = _folder(options, environ, cwd)
@@ -626,6 +673,12 @@ def _read_header(stream: wire.RequestSource) -> list[str] | None:
             return None
     fields = [os.fsdecode(field) for field in received[:-2].split(b"\0")]
     return fields if len(fields) >= 4 else None
+
+
+def _open_tasks() -> CallTasks:
+    from hilt.surfaces.mcp.call_tasks import CallTasks
+
+    return CallTasks()
 
 
 def _somebody_else() -> None:

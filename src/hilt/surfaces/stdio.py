@@ -217,14 +217,14 @@ class _StdioSession:
 
     def _start(self, call: Call, here: Callable[[], None]) -> None:
         key = _key(call.request_id if call.id is None else call.id)
-        with self._idle:
+        with self._lock:
             while self._count >= PENDING_MAX:
                 self._idle.wait()
             self._count += 1
 
         def done(result: Result) -> None:
             data = wire.encode_result(result)
-            with self._idle:
+            with self._lock:
                 self._write(data)
                 self._by_id.pop(key, None)
                 self._count -= 1
@@ -232,11 +232,10 @@ class _StdioSession:
                     self._idle.notify_all()
 
         def began(running: ActiveCall) -> None:
-            if key is not None:
-                with self._lock:
-                    self._by_id[key] = running
+            with self._lock:
+                self._by_id[key] = running
 
-        self._runtime.submit(call, done, here=here, began=began)
+        self._runtime.submit(call, done, here=here, began=None if key is None else began)
 
     def _cancel(self, request: wire.Cancel) -> None:
         with self._lock:

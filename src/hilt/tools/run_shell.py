@@ -107,8 +107,9 @@ def run_shell(
 
 
 def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
-    """Return a function that reports the last output line as progress, or None if nobody receives progress."""
-    if ctx.attendant is None:
+    """Return a function that passes output on, and its last line as progress; None if nobody receives it."""
+    attendant = ctx.attendant
+    if attendant is None:
         return None
     began = monotonic()
     tail = b""
@@ -116,6 +117,7 @@ def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
 
     def hear(chunk: bytes) -> None:
         nonlocal tail, next_time
+        attendant.output(chunk)
         tail = (tail + chunk)[-PROGRESS_BYTES:]
         now = monotonic()
         if now >= next_time:

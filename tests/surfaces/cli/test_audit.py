@@ -98,6 +98,7 @@ def test_tampering_is_detected_and_stays_detected(command, statement, row):
 
 
 def change(command, statement: str) -> None:
+    assert command.run("audit").returncode == 0  # the database takes the log in
     with sqlite3.connect(os.path.join(command.state, "trail.db")) as db:
         db.execute(statement)
     db.close()

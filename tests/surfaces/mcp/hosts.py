@@ -122,9 +122,10 @@ class Lines:
         cold: bool = False,
         handshake: bool = True,
         version: str = "2025-11-25",
+        constants: Sequence[str] = (),
         **capabilities: Any,
     ) -> None:
-        self.process = command.start(line=[HILT, "mcp", *words] if cold else forked("mcp", *words))
+        self.process = command.start(line=[HILT, "mcp", *words] if cold else forked(*constants, "mcp", *words))
         self._number = 0
         if handshake:
             info = {"name": "lines", "version": "1"}
@@ -212,3 +213,8 @@ def _line(message: dict[str, Any]) -> bytes:
 def text_of(result: Any) -> str:
     """Return the text of a result."""
     return "".join(block.text for block in result.content if block.type == "text")
+
+
+def text_of_answer(result: dict[str, Any]) -> str:
+    """Return the text of a result as it is on the wire."""
+    return "".join(block["text"] for block in result["content"] if block["type"] == "text")

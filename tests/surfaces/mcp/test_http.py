@@ -14,8 +14,10 @@ import mcp_types as types
 import pytest
 
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.mcp.http import BODY_BYTES, CONNECTIONS_MAX, VALUES_MAX, read_address
-from hilt.surfaces.mcp.http import Address as Listening
+from hilt.surfaces.http.listening import CONNECTIONS_MAX
+from hilt.surfaces.http.listening import Address as Listening
+from hilt.surfaces.http.requests import BODY_BYTES, VALUES_MAX
+from hilt.surfaces.mcp.http import read_address
 from hilt.surfaces.mcp.messages import BATCH_MAX
 from tests.marks import Mark, wait_until
 from tests.surfaces.commands import Command
@@ -105,7 +107,7 @@ def secret(tmp_path_factory) -> Iterator[Address]:
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory) -> Iterator[Address]:
     """A server that waits two seconds for a request."""
-    constants = ["hilt.surfaces.mcp.http:HEAD_SECONDS=2"]
+    constants = ["hilt.surfaces.http.listening:HEAD_SECONDS=2"]
     with listening(Command(str(tmp_path_factory.mktemp("hasty"))), constants=constants) as address:
         yield address
 

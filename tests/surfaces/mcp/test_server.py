@@ -687,7 +687,7 @@ def test_long_output_and_snapshots_are_resources(command, kind):
             snapshot = next(resource.uri for resource in listed if resource.uri.startswith("hilt://snapshots/"))
             long = (await client.read_resource(overflow, meta=meta)).contents[0]
             before = (await client.read_resource(snapshot, meta=meta)).contents[0]
-            for uri in ("hilt://overflow/..%2Fstate.db", "hilt://snapshots/00/a.txt", "hilt://nothing"):
+            for uri in ("hilt://overflow/..%2Fstate.db", "hilt://snapshots/zz/a.txt", "hilt://nothing"):
                 with pytest.raises(MCPError):
                     await client.read_resource(uri, meta=meta)
 

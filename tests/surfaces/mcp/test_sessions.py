@@ -7,7 +7,7 @@ import pytest
 from hilt.errors import ToolError
 from hilt.surfaces.mcp import sessions as module
 from hilt.surfaces.mcp.names import SESSION
-from hilt.surfaces.mcp.sessions import Sessions
+from hilt.surfaces.mcp.sessions import Session, Sessions
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_idle_sessions_end_and_busy_ones_do_not(sessions):
 
 
 def test_a_shared_session_is_shared_by_all(runtime):
-    sessions = Sessions(runtime, "ours", at_once)
+    sessions = Sessions(runtime, Session("ours"), at_once)
 
     assert sessions.of_connection("x") is sessions.of_request({SESSION: "mine"}, calls=True)
     assert sessions.of_connection("x").name == "ours"

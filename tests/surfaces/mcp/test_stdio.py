@@ -1,3 +1,5 @@
+"""MCP over standard input and output: lines of every kind, floods, and clients that do not read."""
+
 from __future__ import annotations
 
 import json
@@ -11,7 +13,8 @@ from typing import Any
 import pytest
 
 from hilt.surfaces.mcp.messages import BATCH_MAX
-from hilt.surfaces.mcp.stdio import BUSY, REQUESTS_MAX
+from hilt.surfaces.mcp.names import REQUESTS_MAX
+from hilt.surfaces.mcp.sdk_session import BUSY
 from hilt.wire import MAX_REQUEST_BYTES
 from tests.marks import Mark, wait_until
 from tests.surfaces.commands import HILT, Command
@@ -391,8 +394,8 @@ def test_a_question_asked_when_all_slots_are_taken_can_be_answered(command):
     with Lines(command, cold=True, elicitation={}) as client:
         for _ in range(REQUESTS_MAX):
             client.send("tools/call", name="hesitate", arguments={"until": command.folder.join("go")})
-        last = client.send("ping")
-        wait_until_idle(client.process.pid)  # the ping waits for a free slot
+        last = client.send("resources/list")
+        wait_until_idle(client.process.pid)  # the last request waits for a free slot
         guard = threading.Timer(WAIT_SECONDS, client.process.kill)
         guard.start()
 

@@ -95,6 +95,9 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
                 raise Usage(f"{name} needs a value")
             if name != "--workspace":
                 _require_utf8(value)
+            if name == "--workspace" and "workspace" in options and "serve" in arguments:
+                words.append(value)  # serve takes any number of folders
+                continue
             earlier = options.get(name[2:]) if name in _REPEATED else None
             options[name[2:]] = value if earlier is None else f"{earlier}{_REPEATED[name]}{value}"
         else:
@@ -128,6 +131,10 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
         from hilt.surfaces import stdio
 
         return stdio.main(options)
+    if words[:1] == ["mcp"] and {"--search", "--lean"}.issuperset(words[1:]):  # likewise
+        from hilt.surfaces.mcp import pipe
+
+        return pipe.main(options, words[1:])
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack a character

@@ -65,7 +65,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         _serve(runtime, options)
         agents = runtime.roster().newest(_LISTED_MAX)
     if arguments.json:
-        return _print_json([_data(agent) for agent in agents])
+        return _print_json([agent_data(agent) for agent in agents])
     for agent in agents:
         status = "idle" if agent.is_idle else agent.status
         line = f"{'  ' * (agent.depth - 1)}{agent.id}  {moment(agent.created)}  {status}  {agent.name}  {agent.title}"
@@ -85,7 +85,7 @@ def _show(options: Options, arguments: Namespace) -> int:
     if arguments.json:
         details: dict[str, Any] = {"prompt": agent.prompt, "answer": agent.answer, "progress": progress}
         details |= {"worktree": worktree and worktree.root, "runs": [_run_data(run) for run in runs]}
-        return _print_json({**_data(agent), **details})
+        return _print_json({**agent_data(agent), **details})
     status = "idle" if agent.is_idle else agent.status
     facts = {
         "agent": f"{agent.name}, depth {agent.depth}, started by {agent.parent}",
@@ -159,7 +159,8 @@ def _found(runtime: Runtime, id: str) -> AgentRecord:
     return agent
 
 
-def _data(agent: AgentRecord) -> dict[str, Any]:
+def agent_data(agent: AgentRecord) -> dict[str, Any]:
+    """Return an agent, for programs."""
     return {
         "id": agent.id,
         "parent": agent.parent,

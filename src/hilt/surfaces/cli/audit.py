@@ -144,10 +144,14 @@ def _head(options: Options, arguments: Namespace) -> int:
 
 def as_json(row: Row) -> str:
     """Return everything recorded about a call, as a line of JSON."""
+    return json.dumps(audit_data(row), ensure_ascii=False) + "\n"
+
+
+def audit_data(row: Row) -> dict[str, Any]:
+    """Return everything recorded about a call, for programs."""
     from hilt.formats.times import rfc3339
 
-    fields = {"seq": row.seq, "time": rfc3339(row.entry.at), **row.entry._asdict(), "hash": row.hash.hex()}
-    return json.dumps(fields, ensure_ascii=False) + "\n"
+    return {"seq": row.seq, "time": rfc3339(row.entry.at), **row.entry._asdict(), "hash": row.hash.hex()}
 
 
 def _as_line(row: Row) -> str:

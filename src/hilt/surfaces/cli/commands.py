@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     "Serve agents": {
         "stdio": CliCommand("Serve requests as JSON lines until the input ends", "hilt.surfaces.stdio"),
         "mcp": CliCommand("Serve MCP, and connect MCP hosts and servers", "hilt.surfaces.mcp.command"),
+        "serve": CliCommand("Serve an HTTP API, its events and a console"),
         "resident": CliCommand("Manage the background process that speeds up calls", "hilt.surfaces.resident"),
     },
     "Permissions": {

@@ -107,7 +107,7 @@ def _show(options: Options, arguments: Namespace) -> int:
     rows: dict[str, dict[str, Any]] = {}
     for key in KEYS:
         source = settings.sources[key]
-        rows[key] = {"value": _without_secrets(settings[key]), "source": source}
+        rows[key] = {"value": without_secrets(settings[key]), "source": source}
         if source in files:
             rows[key] |= {"file": files[source], "line": lines[source].get(key)}
     sys.stdout.write(
@@ -116,7 +116,7 @@ def _show(options: Options, arguments: Namespace) -> int:
     return 0
 
 
-def _without_secrets(value: Any) -> Any:
+def without_secrets(value: Any) -> Any:
     """Return a value to show: environment variables and headers of MCP servers by name only, URLs without password."""
     if isinstance(value, str):
         return _PASSWORD.sub(r"\1:...@", value)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hilt import __version__, places
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
-from hilt.state.db import free_bytes
+from hilt.state.directory import free_bytes
 from hilt.state.reserve import NEEDED_BYTES
 from hilt.surfaces.opening import open_runtime
 

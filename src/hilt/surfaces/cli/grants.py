@@ -46,7 +46,7 @@ def _print(workspace: str | None, *, as_json: bool) -> int:
     with closing(Approvals(places.state_dir(os.environ))) as approvals:
         grants = approvals.grants(workspace)
     if as_json:
-        sys.stdout.write(json.dumps([_data(grant) for grant in grants], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([grant_data(grant) for grant in grants], ensure_ascii=False) + "\n")
         return 0
     sys.stdout.write("".join(map(_grant, grants)) or "There are no grants.\n")
     return 0
@@ -61,7 +61,8 @@ def _revoke(options: Options, arguments: Namespace) -> int:
     return answered("grants", work)
 
 
-def _data(grant: Grant) -> dict[str, str | None]:
+def grant_data(grant: Grant) -> dict[str, str | None]:
+    """Return a grant, for programs."""
     return {
         "id": grant.id,
         "rule": grant.rule,

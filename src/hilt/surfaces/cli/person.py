@@ -7,6 +7,7 @@ sandbox is still a descendant of a hilt process, and `answered` checks for those
 from __future__ import annotations
 
 import os
+import select
 import sys
 import threading
 from collections.abc import Callable
@@ -29,17 +30,35 @@ def person() -> dict[str, Any]:
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return {}
 
-    def asker(asked: Asked) -> UserAnswer:
+    from hilt.surfaces.cli.questions import questioner
+
+    return {"asker": TerminalAsker(), "questioner": questioner}
+
+
+class TerminalAsker:
+    """Prompts the person at this terminal to approve a call, one prompt at a time."""
+
+    def __call__(self, asked: Asked) -> UserAnswer:
+        """Return the person's answer."""
+        return self._ask(asked, None)
+
+    def ask_until(self, asked: Asked, settled: int) -> UserAnswer:
+        """Return the person's answer, until the descriptor `settled` becomes readable."""
+        return self._ask(asked, settled)
+
+    def _ask(self, asked: Asked, settled: int | None) -> UserAnswer:
         from hilt.state.approvals import UserAnswer
         from hilt.surfaces.cli.prompt import prompt
 
-        with _ONE_AT_A_TIME, controlling_terminal() as screen:
+        with _ONE_AT_A_TIME, controlling_terminal(settled) as screen:
             answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
+            if settled is not None and _is_readable(settled):
+                screen.write("It was answered elsewhere.\n")
         return UserAnswer(answer.kind, answer.reason, "terminal")
 
-    from hilt.surfaces.cli.questions import questioner
 
-    return {"asker": asker, "questioner": questioner}
+def _is_readable(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0)[0])
 
 
 def answered(command: str, work: Callable[[Terminal], int]) -> int:

@@ -59,8 +59,11 @@ class Terminal(NamedTuple):
 
 
 @contextmanager
-def controlling_terminal() -> Iterator[Terminal]:
-    """Open the terminal of this process; raise no_one_to_ask without one, or in the background."""
+def controlling_terminal(settled: int | None = None) -> Iterator[Terminal]:
+    """Open the terminal of this process; raise no_one_to_ask without one, or in the background.
+
+    Reading ends like the input when the descriptor `settled` becomes readable.
+    """
     import termios
 
     try:
@@ -82,7 +85,15 @@ def controlling_terminal() -> Iterator[Terminal]:
             target.write(text)
             target.flush()
 
-        yield Terminal(source.readline, write, _width(descriptor), wants_color())
+        def read() -> str:
+            if settled is not None:
+                from select import select
+
+                if settled in select([descriptor, settled], [], [])[0]:
+                    return ""
+            return source.readline()
+
+        yield Terminal(read, write, _width(descriptor), wants_color())
 
 
 def wants_color() -> bool:

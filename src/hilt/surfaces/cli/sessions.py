@@ -56,7 +56,7 @@ def _list(options: Options, arguments: Namespace) -> int:
     with open_runtime(options) as runtime:
         files = transcripts_of(runtime).list()
     if arguments.json:
-        sys.stdout.write(json.dumps([_data(file) for file in files], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([session_data(file) for file in files], ensure_ascii=False) + "\n")
         return 0
     for file in files:
         title = f"  {file.head['title']}" if file.head.get("title") else ""
@@ -67,7 +67,8 @@ def _list(options: Options, arguments: Namespace) -> int:
     return 0
 
 
-def _data(file: SessionFile) -> dict[str, Any]:
+def session_data(file: SessionFile) -> dict[str, Any]:
+    """Return a transcript, for programs."""
     head = file.head
     return {
         "id": file.id,

@@ -11,7 +11,7 @@ from typing import Any
 
 from hilt.output.metrics import bars, prometheus
 from hilt.output.terminal import inert
-from hilt.state.trail import BOUNDS_MS, UsageReport
+from hilt.state.usage import BOUNDS_MS, UsageReport
 from hilt.surfaces import cli
 from hilt.surfaces.cli.audit import moment, open_trail, workspace_id
 

@@ -145,7 +145,7 @@ def trust_file(screen: Terminal, trusted: Trust, name: str) -> bool:
 
     # the kind comes from the name as given, the path from where it resolves to now
     kind, path = kind_of(name), os.path.realpath(name)
-    content, label = _content(path), one_line(name if name == path else f"{name} -> {path}")
+    content, label = file_content(path), one_line(name if name == path else f"{name} -> {path}")
     if trusted.is_trusted(kind, path, sha256(content)):
         screen.write(f"{label} is already trusted.\n")
         return True
@@ -166,7 +166,8 @@ def trust_file(screen: Terminal, trusted: Trust, name: str) -> bool:
     return True
 
 
-def _content(path: str) -> bytes:
+def file_content(path: str) -> bytes:
+    """Return the content of a file that a person reviews."""
     try:
         # do not block on a pipe without a writer
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -194,9 +195,9 @@ def _difference(before: bytes, after: bytes) -> str:
 
 def _print(folder: str, *, as_json: bool) -> int:
     with closing(Trust(places.state_dir(os.environ))) as trusted:
-        files = [*_known(trusted), *_new(trusted, folder)]
+        files = known_files(trusted, folder)
     if as_json:
-        sys.stdout.write(json.dumps([_data(file) for file in files], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([trust_data(file) for file in files], ensure_ascii=False) + "\n")
         return 0
     for file in files:
         state = _STATES[file.state].format(since=moment(file.at or 0))
@@ -206,13 +207,16 @@ def _print(folder: str, *, as_json: bool) -> int:
     return 0
 
 
-def _data(file: TrustedFile) -> dict[str, str | None]:
+def trust_data(file: TrustedFile) -> dict[str, str | None]:
+    """Return a file that needs trust, for programs."""
     since = None if file.at is None else rfc3339(file.at)
     return {"path": file.path, "kind": file.kind, "state": file.state, "since": since}
 
 
-def _known(trusted: Trust) -> list[TrustedFile]:
-    return [TrustedFile(entry.path, entry.kind, _state(entry), entry.at) for entry in trusted.list()]
+def known_files(trusted: Trust, folder: str) -> list[TrustedFile]:
+    """Return the trusted files, and the untrusted ones that apply to a folder."""
+    known = [TrustedFile(entry.path, entry.kind, _state(entry), entry.at) for entry in trusted.list()]
+    return [*known, *_new(trusted, folder)]
 
 
 def _new(trusted: Trust, folder: str) -> list[TrustedFile]:
@@ -239,6 +243,6 @@ def _state(entry: Trusted) -> str:
     from hilt.formats.digests import sha256
 
     try:
-        return "trusted" if sha256(_content(entry.path)) == entry.hash else "changed"
+        return "trusted" if sha256(file_content(entry.path)) == entry.hash else "changed"
     except ToolError:
         return "gone"

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 from hilt.errors import ToolError
@@ -44,14 +43,14 @@ QUESTIONS = "questions"
 Responses = dict[str, dict[str, Any] | None]
 
 
-@dataclass
 class ClientAnswers:
     """The client's answers so far in one call, through all its rounds."""
 
-    approvals: dict[str, UserAnswer | None] = field(default_factory=dict)  # by digest; None if nobody answered
-    answers: dict[str, Any] | ToolError | None = None  # to questions
-    own_words: list[int] = field(default_factory=list)  # the questions to be answered in the person's own words
-    inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.approvals: dict[str, UserAnswer | None] = {}  # by digest; None if nobody answered
+        self.answers: dict[str, Any] | ToolError | None = None  # to questions
+        self.own_words: list[int] = []  # the questions to be answered in the person's own words
+        self.inputs: dict[str, dict[str, Any]] = {}
 
 
 class Attending:
@@ -127,8 +126,11 @@ class Attending:
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
 
     def _need(self, name: str, form: dict[str, Any]) -> None:
-        self._asked_at = time.monotonic()
         self.needs[name] = sound(form)
+
+    def sent(self) -> None:
+        """Note that the client is being asked now."""
+        self._asked_at = time.monotonic()
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
         """Return the form as the person filled it in."""
@@ -197,6 +199,9 @@ class Attending:
         """Report progress, validated and rate-limited: a tool may send anything, any number of times."""
         if _is_number(done) and self._allowance.take():
             self._send("progress", (done, total if _is_number(total) else None, str(message)[:NOTE_CHARACTERS]))
+
+    def output(self, data: bytes) -> None:
+        """Ignore the output of a command: clients get its last line as progress."""
 
     def log(self, level: str, data: Any) -> None:
         """Send a log message for the person, rate-limited."""

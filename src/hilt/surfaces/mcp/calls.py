@@ -6,10 +6,12 @@ import asyncio
 import json
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import mcp_types as types
@@ -17,37 +19,39 @@ from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
-from mcp_types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from hilt.call import Call, Result
 from hilt.catalog import built_in_names
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
-from hilt.places import command
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
-from hilt.surfaces.mcp.content import call_result, error_result, sound
-from hilt.surfaces.mcp.names import APPROVAL, SESSION
+from hilt.surfaces.mcp.begun_call import BegunCall
+from hilt.surfaces.mcp.call_tasks import AFTER_SECONDS, CallTask, CallTasks, Failure, Outcome
+from hilt.surfaces.mcp.clients import Client, client_of
+from hilt.surfaces.mcp.content import call_answer, error_result, sound
+from hilt.surfaces.mcp.names import APPROVAL, SESSION, TASKS
 from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.oneshot import for_resident
 
 Ctx = ServerRequestContext[Any, Any]
 HandOver = Callable[[Call], Result]
+TakeBegun = Callable[[Any], BegunCall | None]  # by the id of the request
 
 BEAT_SECONDS = 1.0
 STEP = 0.001  # the increment of a heartbeat without real progress
 ROUNDS_MAX = 1000  # calls that wait for the client's next request
 ROUND_SECONDS = 600.0
-NAME_CHARACTERS = 60  # of a client
 EVENTS_MAX = 256  # unsent events of a call; more are dropped
 
 
 class OpenCall(NamedTuple):
     """A call that was answered with questions, and its state for when the client retries it."""
 
-    run: CallRun
+    run: CallRun | BegunCall
     replies: ClientAnswers
     session: Session
     key: str
@@ -60,7 +64,7 @@ class Rounds:
     def __init__(self) -> None:
         self._open: dict[str, OpenCall] = {}
 
-    def keep(self, run: CallRun, replies: ClientAnswers, session: Session, key: str) -> str:
+    def keep(self, run: CallRun | BegunCall, replies: ClientAnswers, session: Session, key: str) -> str:
         """Keep a call, and return the secret that identifies it."""
         now = time.monotonic()
         self.end(before=now)
@@ -106,10 +110,20 @@ class Calls:
         runtime: Runtime,
         offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         hand_over: HandOver | None = None,
+        begun: TakeBegun | None = None,
+        tasks: CallTasks | None = None,
+        owner: str | None = None,
     ) -> None:
-        """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process."""
+        """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process.
+
+        `begun` returns the first run of a call that ended with questions in the front loop. `tasks` are those of the
+        process; the ones of a connection belong to its session, `owner`.
+        """
         self._runtime = runtime
         self._hand_over = hand_over
+        self._begun: TakeBegun = begun or (lambda id: None)
+        self._tasks = tasks or CallTasks()
+        self._owner = runtime.id, owner
         self._offload = offload
         self._built_in = frozenset(built_in_names())
         self._rounds = Rounds()
@@ -131,7 +145,8 @@ class Calls:
         modern = is_modern(ctx)
         raw = ctx.params or {}
         meta = raw.get("_meta") or {}
-        replies = ClientAnswers()
+        begun = self._begun(ctx.request_id)
+        replies = ClientAnswers() if begun is None else begun.replies
         responses = raw.get("inputResponses") or {}
         if modern and params.request_state is not None:
             named = session_of().name if SESSION in meta else None
@@ -143,26 +158,32 @@ class Calls:
             replies.inputs.update(responses)
         approval = meta.get(APPROVAL)
         if not isinstance(approval, str) or not _ID.fullmatch(approval):
-            approval = session.answered(params.name, params.arguments, self._runtime)
-        by = _client_name(ctx)
+            approval = session.answered(params.name, params.arguments, self._runtime) if begun is None else None
+        by, can = client(ctx)
         call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
-        can = capabilities(ctx)
         session.calls += 1
         progress = Progress(ctx)
-        run = None
+        run: CallRun | BegunCall | None = None
         try:
-            handed_over = await self._handed_over(session, call)
+            handed_over = None if begun is not None else await self._handed_over(session, call)
             if handed_over is not None:
                 return handed_over
             while True:
                 session.alone = session.alone or None in replies.approvals.values()
-                run = CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
-                result = await run.result()
+                run = begun or CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
+                result = await run.result(AFTER_SECONDS if modern and "tasks" in can else None)
+                begun = None
+                if result is None:
+                    task = self._as_task(run, session, call, replies, can)
+                    if task is not None:
+                        return {"resultType": "task", **task.summary()}
+                    result = await run.result()
                 attending = run.attending
-                if attending.missing is not None and modern:
-                    raise _lacks(attending.missing)
+                if result is None or (attending.missing is not None and modern):
+                    raise _lacks(str(attending.missing))
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
+                attending.sent()
                 if modern:
                     state = self._rounds.keep(run, replies, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
@@ -183,6 +204,54 @@ class Calls:
             progress.end()
             session.calls -= 1
             session.used = time.monotonic()
+
+    def _as_task(
+        self, run: CallRun | BegunCall, session: Session, call: Call, replies: ClientAnswers, can: frozenset[str]
+    ) -> CallTask | None:
+        """Let a call go on as a task; return None if it has just ended, or there are too many tasks."""
+        if not isinstance(run, CallRun):
+            return None
+
+        def answer(result: Result, running: ActiveCall | None, attending: Attending) -> Outcome:
+            prepared = None if running is None else running.prepared
+            is_forwarded = running is not None and running.call.through is not None
+            try:
+                if attending.missing is not None:
+                    raise _lacks(attending.missing)
+                return self._answer(session, call, result, prepared, is_forwarded=is_forwarded)
+            except MCPError as error:
+                return Failure(error.error.code, error.error.message, error.error.data)
+
+        def renew(task: CallTask) -> Attending:
+            return Attending(
+                replies, can, by=str(call.client), alone=session.alone, send=partial(_note, task), wait=None
+            )
+
+        def ended() -> None:
+            session.calls -= 1
+
+        task = CallTask(
+            self._runtime, call, run.running, run.attending, replies=replies, renew=renew, answer=answer, ended=ended
+        )
+        if not self._tasks.add(task, self._owner):
+            return None
+        session.calls += 1
+        if run.detach(task):
+            return task
+        session.calls -= 1
+        self._tasks.drop(task)
+        return None
+
+    def task(self, ctx: Ctx, id: str) -> CallTask:
+        """Return the task with this id, for a client that supports tasks."""
+        if not is_modern(ctx):
+            raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
+        if "tasks" not in client(ctx).can:
+            raise _lacks("tasks")
+        task = self._tasks.find(id, self._owner)
+        if task is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown task: {id[:100]}")
+        return task
 
     async def _handed_over(self, session: Session, call: Call) -> dict[str, Any] | None:
         """Run a call that needs background jobs in the resident process; return None for any other call."""
@@ -207,19 +276,9 @@ class Calls:
         # an unknown name in the arguments of tool_call is the model's error, not the client's
         if error is not None and error.code == "unknown_tool" and prepared is None and not is_forwarded:
             raise unknown_tool(call.tool, error)
-        if error is not None and error.code == "approval_required" and "approval" in error.details:
-            id = str(error.details["approval"])
-            session.waits_for(call.tool, call.args, id)
-            error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
         if prepared is not None and prepared.tool.traits.sets_mode:
             self.mode_set()
-        # dialects have their own result formats
-        output = prepared.tool.output if prepared is not None and prepared.entry is None else None
-        trusted = prepared is None or prepared.tool.source == "built-in"
-        answer = call_result(result, output, trusted=trusted)
-        if session.offered is not None:
-            answer["_meta"] = {**answer.get("_meta", {}), SESSION: session.offered}
-        return answer
+        return call_answer(session, call, result, prepared)
 
     async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
         """Start a call; finding a tool that is not built in may be slow, so it runs on another thread."""
@@ -311,6 +370,10 @@ class CallRun:
         self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
         self._progress = progress
         self._given_up = False
+        self._is_submitted = False
+        self._lock = threading.Lock()
+        self._has_result = False
+        self._task: CallTask | None = None
         self._levels = allowed_log_levels(ctx.protocol_version, ctx.meta)
         self.attending = Attending(
             replies,
@@ -322,6 +385,11 @@ class CallRun:
         )
 
     @property
+    def running(self) -> ActiveCall | None:
+        """The running call; None before it began."""
+        return self._running
+
+    @property
     def prepared(self) -> Prepared | None:
         """The prepared call; None before it began."""
         return None if self._running is None else self._running.prepared
@@ -331,22 +399,38 @@ class CallRun:
         """Whether the call named its tool in its arguments."""
         return self._running is not None and bool(self._running.call.through)
 
+    def detach(self, task: CallTask) -> bool:
+        """Let a task receive the result; return False if it is already here."""
+        with self._lock:
+            if not self._has_result:
+                self._task = task
+            return not self._has_result
+
     def abandon(self, error: ToolError) -> None:
         """Record a call that ends between a question and its answer."""
         if self.attending.needs and self._running is not None:
             self._running.abandon(error)
 
-    async def result(self) -> Result:
-        """Run the call to its end; cancel it if the request is cancelled."""
+    async def result(self, seconds: float | None = None) -> Result | None:
+        """Run the call to its end, and cancel it if the request is cancelled; return None after this many seconds."""
         ended = False
+        limit = asyncio.timeout(seconds)
         try:
-            await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
-            while True:
-                kind, values = await self._events.get()
-                if kind == "done":
-                    ended = True
-                    return values  # type: ignore[no-any-return]
-                await self._handle(kind, values)
+            if not self._is_submitted:
+                self._is_submitted = True
+                await self._calls.submit(self._call, self._done, began=self._began, attendant=self.attending)
+            async with limit:
+                while True:
+                    kind, values = await self._events.get()
+                    if kind == "done":
+                        ended = True
+                        return values  # type: ignore[no-any-return]
+                    await self._handle(kind, values)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            ended = True
+            return None
         finally:
             self._given_up = not ended
             if self._running is not None and not ended:
@@ -384,9 +468,18 @@ class CallRun:
             running.cancel()  # the request was cancelled before the call began
 
     def _done(self, result: Result) -> None:
-        self._send("done", result)
+        with self._lock:
+            self._has_result = True
+            task = self._task
+        if task is None:
+            self._send("done", result)
+        else:
+            task.ended(self.attending, result)
 
     def _send(self, kind: str, values: Any) -> None:
+        if self._task is not None:
+            _note(self._task, kind, values)
+            return
         if kind in ("progress", "log") and self._events.qsize() > EVENTS_MAX:
             return  # the client does not read; a tool must not fill up memory
         try:
@@ -411,6 +504,12 @@ class CallRun:
                 running.deadline = deadline + time.perf_counter() - started
 
 
+def _note(task: CallTask, kind: str, values: Any) -> None:
+    """Show the progress messages of a call on its task."""
+    if kind == "progress" and values[2]:
+        task.note(values[2])
+
+
 def connection_of(ctx: Ctx) -> Connection:
     """Return the SDK's connection object of a request, which lives as long as the client is connected."""
     return ctx.session._connection  # the SDK has no public access yet
@@ -421,40 +520,12 @@ def is_modern(ctx: Ctx) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def _client_name(ctx: Ctx) -> str:
-    """Return the client's name for the audit trail, as the client declares it."""
-    client = ctx.session.client_params
-    name = "" if client is None else client.client_info.name[:NAME_CHARACTERS]
-    return f"mcp client {''.join(char for char in name if char.isprintable())}".rstrip()
-
-
-def capabilities(ctx: Ctx) -> frozenset[str]:
-    """Return the requests that the client declares to support."""
-    declared = ctx.session.client_capabilities
-    if declared is None:
-        return frozenset()
-    names = set()
-    if declared.elicitation is not None and not _is_headless(ctx):
-        # without a kind, the client means forms, which were the only kind at first
-        if declared.elicitation.form is not None or declared.elicitation.url is None:
-            names.add("form")
-            names.add("elicitation")
-        if declared.elicitation.url is not None:
-            names.add("url")
-    if declared.sampling is not None:
-        names.add("sampling")
-    if declared.roots is not None:
-        names.add("roots")
-    return frozenset(names)
-
-
-def _is_headless(ctx: Ctx) -> bool:
-    """Whether the client declares that it has no user, by its name or an experimental capability."""
-    client, declared = ctx.session.client_params, ctx.session.client_capabilities
-    names = list((declared.experimental if declared is not None else None) or ())
-    if client is not None:
-        names += [client.client_info.name, client.client_info.title or ""]
-    return any("headless" in name.casefold() for name in names)
+def client(ctx: Ctx) -> Client:
+    """Return the client of a request, as it declares itself."""
+    known, declared = ctx.session.client_params, ctx.session.client_capabilities
+    info = {} if known is None else known.client_info.model_dump(mode="json", by_alias=True, exclude_none=True)
+    capabilities = {} if declared is None else declared.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return client_of(info, capabilities)
 
 
 def unknown_tool(name: str, error: ToolError) -> MCPError:
@@ -465,7 +536,8 @@ def unknown_tool(name: str, error: ToolError) -> MCPError:
 
 def _lacks(capability: str) -> MCPError:
     message = f"The call needs a client with the capability {capability}"
-    data: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
+    required: dict[str, Any] = {capability: {}} if capability != "tasks" else {"extensions": {TASKS: {}}}
+    data: dict[str, Any] = {"requiredCapabilities": required}
     return MCPError(code=MISSING_REQUIRED_CLIENT_CAPABILITY, message=message, data=data)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
-import secrets
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from hilt.runtime import Runtime
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.mcp.pipe import new_session
+from hilt.surfaces.mcp.sessions import Session
+from hilt.surfaces.mcp.tool_list import Choice
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
     from hilt.call import Call, Result
     from hilt.surfaces.cli.parsing import Options, Parser
     from hilt.surfaces.mcp.calls import HandOver
+    from hilt.surfaces.mcp.front import Front
     from hilt.surfaces.mcp.resources import Provider
-    from hilt.surfaces.mcp.standard_streams import Wires
+
+START_SECONDS = 2.0  # during which garbage is not collected
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -59,7 +64,12 @@ to any number of clients. --tools and --profile select the tools."""
 
 
 def _serve(options: Options, arguments: Namespace) -> int:
-    return serve(options, flags_of(arguments))
+    flags = flags_of(arguments)
+    if flags.http is not None:
+        return serve(options, flags)
+    from hilt.surfaces.mcp import pipe
+
+    return pipe.main(options, [f"--{name}" for name in ("search", "lean") if getattr(flags, name)])
 
 
 def flags_of(arguments: Namespace) -> ServeOptions:
@@ -95,19 +105,54 @@ def _named(options: dict[str, str]) -> str | None:
 
 
 def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider]) -> int:
+    from hilt.surfaces.mcp.front import Front
     from hilt.surfaces.mcp.standard_streams import Wires
 
     wires = Wires()
     named = _named(options)
-    session = named or f"mcp-{secrets.token_hex(8)}"
+    session = named or new_session()
     options = {**options, "session": session}
     # a client with a named session may reconnect for each call, so its jobs must outlive this process
     hand_over = _to_resident(options) if named and os.environ.get("HILT_RESIDENT") != "off" else None
     with open_runtime(options, keeps_jobs=hand_over is None) as runtime:
-        ended = _run(runtime, _over_stdio(runtime, flags, wires, session, providers, hand_over))
+        runtime.watch_deadlines()
+        front = Front(
+            runtime,
+            Choice(flags.search, flags.lean),
+            Session(session),
+            wires.input,
+            wires.output,
+            providers=providers,
+            hand_over=hand_over,
+        )
+        ended = _stopped_by_signals(front)
+        timer = threading.Timer(START_SECONDS, _collect_garbage)
+        timer.daemon = True
+        timer.start()
+        front.run()
+        runtime.close()
         if named is None:
             runtime.end_session(session)
-    return ended
+    return ended[0] if ended else 0
+
+
+def _collect_garbage() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def _stopped_by_signals(front: Front) -> list[int]:
+    """Let signals stop the front loop; return the list of received signals."""
+    received: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        received.append(number)
+        front.stop()
+
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, stop)
+    return received
 
 
 def _to_resident(options: dict[str, str]) -> HandOver:
@@ -117,27 +162,6 @@ def _to_resident(options: dict[str, str]) -> HandOver:
         return resident.hand_over(call._replace(client=None), options)
 
     return hand_over
-
-
-async def _over_stdio(
-    runtime: Runtime,
-    flags: ServeOptions,
-    wires: Wires,
-    session: str,
-    providers: Sequence[Provider],
-    hand_over: HandOver | None,
-) -> None:
-    from hilt.surfaces.mcp.server import Choice, Serving
-    from hilt.surfaces.mcp.stdio import serve as serve_stdio
-
-    choice = Choice(flags.search, flags.lean)
-    serving = Serving(runtime, choice, single=session, providers=providers, hand_over=hand_over)
-    gc.freeze()
-    gc.enable()
-    try:
-        await serve_stdio(serving.server, wires, lambda: serving.asks)
-    finally:
-        serving.close()
 
 
 def _run(runtime: Runtime, main: Any) -> int:

@@ -7,10 +7,13 @@ from functools import cache
 from typing import Any
 
 from hilt.authority.visibility import Shown
-from hilt.call import Result
+from hilt.call import Call, Result
 from hilt.errors import ToolError
+from hilt.pipeline import Prepared
+from hilt.places import command
 from hilt.schema import Schema, fit, promised, structured
-from hilt.surfaces.mcp.names import META_CHARACTERS, OWN, RESULT_CHARACTERS
+from hilt.surfaces.mcp.names import META_CHARACTERS, OWN, RESULT_CHARACTERS, SESSION
+from hilt.surfaces.mcp.sessions import Session
 
 COMPLETE = {"resultType": "complete"}  # of every result except questions; older clients do not receive it
 
@@ -70,6 +73,22 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
     meta = _facts(result)
     if meta:
         answer["_meta"] = meta
+    return answer
+
+
+def call_answer(session: Session, call: Call, result: Result, prepared: Prepared | None) -> dict[str, Any]:
+    """Return the answer to a call in a session; a pending approval is noted there, for when the client repeats it."""
+    error = result.error
+    if error is not None and error.code == "approval_required" and "approval" in error.details:
+        id = str(error.details["approval"])
+        session.waits_for(call.tool, call.args, id)
+        error.suggestion = f"Ask the user to run: {command('approve', id)}. Then make the same call again."
+    # dialects have their own result formats
+    output = prepared.tool.output if prepared is not None and prepared.entry is None else None
+    trusted = prepared is None or prepared.tool.source == "built-in"
+    answer = call_result(result, output, trusted=trusted)
+    if session.offered is not None:
+        answer["_meta"] = {**answer.get("_meta", {}), SESSION: session.offered}
     return answer
 
 

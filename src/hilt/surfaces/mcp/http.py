@@ -7,73 +7,67 @@ import gc
 import hmac
 import ipaddress
 import json
-import os
-import resource
-import secrets
-import socket
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
 
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.inbound import decode_header_value
 from mcp_types import INVALID_REQUEST, PARSE_ERROR
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from mcp_types.jsonrpc import HEADER_MISMATCH
 
 from hilt import wire
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.http.listening import (
+    HEADER_BYTES,
+    STOP_SECONDS,
+    Address,
+    HttpConnection,
+    HttpServer,
+    connections_max,
+    listen,
+)
+from hilt.surfaces.http.requests import (
+    BODY_BYTES,
+    BadBody,
+    Disconnected,
+    OwnHosts,
+    Receive,
+    Scope,
+    bearer,
+    headers_of,
+    read_body,
+)
+from hilt.surfaces.http.tokens import kept_token
 from hilt.surfaces.mcp.command import ServeOptions
 from hilt.surfaces.mcp.messages import BATCHES, InvalidMessage, batch_of, message_of
 from hilt.surfaces.mcp.replies import Joined, Reply, Send
 from hilt.surfaces.mcp.resources import Provider
-from hilt.surfaces.mcp.server import Choice, Serving
-from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX
+from hilt.surfaces.mcp.server import TASK_METHODS, Serving
+from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX, Session
+from hilt.surfaces.mcp.tool_list import Choice
 
 PATH = "/mcp"
 TOKEN_FILE = "mcp-token"  # noqa: S105 -- its name
-BODY_BYTES = 16 << 20
-BODY_SECONDS = 30
-VALUES_MAX = 500_000  # in a body; decoding one blocks the server
-HEAD_SECONDS = 10  # for the request line and the headers
-CONNECTIONS_MAX = 512
-HEADER_BYTES = 64 << 10
-STOP_SECONDS = 2
 REFUSED = -32000
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-
-class Address(NamedTuple):
-    """Where to listen."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        return ipaddress.ip_address(self.host).is_loopback
-
-    @property
-    def url(self) -> str:
-        """The address of the server."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}{PATH}"
+def url_of(address: Address) -> str:
+    """Return the URL of the server."""
+    return f"http://{address.netloc}{PATH}"
 
 
 async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, providers: Sequence[Provider]) -> None:
     """Serve HTTP until cancelled."""
     address = read_address(flags.http or "")
     token = _token(runtime, address, wanted=flags.token)
-    listener = _listening(address)
+    listener = listen(address)
     address = address._replace(port=listener.getsockname()[1])
     choice = Choice(flags.search, flags.lean)
-    serving = Serving(runtime, choice, single=single, providers=providers)
+    serving = Serving(runtime, choice, single=None if single is None else Session(single), providers=providers)
     manager = StreamableHTTPSessionManager(
         serving.server,
         session_idle_timeout=IDLE_SECONDS,
@@ -81,17 +75,18 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
         max_sessions=SESSIONS_MAX,
     )
     config = uvicorn.Config(
-        RequestGuard(manager.handle_request, address, token),
-        http=_HttpConnection,
+        RequestGuard(manager.handle_request, OwnHosts(address), token),
+        http=HttpConnection,
+        ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=_connections_max(),
+        limit_concurrency=connections_max(),
         h11_max_incomplete_event_size=HEADER_BYTES,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    server = _Uvicorn(config)
+    server = HttpServer(config)
     gc.freeze()
     gc.enable()
     tidying = asyncio.create_task(serving.tidy())
@@ -99,67 +94,12 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
         async with manager.run():
             if not address.is_loopback:
                 print("hilt mcp: WARNING: traffic and token are not encrypted on the network.", file=sys.stderr)
-            print(f"hilt mcp: listening on {address.url}", file=sys.stderr, flush=True)
+            print(f"hilt mcp: listening on {url_of(address)}", file=sys.stderr, flush=True)
             await server.serve(sockets=[listener])
     finally:
         tidying.cancel()
         serving.close()
         listener.close()
-
-
-class _HttpConnection(H11Protocol):
-    """A connection that, at the limit, replaces an idle one."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
-        super().connection_made(transport)
-        self.since = time.monotonic()
-        if len(self.connections) < (self.limit_concurrency or CONNECTIONS_MAX):
-            return
-        others = [other for other in self.connections if isinstance(other, _HttpConnection) and other is not self]
-        idle = [other for other in others if other.is_idle]
-        if idle:
-            oldest = min(idle, key=lambda other: (other.cycle is not None, other.since))
-            self.connections.discard(oldest)
-            oldest.transport.abort()
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is no request, or only an answered one."""
-        cycle: Any = self.cycle  # None before the first request
-        return cycle is None or cycle.response_complete
-
-
-class _Uvicorn(uvicorn.Server):
-    """Closes idle connections, which would block others without needing a token."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        # connections without a request, or with an answered one, and since when
-        self._idle: dict[tuple[Any, Any], float] = {}
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the caller."""
-        yield
-
-    async def on_tick(self, counter: int) -> bool:
-        """Close connections that have been idle too long; called ten times a second."""
-        now = time.monotonic()
-        cycles = [(connection, getattr(connection, "cycle", self)) for connection in self.server_state.connections]
-        # after an answer, only a complete request counts, so that single bytes cannot keep a connection open
-        idle = [pair for pair in cycles if pair[1] is None or getattr(pair[1], "response_complete", False)]
-        self._idle = {pair: self._idle.get(pair, now) for pair in idle}
-        for (connection, _), since in self._idle.items():
-            if now - since > HEAD_SECONDS:
-                connection.transport.close()
-        return await super().on_tick(counter)
-
-
-def _connections_max() -> int:
-    """Return the limit of connections, which leaves file descriptors for other uses."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return CONNECTIONS_MAX if limit < 0 else max(min(CONNECTIONS_MAX, limit // 2), 2)
 
 
 def read_address(text: str) -> Address:
@@ -179,22 +119,6 @@ def read_address(text: str) -> Address:
     return Address(host, number)
 
 
-def _listening(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(256)
-    except OSError as error:
-        listener.close()
-        reason = os.strerror(error.errno or 0)
-        advice = "Choose another port, or omit it to use any free port."
-        raise ToolError("permission_denied", f"Cannot listen on {address.url}: {reason}.", suggestion=advice) from error
-    listener.setblocking(False)  # noqa: FBT003 -- the library's signature
-    return listener
-
-
 # --- access control -------------------------------------------------------------------------------------------------
 
 
@@ -208,53 +132,25 @@ def _token(runtime: Runtime, address: Address, *, wanted: bool) -> str | None:
             file=sys.stderr,
         )
         return None
-    path = os.path.join(runtime.state, TOKEN_FILE)
-    with suppress(FileNotFoundError):
-        return _kept_token(path)
-    token = secrets.token_urlsafe(32)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return _kept_token(path)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(token + "\n")
-    print(
-        f"hilt mcp: the token of this server, printed only once, is {token}\n"
-        f"           It is stored in {path}. Clients send it as the header: Authorization: Bearer TOKEN",
-        file=sys.stderr,
-    )
-    return token
-
-
-def _kept_token(path: str) -> str:
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), encoding="ascii", errors="replace") as file:
-        status = os.fstat(file.fileno())
-        token = file.read(1000).strip()
-    if status.st_mode & 0o077 or status.st_uid != os.geteuid() or len(token) < 20:
-        raise ToolError(
-            "permission_denied",
-            f"{path} does not contain a token, or others can read it.",
-            suggestion="Delete it; the next start creates a new one.",
+    token = kept_token(runtime.state, TOKEN_FILE)
+    if token.is_new:
+        print(
+            f"hilt mcp: the token of this server, printed only once, is {token.text}\n"
+            f"           It is stored in {token.path}. Clients send it as the header: Authorization: Bearer TOKEN",
+            file=sys.stderr,
         )
-    return token
+    return token.text
 
 
 class RequestGuard:
     """Rejects requests without the token, for another host, or from web pages of another origin."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], address: Address, token: str | None) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]], access: OwnHosts | None, token: str | None) -> None:
+        """Pass requests on to `app`. With None, another guard has checked the origin, or the token."""
         self._app = app
+        self._access = access
         self._under_way: set[tuple[bytes | None, str | None]] = set()  # active requests, by session and id
         self._token = None if token is None else token.encode()
-        names = {address.host}
-        if address.is_loopback:
-            names |= {"127.0.0.1", "::1", "localhost"}
-        hosts = {f"[{host}]" if ":" in host else host for host in names}
-        # the default port may be omitted
-        self._hosts = {f"{host}:{address.port}" for host in hosts} | (hosts if address.port == 80 else set())
-        self._origins = {f"http://{host}" for host in self._hosts}
-        if ipaddress.ip_address(address.host).is_unspecified:
-            self._hosts = set()  # any host name may resolve to this machine; the token keeps strangers out
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -271,18 +167,11 @@ class RequestGuard:
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Validate the body as every other surface does, and pass the request on."""
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await _body(receive)
-        except TimeoutError:
-            await _refuse(send, 408, f"the body did not arrive within {BODY_SECONDS} s")
+            body = await read_body(receive)
+        except BadBody as error:
+            await _refuse(send, error.status, error.reason)
             return
-        if body is None:
-            return  # the client has disconnected
-        if len(body) > BODY_BYTES:
-            await _refuse(send, 413, f"the body has more than {BODY_BYTES} bytes")
-            return
-        if _is_heavy(body):
-            await _refuse(send, 413, f"the body has more than {VALUES_MAX} values")
+        except Disconnected:
             return
         try:
             value = wire.decode_value(body)
@@ -298,6 +187,10 @@ class RequestGuard:
                 # a call may be waiting for this response: report it as failed
                 await self._one(scope, error.answer, json.dumps(error.answer).encode(), receive, _nowhere)
             await _refuse(send, 400, error.reason, error.code, error.id)
+            return
+        if not is_batch and not _names_task(scope, value):
+            reason = "the Mcp-Name header does not match params.taskId"
+            await _refuse(send, 400, reason, HEADER_MISMATCH, value.get("id"))
             return
         async with Reply(send, holds=not is_batch) as reply:
             if is_batch:
@@ -342,56 +235,28 @@ class RequestGuard:
         await joined.end([error.answer for error in wrong if not error.is_error])
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        headers: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name, []).append(value)
-        host = _only(headers, b"host")
-        if host is None or (self._hosts and host.lower() not in self._hosts):
-            return 421, "the Host header does not match this server"
-        origins = headers.get(b"origin")
-        if origins is not None and _only(headers, b"origin") not in self._origins:
-            return 403, "the Origin header does not match this server"
-        if self._token is not None:
-            sent = headers.get(b"authorization", [])
-            scheme, _, token = (sent[0] if len(sent) == 1 else b"").partition(b" ")
-            if not hmac.compare_digest(token.strip(), self._token) or scheme.lower() != b"bearer":
-                return 401, "the token is missing or invalid"
+        headers = headers_of(scope["headers"])
+        refusal = None if self._access is None else self._access.refusal(headers)
+        if refusal is not None:
+            return refusal
+        if self._token is not None and not hmac.compare_digest(bearer(headers) or b"", self._token):
+            return 401, "the token is missing or invalid"
         if scope["path"] != PATH:
             return 404, f"the only path is {PATH}"
         return None
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """Return the body of a request, cut soon after the limit; None if the client has disconnected."""
-    body = bytearray()
-    while len(body) <= BODY_BYTES:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message.get("body", b"")
-        if not message.get("more_body", False):
-            break
-    return bytes(body)
-
-
-def _is_heavy(body: bytes) -> bool:
-    """Whether a body has too many values; a string counts as one, whatever it contains."""
-    if len(body) <= VALUES_MAX:
-        return False
-    bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if bare.count(b'"') > 2 * VALUES_MAX:
-        return True
-    outside = b"".join(bare.split(b'"')[::2])
-    return sum(map(outside.count, (b",", b"[", b"{"))) > VALUES_MAX
 
 
 def _header(scope: Scope, name: bytes) -> bytes | None:
     return next((value for key, value in scope["headers"] if key == name), None)
 
 
-def _only(headers: dict[bytes, list[bytes]], name: bytes) -> str | None:
-    values = headers.get(name, [])
-    return values[0].decode("latin-1") if len(values) == 1 else None
+def _names_task(scope: Scope, message: dict[str, Any]) -> bool:
+    """Whether a request about a task has its id in the header, for intermediaries; the SDK checks other requests."""
+    params = message.get("params")
+    if message.get("method") not in TASK_METHODS or not isinstance(params, dict) or "taskId" not in params:
+        return True
+    sent = _header(scope, b"mcp-name")
+    return sent is not None and decode_header_value(sent.decode("latin-1").strip()) == params["taskId"]
 
 
 async def _nowhere(message: MutableMapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -25,20 +25,22 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from hilt import __version__
-from hilt.authority.visibility import Shown, shown
 from hilt.errors import ToolError
 from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
-from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, capabilities, connection_of, is_modern
-from hilt.surfaces.mcp.content import COMPLETE, tool_entry
+from hilt.surfaces.mcp.call_tasks import CallTasks
+from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeBegun, client, connection_of, is_modern
+from hilt.surfaces.mcp.content import COMPLETE
 from hilt.surfaces.mcp.instructions import instructions
-from hilt.surfaces.mcp.names import SESSION
+from hilt.surfaces.mcp.names import SESSION, TASKS
 from hilt.surfaces.mcp.resources import Change, Provider, Resources
 from hilt.surfaces.mcp.sessions import Session, Sessions
+from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TIDY_SECONDS = 60.0
 SUBSCRIPTIONS_MAX = 256
 COMPLETIONS_MAX = 100
+TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 RESOURCE_NOT_FOUND = -32002  # up to protocol version 2025-11-25
 
 _FRESH = CacheHint(ttl_ms=0, scope="private")
@@ -50,13 +52,6 @@ _LISTS: dict[str, ServerEvent] = {
 }
 
 
-class Choice(NamedTuple):
-    """Which tools to list, and how."""
-
-    search: bool = False
-    lean: bool = False
-
-
 class Serving:
     """One server over one runtime, for any number of clients. Lives in one event loop."""
 
@@ -65,28 +60,32 @@ class Serving:
         runtime: Runtime,
         choice: Choice,
         *,
-        single: str | None,
+        single: Session | None,
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
+        begun: TakeBegun | None = None,
+        tasks: CallTasks | None = None,
     ) -> None:
         """Serve a runtime.
 
         All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
-        `hand_over` runs calls that must outlive this process.
+        `hand_over` runs calls that must outlive this process. With `begun`, a front loop has begun calls, and reports
+        changes of the tools. `tasks` are those of the process, if they outlive this server.
         """
         self._runtime = runtime
         self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
-        self._calls = Calls(runtime, self.offload, hand_over)
-        self._calls.mode_set = lambda: self._announce("tools")  # modes hide tools
+        owner = None if single is None else single.name
+        self._calls = Calls(runtime, self.offload, hand_over, begun, tasks, owner)
+        self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stops = [runtime.listen(lambda: self._from_thread("tools"))]
-        self._stops += [provider.listen(self._from_thread) for provider in providers]
+        self._stops = [] if begun is not None else [runtime.listen(lambda: self.announce("tools"))]
+        self._stops += [provider.listen(self.announce) for provider in providers]
         self._hearing: asyncio.Future[Any] | None = None
         self.server = self._server(completes=bool(providers))
 
@@ -154,6 +153,9 @@ class Serving:
         # passed to the constructor, these would cause deprecation warnings
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._welcome)
+        server.extensions = {TASKS: {}}
+        for method, handler in zip(TASK_METHODS, (self._get_task, self._update_task, self._cancel_task), strict=True):
+            server.add_request_handler(method, _TaskParams, handler)
         server.middleware.clear()  # the runtime creates the spans, for all surfaces
         return server
 
@@ -189,18 +191,26 @@ class Serving:
     async def _list_tools(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
         session = self._session(ctx)
-        asks = "form" in capabilities(ctx) and not session.alone
-        tools = await self.offload(lambda: self._shown(session.name, client_asks=asks))
-        return {**COMPLETE, "tools": [tool_entry(tool) for tool in tools]}
-
-    def _shown(self, session: str, *, client_asks: bool) -> list[Shown]:
-        choice = self._choice
-        return shown(
-            self._runtime.authority, session=session, search=choice.search, lean=choice.lean, client_asks=client_asks
-        )
+        asks = "form" in client(ctx).can and not session.alone
+        tools = await self.offload(lambda: tool_list(self._runtime, self._choice, session.name, client_asks=asks))
+        return {**COMPLETE, "tools": tools}
 
     async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
         return await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    async def _get_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
+        return {**COMPLETE, **self._calls.task(ctx, params.task_id).details()}
+
+    async def _update_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
+        task = self._calls.task(ctx, params.task_id)
+        await self.offload(lambda: task.update(params.input_responses or {}))
+        return {**COMPLETE}
+
+    async def _cancel_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
+        await self.offload(self._calls.task(ctx, params.task_id).cancel)
+        return {**COMPLETE}
 
     # --- resources and prompts ------------------------------------------------------------------------------------
 
@@ -263,15 +273,16 @@ class Serving:
 
     def _start_hearing(self) -> None:
         def changed() -> None:
-            self._from_thread("prompts")
-            self._from_thread("resources")
+            self.announce("prompts")
+            self.announce("resources")
 
         with suppress(ToolError, OSError):
             self._stops.append(self._runtime.listen_to_skills(changed))
 
     # --- notifications --------------------------------------------------------------------------------------------
 
-    def _from_thread(self, kind: Change) -> None:
+    def announce(self, kind: Change) -> None:
+        """Notify clients of a change; called from any thread."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._announce, kind)
 
@@ -307,6 +318,13 @@ class Serving:
             done()
 
         task.add_done_callback(ended)
+
+
+class _TaskParams(types.RequestParams):
+    """The parameters of all requests about a task."""
+
+    task_id: str
+    input_responses: dict[str, Any] | None = None
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:

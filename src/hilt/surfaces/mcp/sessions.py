@@ -8,7 +8,6 @@ of the client: whoever knows it can continue the session. The answer to a reques
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -51,17 +50,17 @@ class Session:
         with suppress(ToolError):
             if runtime.authority.approvals().find(approval).state == "pending":
                 return None
-        del self._waiting[_call_key(tool, args)]
+        self._waiting.pop(_call_key(tool, args), None)
         return approval
 
 
 class Sessions:
     """The sessions of one server. Used from the event loop only."""
 
-    def __init__(self, runtime: Runtime, single: str | None, later: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, runtime: Runtime, single: Session | None, later: Callable[[Callable[[], None]], None]) -> None:
         """All clients share the session `single`, unless it is None; `later` runs work on another thread."""
         self._runtime = runtime
-        self._single = None if single is None else Session(single)
+        self._single = single
         self._later = later
         self._named: dict[str, Session] = {}  # of clients without a connection, least recently used first
         self._fresh: dict[str, Session] = {}  # likewise, of clients that did not name one
@@ -93,6 +92,8 @@ class Sessions:
         return session
 
     def _new(self, *, calls: bool) -> Session:
+        import secrets
+
         secret = secrets.token_urlsafe(16)
         session = Session(_session_name(secret), secret)
         if calls:

@@ -1,0 +1,164 @@
+"""HTTP: many clients at once against an echo on the same server library, and the memory of idle WebSockets."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from benchmarks.figure import Figure
+from benchmarks.place import Place, fresh_place, small_name
+from benchmarks.program import HILT
+
+CLIENTS = 200
+CALLS = 10_000
+SOCKETS = 200
+TOKEN = "token-of-the-benchmark-0123456789"
+REFERENCE = "echo on uvicorn"
+
+_ECHO = """
+import uvicorn
+
+async def echo(scope, receive, send):
+    if scope["type"] != "http":
+        return
+    body = (await receive())["body"]
+    headers = [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+import socket
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+listener.bind(("127.0.0.1", 0))
+listener.listen(256)
+print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
+uvicorn.Server(uvicorn.Config(echo, http="h11", log_config=None, lifespan="off")).run(sockets=[listener])
+"""
+
+
+@contextmanager
+def server(place: Place, command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start a server that prints its address; yield it with its port."""
+    environ = {**place.environ, "HILT_TOKEN": TOKEN, "HILT_AGENT_TOKEN": TOKEN[::-1]}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=place.workspace, env=environ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode()
+        try:
+            yield process, int(address.split(":")[2].split("/")[0])
+        finally:
+            process.kill()
+
+
+class Load:
+    """Clients that call without a pause, each on a connection of its own."""
+
+    def __init__(self, port: int, request: bytes) -> None:
+        self._port = port
+        self._request = request
+        self._left = 0
+        self.seconds: list[float] = []
+
+    async def run(self, calls: int) -> float:
+        """Make these calls, and return how many were answered in a second."""
+        self._left = calls
+        began = time.perf_counter()
+        await asyncio.gather(*(self._client() for _ in range(CLIENTS)))
+        return calls / (time.perf_counter() - began)
+
+    async def _client(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        while self._left > 0:
+            self._left -= 1
+            began = time.perf_counter()
+            writer.write(self._request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            body = await reader.readexactly(size)
+            self.seconds.append(time.perf_counter() - began)
+            if not head.startswith(b"HTTP/1.1 200") or b'"ok":false' in body:
+                raise RuntimeError(f"a call failed: {head + body!r}")
+        writer.close()
+
+    @property
+    def p99(self) -> float:
+        """The time in which 99 of 100 calls were answered, in milliseconds."""
+        return sorted(self.seconds)[len(self.seconds) * 99 // 100] * 1000
+
+
+def request(port: int, path: str) -> bytes:
+    """Return a request for read_file."""
+    body = json.dumps({"tool": "read_file", "args": {"path": path}}).encode()
+    head = f"POST /v1/call HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {TOKEN[::-1]}\r\n"
+    return head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def open_sockets(port: int) -> list[asyncio.StreamWriter]:
+    """Open idle WebSockets that have shown their token."""
+    hello = json.dumps({"token": TOKEN, "approver": False}).encode()
+    frame = bytes([0x81, 0x80 | len(hello), 0, 0, 0, 0]) + hello
+    writers: list[asyncio.StreamWriter] = []
+    for _ in range(SOCKETS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        key = base64.b64encode(os.urandom(16)).decode()
+        writer.write(
+            f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+        )
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(frame)
+        writers.append(writer)
+    await asyncio.sleep(2)
+    return writers
+
+
+def resident_megabytes(pid: int) -> float:
+    """Return the memory of a process."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+
+
+def figures() -> Iterator[Figure]:
+    """Measure the rate, the slowest calls, the memory of WebSockets, and the end under load."""
+    with fresh_place(files=1) as place:
+        with server(place, [sys.executable, "-c", _ECHO]) as (_, port):
+            load = Load(port, request(port, small_name(0)))
+            echoed = asyncio.run(load.run(CALLS))
+            echo_p99 = load.p99
+        with server(place, [HILT, "serve", "--port", "0", "--no-open"]) as (process, port):
+            load = Load(port, request(port, small_name(0)))
+            asyncio.run(load.run(CLIENTS))  # the first calls load the tool
+            load.seconds.clear()
+            rate = asyncio.run(load.run(CALLS))
+            name = f"HTTP, read_file, {CLIENTS} clients"
+            yield Figure(f"{name}, calls/s", rate, "/s", REFERENCE, echoed, least=1000)
+            yield Figure(f"{name}, p99", load.p99, "ms", REFERENCE, echo_p99)
+            yield asyncio.run(_sockets(process.pid, port))
+            yield asyncio.run(_end(process, port))
+
+
+async def _sockets(pid: int, port: int) -> Figure:
+    before = resident_megabytes(pid)
+    writers = await open_sockets(port)
+    grown = resident_megabytes(pid) - before
+    for writer in writers:
+        writer.close()
+    return Figure(f"HTTP, {SOCKETS} idle WebSockets", grown, "MB", "server without them", before, most=20)
+
+
+async def _end(process: subprocess.Popen[bytes], port: int) -> Figure:
+    load = asyncio.gather(Load(port, request(port, small_name(0))).run(10**9), return_exceptions=True)
+    await asyncio.sleep(1)
+    began = time.perf_counter()
+    process.send_signal(signal.SIGINT)
+    while process.poll() is None:  # noqa: ASYNC110 -- another process
+        await asyncio.sleep(0.01)
+    seconds = time.perf_counter() - began
+    load.cancel()
+    return Figure("HTTP, end under load", seconds, "s", "limit", 5, most=5)

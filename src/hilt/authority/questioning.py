@@ -1,0 +1,47 @@
+"""The questions of a tool to a person who looks at another process, such as the console of `hilt serve`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from hilt.authority.authority import Authority
+from hilt.context import Context
+from hilt.errors import ToolError
+from hilt.state.questions import Questions
+
+
+def ask_elsewhere(authority: Authority, ctx: Context, questions: Sequence[Any]) -> dict[str, Any]:
+    """Store the questions, wait as long as somebody is there to answer, and return the answers by question."""
+    place = authority.place
+    if not authority.approvals().attended(place.id):
+        raise _nobody()
+    asked = [_as_json(question) for question in questions]
+    with closing(Questions(place.state)) as store:
+        seconds = authority.settings["approvals.timeout_s"]
+        pending = store.ask(place.id, ctx.session, place.root, asked, seconds=seconds)
+
+        def pause(seconds: float) -> None:
+            ctx.fence.check()
+            if not authority.approvals().attended(place.id):
+                raise _nobody()
+            time.sleep(seconds)
+
+        try:
+            settled = store.wait(pending.id, pause)
+        finally:
+            store.withdraw(pending.id)
+    if settled.state == "answered":
+        return settled.answers
+    raise ToolError("no_one_to_ask", f"Nobody answered within {seconds} s.")
+
+
+def _as_json(question: Any) -> dict[str, Any]:
+    options = [{"label": option.label, "description": option.description} for option in question.options]
+    return {**question._asdict(), "options": options}
+
+
+def _nobody() -> ToolError:
+    return ToolError("no_one_to_ask", "Nobody is available to answer.")

@@ -1,0 +1,169 @@
+"""The newest rows of the trail, in a file that is only appended to, until the database takes them in.
+
+A row costs one write here; in the database it would cost a transaction. Each line is a payload, which may be empty,
+followed by the number and the hash of the last row so far, both of fixed width: the end of the file is the end of the
+chain. A line that was not written to its end does not count, and the next writer cuts it off.
+"""
+
+import errno
+import fcntl
+import os
+import threading
+import time
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.state.directory import PATIENCE_SECONDS, unwritable
+
+_NUMBER, _HASH = 16, 64  # hexadecimal digits
+_MARK = 1 + _NUMBER + _HASH + 1  # a tab, the number, the hash, a line feed
+
+
+class LogLine(NamedTuple):
+    """A line: its payload, and the number and hash of the last row when it was written."""
+
+    payload: bytes
+    number: int
+    hash: bytes
+
+
+class AppendLog:
+    """The log. Its methods are for the holder of its lock, `with log:`, except `close`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()  # a descriptor shared by threads has one file lock
+        self._descriptor = -1
+        self.length = 0  # in bytes, when the lock was last held
+        self._last: tuple[int, bytes] = (0, b"")
+        self._last_mark: bytes | None = None  # the end of the last line that this process wrote
+
+    def __enter__(self) -> "AppendLog":
+        self._lock.acquire()
+        try:
+            while True:
+                if self._descriptor < 0:
+                    self._open()
+                _lock_file(self._descriptor)
+                status = os.fstat(self._descriptor)
+                if status.st_nlink:
+                    self.length = status.st_size
+                    return self
+                self._close()  # it was deleted
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, OSError):
+                raise self._unwritable(error) from error
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self._lock.release()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds nothing but the end of the chain."""
+        return self.length <= _MARK
+
+    def end(self) -> tuple[int, bytes] | None:
+        """Return the number and the hash of the last row; None if the log is new."""
+        mark = os.pread(self._descriptor, _MARK, max(0, self.length - _MARK))
+        if mark == self._last_mark:
+            return self._last
+        last = parsed(mark)
+        if last is None and self.length:
+            last = self._mend()
+        return None if last is None else last[1:]
+
+    def data(self) -> bytes:
+        """Return the bytes of all lines; `parsed` reads one."""
+        return os.pread(self._descriptor, self.length, 0)
+
+    def lines(self) -> list[LogLine]:
+        """Return all lines; those that cannot be read are left out."""
+        return [line for line in map(parsed, self.data().splitlines(keepends=True)) if line is not None]
+
+    def add(self, payload: bytes, number: int, hash: bytes) -> None:
+        """Append a line."""
+        mark = b"\t%016x%-64b\n" % (number, hash.hex().encode())
+        line = payload + mark
+        try:
+            if os.pwrite(self._descriptor, line, self.length) < len(line):
+                os.ftruncate(self._descriptor, self.length)
+                raise OSError(errno.ENOSPC, "")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.length += len(line)
+        self._last, self._last_mark = (number, hash), mark
+
+    def restart(self, number: int, hash: bytes) -> None:
+        """Empty the log: the database holds every row up to this one."""
+        try:
+            os.ftruncate(self._descriptor, 0)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.length = 0
+        self.add(b"", number, hash)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        self.length = 0
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self._path, flags, 0o600)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            self._descriptor = os.open(self._path, flags, 0o600)
+
+    def _mend(self) -> LogLine | None:
+        """Cut off what follows the last line that can be read: the rest of a write that was interrupted."""
+        position = end = 0
+        last: LogLine | None = None
+        for text in self.data().splitlines(keepends=True):
+            position += len(text)
+            line = parsed(text)
+            if line is not None:
+                last, end = line, position
+        try:
+            os.ftruncate(self._descriptor, end)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self.length = end
+        return last
+
+    def _unwritable(self, error: OSError) -> ToolError:
+        return unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path))
+
+
+def parsed(line: bytes) -> LogLine | None:
+    """Return the parts of a line, or None if it is not a complete one."""
+    if line[-_MARK : -_MARK + 1] != b"\t" or line[-1:] != b"\n":
+        return None
+    try:
+        number = int(line[1 - _MARK : _NUMBER + 1 - _MARK], 16)
+        return LogLine(line[:-_MARK], number, bytes.fromhex(line[_NUMBER + 1 - _MARK : -1].decode("ascii")))
+    except ValueError:
+        return None
+
+
+def _lock_file(descriptor: int) -> None:
+    pause, deadline = 0.0001, 0.0
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            deadline = deadline or time.monotonic() + PATIENCE_SECONDS
+            if time.monotonic() > deadline:
+                message = f"The audit trail has been locked for {PATIENCE_SECONDS:.0f} s."
+                raise ToolError("busy", message) from None
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.01)

@@ -1,0 +1,47 @@
+"""The state directory: its free space, and the error if it cannot be written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hilt.errors import ToolError
+
+# how long a caller waits for other writers before it gets the error `busy`
+PATIENCE_SECONDS = 60.0
+
+
+def free_bytes(path: str | int) -> int | None:
+    """Return the free space of the file system of a path or descriptor in bytes, or None if it is unknown."""
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return None
+    # only root may use the reserved blocks
+    return status.f_frsize * (status.f_bavail if os.geteuid() else status.f_bfree)
+
+
+def unwritable(reason: str, directory: str) -> ToolError:
+    """Return the error for a state directory, or a folder in it, that cannot be written."""
+    free = free_bytes(directory)
+    room = "" if free is None else f", {free >> 10} KB free"
+    return ToolError(
+        "resource_limit",
+        f"The state directory cannot be written: {reason} ({directory}{room}).",
+        suggestion=(
+            "Ask the user to free disk space: `hilt undo clear` deletes the undo history; the folder overflow in the "
+            "state directory holds long outputs and may be deleted. Or set HILT_STATE_DIR to another folder."
+        ),
+        directory=directory,
+        free_bytes=free,
+    )
+
+
+@contextmanager
+def writing(directory: str) -> Iterator[None]:
+    """Report failures of the file system as failures of the state directory."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(os.strerror(error.errno or 0), directory) from error

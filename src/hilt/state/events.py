@@ -1,0 +1,230 @@
+"""What happens in all processes of the user while `hilt serve` runs, as one numbered sequence in events.db.
+
+Every process appends its own events, and SQLite numbers them in the order of their commits. A process appends only
+while a server holds the lock of `serve.lock`. The server removes old events; numbers are never reused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.call import Json
+from hilt.formats.times import rfc3339
+from hilt.places import serving_marker
+from hilt.state.db import Database
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+EVENTS_MAX = 100_000
+EVENT_CHARACTERS = 256 * 1024  # of one event; longer texts in it are cut
+
+_DAY_NS = 86_400 * 1_000_000_000
+_PASSING_NS = 1_000_000_000  # how long events that may not be kept wait for other servers
+_WAITING_MAX = 10_000  # events that could not be stored; then the oldest are dropped
+_CUTS = (16_384, 2_048, 256)  # characters that are kept of each long text, until the event is short enough
+
+_MIGRATIONS = (
+    # `kept` is 0 for events that are removed as soon as the server has read them; long texts come last
+    """CREATE TABLE events (
+         seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kept INTEGER NOT NULL, size INTEGER NOT NULL,
+         type TEXT NOT NULL, key TEXT, data TEXT NOT NULL);
+CREATE INDEX passing_events ON events (seq) WHERE kept=0;
+CREATE INDEX events_by_key ON events (key) WHERE key IS NOT NULL""",
+)
+
+_ENCODE = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
+
+
+class EventRow(NamedTuple):
+    """A stored event; `text` is the JSON that clients get."""
+
+    seq: int
+    text: str
+
+
+class NewEvent(NamedTuple):
+    """An event to append: its type, its fields, and whether it may be kept.
+
+    Of the events with the same key, only the first is stored: several servers may observe the same change.
+    """
+
+    type: str
+    fields: Mapping[str, Json]
+    kept: bool = True
+    key: str | None = None
+
+
+class EventStore:
+    """The events of all workspaces of a user. Safe to use from many threads and processes."""
+
+    def __init__(self, directory: str) -> None:
+        self._waiting: deque[tuple[object, ...]] = deque(maxlen=_WAITING_MAX)
+        self._db = Database(os.path.join(directory, "events.db"), _MIGRATIONS, durable=False)
+
+    def close(self) -> None:
+        """Close the database; the next use opens it again."""
+        self._db.close()
+
+    def append(self, event: NewEvent) -> None:
+        """Append an event."""
+        data = _encoded(event.fields)
+        self._waiting.append((time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key))
+        # threads that wait for the database meanwhile find their events stored, in one transaction
+        self._db.read(self._store)
+
+    def _store(self, db: sqlite3.Connection) -> None:
+        rows: list[tuple[object, ...]] = []
+        with suppress(IndexError):
+            while True:
+                rows.append(self._waiting.popleft())
+        try:
+            if len(rows) == 1:
+                db.execute(_INSERT, rows[0])  # a transaction of its own
+            elif rows:
+                db.execute("BEGIN IMMEDIATE")
+                db.executemany(_INSERT, rows)
+                db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            self._waiting.extendleft(reversed(rows))  # for another try, of this thread or the next
+            raise
+
+    def last(self) -> int:
+        """Return the number of the newest event, 0 if there was none; it may have been removed since."""
+        query = "SELECT seq FROM sqlite_sequence WHERE name='events'"
+        row = self._db.read(lambda db: db.execute(query).fetchone())
+        return 0 if row is None else int(row[0])
+
+    def after(self, seq: int, limit: int) -> list[EventRow]:
+        """Return the oldest events after a number."""
+        query = "SELECT seq, at, type, data FROM events WHERE seq>? ORDER BY seq LIMIT ?"
+        rows = self._db.read(lambda db: db.execute(query, (seq, limit)).fetchall())
+        return [EventRow(seq, _text(seq, at, type, data)) for seq, at, type, data in rows]
+
+    def version(self) -> int:
+        """Return a number that changes when another connection has written."""
+        return int(self._db.read(lambda db: db.execute("PRAGMA data_version").fetchone())[0])
+
+    def forget(self, seq: int) -> None:
+        """Remove the events up to a number that may not be kept; other servers had time to read them."""
+        query, limit = "DELETE FROM events WHERE kept=0 AND seq<=? AND at<?", time.time_ns() - _PASSING_NS
+        self._db.read(lambda db: db.execute(query, (seq, limit)))
+
+    def prune(self, *, days: int, megabytes: int, most: int = EVENTS_MAX) -> int:
+        """Remove events that are too old or too many; return how many were removed."""
+        oldest, left = time.time_ns() - days * _DAY_NS, megabytes * 1024 * 1024
+
+        def work(db: sqlite3.Connection) -> int:
+            first = 0
+            room = left
+            # the newest first, until the limits are reached
+            rows = db.execute("SELECT seq, at, size FROM events ORDER BY seq DESC LIMIT ?", (most + 1,))
+            for count, (seq, at, size) in enumerate(rows, 1):
+                room -= size
+                if count > most or room < 0 or at < oldest:
+                    first = seq
+                    break
+            return db.execute("DELETE FROM events WHERE seq<=?", (first,)).rowcount if first else 0
+
+        return self._db.write(work)
+
+
+_INSERT = (
+    "INSERT INTO events (at, kept, size, type, key, data) SELECT ?,?,?,?,?,? "
+    "WHERE NOT EXISTS (SELECT 1 FROM events WHERE key=?)"
+)
+
+
+def _encoded(fields: Mapping[str, Json]) -> str:
+    """Return the fields as JSON; long texts are cut if it is too long."""
+    data = _ENCODE(fields)
+    for characters in _CUTS:
+        if len(data) <= EVENT_CHARACTERS:
+            return data
+        data = _ENCODE({**_cut(fields, characters), "cut": True})
+    if len(data) <= EVENT_CHARACTERS:
+        return data
+    # many short values: only the facts are kept
+    plain = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
+    return _ENCODE({**_cut(plain, _CUTS[-1]), "cut": True})
+
+
+def _cut(value: Json, characters: int) -> Json:
+    if isinstance(value, str):
+        left = len(value) - characters
+        return value if left <= 0 else f"{value[:characters]}… [{left} more characters]"
+    if isinstance(value, Mapping):
+        return {key: _cut(inner, characters) for key, inner in value.items()}
+    return [_cut(inner, characters) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _text(seq: int, at: int, type: str, data: str) -> str:
+    head = f'{{"seq":{seq},"type":{_ENCODE(type)},"time":"{rfc3339(at)}"'
+    return f"{head},{data[1:]}" if data != "{}" else head + "}"
+
+
+# --- whether a server runs ------------------------------------------------------------------------------------------
+
+
+def is_served(state: str) -> bool:
+    """Whether a `hilt serve` of this state directory is running: it holds a lock for as long as it lives."""
+    try:
+        descriptor = os.open(serving_marker(state), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        _remove(state, descriptor)  # left behind by a server that was killed
+        return False
+    finally:
+        os.close(descriptor)
+
+
+class ServingMark:
+    """Marks that a server runs, until it is closed or its process ends. Several servers may share it."""
+
+    def __init__(self, state: str) -> None:
+        self._state = state
+        while True:
+            path = serving_marker(state)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            if _is_at(path, self._descriptor):
+                return
+            os.close(self._descriptor)  # somebody has removed the file in the meantime
+
+    def close(self) -> None:
+        """Remove the mark, unless another server needs it."""
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(self._state, self._descriptor)
+        os.close(self._descriptor)
+
+
+def _remove(state: str, descriptor: int) -> None:
+    """Remove the marker, whose lock the caller holds alone; later calls then need not look at its lock."""
+    path = serving_marker(state)
+    with suppress(OSError):
+        if _is_at(path, descriptor):
+            os.unlink(path)
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,159 @@
+"""`hilt serve`: the API, its events, MCP and the console over HTTP."""
+
+from __future__ import annotations
+
+import gc
+import html
+import ipaddress
+import os
+import signal
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+
+from hilt import places
+from hilt.errors import ToolError
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.ancestry import ancestors
+from hilt.surfaces.cli.person import refuse_tools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+    from hilt.surfaces.http.serving import ServerOptions
+
+PORT = 7654
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def build(parser: Parser) -> None:
+    """Declare the arguments of the command."""
+    parser.run = _run
+    parser.details = """The first line of output is the address with the person's token, which may approve calls: keep
+it to yourself. Agents use another token. --workspace may be repeated. Only this machine can connect, unless --host is
+given together with --tls-cert and --tls-key, or with --behind-proxy. Requires the extra serve."""
+    parser.add_argument("folders", metavar="DIR", nargs="*", help="More folders to serve")
+    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="Listen on this address")
+    port = f"Listen on this port; {PORT} by default, 0 for a free one"
+    parser.add_argument("--port", metavar="PORT", type=_port, default=PORT, help=port)
+    parser.add_argument("--no-open", dest="open", action="store_false", help="Do not open a browser")
+    parser.add_argument("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate")
+    parser.add_argument("--tls-key", metavar="FILE", help="The key of the certificate")
+    proxy = "A proxy in front of this server encrypts connections and sets the Host"
+    parser.add_argument("--behind-proxy", action="store_true", help=proxy)
+    parser.add_argument("--show-agent-token", action="store_true", help="Print the token for agents, and exit")
+    parser.examples = [
+        ("hilt serve", "Serve this folder, and open the console"),
+        ("hilt serve --workspace a --workspace b --no-open", "Serve two folders"),
+        ("hilt serve --show-agent-token", "Print the token for agents"),
+    ]
+
+
+def _port(value: str) -> int:
+    if not value.isdecimal() or int(value) > 65535:
+        raise Usage(f"--port takes a port from 0 to 65535, not {value!r}")
+    return int(value)
+
+
+def _run(options: Options, arguments: Namespace) -> int:
+    refuse_tools("serve")
+    if any(process.name == "bwrap" for _, process in ancestors(os.getpid())):
+        # hilt itself is not visible from inside
+        raise ToolError(
+            "denied",
+            "hilt serve does not run inside a sandbox.",
+            suggestion=f"Ask the user to run this in their own terminal: {places.command('serve')}",
+        )
+    if find_spec("websockets") is None:
+        raise ToolError(
+            "runtime_missing",
+            "hilt serve needs the package websockets, which is not installed.",
+            suggestion="Install the extra: pip install 'hilt[serve]'",
+        )
+    if arguments.show_agent_token:
+        return _show_agent_token()
+    chosen = _options(arguments)
+    gc.disable()  # imported objects stay: collecting garbage while importing takes a tenth of the start
+    ended = _serve(options, chosen, opens=arguments.open)
+    with suppress(OSError):
+        sys.stdout.flush()
+    if ended:
+        signal.signal(ended, signal.SIG_DFL)
+        os.kill(os.getpid(), ended)  # the parent process sees which signal ended this one
+    os._exit(0)  # a call that does not end must not keep the process
+
+
+def _show_agent_token() -> int:
+    from hilt.surfaces.http.serving import agents_token
+
+    state = places.state_dir(os.environ)
+    places.make_state_dir(state)
+    sys.stdout.write(agents_token(state) + "\n")
+    return 0
+
+
+def _options(arguments: Namespace) -> ServerOptions:
+    from hilt.surfaces.http.listening import Address
+    from hilt.surfaces.http.serving import ServerOptions
+
+    host = {"localhost": "127.0.0.1"}.get(arguments.host, arguments.host.strip("[]"))
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise Usage(f"--host takes an IP address, not {arguments.host!r}") from None
+    if (arguments.tls_cert is None) != (arguments.tls_key is None):
+        raise Usage("--tls-cert and --tls-key need each other")
+    address = Address(host, arguments.port)
+    if not address.is_loopback and arguments.tls_cert is None and not arguments.behind_proxy:
+        raise Usage(f"--host {host} needs --tls-cert and --tls-key, or --behind-proxy: others could read the token")
+    return ServerOptions(address, arguments.folders, arguments.tls_cert, arguments.tls_key, arguments.behind_proxy)
+
+
+def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
+    """Serve until a signal arrives; return the signal, or 0."""
+    import asyncio
+
+    from hilt.surfaces.http.serving import serve
+
+    ended = 0
+
+    def started(url: str, secret: str) -> None:
+        sys.stdout.write(f"{secret}\nhilt serves {url}; press Ctrl-C to stop.\n")
+        sys.stdout.flush()
+        if opens and sys.stdout.isatty():
+            _open_browser(secret)
+
+    async def main() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def stop(number: int) -> None:
+            nonlocal ended
+            ended = number
+            if task is not None:
+                task.cancel()
+
+        for number in _ENDING:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, stop, number)
+        await serve(options, chosen, started)
+
+    with suppress(asyncio.CancelledError):
+        asyncio.new_event_loop().run_until_complete(main())
+    return ended
+
+
+def _open_browser(secret: str) -> None:
+    """Open the console, by a file that only the user can read: command lines are visible to others."""
+    import webbrowser
+
+    path = os.path.join(places.state_dir(os.environ), "open-console.html")
+    with suppress(OSError, webbrowser.Error):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+            target = html.escape(secret, quote=True)
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={target}"><title>hilt</title>\n')
+        webbrowser.open(f"file://{path}")

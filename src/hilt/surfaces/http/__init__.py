@@ -1,0 +1,1 @@
+"""HTTP: the API of `hilt serve`, its events and its console."""

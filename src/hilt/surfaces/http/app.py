@@ -1,0 +1,416 @@
+"""The application of `hilt serve`: checks each request, finds its route, and answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing, suppress
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from hilt import wire
+from hilt.catalog import built_in_names
+from hilt.errors import ToolError
+from hilt.running.incidents import log
+from hilt.running.threads import CallThreads
+from hilt.surfaces.http import calling, catalogue, consents, records, work
+from hilt.surfaces.http.calling import HttpCall, read_call
+from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
+from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS
+from hilt.surfaces.http.openapi import document
+from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem, from_error, sentence
+from hilt.surfaces.http.requests import (
+    BadBody,
+    Disconnected,
+    Headers,
+    OwnHosts,
+    Receive,
+    Scope,
+    bearer,
+    headers_of,
+    only,
+    read_body,
+)
+from hilt.surfaces.http.routes import (
+    WORKSPACE,
+    ApiRequest,
+    Caller,
+    Route,
+    RouteTable,
+    read_fields,
+    read_query,
+)
+from hilt.surfaces.http.static import StaticFile
+from hilt.surfaces.http.workspaces import Workspaces
+
+MCP = "/mcp"
+METRICS = "/metrics"
+EVENTS = "/v1/events"
+
+RATE = 4_000  # requests a second, of one token
+STRANGERS_RATE = 500  # requests a second without a valid token
+SEND_SECONDS = 30.0  # for a client to read a part of an answer
+QUICK_THREADS = 16
+SLOW_THREADS = 512
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_SAFE = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+_API_HEADERS = (
+    *_SAFE,
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+    "connect-src 'self' {socket}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_AFTER: dict[str, dict[str, Any]] = {
+    "after": {"type": "integer", "minimum": 0, "maximum": 2**53, "description": "The last number that was received."}
+}
+OWN_ROUTES = (
+    calling.ROUTE,
+    Route("GET", "/openapi.json", "Return this document", None, {"type": "object"}, who="both"),
+    Route("GET", METRICS, "Count calls in the Prometheus text format", None, {"type": "string"}, who="both"),
+    Route("GET", EVENTS, "Open a WebSocket with all events", None, {}, _AFTER, status=101, errors=(426,)),
+)
+ROUTES: tuple[Route, ...] = (*OWN_ROUTES, *catalogue.ROUTES, *consents.ROUTES, *work.ROUTES, *records.ROUTES)
+
+
+class TokenPair(NamedTuple):
+    """The tokens of the person and of agents."""
+
+    person: bytes
+    agents: bytes
+
+    def caller(self, token: bytes | None) -> Caller | None:
+        """Return whose token this is, or None."""
+        if token is None:
+            return None
+        # compare both, so that the time says nothing
+        is_person, is_agent = hmac.compare_digest(token, self.person), hmac.compare_digest(token, self.agents)
+        return "person" if is_person else "agents" if is_agent else None
+
+
+class Bucket:
+    """A token bucket: a rate of requests, with a burst of one second."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._left = rate
+        self._since = time.monotonic()
+
+    def take(self) -> bool:
+        """Whether one more request is allowed now."""
+        now = time.monotonic()
+        self._left = min(self._rate, self._left + (now - self._since) * self._rate)
+        self._since = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Parts(NamedTuple):
+    """What an application is made of."""
+
+    workspaces: Workspaces
+    tokens: TokenPair
+    access: OwnHosts
+    feed: Feed
+    files: Mapping[str, StaticFile]
+    mcp: Mapping[str, App]  # by workspace
+
+
+class HttpApp:
+    """The ASGI application. Lives in one event loop."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._workspaces = parts.workspaces
+        self._tokens = parts.tokens
+        self._access = parts.access
+        self._feed = parts.feed
+        self._files = parts.files
+        self._mcp = parts.mcp
+        self._loop = asyncio.get_running_loop()
+        self._quick_threads = CallThreads(QUICK_THREADS)
+        self._slow_threads = CallThreads(SLOW_THREADS)
+        self._table = RouteTable(ROUTES)
+        self._document = json.dumps(document(ROUTES)).encode()
+        self._built_in = frozenset(built_in_names())
+        self._rates = {"person": Bucket(RATE), "agents": Bucket(RATE), None: Bucket(STRANGERS_RATE)}
+        self.attendance = Attendance(parts.workspaces.first.runtime.authority.approvals(), self.quick)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._quick_threads.close()
+        self._slow_threads.close()
+
+    def quick(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run short work on another thread."""
+        return self._offload(self._quick_threads, work)
+
+    def slow(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Run work that may take minutes on another thread."""
+        return self._offload(self._slow_threads, work)
+
+    def _offload(self, threads: CallThreads, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def settle(set: Callable[[Any], None], value: Any) -> None:
+            if not future.done():
+                set(value)
+
+        def run() -> None:
+            try:
+                outcome, set = work(), future.set_result
+            except BaseException as error:  # noqa: BLE001 -- raised again where the future is awaited
+                outcome, set = error, future.set_exception
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(settle, set, outcome)
+
+        threads.put(run)
+        return future
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or serve one WebSocket."""
+        headers = headers_of(scope["headers"])
+        try:
+            # the parser only limits heads that arrive in parts
+            if sum(len(name) + len(value) for name, value in scope["headers"]) + _target_size(scope) > HEADER_BYTES:
+                raise HttpProblem(431, f"The head of the request has more than {HEADER_BYTES} bytes.")
+            if scope["type"] == "websocket":
+                await self._websocket(scope, headers, receive, send)
+            else:
+                await self._http(scope, headers, receive, send)
+        except HttpProblem as problem:
+            await self._refuse(scope, receive, send, problem)
+        except ToolError as error:
+            await self._refuse(scope, receive, send, from_error(error))
+        except BadBody as error:
+            await self._refuse(scope, receive, send, HttpProblem(error.status, sentence(error.reason)))
+        except Disconnected:
+            return
+        except Exception as error:  # noqa: BLE001 -- a bug: the client gets an answer, the log the traceback
+            await self._refuse(scope, receive, send, self._bug(error))
+
+    def _bug(self, error: BaseException) -> HttpProblem:
+        incident = os.urandom(4).hex()
+        with suppress(Exception):  # the log may not be writable; the client still gets an answer
+            log(self._workspaces.first.runtime.state, incident, error)
+        return HttpProblem(500, f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
+
+    async def _http(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        refusal = self._access.refusal(headers)
+        if refusal is not None:
+            raise HttpProblem(refusal[0], sentence(refusal[1]))
+        path, method = scope["raw_path"].decode("ascii"), scope["method"]
+        file = self._file(path, headers)
+        if file is not None:
+            await self._send_file(file, method, headers, send)
+            return
+        caller = self._identify(headers)
+        if path == MCP:
+            await self._serve_mcp(caller, scope, receive, send)
+            return
+        found = self._table.find(path)
+        if found is None:
+            raise HttpProblem(404, f"There is nothing at {path[:200]}.")
+        methods, parts = found
+        # who may use a path is the same for all of its methods
+        self._admit(caller, next(iter(methods.values())))
+        route = methods.get(method)
+        if route is None:
+            allowed = ", ".join(methods)
+            raise HttpProblem(405, f"{path[:200]} takes {allowed}.", headers=((b"allow", allowed.encode()),))
+        query = read_query(route, scope["query_string"])
+        if route.path == EVENTS:
+            raise HttpProblem(426, "Events are sent over a WebSocket.", headers=((b"upgrade", b"websocket"),))
+        await self._answer(route, parts, query, receive, send)
+
+    def _identify(self, headers: Headers) -> Caller:
+        caller = self._tokens.caller(bearer(headers))
+        if not self._rates[caller].take():
+            raise HttpProblem(429, "There are too many requests.", headers=((b"retry-after", b"1"),))
+        if caller is None:
+            problem = "The token is missing or invalid."
+            raise HttpProblem(401, problem, headers=((b"www-authenticate", b"Bearer"),))
+        return caller
+
+    def _admit(self, caller: Caller, route: Route) -> None:
+        if route.who not in ("both", caller):
+            raise HttpProblem(403, f"{route.path} does not take the token of {_OWNERS[caller]}.")
+
+    async def _answer(
+        self, route: Route, parts: dict[str, str], query: dict[str, Any], receive: Receive, send: Send
+    ) -> None:
+        body = await read_body(receive) if route.body is not None else b""
+        if route is calling.ROUTE:
+            await self._call(body, receive, send, streams=query["stream"] == 1)
+        elif route.path == METRICS:
+            data = await self.quick(lambda: records.metrics(self._workspaces.first))
+            await self._send_body(send, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
+        elif route.run is None:
+            await self._send_body(send, 200, self._document)
+        else:
+            run, fields = route.run, read_fields(route, _decoded(body)) if route.body is not None else {}
+            names_folder = route.query.get("workspace") is WORKSPACE["workspace"]
+            served = self._workspaces.find(query.get("workspace") if names_folder else None)
+            names = {name: unquote(part, errors="replace") for name, part in parts.items()}
+            request = ApiRequest(names, query, fields)
+            answer = await self.quick(lambda: _encoded(run(served, request)))
+            await self._send_body(send, route.status, answer)
+
+    async def _call(self, body: bytes, receive: Receive, send: Send, *, streams: bool) -> None:
+        call, folder = read_call(_decoded(body))
+        served = self._workspaces.find(folder)
+        is_near = call.tool in self._built_in and not served.runtime.catalog.find(call.tool).tool.traits.finds
+        running = HttpCall(served, call, self.quick, self.slow, is_near=is_near)
+        leaving = asyncio.ensure_future(_left(receive))
+        leaving.add_done_callback(lambda _: running.cancel())
+        try:
+            if streams:
+                await self._stream(running, send)
+            else:
+                await self._send_body(send, 200, await running.envelope())
+        finally:
+            leaving.cancel()
+            running.cancel()
+
+    async def _stream(self, running: HttpCall, send: Send) -> None:
+        await _start(send, 200, (*_API_HEADERS, (b"content-type", b"text/event-stream")))
+        async with aclosing(calling.stream(running)) as events:
+            async for event in events:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _serve_mcp(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        if caller != "agents":
+            raise HttpProblem(403, f"{MCP} does not take the token of {_OWNERS[caller]}.")
+        query = read_query(_MCP_ROUTE, scope["query_string"])
+        served = self._workspaces.find(query.get("workspace"))
+        await self._mcp[served.runtime.root](scope, receive, send)
+
+    # --- static files ---------------------------------------------------------------------------------------------
+
+    def _file(self, path: str, headers: Headers) -> StaticFile | None:
+        if path == METRICS and b"text/html" not in b"".join(headers.get(b"accept", ())):
+            return None  # for Prometheus; a browser gets the page of that name
+        return self._files.get(path)
+
+    async def _send_file(self, file: StaticFile, method: str, headers: Headers, send: Send) -> None:
+        if method not in ("GET", "HEAD"):
+            raise HttpProblem(405, "Files are only read.", headers=((b"allow", b"GET, HEAD"),))
+        host = only(headers, b"host") or ""
+        socket = " ".join(f"{scheme}://{host}" for scheme in ("ws", "wss"))
+        cached = b"public, max-age=31536000, immutable" if file.is_hashed else b"no-cache"
+        shown = [
+            *_SAFE,
+            (b"content-security-policy", _POLICY.format(socket=socket).encode("latin-1")),
+            (b"content-type", file.kind.encode()),
+            (b"cache-control", cached),
+            (b"etag", file.tag.encode()),
+            (b"vary", b"accept-encoding"),
+        ]
+        if only(headers, b"if-none-match") == file.tag:
+            await _start(send, 304, shown)
+            await send({"type": "http.response.body", "body": b""})
+            return
+        body = file.body
+        if file.compressed is not None and b"gzip" in b",".join(headers.get(b"accept-encoding", ())):
+            body = file.compressed
+            shown.append((b"content-encoding", b"gzip"))
+        await _start(send, 200, (*shown, (b"content-length", b"%d" % len(body))))
+        await send({"type": "http.response.body", "body": body})
+
+    # --- WebSockets -----------------------------------------------------------------------------------------------
+
+    async def _websocket(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        refusal = self._access.refusal(headers)
+        if refusal is not None:
+            raise HttpProblem(403, sentence(refusal[1]))
+        if scope["raw_path"] != EVENTS.encode():
+            raise HttpProblem(404, "Events are at /v1/events.")
+        found = self._table.find(EVENTS)
+        assert found is not None  # noqa: S101
+        try:
+            after = read_query(found[0]["GET"], scope["query_string"]).get("after")
+        except HttpProblem as problem:
+            raise HttpProblem(400, str(problem)) from None
+        connection = scope.get("hilt.connection")
+        socket = EventSocket(self._feed, self.attendance, self.quick, self._tokens.person, receive, send)
+        await socket.serve(after, lambda: setattr(connection, "is_idle", False))
+
+    # --- answers --------------------------------------------------------------------------------------------------
+
+    async def _send_body(self, send: Send, status: int, body: bytes, kind: bytes = b"application/json") -> None:
+        size = (b"content-length", b"%d" % len(body))
+        await _start(send, status, (*_API_HEADERS, (b"content-type", kind), size))
+        await send({"type": "http.response.body", "body": body})
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send, problem: HttpProblem) -> None:
+        body = problem.body
+        headers = [
+            *_API_HEADERS,
+            *problem.headers,
+            (b"content-type", CONTENT_TYPE),
+            (b"content-length", b"%d" % len(body)),
+        ]
+        if problem.status in (401, 403, 408, 413, 421, 429, 431):
+            headers.append((b"connection", b"close"))  # a rejected client must not keep a connection open
+        kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
+        with suppress(RuntimeError):  # an answer has begun already
+            await send({"type": f"{kind}.start", "status": problem.status, "headers": headers})
+            if kind == "http.response" and (b"connection", b"close") in headers:
+                # closing with unread input would reset the connection, and the client would not see the answer
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                body = b""
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_SECONDS):
+                        while (message := await receive())["type"] == "http.request" and message.get("more_body"):
+                            pass
+            await send({"type": f"{kind}.body", "body": body})
+
+
+_OWNERS = {"person": "the person", "agents": "agents"}
+_MCP_ROUTE = Route("POST", MCP, "MCP", None, {}, WORKSPACE)
+
+
+def _target_size(scope: Scope) -> int:
+    return len(scope["raw_path"]) + len(scope["query_string"])
+
+
+async def _start(send: Send, status: int, headers: Any) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return wire.decode_value(body)
+    except ToolError as error:
+        raise from_error(error, 400) from None
+
+
+def _encoded(answer: Any) -> bytes:
+    return json.dumps(answer).encode()

@@ -1,0 +1,80 @@
+"""The paths of the tools: the catalogue with schemas, sources and load errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hilt.authority.visibility import Shown, shown
+from hilt.call import Json
+from hilt.schema import INTEGER, STRING, Schema, array, record
+from hilt.surfaces.http.problems import HttpProblem
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, page
+from hilt.surfaces.http.workspaces import ServedWorkspace
+
+_OR_NULL: Schema = {"type": ["string", "null"]}
+
+_TOOL = record(
+    {
+        "id": STRING,
+        "name": STRING,
+        "title": STRING,
+        "description": STRING,
+        "source": STRING,
+        "effects": array(STRING),
+        "input_schema": {"type": "object"},
+        "output_schema": {"type": ["object", "null"]},
+    }
+)
+_ERROR = record({"file": STRING, "line": {"type": ["integer", "null"]}, "message": STRING})
+_LIST = record({"tools": array(_TOOL), "errors": array(_ERROR), "next": _OR_NULL, "total": INTEGER})
+
+
+def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
+    runtime = served.runtime
+    custom = runtime.custom().definitions
+    tools = shown(runtime.authority, session=runtime.session)
+    return [_row(tool, custom[tool.name].source if tool.name in custom else tool.tool.source) for tool in tools]
+
+
+def _row(tool: Shown, source: str) -> dict[str, Any]:
+    return {
+        "id": tool.name,
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "source": source,
+        "effects": sorted(tool.effects),
+        "input_schema": tool.schema,
+        "output_schema": tool.output,
+    }
+
+
+def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
+    custom = served.runtime.custom()
+    errors = [{"file": one.origin, "line": one.line, "message": one.message} for one in custom.problems]
+    untrusted = "The user has not trusted the current content of this file."
+    errors += [{"file": file.path, "line": None, "message": untrusted} for file in custom.untrusted]
+    rows = _rows(served)
+    return {**page("tools", rows, request), "errors": errors, "total": len(rows)}
+
+
+def _tool(served: ServedWorkspace, request: ApiRequest) -> Json:
+    for row in _rows(served):
+        if row["name"] == request.path["name"]:
+            return row
+    raise HttpProblem(404, f"There is no tool {request.path['name'][:100]!r}.", suggestion="Use a name of /v1/tools.")
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/tools",
+        "List the tools with their schemas, and the errors of custom tools",
+        _tools,
+        _LIST,
+        # all at once unless a client pages
+        {**PAGING, "limit": {**PAGING["limit"], "default": 1000}, **WORKSPACE},
+        who="both",
+    ),
+    Route("GET", "/v1/tools/{name}", "Show a tool", _tool, _TOOL, WORKSPACE, who="both", errors=(404,)),
+)

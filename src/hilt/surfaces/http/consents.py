@@ -1,0 +1,376 @@
+"""The paths on which a person decides: approvals, questions, grants and trust."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Any
+
+from hilt.call import AGENT, Json
+from hilt.config import digest
+from hilt.errors import ToolError
+from hilt.formats.digests import sha256
+from hilt.formats.times import duration_seconds, rfc3339
+from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
+from hilt.state.approvals import Approval
+from hilt.state.questions import ANSWER_CHARACTERS, QuestionSet
+from hilt.state.trust import Trust
+from hilt.surfaces.cli.grants import grant_data
+from hilt.surfaces.cli.prompt import decoded
+from hilt.surfaces.cli.trust import TrustedFile, file_content, known_files, trust_data
+from hilt.surfaces.http.problems import HttpProblem, from_error
+from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
+from hilt.surfaces.http.workspaces import BY, ServedWorkspace
+
+_SECOND = 1_000_000_000
+
+_OR_NULL: Schema = {"type": ["string", "null"]}
+_ANY_WORKSPACE: dict[str, Schema] = {
+    "workspace": {"type": "string", "description": "Only those of this folder; by default those of all folders."}
+}
+
+APPROVAL = record(
+    {
+        "id": STRING,
+        "tool": STRING,
+        "arguments": {"type": "object"},
+        "reason": STRING,
+        "kind": {"type": "string", "enum": ["command", "edit", "call"]},
+        "command": STRING,
+        "risk": STRING,
+        "part": STRING,
+        "diff": STRING,
+        "rules": array(STRING),
+        "workspace": STRING,
+        "session": STRING,
+        "agent": _OR_NULL,
+        "folder": STRING,
+        "state": {"type": "string", "enum": ["pending", "approved", "denied", "used", "expired"]},
+        "asked": STRING,
+        "expires": STRING,
+        "answered_by": _OR_NULL,
+    }
+)
+_ANSWER: Schema = {
+    "type": "object",
+    "properties": {
+        "answer": {"type": "string", "enum": ["once", "always", "deny"]},
+        "reason": {"type": "string", "maxLength": 2000},
+        "for": {
+            "type": "string",
+            "pattern": "^[1-9][0-9]{0,3}[smhdw]$",
+            "description": "With always: for this time, such as 30m, 8h or 7d.",
+        },
+    },
+    "required": ["answer"],
+    "if": {"required": ["for"]},
+    "then": {"properties": {"answer": {"const": "always"}}},
+    "additionalProperties": False,
+}
+_QUESTION = record(
+    {
+        "question": STRING,
+        "header": STRING,
+        "multi_select": BOOLEAN,
+        "options": array(record({"label": STRING, "description": STRING})),
+    }
+)
+QUESTIONS = record(
+    {
+        "id": STRING,
+        "workspace": STRING,
+        "session": STRING,
+        "agent": _OR_NULL,
+        "questions": array(_QUESTION),
+        "state": {"type": "string", "enum": ["pending", "answered", "withdrawn", "expired"]},
+        "asked": STRING,
+        "expires": STRING,
+        "answered_by": _OR_NULL,
+    }
+)
+_TEXT: Schema = {"type": "string", "maxLength": ANSWER_CHARACTERS}
+_ANSWERS: Schema = {
+    "type": "object",
+    "properties": {"answers": mapping({"anyOf": [_TEXT, array(_TEXT)]})},
+    "required": ["answers"],
+    "additionalProperties": False,
+}
+_GRANT = record(
+    {"id": STRING, "rule": STRING, "folder": _OR_NULL, "since": STRING, "until": _OR_NULL, "workspace": STRING}
+)
+_FILE = record({"id": STRING, "path": STRING, "kind": STRING, "state": STRING, "since": _OR_NULL})
+_REVIEW = record({"path": STRING, "kind": STRING, "text": STRING, "sha256": STRING, "before": _OR_NULL})
+_PATH: dict[str, Schema] = {"path": {"type": "string", "description": "A path of the list.", "required": True}}
+_TRUST: Schema = {
+    "type": "object",
+    "properties": {"path": STRING, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
+    "required": ["path", "sha256"],
+    "additionalProperties": False,
+}
+
+
+# --- approvals ------------------------------------------------------------------------------------------------------
+
+
+def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
+    rows = [_approval(approval) for approval in served.runtime.authority.approvals().pending(_chosen(request))]
+    return page("approvals", rows[::-1], request)
+
+
+def _chosen(request: ApiRequest) -> str | None:
+    """Return the id of the workspace that a list is restricted to, or None."""
+    folder = request.query.get("workspace")
+    return None if folder is None else digest(folder)
+
+
+def _approval(approval: Approval) -> dict[str, Any]:
+    asked = approval.asked
+    return {
+        **asked._asdict(),
+        "id": approval.id,
+        "arguments": dict(asked.arguments),
+        "rules": list(asked.rules),
+        "session": approval.session,
+        "agent": approval.session if approval.session.startswith(AGENT) else None,
+        "state": approval.state,
+        "asked": rfc3339(approval.asked_at),
+        "expires": rfc3339(approval.expires_at),
+        "answered_by": approval.answered_by or None,
+    }
+
+
+def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
+    answer, id = request.body["answer"], request.path["id"]
+    expires = None
+    if "for" in request.body:
+        expires = time.time_ns() + (duration_seconds(request.body["for"]) or 0) * _SECOND
+    approvals = served.runtime.authority.approvals()
+    try:
+        answered = approvals.answer(
+            id,
+            approved=answer != "deny",
+            reason=request.body.get("reason", ""),
+            by=BY,
+            always=answer == "always",
+            expires=expires,
+            revokes=False,
+        )
+    except ToolError as error:
+        if error.code != "not_found":
+            raise
+        first = next((one for one in _same(served, id) if one.state != "pending"), None)
+        if first is None:
+            raise
+        raise from_error(error, 409, first=_first(first)) from None
+    return _approval(answered)
+
+
+def _same(served: ServedWorkspace, id: str) -> list[Approval]:
+    try:
+        found = served.runtime.authority.approvals().find(id)
+    except ToolError:
+        return []
+    return [found] if found.id == id else []
+
+
+def _first(approval: Approval) -> dict[str, Any] | None:
+    """Return the answer that was given first; None if the approval expired without one."""
+    if approval.answered_at is None:
+        return None
+    return {
+        "answer": approval.answer or ("deny" if approval.state == "denied" else "once"),
+        "reason": approval.reason,
+        "by": approval.answered_by,
+        "time": rfc3339(approval.answered_at),
+    }
+
+
+# --- questions ------------------------------------------------------------------------------------------------------
+
+
+def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
+    rows = [_question(question) for question in served.questions.pending(_chosen(request))]
+    return page("questions", rows[::-1], request)
+
+
+def _question(question: QuestionSet) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "workspace": question.folder,
+        "session": question.session,
+        "agent": question.session if question.session.startswith(AGENT) else None,
+        "questions": question.questions,
+        "state": question.state,
+        "asked": rfc3339(question.asked_at),
+        "expires": rfc3339(question.expires_at),
+        "answered_by": question.answered_by or None,
+    }
+
+
+def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
+    id, answers = request.path["id"], request.body["answers"]
+    question = served.questions.get(id)
+    asked = {str(one["question"]): one for one in question.questions}
+    if set(answers) != set(asked):
+        raise HttpProblem(
+            422, "The answers do not match the questions.", suggestion="Answer each question by its text."
+        )
+    for text, answer in answers.items():
+        if isinstance(answer, list) and not asked[text]["multi_select"]:
+            raise HttpProblem(422, f"{text[:100]!r} takes one answer.", suggestion="Send a string.")
+    try:
+        return _question(served.questions.answer(id, answers, by=BY))
+    except ToolError as error:
+        if error.code != "busy":
+            raise
+        question = served.questions.get(id)
+        first = None
+        if question.state == "answered" and question.answered_at is not None:
+            moment = rfc3339(question.answered_at)
+            first = {"answers": question.answers, "by": question.answered_by, "time": moment}
+        raise from_error(error, first=first) from None
+
+
+# --- grants ---------------------------------------------------------------------------------------------------------
+
+
+def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
+    grants = served.runtime.authority.approvals().grants(_chosen(request))
+    rows = [{**grant_data(grant), "workspace": grant.workspace} for grant in grants]
+    return page("grants", rows[::-1], request)
+
+
+def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
+    approvals = served.runtime.authority.approvals()
+    known = [grant for grant in approvals.grants() if grant.id == request.path["id"]]
+    if not known:
+        raise HttpProblem(404, f"There is no grant {request.path['id'][:40]!r}.", suggestion="Reload the grants.")
+    return {**grant_data(approvals.revoke(known[0].id)), "workspace": known[0].workspace}
+
+
+# --- trust ----------------------------------------------------------------------------------------------------------
+
+
+def _files(served: ServedWorkspace) -> list[TrustedFile]:
+    with closing(Trust(served.runtime.state)) as trusted:
+        return known_files(trusted, served.runtime.root)
+
+
+def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:
+    return page("files", [{"id": file.path, **trust_data(file)} for file in _files(served)], request)
+
+
+def _listed(served: ServedWorkspace, path: str) -> TrustedFile:
+    for file in _files(served):
+        if file.path == path:
+            return file
+    raise HttpProblem(404, f"{path[:200]!r} is not a file that needs trust.", suggestion="Use a path of /v1/trust.")
+
+
+def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
+    file = _listed(served, request.query["path"])
+    content = file_content(file.path)
+    with closing(Trust(served.runtime.state)) as trusted:
+        before = trusted.kept(file.path)
+    return {
+        "path": file.path,
+        "kind": file.kind,
+        "text": decoded(content),
+        "sha256": sha256(content).hex(),
+        "before": None if before is None else decoded(before),
+    }
+
+
+def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
+    file = _listed(served, request.body["path"])
+    content = file_content(file.path)
+    if sha256(content).hex() != request.body["sha256"]:
+        advice = "Review the file again."
+        raise HttpProblem(
+            409, f"{file.path} has changed since it was shown.", error_code="stale_file", suggestion=advice
+        )
+    with closing(Trust(served.runtime.state)) as trusted:
+        trusted.trust(file.kind, file.path, content)
+    return {"id": file.path, **trust_data(_listed(served, file.path))}
+
+
+def _distrust(served: ServedWorkspace, request: ApiRequest) -> Json:
+    file = _listed(served, request.query["path"])
+    with closing(Trust(served.runtime.state)) as trusted:
+        trusted.revoke(file.path)
+    return {"id": file.path, **trust_data(file._replace(state="untrusted", at=None))}
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/approvals",
+        "List the calls that wait for approval",
+        _approvals,
+        listing("approvals", APPROVAL),
+        {**PAGING, **_ANY_WORKSPACE},
+    ),
+    Route(
+        "POST",
+        "/v1/approvals/{id}",
+        "Answer a call that waits for approval",
+        _answer_approval,
+        APPROVAL,
+        body=_ANSWER,
+        errors=(404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/questions",
+        "List the questions that wait for an answer",
+        _questions,
+        listing("questions", QUESTIONS),
+        {**PAGING, **_ANY_WORKSPACE},
+    ),
+    Route(
+        "POST",
+        "/v1/questions/{id}",
+        "Answer the questions of a call",
+        _answer_question,
+        QUESTIONS,
+        body=_ANSWERS,
+        errors=(404, 409),
+    ),
+    Route(
+        "GET",
+        "/v1/grants",
+        "List what is always allowed",
+        _grants,
+        listing("grants", _GRANT),
+        {**PAGING, **_ANY_WORKSPACE},
+    ),
+    Route("DELETE", "/v1/grants/{id}", "Revoke a grant", _revoke_grant, _GRANT, errors=(404,)),
+    Route(
+        "GET",
+        "/v1/trust",
+        "List trusted files, and files of the project that need trust",
+        _trusted,
+        listing("files", _FILE),
+        {**PAGING, **WORKSPACE},
+    ),
+    Route(
+        "GET",
+        "/v1/trust/file",
+        "Show a file that needs trust",
+        _review,
+        _REVIEW,
+        {**_PATH, **WORKSPACE},
+        errors=(404, 409),
+    ),
+    Route(
+        "POST",
+        "/v1/trust",
+        "Trust exactly the content that was shown",
+        _trust,
+        _FILE,
+        WORKSPACE,
+        _TRUST,
+        errors=(404, 409),
+    ),
+    Route("DELETE", "/v1/trust", "Revoke the trust in a file", _distrust, _FILE, {**_PATH, **WORKSPACE}, errors=(404,)),
+)

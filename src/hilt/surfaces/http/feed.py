@@ -1,0 +1,290 @@
+"""The event stream: every event of every process, in order, to any number of WebSockets.
+
+Each client has a position of its own and is sent what comes after it, from memory or from the store. A slow client
+falls behind without holding others up; one that falls too far behind is sent `reset`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import Any
+
+from hilt.errors import ToolError
+from hilt.state.approvals import Approvals
+from hilt.state.events import EVENTS_MAX, EventRow, EventStore, NewEvent
+from hilt.state.observer import StateObserver
+
+POLL_SECONDS = 0.05
+TIDY_SECONDS = 1.0
+PRUNE_SECONDS = 60.0
+PRUNE_EVENTS = 2_000  # after so many new ones
+BATCH = 500
+RECENT_MAX = 4_000  # events in memory
+RECENT_CHARACTERS = 8 << 20
+BEHIND_MAX = 5_000  # events that a client that had caught up may fall behind
+HELLO_SECONDS = 5.0
+HELLO_CHARACTERS = 4_096
+SEND_SECONDS = 30.0
+GRACE_SECONDS = 3.0  # during which a console that reloads still counts as present
+
+UNKNOWN_TOKEN = 4401
+
+Offload = Callable[[Callable[[], Any]], Awaitable[Any]]
+Message = MutableMapping[str, Any]
+
+
+class Feed:
+    """Reads events on a thread of its own, and keeps the newest in memory for the event loop."""
+
+    def __init__(self, state: str, workspaces: dict[str, str], *, days: int, megabytes: int) -> None:
+        self._limits = {"days": days, "megabytes": megabytes}
+        self._events = EventStore(state)
+        self._reading = EventStore(state)  # a connection of its own, for clients that read older events
+        self._observer = StateObserver(state, workspaces)
+        self._loop = asyncio.get_running_loop()
+        self._recent: deque[EventRow] = deque()
+        self._size = 0
+        self.last = self._position = self._events.last()
+        self._unpruned = PRUNE_EVENTS + 1  # prune at the start
+        self._pruned_at = 0.0
+        self._news: asyncio.Future[None] = self._loop.create_future()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="hilt-events", daemon=True)
+
+    def start(self) -> None:
+        """Publish that the server has started, and begin to read."""
+        self._events.append(NewEvent("server", {"status": "started"}))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._ended.set()
+        self._thread.join(timeout=1)
+
+    # --- on the thread --------------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Observe the databases until the server ends."""
+        version, tidied_at = -1, 0.0
+        while not self._ended.wait(POLL_SECONDS):
+            try:
+                for event in self._observer.look():
+                    self._events.append(event)
+                seen = self._reading.version()
+                if seen != version:
+                    version = seen
+                    self._read()
+                now = time.monotonic()
+                if now - tidied_at > TIDY_SECONDS:
+                    tidied_at = now
+                    self._events.forget(self._position)
+                if now - self._pruned_at > PRUNE_SECONDS or self._unpruned > PRUNE_EVENTS:
+                    self._pruned_at, self._unpruned = now, 0
+                    self._events.prune(**self._limits, most=EVENTS_MAX - 2 * PRUNE_EVENTS)
+            except ToolError:
+                continue  # the database is busy or the disk is full: the next look may succeed
+            except RuntimeError:
+                return  # the loop has ended
+
+    def _read(self) -> None:
+        while rows := self._reading.after(self._position, BATCH):
+            self._position = rows[-1].seq
+            self._unpruned += len(rows)
+            self._loop.call_soon_threadsafe(self._take, rows)
+
+    # --- on the event loop ----------------------------------------------------------------------------------------
+
+    def _take(self, rows: list[EventRow]) -> None:
+        if rows[0].seq != self.last + 1 or rows[-1].seq - rows[0].seq >= len(rows):
+            # some were removed before they could be read; clients are told to reload
+            self._recent.clear()
+            self._size = 0
+            rows = rows[-1:]
+        self._recent.extend(rows)
+        self._size += sum(len(row.text) for row in rows)
+        while len(self._recent) > RECENT_MAX or (self._size > RECENT_CHARACTERS and len(self._recent) > 1):
+            self._size -= len(self._recent.popleft().text)
+        self.last = rows[-1].seq
+        news, self._news = self._news, self._loop.create_future()
+        news.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait for the next event."""
+        await asyncio.shield(self._news)
+
+    def recent(self, seq: int) -> list[EventRow] | None:
+        """Return some events after a number, from memory; None if the store must be read."""
+        if not self._recent or self._recent[0].seq > seq + 1:
+            return None
+        start = seq + 1 - self._recent[0].seq
+        return [self._recent[place] for place in range(start, min(len(self._recent), start + BATCH))]
+
+    def newest(self) -> int:
+        """Return the number of the newest event in the store, which may not be in memory yet."""
+        return self._reading.last()
+
+    def stored(self, seq: int) -> list[EventRow]:
+        """Return some events after a number, from the store."""
+        return self._reading.after(seq, BATCH)
+
+
+class Attendance:
+    """Announces that somebody can answer approvals, while at least one console is open."""
+
+    def __init__(self, approvals: Approvals, offload: Offload) -> None:
+        self._approvals = approvals
+        self._offload = offload
+        self._count = 0
+        self._lock = asyncio.Lock()
+        self._heartbeat: AbstractContextManager[None] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def enter(self) -> None:
+        """Count one more console; return when every process can see that somebody is there."""
+        self._count += 1
+        await self._apply()
+
+    def leave(self) -> None:
+        """Count one console less, after a while in which it may come back."""
+        task = asyncio.get_running_loop().create_task(self._leave())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def close(self) -> None:
+        """End at once."""
+        self._count = 0
+        for task in self._leaving:
+            task.cancel()
+        await self._apply()
+
+    async def _leave(self) -> None:
+        await asyncio.sleep(GRACE_SECONDS)
+        self._count -= 1
+        await self._apply()
+
+    async def _apply(self) -> None:
+        async with self._lock:
+            heartbeat = self._heartbeat
+            if self._count > 0 and heartbeat is None:
+                heartbeat = self._approvals.attend("console")
+                await self._offload(heartbeat.__enter__)
+                self._heartbeat = heartbeat
+            elif self._count <= 0 and heartbeat is not None:
+                self._heartbeat = None
+                await self._offload(lambda: heartbeat.__exit__(None, None, None))
+
+
+class EventSocket:
+    """One WebSocket, from its acceptance to its end."""
+
+    def __init__(
+        self,
+        feed: Feed,
+        attendance: Attendance,
+        offload: Offload,
+        token: bytes,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        self._feed = feed
+        self._attendance = attendance
+        self._offload = offload
+        self._token = token
+        self._receive = receive
+        self._send = send
+
+    async def serve(self, after: int | None, known: Callable[[], None]) -> None:
+        """Accept the connection, check its first message, and send events until it ends.
+
+        `known` is called once the client has shown its token.
+        """
+        if (await self._receive())["type"] != "websocket.connect":
+            return
+        await self._send({"type": "websocket.accept"})
+        newest: int = await self._offload(self._feed.newest)
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                hello = _hello(await self._receive(), self._token)
+        except TimeoutError:
+            hello = None
+        if hello is None:
+            await self._send({"type": "websocket.close", "code": UNKNOWN_TOKEN, "reason": "the token is wrong"})
+            return
+        known()
+        if hello:
+            await self._attendance.enter()
+        reading = asyncio.create_task(self._read())
+        writing = asyncio.create_task(self._write(newest, after))
+        try:
+            await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                with suppress(Exception):  # it may be closed already
+                    await self._send({"type": "websocket.close", "code": 1013, "reason": "reads too slowly"})
+        finally:
+            if hello:
+                self._attendance.leave()
+            for task in (reading, writing):
+                task.cancel()
+            await asyncio.gather(reading, writing, return_exceptions=True)
+
+    async def _read(self) -> None:
+        """Ignore what the client sends, until it disconnects."""
+        while (await self._receive())["type"] != "websocket.disconnect":
+            pass
+
+    async def _write(self, newest: int, after: int | None) -> None:
+        """Send the events after a number; without one, those after the newest at the time of the connection."""
+        feed, position = self._feed, newest if after is None else after
+        if position > newest:  # a number of another store
+            position = await self._reset(newest)
+        has_caught_up = after is None
+        while True:
+            if position >= feed.last:
+                has_caught_up = True
+                await feed.wait()
+                continue
+            if has_caught_up and feed.last - position > BEHIND_MAX:
+                position = await self._reset(feed.last)
+                continue
+            rows = feed.recent(position)
+            if rows is None:
+                rows = await self._offload(partial(feed.stored, position))
+                # events that were removed cannot be sent
+                if not rows or rows[0].seq != position + 1 or rows[-1].seq - position != len(rows):
+                    position = await self._reset(feed.last)
+                    continue
+            for row in rows:
+                await self._text(row.text)
+                position = row.seq
+
+    async def _reset(self, last: int) -> int:
+        """Tell the client to reload, and return the number after which the stream goes on."""
+        await self._text(json.dumps({"type": "reset", "seq": last}))
+        return last
+
+    async def _text(self, text: str) -> None:
+        async with asyncio.timeout(SEND_SECONDS):
+            await self._send({"type": "websocket.send", "text": text})
+
+
+def _hello(message: Message, token: bytes) -> bool | None:
+    """Return whether a client with the right token answers approvals; None for the wrong token."""
+    text = message.get("text")
+    if message["type"] != "websocket.receive" or not isinstance(text, str) or len(text) > HELLO_CHARACTERS:
+        return None
+    try:
+        hello = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    sent = hello.get("token") if isinstance(hello, dict) else None
+    if not isinstance(sent, str) or not hmac.compare_digest(sent.encode("utf-8", "surrogatepass"), token):
+        return None
+    return hello.get("approver") is True

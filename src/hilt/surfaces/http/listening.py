@@ -1,0 +1,171 @@
+"""An HTTP server that strangers cannot lock up: limits on connections, on headers, and on the time they may idle."""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import ipaddress
+import logging
+import os
+import resource
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hilt.errors import ToolError
+
+CONNECTIONS_MAX = 512
+HEADER_BYTES = 64 << 10
+HEAD_SECONDS = 10  # for the request line and the headers
+CLOSING_SECONDS = 3.0  # for a client to read the rest of an answer
+LINGER_SECONDS = 0.5  # during which what a refused client still sends is read and discarded
+STOP_SECONDS = 2
+
+
+class Address(NamedTuple):
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return ipaddress.ip_address(self.host).is_loopback
+
+    @property
+    def netloc(self) -> str:
+        """The host and port, as in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class HttpConnection(H11Protocol):
+    """A connection that, at the limit, replaces an idle one."""
+
+    # the type and body of the answer to an invalid request, by its status
+    invalid: Callable[[int], tuple[bytes, bytes]] | None = None
+    is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
+        super().connection_made(transport)
+        self.since = time.monotonic()
+        if len(self.connections) < (self.limit_concurrency or CONNECTIONS_MAX):
+            return
+        others: list[Any] = [other for other in self.connections if other is not self]
+        idle = [other for other in others if getattr(other, "is_idle", False)]
+        if idle:
+            oldest = min(idle, key=lambda other: (getattr(other, "cycle", None) is not None, other.since))
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no request, or only an answered one."""
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Accept a WebSocket, which counts as a connection like any other."""
+        if len(self.connections) >= (self.limit_concurrency or CONNECTIONS_MAX):
+            self._answer(503, "Exceeded concurrency limit.")
+        else:
+            super().handle_websocket_upgrade(event)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a request; what follows an invalid one is discarded."""
+        if not self.is_refused:
+            super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer an invalid request with the status that its error suggests, such as 431 for long headers."""
+        error = sys.exc_info()[1]
+        status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+        self._answer(status, msg)
+
+    def _answer(self, status: int, message: str) -> None:
+        kind, body = (b"text/plain; charset=utf-8", message.encode())
+        if self.invalid is not None:
+            kind, body = self.invalid(status)
+        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+        self.is_refused = True
+        with suppress(h11.LocalProtocolError):  # an answer has begun already
+            response = h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase.encode())
+            for part in (response, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(part) or b"")
+        # closing with unread input would reset the connection, and the client would not see the answer
+        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+
+class HttpServer(uvicorn.Server):
+    """Closes idle connections, which would block others without needing a token."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        # strangers could fill the log, and block a server whose log nobody reads
+        logging.getLogger("uvicorn.error").disabled = True
+        # connections without a request, or with an answered one, and since when
+        self._idle: dict[tuple[Any, Any], float] = {}
+        self._closing: dict[Any, float] = {}  # connections whose client has not read the rest
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the caller."""
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close connections that have been idle too long; called ten times a second."""
+        now = time.monotonic()
+        cycles = [(connection, getattr(connection, "cycle", self)) for connection in self.server_state.connections]
+        # after an answer, only a complete request counts, so that single bytes cannot keep a connection open
+        idle = [pair for pair in cycles if pair[1] is None or getattr(pair[1], "response_complete", False)]
+        self._idle = {pair: self._idle.get(pair, now) for pair in idle}
+        for (connection, _), since in self._idle.items():
+            if now - since > HEAD_SECONDS:
+                connection.transport.close()
+        # closing waits until the client has read everything; one that does not read is cut off
+        closing = [connection for connection, _ in cycles if connection.transport.is_closing()]
+        self._closing = {connection: self._closing.get(connection, now) for connection in closing}
+        for connection, since in self._closing.items():
+            if now - since > CLOSING_SECONDS:
+                connection.transport.abort()
+        return await super().on_tick(counter)
+
+
+def connections_max(most: int = CONNECTIONS_MAX) -> int:
+    """Return the limit of connections, which leaves file descriptors for other uses."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * most
+    if 0 <= soft < wanted:
+        soft = wanted if hard < 0 else min(wanted, hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return most if soft < 0 else max(min(most, soft // 2), 2)
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    # named, because asyncio disables Nagle's algorithm, which delays answers by 40 ms, only for this protocol
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(256)
+    except OSError as error:
+        listener.close()
+        reason = os.strerror(error.errno or 0)
+        advice = "Choose another port; port 0 takes any free one."
+        raise ToolError(
+            "permission_denied", f"Cannot listen on {address.netloc}: {reason}.", suggestion=advice
+        ) from error
+    listener.setblocking(False)  # noqa: FBT003 -- the library's signature
+    return listener

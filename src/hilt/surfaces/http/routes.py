@@ -1,0 +1,177 @@
+"""The declaration of a path of the API: what it takes, what it answers, and who may use it.
+
+Routing, validation and the OpenAPI document are made from the same declarations.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, NamedTuple
+from urllib.parse import parse_qsl
+
+import jsonschema_rs
+
+from hilt.call import Json
+from hilt.schema import Schema, array
+from hilt.surfaces.http.problems import HttpProblem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.surfaces.http.workspaces import ServedWorkspace
+
+Caller = Literal["person", "agents"]
+Who = Literal["person", "agents", "both"]
+
+LIMIT_MAX = 1000
+LIMIT = 100
+
+_VIOLATIONS_MAX = 10
+_NAME = re.compile(r"\{(\w+)\}")
+
+PAGING: dict[str, Schema] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
+    "cursor": {"type": "string", "description": "The next of the page before.", "minLength": 1},
+}
+WORKSPACE: dict[str, Schema] = {
+    "workspace": {"type": "string", "description": "The folder; by default the first one that is served."}
+}
+
+
+class ApiRequest(NamedTuple):
+    """A validated request: the parts of its path, its query and its body."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Mapping[str, Any]
+
+
+class Route(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str  # with names in braces
+    summary: str
+    run: Callable[[ServedWorkspace, ApiRequest], Json] | None  # None: the app answers it
+    result: Schema
+    query: Mapping[str, Schema] = {}
+    body: Schema | None = None
+    who: Who = "person"
+    status: int = 200
+    errors: tuple[int, ...] = ()  # besides those of every path
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the parts of the path."""
+        return _NAME.findall(self.path)
+
+
+def listing(name: str, row: Schema) -> Schema:
+    """Return the schema of one page of a list."""
+    return {
+        "type": "object",
+        "properties": {name: array(row), "next": {"type": ["string", "null"]}},
+        "required": [name, "next"],
+    }
+
+
+def page(name: str, rows: Sequence[Mapping[str, Json]], request: ApiRequest) -> dict[str, Json]:
+    """Return one page of a list whose rows are all known, the newest first."""
+    start = 0
+    cursor = request.query.get("cursor")
+    if cursor is not None:
+        start = 1 + next((place for place, row in enumerate(rows) if str(row["id"]) == cursor), len(rows))
+        if start > len(rows):
+            raise HttpProblem(404, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
+    end = start + int(request.query["limit"])
+    shown = rows[start:end]
+    return {name: list(shown), "next": str(shown[-1]["id"]) if shown and end < len(rows) else None}
+
+
+class RouteTable:
+    """Finds the route of a request."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self.routes = routes
+        self._fixed: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        for route in routes:
+            if route.names:
+                pattern = re.compile(_NAME.sub(r"(?P<\1>[^/]+)", route.path))
+                self._patterns.setdefault(route.path, (pattern, {}))[1][route.method] = route
+            else:
+                self._fixed.setdefault(route.path, {})[route.method] = route
+
+    def find(self, path: str) -> tuple[dict[str, Route], dict[str, str]] | None:
+        """Return the routes of a path by method, and the parts of the path; None for an unknown path."""
+        methods = self._fixed.get(path)
+        if methods is not None:
+            return methods, {}
+        for pattern, methods in self._patterns.values():
+            match = pattern.fullmatch(path)
+            if match is not None:
+                return methods, match.groupdict()
+        return None
+
+
+# --- validation -----------------------------------------------------------------------------------------------------
+
+
+def read_query(route: Route, query: bytes) -> dict[str, Any]:
+    """Return the parameters of a query, converted and with their defaults."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+    except ValueError:
+        raise HttpProblem(422, "The query is not valid UTF-8, or has more than 50 parameters.") from None
+    values: dict[str, Any] = {
+        name: schema["default"] for name, schema in route.query.items() if schema.get("default") is not None
+    }
+    given: set[str] = set()
+    for name, text in pairs:
+        schema = route.query.get(name)
+        if schema is None or name in given:
+            what = "is unknown" if schema is None else "occurs twice"
+            known = ", ".join(route.query) or "no parameters"
+            raise HttpProblem(422, f"The query parameter {name[:50]!r} {what}.", suggestion=f"This path takes {known}.")
+        given.add(name)
+        values[name] = _converted(name, text, schema)
+    missing = [name for name, schema in route.query.items() if schema.get("required") and name not in given]
+    if missing:
+        raise HttpProblem(422, f"Missing query parameter: {missing[0]}.")
+    return values
+
+
+def _converted(name: str, text: str, schema: Schema) -> Any:
+    value: Any = text
+    if schema["type"] == "integer" and re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+        value = int(text)
+    elif schema["type"] == "boolean":
+        value = {"true": True, "false": False}.get(text, text)
+    rules = {key: rule for key, rule in schema.items() if key != "required"}
+    _check(rules, value, f"The query parameter {name}")
+    return value
+
+
+def read_fields(route: Route, value: Json) -> Mapping[str, Any]:
+    """Return the validated body of a request."""
+    if route.body is None:
+        return {}
+    _check(route.body, value, "The body")
+    fields: Mapping[str, Any] = value
+    return fields
+
+
+def _check(schema: Schema, value: Json, what: str) -> None:
+    violations = [
+        f"{'.'.join(map(str, error.instance_path)) or what}: {error.message[:300]}"
+        for error, _ in zip(_validator(json.dumps(schema)).iter_errors(value), range(_VIOLATIONS_MAX), strict=False)
+    ]
+    if violations:
+        raise HttpProblem(422, f"{what} is invalid. {'; '.join(violations)}")
+
+
+@cache
+def _validator(schema: str) -> Any:
+    return jsonschema_rs.Draft202012Validator(json.loads(schema), validate_formats=True)

@@ -1,0 +1,245 @@
+"""Runs the server of `hilt serve`: opens the workspaces, listens, and shuts down."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import uvicorn
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.running.incidents import log
+from hilt.state.events import ServingMark
+from hilt.surfaces import resident
+from hilt.surfaces.http.app import HttpApp, Parts, TokenPair
+from hilt.surfaces.http.feed import Feed
+from hilt.surfaces.http.listening import (
+    HEADER_BYTES,
+    STOP_SECONDS,
+    Address,
+    HttpConnection,
+    HttpServer,
+    connections_max,
+    listen,
+)
+from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem
+from hilt.surfaces.http.requests import BODY_BYTES, OwnHosts
+from hilt.surfaces.http.static import read_files
+from hilt.surfaces.http.tokens import SHORTEST, kept_token
+from hilt.surfaces.http.workspaces import ServedWorkspace, Workspaces
+from hilt.surfaces.mcp.http import RequestGuard
+from hilt.surfaces.mcp.server import Serving
+from hilt.surfaces.mcp.sessions import IDLE_SECONDS, SESSIONS_MAX
+from hilt.surfaces.mcp.tool_list import Choice
+from hilt.surfaces.opening import open_runtime
+
+CONNECTIONS_MAX = 1024
+MESSAGE_BYTES = 64 << 10  # of a client over a WebSocket
+CLOSE_SECONDS = 2.0  # for runtimes to end what they run
+
+PERSON_FILE = "serve-token"
+AGENTS_FILE = "serve-agent-token"
+
+
+class ServerOptions(NamedTuple):
+    """The options of `hilt serve`."""
+
+    address: Address
+    folders: Sequence[str] = ()  # besides the first
+    certificate: str | None = None
+    key: str | None = None
+    behind_proxy: bool = False
+
+
+def person_token(state: str) -> str:
+    """Return the person's token: HILT_TOKEN, or the one that is kept."""
+    return _chosen("HILT_TOKEN") or kept_token(state, PERSON_FILE).text
+
+
+def agents_token(state: str) -> str:
+    """Return the agents' token: HILT_AGENT_TOKEN, or the one that is kept."""
+    return _chosen("HILT_AGENT_TOKEN") or kept_token(state, AGENTS_FILE).text
+
+
+def _chosen(variable: str) -> str | None:
+    token = os.environ.get(variable)
+    if token and (len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token):
+        advice = f"Use at least {SHORTEST} letters and digits, or unset it."
+        raise ToolError("invalid_args", f"{variable} is not a token.", suggestion=advice)
+    return token or None
+
+
+async def serve(options: dict[str, str], server_options: ServerOptions, started: Callable[[str, str], None]) -> None:
+    """Serve until cancelled; `started` receives the address, and the same with the person's token."""
+    stack = AsyncExitStack()
+    listener = listen(server_options.address)
+    address = server_options.address._replace(port=listener.getsockname()[1])
+    workspaces = _open(options, server_options.folders)
+    first = workspaces.first.runtime
+    closing = _Closing(workspaces)
+    async with stack:
+        stack.callback(listener.close)
+        stack.callback(closing.close)
+        tokens = person_token(first.state), agents_token(first.state)
+        if tokens[0] == tokens[1]:
+            raise ToolError(
+                "invalid_args",
+                "HILT_TOKEN and HILT_AGENT_TOKEN are the same: agents could approve their own calls.",
+                suggestion="Use two different tokens.",
+            )
+        for name, token in zip(("HILT_TOKEN", "HILT_AGENT_TOKEN"), tokens, strict=True):
+            os.environ.pop(name, None)  # nothing that is started here needs them
+            for served in workspaces.all:
+                served.runtime.secrets[name] = token
+        mark = ServingMark(first.state)
+        stack.callback(mark.close)
+        names = {served.runtime.id: served.runtime.root for served in workspaces.all}
+        settings = first.settings
+        feed = Feed(first.state, names, days=settings["events.keep_days"], megabytes=settings["events.keep_mb"])
+        feed.start()
+        stack.callback(feed.close)
+        mcp = {served.runtime.root: await _mcp(served, stack) for served in workspaces.all}
+        is_secure = server_options.certificate is not None
+        access = OwnHosts(address, secure=is_secure, any_host=server_options.behind_proxy)
+        pair = TokenPair(*(token.encode() for token in tokens))
+        app = HttpApp(Parts(workspaces, pair, access, feed, read_files(), mcp))
+        stack.callback(app.close)
+        stack.push_async_callback(app.attendance.close)
+        server = HttpServer(_config(app, server_options))
+        asyncio.get_running_loop().set_exception_handler(partial(_log_bug, first.state))
+        gc.freeze()
+        gc.enable()
+        for served in workspaces.all:
+            served.runtime.watch_deadlines()
+        url = f"{'https' if is_secure else 'http'}://{address.netloc}/"
+        started(url, f"{url}#token={tokens[0]}")
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            server.should_exit = True
+            await running
+
+
+def _log_bug(state: str, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception in the event loop; standard error may be a pipe that nobody reads."""
+    error = context.get("exception")
+    if isinstance(error, Exception) and not isinstance(error, OSError):
+        with suppress(OSError):
+            log(state, os.urandom(4).hex(), error)
+
+
+def _open(options: dict[str, str], folders: Sequence[str]) -> Workspaces:
+    served = [ServedWorkspace(open_runtime(options), options)]
+    for folder in folders:
+        runtime = open_runtime({**options, "workspace": folder})
+        if runtime.root in [other.runtime.root for other in served]:
+            runtime.close()
+        else:
+            served.append(ServedWorkspace(runtime, options))
+    return Workspaces(served)
+
+
+class _Closing:
+    """Closes all workspaces, but does not wait long: what they run ends with this process in any case."""
+
+    def __init__(self, workspaces: Workspaces) -> None:
+        self._workspaces = workspaces
+
+    def close(self) -> None:
+        threads = [threading.Thread(target=served.close, daemon=True) for served in self._workspaces.all]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(CLOSE_SECONDS / len(threads))
+
+
+async def _mcp(served: ServedWorkspace, stack: AsyncExitStack) -> RequestGuard:
+    """Start the MCP server of a workspace."""
+    runtime = served.runtime
+    hand_over = partial(_hand_over, served) if served.uses_resident else None
+    serving = Serving(runtime, Choice(), single=None, providers=(), hand_over=hand_over)
+    stack.callback(serving.close)
+    tidying = asyncio.create_task(serving.tidy())
+    stack.callback(tidying.cancel)
+    manager = StreamableHTTPSessionManager(
+        serving.server,
+        session_idle_timeout=IDLE_SECONDS,
+        max_request_body_size=BODY_BYTES,
+        max_sessions=SESSIONS_MAX,
+    )
+    await stack.enter_async_context(manager.run())
+    return RequestGuard(manager.handle_request, None, None)
+
+
+def _hand_over(served: ServedWorkspace, call: Call) -> Result:
+    return resident.hand_over(call._replace(client=None), served.options)
+
+
+def _config(app: HttpApp, server_options: ServerOptions) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        http=_ApiConnection,
+        ws=_EventConnection,
+        ws_max_size=MESSAGE_BYTES,
+        ws_per_message_deflate=False,  # takes 64 KB for each client
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=connections_max(CONNECTIONS_MAX),
+        h11_max_incomplete_event_size=HEADER_BYTES,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    if server_options.certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(server_options.certificate, server_options.key)
+        except (OSError, ssl.SSLError) as error:
+            advice = "Pass PEM files with --tls-cert and --tls-key."
+            raise ToolError("invalid_args", f"The certificate cannot be used: {error}.", suggestion=advice) from error
+        config.load()
+        config.ssl = context
+    return config
+
+
+def _problem(status: int) -> tuple[bytes, bytes]:
+    return CONTENT_TYPE, HttpProblem(status, "The request is not valid HTTP, or too large.").body
+
+
+class _ApiConnection(HttpConnection):
+    """A connection whose invalid requests are answered with problem+json."""
+
+    invalid = staticmethod(_problem)
+
+
+class _EventConnection(WebSocketsSansIOProtocol):
+    """A WebSocket; until its client has shown a token, it may be closed to make room for others."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.is_idle = True
+        self.since = asyncio.get_running_loop().time()
+
+    def handle_connect(self, event: Any) -> None:
+        """Begin the handshake, and let the application reach this connection."""
+        super().handle_connect(event)
+        if hasattr(self, "scope"):
+            self.scope["hilt.connection"] = self  # type: ignore[typeddict-unknown-key]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End; the connection may have been removed already, to make room for another."""
+        self.connections.add(self)
+        super().connection_lost(exc)

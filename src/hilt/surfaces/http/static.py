@@ -1,0 +1,63 @@
+"""The files of the console: read once at the start, so that no path of a request ever reaches the file system."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+from typing import NamedTuple
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "console")
+START = "index.html"
+
+# the pages of the console, all of which are its start page
+PAGES = ("activity", "approvals", "jobs", "changes", "tasks", "agents", "tools", "metrics", "audit", "settings")
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+}
+_COMPRESSED = (".html", ".css", ".js", ".json", ".svg", ".txt")
+_HASHED = re.compile(r"-[0-9a-f]{8,64}\.\w+\Z")  # a name that changes with the content
+_SMALLEST = 1024  # bytes; compressing less is not worth it
+
+
+class StaticFile(NamedTuple):
+    """A file as it is sent."""
+
+    body: bytes
+    compressed: bytes | None
+    kind: str
+    tag: str
+    is_hashed: bool
+
+
+def read_files(folder: str = FOLDER) -> dict[str, StaticFile]:
+    """Return the files of the console by the path of their URL; other files are not served."""
+    files: dict[str, StaticFile] = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            kind = _TYPES.get(os.path.splitext(name)[1])
+            if kind is not None:
+                path = os.path.join(where, name)
+                files["/" + os.path.relpath(path, folder).replace(os.sep, "/")] = _read(path, kind)
+    start = files.pop("/" + START)
+    return {**files, "/": start, **{f"/{page}": start for page in PAGES}}
+
+
+def _read(path: str, kind: str) -> StaticFile:
+    with open(path, "rb") as file:
+        body = file.read()
+    compressed = None
+    if path.endswith(_COMPRESSED) and len(body) >= _SMALLEST:
+        compressed = gzip.compress(body, 9, mtime=0)
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    return StaticFile(body, compressed, kind, tag, _HASHED.search(path) is not None)

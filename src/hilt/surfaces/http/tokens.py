@@ -1,0 +1,53 @@
+"""Tokens of HTTP servers: created once, kept in the state directory, readable by its owner only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+
+SHORTEST = 20  # characters
+
+
+class KeptToken(NamedTuple):
+    """A token, the file that it is stored in, and whether it was created now."""
+
+    text: str
+    path: str
+    is_new: bool = False
+
+
+def kept_token(state: str, name: str) -> KeptToken:
+    """Return the token in a file of the state directory; create it if there is none."""
+    path = os.path.join(state, name)
+    with suppress(FileNotFoundError):
+        return KeptToken(_read(path), path)
+    token = secrets.token_urlsafe(32)
+    # linked into place when it is complete: another process may read it at any time
+    temporary = f"{path}.{secrets.token_hex(4)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        os.link(temporary, path)
+    except FileExistsError:
+        return KeptToken(_read(path), path)
+    finally:
+        os.unlink(temporary)
+    return KeptToken(token, path, is_new=True)
+
+
+def _read(path: str) -> str:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), encoding="ascii", errors="replace") as file:
+        status = os.fstat(file.fileno())
+        token = file.read(1000).strip()
+    if status.st_mode & 0o077 or status.st_uid != os.geteuid() or len(token) < SHORTEST:
+        raise ToolError(
+            "permission_denied",
+            f"{path} does not contain a token, or others can read it.",
+            suggestion="Delete it; the next start creates a new one.",
+        )
+    return token

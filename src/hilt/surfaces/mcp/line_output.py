@@ -1,0 +1,122 @@
+"""Messages to an MCP client, one per line. Many threads write, and none waits for the client to read."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hilt.surfaces.mcp.pipe import is_pipe
+
+UNREAD_BYTES = 16 << 20  # that the client has not read; beyond this, no further requests are handled
+_CHUNK_BYTES = 1 << 20
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def encoded(message: dict[str, Any] | list[dict[str, Any]]) -> bytes:
+    """Return a message as a line."""
+    text = _COMPACT(message)
+    if not text.isascii():
+        # some readers treat these as line ends, and would split the message
+        text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+class LineOutput:
+    """The output to one client; what it does not read at once is kept, and written by a thread."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        if is_pipe(descriptor):  # other files are written at once
+            os.set_blocking(descriptor, False)
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._unsent = bytearray()
+        self._is_closed = False
+        self._writer: threading.Thread | None = None
+        self.has_read: Callable[[], None] = lambda: None  # called when there is room again
+        self.lost: Callable[[], None] = lambda: None  # called when the client has closed its end
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client has closed its end."""
+        return self._is_closed
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the client keeps up with reading."""
+        return len(self._unsent) <= UNREAD_BYTES
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the client has read everything."""
+        return not self._unsent
+
+    def send(self, message: dict[str, Any] | list[dict[str, Any]]) -> None:
+        """Write a message."""
+        self.write(encoded(message))
+
+    def write(self, data: bytes) -> None:
+        """Write lines, after those that are not written yet."""
+        with self._lock:
+            if self._is_closed:
+                return
+            if not self._unsent:
+                data = data[self._write_some(data) :]
+            if data and not self._is_closed:
+                self._unsent += data
+                if self._writer is None:
+                    self._writer = threading.Thread(target=self._write_rest, name="hilt-output", daemon=True)
+                    self._writer.start()
+            is_lost = self.is_closed
+            self._changed.notify_all()
+        if is_lost:
+            self.lost()
+
+    def _write_some(self, data: bytes | bytearray) -> int:
+        """Write as much as possible, and return how much; close if the client has closed its end."""
+        written = 0
+        with memoryview(data) as left:
+            try:
+                while written < len(left):
+                    written += os.write(self._descriptor, left[written : written + _CHUNK_BYTES])
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._is_closed = True
+        return written
+
+    def _write_rest(self) -> None:
+        ready = select.poll()
+        ready.register(self._descriptor, select.POLLOUT)
+        while True:
+            with self._lock:
+                while not self._unsent and not self._is_closed:
+                    self._changed.wait()
+                if self._is_closed:
+                    break
+            ready.poll(1000)
+            with self._lock:
+                if self.is_closed:
+                    break
+                was_full = not self.has_room
+                del self._unsent[: self._write_some(self._unsent)]
+                is_free = was_full and self.has_room
+                self._changed.notify_all()
+            if is_free:
+                self.has_read()
+        self.lost()
+
+    def close(self, seconds: float) -> None:
+        """Wait up to this long until everything is read, and stop writing."""
+        until = time.monotonic() + seconds
+        with self._lock:
+            while self._unsent and not self._is_closed and (left := until - time.monotonic()) > 0:
+                self._changed.wait(left)
+            self._is_closed = True
+            self._changed.notify_all()

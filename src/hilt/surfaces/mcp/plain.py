@@ -1,0 +1,187 @@
+"""Plain messages: the few kinds that are answered without the SDK.
+
+Everything is checked strictly here. A message with anything unusual about it is not plain, and the SDK decides on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hilt import __version__
+from hilt.surfaces.mcp.clients import Client, client_of
+from hilt.surfaces.mcp.names import OWN, TASKS
+
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"  # the version without a handshake
+
+RESERVED = "io.modelcontextprotocol/"  # prefix of the protocol's own keys in `_meta`
+VERSION_KEY = f"{RESERVED}protocolVersion"
+INFO_KEY = f"{RESERVED}clientInfo"
+CAPABILITIES_KEY = f"{RESERVED}clientCapabilities"
+SERVER_KEY = f"{RESERVED}serverInfo"
+
+UNCACHED = {"ttlMs": 0, "cacheScope": "private"}  # in results that clients may keep; older clients do not receive it
+SERVER_INFO = {"name": "hilt", "title": "hilt", "version": __version__}
+
+
+class Plain(NamedTuple):
+    """A plain request."""
+
+    id: int | str
+    method: str
+    params: Mapping[str, Any]
+    client: Client | None = None  # of a request without a handshake
+
+
+class Handshake(NamedTuple):
+    """An `initialize` request."""
+
+    id: int | str
+    version: str  # that the server answers with
+    client: Client
+
+
+def request_of(message: Any) -> tuple[int | str, str, Mapping[str, Any]] | None:
+    """Return id, method and parameters of a valid request; None for any other message."""
+    if type(message) is not dict or message.get("jsonrpc") != "2.0" or not message.keys() <= _FIELDS:
+        return None
+    id, method, params = message.get("id"), message.get("method"), message.get("params", {})
+    if type(id) not in (int, str) or type(method) is not str or type(params) is not dict:
+        return None
+    return id, method, params  # type: ignore[return-value]
+
+
+_FIELDS = frozenset({"jsonrpc", "id", "method", "params"})
+
+
+def handshake_of(message: Any) -> Handshake | None:
+    """Return the handshake in a message, if it is plain."""
+    request = request_of(message)
+    if request is None or request[1] != "initialize" or request[2].keys() != _HANDSHAKE:
+        return None
+    id, _, params = request
+    version, info, capabilities = params["protocolVersion"], params["clientInfo"], params["capabilities"]
+    if type(version) is not str or not _is_info(info) or not _are_capabilities(capabilities):
+        return None
+    answered = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return Handshake(id, answered, client_of(info, capabilities))
+
+
+_HANDSHAKE = {"protocolVersion", "capabilities", "clientInfo"}
+
+
+def is_modern(message: Any) -> bool:
+    """Whether a request declares a protocol version without a handshake."""
+    request = request_of(message)
+    meta = None if request is None else request[2].get("_meta")
+    return type(meta) is dict and VERSION_KEY in meta
+
+
+def plain_of(message: Any, *, modern: bool) -> Plain | None:
+    """Return the plain request in a message of a client of this era."""
+    request = request_of(message)
+    if request is None:
+        return None
+    id, method, params = request
+    if method not in (_MODERN_METHODS if modern else _METHODS):
+        return None
+    meta = params.get("_meta", {})
+    if type(meta) is not dict or not params.keys() <= _PARAMS[method]:
+        return None
+    client = _declared(meta) if modern else None
+    if modern and client is None:
+        return None
+    if any(key == "progressToken" or (key.startswith(_SPECIAL) and key not in _ENVELOPE) for key in meta):
+        return None
+    if not modern and not _ENVELOPE.isdisjoint(meta):
+        return None
+    if method == "tools/call":
+        if type(params.get("name")) is not str or type(params.get("arguments", {})) is not dict:
+            return None
+        if client is not None and "tasks" in client.can:
+            return None  # the answer may be a task
+    return Plain(id, method, params, client)
+
+
+_PARAMS = {
+    "ping": {"_meta"},
+    "server/discover": {"_meta"},
+    "tools/list": {"_meta"},
+    "tools/call": {"_meta", "name", "arguments"},
+}
+_METHODS = frozenset({"ping", "tools/list", "tools/call"})
+_MODERN_METHODS = frozenset({"server/discover", "tools/list", "tools/call"})
+_ENVELOPE = frozenset({VERSION_KEY, INFO_KEY, CAPABILITIES_KEY})
+_SPECIAL = (RESERVED, OWN)
+
+
+def _declared(meta: Mapping[str, Any]) -> Client | None:
+    """Return the client that a request without a handshake comes from, if it declares itself properly."""
+    info, capabilities = meta.get(INFO_KEY, {}), meta.get(CAPABILITIES_KEY)
+    if meta.get(VERSION_KEY) != MODERN or not isinstance(capabilities, dict) or not _are_capabilities(capabilities):
+        return None
+    if INFO_KEY in meta and not _is_info(info):
+        return None
+    return client_of(info, capabilities)
+
+
+def _is_info(info: Any) -> bool:
+    return (
+        type(info) is dict and {"name", "version"} <= info.keys() and all(type(value) is str for value in info.values())
+    )
+
+
+def _are_capabilities(capabilities: Any) -> bool:
+    return type(capabilities) is dict and all(_is_capability(*item) for item in capabilities.items())
+
+
+def _is_capability(name: str, value: Any) -> bool:
+    if name not in _KNOWN:
+        return False
+    if type(value) is not dict:
+        return False
+    if name == "roots":
+        return value.keys() <= {"listChanged"} and all(type(flag) is bool for flag in value.values())
+    return all(type(part) is dict for part in value.values())
+
+
+_KNOWN = frozenset({"elicitation", "experimental", "extensions", "roots", "sampling"})
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def capabilities_of_server(*, modern: bool, completes: bool) -> dict[str, Any]:
+    """Return the capabilities that the server declares."""
+    capabilities: dict[str, Any] = {
+        "logging": {},
+        "prompts": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "tools": {"listChanged": True},
+    }
+    if completes:
+        capabilities["completions"] = {}
+    if modern:
+        capabilities["extensions"] = {TASKS: {}}
+    return capabilities
+
+
+def handshake_result(version: str, instructions: str, *, completes: bool) -> dict[str, Any]:
+    """Return the answer to `initialize`."""
+    return {
+        "protocolVersion": version,
+        "capabilities": capabilities_of_server(modern=False, completes=completes),
+        "serverInfo": SERVER_INFO,
+        "instructions": instructions,
+    }
+
+
+def discovery_result(instructions: str, *, completes: bool) -> dict[str, Any]:
+    """Return the answer to `server/discover`."""
+    return {
+        **UNCACHED,
+        "supportedVersions": [MODERN],
+        "capabilities": capabilities_of_server(modern=True, completes=completes),
+        "instructions": instructions,
+    }

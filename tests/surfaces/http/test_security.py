@@ -1,0 +1,486 @@
+"""Attacks on `hilt serve`: foreign hosts and origins, tokens, framing, slow and silent clients, paths, agents."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from hilt.surfaces.http.app import MCP, ROUTES
+from hilt.surfaces.http.static import FOLDER, PAGES, read_files
+from tests.marks import wait_until
+from tests.surfaces.commands import HILT, Command
+from tests.surfaces.http.servers import PERSON_TOKEN, WAIT_SECONDS, Server, serving
+
+PLACES = {"id": "x", "name": "x"}
+PATHS = [(route.method, route.path.format(**PLACES), route.who) for route in ROUTES]
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory) -> Iterator[Server]:
+    """A server with few slots that waits two seconds for a request and for a reader."""
+    command = Command(str(tmp_path_factory.mktemp("hasty")))
+    command.folder.write("a.txt", "hello\n")
+    command.folder.write("big.txt", ("x" * 99 + "\n") * 40_000)
+    constants = [
+        "hilt.surfaces.http.listening:HEAD_SECONDS=2",
+        "hilt.surfaces.http.listening:CLOSING_SECONDS=1",
+        "hilt.surfaces.http.serving:CONNECTIONS_MAX=300",
+        "hilt.surfaces.http.app:RATE=20",
+        "hilt.surfaces.http.app:SEND_SECONDS=1",
+        "hilt.surfaces.http.feed:SEND_SECONDS=1",
+    ]
+    with serving(command, constants=constants) as server:
+        yield server
+
+
+def raw(server: Server, request: bytes) -> bytes:
+    """Send bytes, and return the answer until the connection closes."""
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.settimeout(WAIT_SECONDS)
+        with suppress(OSError):  # refused before everything was sent
+            connection.sendall(request)
+        answer = b""
+        with suppress(ConnectionResetError):
+            while data := connection.recv(65536):
+                answer += data
+        return answer
+
+
+# --- hosts and origins ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil:{port}", "0.0.0.0:{port}", ""],
+)
+@pytest.mark.parametrize("path", ["/", "/v1/tools", "/mcp", "/metrics"])
+def test_a_foreign_host_is_refused_even_with_the_token(server, host, path):
+    headers = {"Host": host.format(port=server.port)}
+
+    assert server.request("GET", path, headers=headers).status_code == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
+def test_the_names_of_this_machine_are_its_own(server, host):
+    assert server.request("GET", "/v1/tools", headers={"Host": f"{host}:{server.port}"}).status_code == 200
+
+
+ORIGINS = [
+    "null",
+    "http://evil.example",
+    "https://127.0.0.1:{port}",
+    "http://127.0.0.1",
+    "http://127.0.0.1:{port}.evil",
+    "",
+]
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_a_foreign_origin_is_refused(server, origin):
+    headers = {"Origin": origin.format(port=server.port)}
+
+    response = server.request("POST", "/v1/call", headers=headers, json={"tool": "list_dir"})
+
+    assert (response.status_code, response.json()["error_code"]) == (403, "denied")
+    assert server.request("GET", "/", headers=headers, token=None).status_code == 403
+
+
+def test_the_own_origin_is_accepted_and_gets_no_permission_for_others(server):
+    response = server.request("GET", "/v1/tools", headers={"Origin": server.url})
+
+    assert response.status_code == 200
+    assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("header", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}])
+def test_a_websocket_of_a_foreign_page_is_refused(server, header):
+    request = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    for name, value in header.items():
+        line = f"{name}: {value}\r\n"
+        request = request.replace(f"Host: 127.0.0.1:{server.port}\r\n", line) if name == "Host" else request + line
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+    request += f"Upgrade: websocket\r\nConnection: Upgrade\r\n{key}\r\n"
+
+    assert raw(server, request.encode()).startswith(b"HTTP/1.1 403")
+
+
+def test_a_websocket_elsewhere_is_not_found(server):
+    with pytest.raises(InvalidStatus) as caught, connect(f"ws://127.0.0.1:{server.port}/v1/other"):
+        pass
+
+    assert caught.value.response.status_code == 404
+
+
+# --- tokens ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method, path, who", [*PATHS, ("POST", MCP, "agents"), ("GET", "/v1/unknown", "person")])
+def test_every_path_needs_a_token_of_the_right_kind(server, method, path, who):
+    for token in (None, "wrong", server.token[:-1], server.token + "x"):
+        response = server.request(method, path, token=token)
+        assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
+    statuses = {
+        kind: server.request(method, path, token=token).status_code
+        for kind, token in (("person", server.token), ("agents", server.agents_token))
+    }
+
+    for kind, status in statuses.items():
+        if path != "/v1/unknown":
+            assert (status == 403) == (who not in ("both", kind)), kind
+        assert status != 401
+
+
+@pytest.mark.parametrize(
+    "header", ["Bearer", "Basic {token}", "{token}", "bearer  {token}x", "Bearer {token}, Bearer {token}"]
+)
+def test_a_malformed_header_is_no_token(server, header):
+    headers = {"Authorization": header.format(token=server.token)}
+
+    assert server.request("GET", "/v1/tools", token=None, headers=headers).status_code == 401
+
+
+def test_a_token_in_the_query_counts_for_nothing(server):
+    for name in ("token", "access_token"):
+        assert server.request("GET", f"/v1/tools?{name}={server.token}", token=None).status_code == 401
+    with (
+        pytest.raises(InvalidStatus) as caught,
+        connect(f"ws://127.0.0.1:{server.port}/v1/events?token={server.token}"),
+    ):
+        pass
+    assert caught.value.response.status_code == 400
+
+
+def test_kept_tokens_are_readable_by_their_owner_only_and_survive_a_restart(tmp_path):
+    command = Command(str(tmp_path))
+    shown = command.run("serve", "--show-agent-token").stdout.decode().strip()
+    words = ("serve", "--port", "0", "--no-open")
+    tokens: list[str] = []
+    for _ in range(2):
+        with command.start(*words) as process:
+            assert process.stdout is not None
+            tokens.append(process.stdout.readline().decode().strip().partition("#token=")[2])
+            arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            process.terminate()
+            process.communicate()
+        assert tokens[0].encode() not in arguments
+
+    assert tokens[0] == tokens[1] != shown
+    for name in ("serve-token", "serve-agent-token"):
+        assert stat.S_IMODE(os.stat(f"{command.state}/{name}").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(command.state).st_mode) == 0o700
+    os.chmod(f"{command.state}/serve-token", 0o644)
+    refused = command.run(*words)
+    assert (refused.returncode, b"others can read it" in refused.stderr) == (1, True)
+
+
+def test_the_token_is_in_no_log_and_no_database(tmp_path):
+    command = Command(str(tmp_path))
+    with serving(command) as server:
+        server.call("read_file", path="a.txt")
+        server.call("read_file", path=server.token)
+        server.request("GET", f"/v1/{server.token}")
+        raw(server, f"GET /{server.token} garbage\r\n\r\n".encode())
+        server.stop()
+        assert server.process.stderr is not None
+        errors = server.process.stderr.read().decode()
+
+    assert server.token not in errors
+    contents = {
+        path: Path(path).read_bytes() for path in glob(f"{command.state}/**/*", recursive=True) if os.path.isfile(path)
+    }
+    assert any(path.endswith("events.db") for path in contents)
+    assert [path for path, data in contents.items() if PERSON_TOKEN.encode() in data] == []
+
+
+@pytest.mark.parametrize(
+    "environ, code",
+    [
+        ({"HILT_TOKEN": "short"}, b"invalid_args"),
+        ({"HILT_AGENT_TOKEN": "with a blank in the middle"}, b"invalid_args"),
+        ({"HILT_TOKEN": "the-same-for-both-of-them", "HILT_AGENT_TOKEN": "the-same-for-both-of-them"}, b"invalid_args"),
+    ],
+)
+def test_weak_tokens_are_refused(tmp_path, environ, code):
+    done = Command(str(tmp_path), **environ).run("serve", "--port", "0", "--no-open")
+
+    assert (done.returncode, done.stderr.startswith(code), done.stdout) == (1, True, b"")
+
+
+# --- pages ----------------------------------------------------------------------------------------------------------
+
+
+def test_pages_can_neither_be_framed_nor_load_anything_foreign(server):
+    for path in ("/", "/approvals", "/v1/tools", "/openapi.json", "/nothing"):
+        headers = server.request("GET", path).headers
+        policy = headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+        assert "set-cookie" not in headers
+        if path.startswith("/v1"):
+            assert headers["cache-control"] == "no-store"
+
+
+def test_the_start_page_names_the_document_and_its_files_are_hashed(server):
+    page = server.request("GET", "/", token=None)
+    style = next(path for path in read_files() if path.endswith(".css"))
+    response = server.request("GET", style, token=None)
+
+    assert "/openapi.json" in page.text
+    assert style in page.text
+    assert (response.headers["content-type"], "immutable" in response.headers["cache-control"]) == (
+        "text/css; charset=utf-8",
+        True,
+    )
+    again = server.request("GET", style, token=None, headers={"If-None-Match": response.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for name in PAGES:
+        assert server.request("GET", f"/{name}", token=None, headers={"Accept": "text/html"}).text == page.text
+    assert server.request("POST", "/", token=None).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../app.py",
+        "/%2e%2e/app.py",
+        "/assets/../../app.py",
+        "/assets/..%2f..%2fapp.py",
+        "/..%5c..%5capp.py",
+        "//etc/passwd",
+        "/index.html",
+        "/assets/",
+        "/assets/style.css%00.js",
+        "/approvals/../v1/tools",
+        "/.",
+        "/assets//style.css",
+    ],
+)
+def test_a_path_reaches_only_the_files_of_the_console(server, path):
+    answer = raw(server, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode())
+
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert b"import" not in answer
+
+
+def test_links_in_the_folder_of_the_console_are_only_its_own_files():
+    assert [path for path in glob(f"{FOLDER}/**/*", recursive=True) if os.path.islink(path)] == []
+
+
+# --- slow, silent and large -----------------------------------------------------------------------------------------
+
+
+def test_half_open_connections_lock_nobody_out(hasty):
+    with ExitStack() as stack:
+        for number in range(700):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", hasty.port)))
+            with suppress(OSError):  # another connection took its slot
+                connection.sendall(b"GET /v1/tools HTTP/1.1\r\nHost: x\r\n"[: number % 30])
+        assert hasty.call("read_file", path="a.txt")["ok"]
+        with hasty.events() as client:
+            hasty.call("read_file", path="a.txt")
+            assert client.next("call")["tool"] == "read_file"
+
+
+def test_websockets_without_a_token_lock_nobody_out(hasty):
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+    head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{hasty.port}\r\nUpgrade: websocket\r\n"
+    head += f"Connection: Upgrade\r\n{key}\r\n"
+    with ExitStack() as stack:
+        for _ in range(400):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", hasty.port)))
+            with suppress(OSError):  # another connection took its slot
+                connection.sendall(head.encode())
+        assert hasty.call("read_file", path="a.txt")["ok"]
+
+
+def test_silent_connections_are_closed(hasty):
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", hasty.port))) for _ in range(20)]
+        for number, connection in enumerate(silent):
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n"[:number])
+        for connection in silent:
+            connection.settimeout(WAIT_SECONDS)
+            assert connection.recv(1000) == b""
+
+
+def test_a_client_that_does_not_read_its_answer_is_cut_off(hasty):
+    body = json.dumps({"tool": "read_file", "args": {"path": "big.txt"}}).encode()
+    head = f"POST /v1/call HTTP/1.1\r\nHost: 127.0.0.1:{hasty.port}\r\nAuthorization: Bearer {hasty.token}\r\n"
+    one = head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", hasty.port))
+        connection.sendall(one * 20)  # pipelined: more than the buffers of the kernel take
+        connection.settimeout(WAIT_SECONDS)
+        wait_until(lambda: _is_reset(connection))
+
+
+def _is_reset(connection: socket.socket) -> bool:
+    """Whether the server has ended a connection, without reading from it."""
+    try:
+        connection.sendall(b"\r\n")
+    except OSError:
+        return True
+    time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize(
+    "request_line, status",
+    [
+        ("GET /v1/tools HTTP/1.1\r\nX: " + "x" * 100_000, b"431"),
+        ("GET /" + "x" * 100_000 + " HTTP/1.1\r\nX: y", b"431"),
+        ("nonsense", b"400"),
+        ("GET /v1/tools HTTP/1.1\r\nContent-Length: x", b"400"),
+        ("GET /v1/tools HTTP/1.1\r\nTransfer-Encoding: gzip", b"501"),
+    ],
+)
+def test_invalid_and_long_heads_are_problems(server, request_line, status):
+    answer = raw(server, f"{request_line}\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    if status != b"501":
+        assert b"application/problem+json" in answer
+
+
+def test_too_many_requests_are_told_when_to_come_back(hasty):
+    responses = [hasty.request("GET", "/v1/unknown") for _ in range(150)]
+    limited = [response for response in responses if response.status_code == 429]
+
+    assert limited
+    assert limited[0].headers["retry-after"] == "1"
+    assert hasty.call("read_file", path="a.txt")["ok"]  # the other token has a rate of its own
+
+
+def test_the_server_stops_within_five_seconds_under_load(tmp_path):
+    command = Command(str(tmp_path))
+    command.folder.write("a.txt", "a\n")
+    with serving(command) as server:
+        ended = threading.Event()
+
+        def load() -> None:
+            while not ended.is_set():
+                with suppress(Exception):
+                    server.call("read_file", path="a.txt")
+
+        def wait() -> None:
+            with suppress(Exception):
+                server.call("run_shell", command="sleep 100", timeout=200)
+
+        threads = [threading.Thread(target=work, daemon=True) for work in (load, load, load, wait, wait)]
+        for thread in threads:
+            thread.start()
+        with server.events() as client:
+            client.next("call")
+            began = time.monotonic()
+            status = server.stop()
+            seconds = time.monotonic() - began
+        ended.set()
+
+    assert status == -2
+    assert seconds < 5
+
+
+# --- agents ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_cannot_approve_its_own_call(server):
+    envelope = server.call("write_file", path="own.txt", content="x")
+    id = envelope["meta"]["details"]["approval"]
+
+    for path, body in ((f"/v1/approvals/{id}", {"answer": "once"}), ("/v1/trust", {"path": "x", "sha256": "0" * 64})):
+        assert server.post(path, body, status=403, token=server.agents_token)["error_code"] == "denied"
+    again = server.post(
+        "/v1/call",
+        {"tool": "write_file", "args": {"path": "own.txt", "content": "x"}, "approval": id},
+        token=server.agents_token,
+    )
+    assert again["error_code"] == "approval_required"
+    assert "own.txt" not in server.command.folder.tree()
+
+
+def test_a_tool_cannot_start_a_server(hasty):
+    line = f"{HILT} serve --port 0 --no-open"
+
+    blocked = hasty.call("run_shell", command=line)
+    forced = hasty.call("run_shell", command=line, force=True)
+
+    assert blocked["error_code"] == "command_blocked"
+    assert "denied: hilt serve" in forced["result"]
+    assert "#token=" not in forced["result"]
+
+
+def test_a_command_of_an_agent_reaches_neither_the_server_nor_its_token(server):
+    state = server.command.state
+    script = (
+        f"cat {state}/serve-token {state}/serve-agent-token; exec 3<>/dev/tcp/127.0.0.1/{server.port} && echo reached"
+    )
+
+    envelope = server.call("run_shell", command=script)
+
+    assert "reached" not in envelope["result"]
+    assert "token-of-the-tests" not in json.dumps(envelope)
+
+
+def test_commands_do_not_inherit_the_tokens(server):
+    envelope = server.call("run_shell", command="env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")
+
+    assert "token-of-the-tests" not in envelope["result"]
+
+
+# --- other addresses ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--host", "0.0.0.0"),
+        ("--host", "192.0.2.1", "--tls-cert", "x"),
+        ("--host", "example.org"),
+        ("--port", "70000"),
+        ("--tls-key", "x"),
+    ],
+)
+def test_an_open_address_needs_encryption(tmp_path, words):
+    done = Command(str(tmp_path)).run("serve", "--no-open", *words)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_behind_a_proxy_the_host_may_have_any_name_and_pages_only_its_own(tmp_path):
+    with serving(Command(str(tmp_path)), "--behind-proxy") as server:
+        named = {"Host": "hilt.example.org"}
+        assert server.request("GET", "/v1/tools", headers=named).status_code == 200
+        own = {**named, "Origin": "https://hilt.example.org"}
+        assert server.request("GET", "/v1/tools", headers=own).status_code == 200
+        foreign = {**named, "Origin": "https://evil.example.org"}
+        assert server.request("GET", "/v1/tools", headers=foreign).status_code == 403
+
+
+def test_a_problem_never_shows_a_traceback(server):
+    answers: list[Any] = [
+        server.request("GET", "/v1/audit?since=99999999999999999w").status_code,
+        server.request("GET", "/v1/changes/" + "f" * 300).status_code,
+        server.request("GET", "/v1/sessions/%ff%00").status_code,
+        server.request("GET", "/v1/trust/file?path=%00").status_code,
+        server.request("POST", "/v1/call", content=b'{"tool": "\\u0000", "args": {"x": "\\ud800"}}').status_code,
+        server.request("GET", "/v1/tasks?workspace=%00").status_code,
+        server.request("PATCH", "/v1/tasks/0", json={"title": "x"}).status_code,
+    ]
+
+    assert answers == [200, 404, 404, 404, 400, 404, 404]
