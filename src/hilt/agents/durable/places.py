@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hilt.errors import ToolError
 from hilt.state.agent_database import AgentDatabase
-from hilt.state.db import writing
+from hilt.state.directory import writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
