@@ -13,6 +13,7 @@ from benchmarks import (
     agents,
     code,
     custom,
+    durable,
     editing,
     growth,
     http,
@@ -43,6 +44,7 @@ _MODULES = (
     http,
     web,
     agents,
+    durable,
     code,
 )
 AREAS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}

@@ -84,13 +84,14 @@ class ScriptedModel:
     name = "scripted:reads"
     context_tokens = 100_000_000
 
-    def __init__(self) -> None:
+    def __init__(self, turns: int = TURNS) -> None:
         self._turn = 0
+        self._turns = turns
 
     async def answer(self, request: ModelInput, listener: Listener) -> ModelResponse:
         """Return the next call."""
         self._turn += 1
-        if self._turn > TURNS:
+        if self._turn > self._turns:
             return ModelResponse(parts=[TextPart("done")])
         path = small_name(self._turn - 1)
         return ModelResponse(parts=[ToolCallPart("read_file", {"path": path}, f"call_{self._turn}")])

@@ -19,6 +19,14 @@ require() {
             "    sudo apt-get update && sudo apt-get install --no-install-recommends $*"
     fi
     echo "Installing system packages: $*"
+    case " $* " in
+    *" postgresql "*)
+        # the tests start servers of their own; dpkg keeps a file that is already there
+        mkdir -p /etc/postgresql-common
+        [ -e /etc/postgresql-common/createcluster.conf ] ||
+            echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+        ;;
+    esac
     apt-get -qq update
     DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$@" >/dev/null
 }

@@ -62,6 +62,7 @@ _BOXES = ("read-only", "workspace-write", "declared")
 
 
 KEYS: dict[str, Key] = {
+    "workspace.name": Key(str, None),
     "workspace.roots": Key(list, ()),
     "workspace.sensitive": Key(list, paths.SENSITIVE, _more),
     "workspace.readable": Key(list, paths.READABLE),
@@ -114,13 +115,17 @@ KEYS: dict[str, Key] = {
     "agents.max_depth": Key(int, 5, min),
     "agents.max_children": Key(int, 20, min),
     "agents.idle_s": Key(int, 3600),
+    "agents.max_queued": Key(int, 10_000, min),
+    "agents.database": Key(str, None),
+    "agents.lease_s": Key(int, 30),
+    "agents.limits": Key(dict, {}),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
 _IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of the table [profile]
 
 # no project file can set these, trusted or not
-PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable", "web.allow_private")
+PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable", "web.allow_private", "agents.database")
 
 
 class RuntimePaths(NamedTuple):

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from hilt.web.cache import PageCache
     from hilt.web.client import Web
 
+RECOVERY_SECONDS = 30.0
 SESSIONS_MAX = 256  # kept in memory; others are opened again on their next call
 
 
@@ -288,7 +289,13 @@ class Runtime:
     def _open_roster(self) -> AgentStore:
         from hilt.state.roster import Roster
 
-        return Roster(self.state, self.id)
+        url = self.settings["agents.database"]
+        if not url:
+            return Roster(self.state, self.id)
+        from hilt.agents.durable.places import open_shared
+
+        name = self.settings["workspace.name"] or self.id
+        return Roster(self.state, name, open_shared(url, name))
 
     def _open_agents(self) -> AgentHost:
         from hilt.agents.children import AgentHost
@@ -454,6 +461,22 @@ class Runtime:
         from hilt.output.overflow import broken
 
         return self._store(self.session)[1].try_save(broken(text), label)
+
+    def change_of(self, session: str, call: str) -> str | None:
+        """Return the id of the change that a call of a session has made, or None; unfinished changes are recovered.
+
+        Raise busy if that takes too long.
+        """
+        workspace = Workspace(self._store(session)[0], session, Fence())
+        until = time.monotonic() + RECOVERY_SECONDS
+        while True:
+            workspace.recover()
+            change = self.history().change_of(session, call)
+            if change is None or not change[1]:
+                return None if change is None else change[0]
+            if time.monotonic() > until:
+                raise ToolError("busy", f"The change {change[0]} is being recovered.")
+            time.sleep(0.01)  # another thread or process recovers it
 
     def end_session(self, session: str) -> bool:
         """End the jobs of a session and forget what it has read; return whether the session existed."""
@@ -678,7 +701,7 @@ class Runtime:
 
     def _context(self, active: ActiveCall) -> Context:
         store, overflow = self._store(active.session)
-        workspace = Workspace(store, active.session, active.fence)
+        workspace = Workspace(store, active.session, active.fence, str(active.call.id or ""))
         active.workspace = workspace
         ctx = Context(
             workspace=workspace,

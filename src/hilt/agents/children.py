@@ -4,9 +4,10 @@ A child is a conversation in a session of its own, named after its id. What it m
 parent may and what its definition says: the authority looks both up by the session, on every call and in every process
 (`Authority.agent`). This module adds the model, the limits, the record in the store, and the end.
 
-An agent in the background runs in the process that keeps the caller's jobs. If that process ends or is killed, the
-agent is queued again, and the next process that looks at the agents of the workspace with the same settings goes on
-with its transcript.
+An agent in the background runs in a worker if there is one, else in the process that keeps the caller's jobs. If that
+process ends or is killed, the agent is queued again, and the next process that looks at the agents of the workspace
+with the same settings goes on with its transcript. In workers, and with a database that several machines share, each
+run is a workflow (`durable/`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from contextlib import suppress
 from typing import Any
 
 from hilt.agents.definitions import DEFAULT, AgentDefinition, read_definitions
+from hilt.agents.durable.leases import AgentOwner, TakenOver
+from hilt.agents.durable.runs import DurableRuns, InterruptedCalls
 from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
@@ -34,6 +37,7 @@ from hilt.lazy import Lazy
 from hilt.policy.modes import named, narrowest
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder, Allowance, Remainder
+from hilt.state.agent_runs import LOST, RunRecord
 from hilt.state.roster import (
     AgentLimits,
     AgentMessage,
@@ -43,7 +47,6 @@ from hilt.state.roster import (
     Kind,
     Mail,
     NewAgent,
-    Owner,
 )
 
 TYPE_CHECKING = False
@@ -64,7 +67,7 @@ _LINE_CHARACTERS = 200
 _LEAST_SECONDS = 0.001  # of an agent whose time is up: it ends with budget_exceeded
 _LISTED_MAX = 1_000  # agents that may share a budget
 # settings that do not matter for what an agent may do, or are too secret to be stored
-_LEFT_OUT = ("resident", "telemetry.endpoint")
+_LEFT_OUT = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
 
 
 class AgentRun:
@@ -76,6 +79,7 @@ class AgentRun:
         self._lock = threading.Lock()
         self._conversation: Conversation | None = None
         self._is_cancelled = False
+        self.is_lost = False  # another process runs the agent now
 
     def set(self, conversation: Conversation | None) -> None:
         """Set what `cancel` ends; None when it has ended by itself."""
@@ -88,6 +92,11 @@ class AgentRun:
             self._is_cancelled = True
             if self._conversation is not None:
                 self._conversation.cancel()
+
+    def lose(self) -> None:
+        """End the run because another process runs the agent."""
+        self.is_lost = True
+        self.cancel()
 
     @property
     def is_cancelled(self) -> bool:
@@ -103,17 +112,25 @@ class AgentHost:
         self.store = runtime.roster()
         settings = runtime.settings
         self.limits = AgentLimits(
-            settings["agents.max_depth"], settings["agents.max_children"], settings["agents.idle_s"]
+            settings["agents.max_depth"],
+            settings["agents.max_children"],
+            settings["agents.idle_s"],
+            settings["agents.max_queued"],
         )
         stored = {name: settings[name] for name, key in KEYS.items() if key.type is not dict and name not in _LEFT_OUT}
         self.settings = json.dumps(stored, sort_keys=True)
-        self.owner = Lazy(lambda: Owner(runtime.state))
+        self.slots = 0  # of a worker; set before the first agent runs
+        self.is_durable = self.store.database.is_shared
+        self.owner = Lazy(lambda: AgentOwner(runtime, self.slots))
+        self._durable = Lazy(lambda: DurableRuns(runtime))
         self.worktrees = Worktrees(runtime, self.store)
         self._above: dict[str, Allowance] = {}  # of agents that were started here
         self._restored_budgets: dict[str, Allowance] = {}  # of callers whose process has ended
         self._runs: dict[str, AgentRun] = {}
         self._lock = threading.Lock()
         self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
+        self._claiming = threading.Lock()
+        self._starting: set[str] = set()  # agents that are to run here at once
         self._is_closing = False
         self._is_watching = False
 
@@ -138,6 +155,7 @@ class AgentHost:
             with suppress(ToolError):  # then they are queued when somebody sees that the owner is gone
                 self.store.release(self.owner.part.name)
             self.owner.close()
+        self._durable.close()
 
     @property
     def running(self) -> int:
@@ -145,6 +163,24 @@ class AgentHost:
         with self._lock:
             others = [other for other in self._others.values() if other is not None]
             return len(self._runs) + sum(other.agents().running for other in others)
+
+    def become_worker(self, slots: int) -> None:
+        """Run up to this many agents at once, as workflows, before any other process does."""
+        self.slots, self.is_durable = slots, True
+        self._durable()
+        self.owner()
+        self.runtime.listen(lambda: None)  # keeps one watch of the tools' folders, which each agent would start anew
+
+    def _release_lost(self) -> None:
+        """Queue the agents that this process should run but does not: it had lost them, or the database."""
+        with self._claiming:
+            for id in self.store.owned(self.owner().name):
+                if id not in self._runs and id not in self._starting:
+                    self.store.requeue(id, self.owner().name)
+
+    def clean(self) -> None:
+        """Delete the steps of agents that ended long ago."""
+        self._durable().clean(self.runtime.settings["agents.keep_days"])
 
     # --- creating -----------------------------------------------------------------------------------------------------
 
@@ -159,9 +195,16 @@ class AgentHost:
             return definitions.find(DEFAULT)
 
     def create(
-        self, order: AgentOrder, definition: AgentDefinition, kind: Kind, caller: str, above: Allowance | None
+        self,
+        order: AgentOrder,
+        definition: AgentDefinition,
+        kind: Kind,
+        caller: str,
+        above: Allowance | None,
+        *,
+        here: bool = False,
     ) -> AgentRecord:
-        """Create an agent; a call runs here at once, the others are queued."""
+        """Create an agent; a call, or any with `here`, is to run in this process at once, the others are queued."""
         parent = order.parent or caller
         left = Remainder() if above is None else above.left()
         turns = left.within(Remainder(turns=definition.turns)).turns
@@ -189,7 +232,10 @@ class AgentHost:
                 worktree=has_worktree,
             ),
         )
-        agent = self.store.create(new, self.limits, owner=self.owner().name if kind == "call" else "")
+        with self._claiming:
+            agent = self.store.create(new, self.limits, owner=self.owner().name if here or kind == "call" else "")
+            if agent.owner:
+                self._starting.add(agent.id)
         if above is not None and kind != "call":
             self._above[agent.id] = above
         return agent
@@ -203,6 +249,7 @@ class AgentHost:
         asks_person: bool,
         above: Allowance | None = None,
         report: Callable[[str], None] = lambda line: None,
+        emit: Callable[[Event], None] = lambda event: None,
         client: Attendant | None = None,
     ) -> AgentOutcome:
         """Run a claimed agent until it has answered, and record how it ended.
@@ -212,18 +259,21 @@ class AgentHost:
         agent = run.agent
         with self._lock:
             self._runs[agent.id] = run
+            self._starting.discard(agent.id)
             if self._is_closing:
                 run.cancel()
         self._watch()
         outcome = AgentOutcome("failed", "hilt failed to run the agent.", "internal")
         try:
-            outcome = self._converse(run, asks_person=asks_person, above=above, report=report, client=client)
+            outcome = self._converse(run, asks_person=asks_person, above=above, report=report, emit=emit, client=client)
         except ToolError as error:
             outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
+        except TakenOver:
+            run.is_lost = True
         finally:
             try:
                 # an agent that only stops because its process does is released instead
-                if not self._is_closing or outcome.status != "cancelled":
+                if not run.is_lost and (not self._is_closing or outcome.status != "cancelled"):
                     outcome = self._settle_worktree(agent, outcome, client)
                     if agent.kind != "spawned" or outcome.status != "completed":
                         self._above.pop(agent.id, None)
@@ -231,7 +281,7 @@ class AgentHost:
                     self.store.finish(agent.id, self.owner().name, outcome)
             finally:
                 with self._lock:
-                    del self._runs[agent.id]
+                    self._runs.pop(agent.id, None)
         return outcome
 
     def _converse(
@@ -241,37 +291,69 @@ class AgentHost:
         asks_person: bool,
         above: Allowance | None,
         report: Callable[[str], None],
+        emit: Callable[[Event], None],
         client: Attendant | None,
     ) -> AgentOutcome:
         agent = run.agent
+        earlier = [] if agent.kind == "call" else self.store.runs.of(agent.id)
+        if earlier and self.store.database.is_shared:
+            self._check_worktree(agent, earlier[-1].host)
         folder = self.worktrees.folder(agent.id)
         runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile), folder)
         try:
-            return self._converse_in(runtime, run, asks_person=asks_person, above=above, report=report, client=client)
+            return self._converse_in(
+                runtime,
+                run,
+                earlier,
+                asks_person=asks_person,
+                above=above,
+                report=report,
+                emit=emit,
+                client=client,
+            )
         finally:
             if folder is not None:
                 runtime.close_folder()
+
+    def _check_worktree(self, agent: AgentRecord, host: str) -> None:
+        """Raise if an agent works in a worktree of another machine."""
+        line = [self.store.get(id) for id in self.store.chain(agent.id)]
+        if host != self.owner().record.host and any(above and above.profile.worktree for above in line):
+            raise ToolError(
+                "not_found",
+                f"The worktree of this agent is on {host}, which no longer runs it.",
+                suggestion="Look there for what it changed, and start the agent again.",
+            )
 
     def _converse_in(
         self,
         runtime: Runtime,
         run: AgentRun,
+        earlier: Sequence[RunRecord],
         *,
         asks_person: bool,
         above: Allowance | None,
         report: Callable[[str], None],
+        emit: Callable[[Event], None],
         client: Attendant | None,
     ) -> AgentOutcome:
         agent = run.agent
         transcripts = transcripts_of(runtime)
+        durable = None
+        if agent.kind != "call" and self.is_durable:
+            durable = self._durable()
+            durable.take_over(agent.id, earlier, transcripts)
         is_new = not transcripts.exists(agent.id)
         records = [] if is_new else list(read(transcripts.path(agent.id)))
+        settle = InterruptedCalls(runtime, earlier[-1]).settle if earlier and earlier[-1].outcome == LOST else None
         used = [0, 0]
         # a run whose process was killed has used tokens that the store does not know
         before = sum(_tokens(record) for record in records) - agent.input_tokens - agent.output_tokens
         above = above or self._restored(agent)
+        database = self.store.database
 
         def heard(event: Event) -> None:
+            emit(event)
             if isinstance(event, TokensUsed):
                 used[0] += event.input_tokens
                 used[1] += event.output_tokens
@@ -281,19 +363,35 @@ class AgentHost:
             elif isinstance(event, CallStarted):
                 report(_line(event.tool, event.args))
 
-        conversation = open_conversation(
-            runtime,
-            heard,
-            title=agent.title,
-            is_new=is_new,
-            limits=_limits(agent, max(0, before)),
-            asks_person=asks_person,
-            role=agent.profile.role,
-            above=above,
-            person=client,
-        )
-        run.set(conversation)
-        ended = asyncio.run(self._talk(run, conversation, records))
+        def talk() -> RunEnded:
+            conversation = open_conversation(
+                runtime,
+                heard,
+                title=agent.title,
+                is_new=is_new,
+                limits=_limits(agent, max(0, before), now=database.read(database.now)),
+                asks_person=asks_person,
+                role=agent.profile.role,
+                above=above,
+                person=client,
+                steps=durable,
+                settle=settle,
+            )
+            run.set(conversation)
+            talking = self._talk(run, conversation, records)
+            return asyncio.run(talking) if durable is None else durable.run_loop(talking)
+
+        def checked() -> RunEnded:
+            # who takes over from now on ends the workflow, which exists; who did so before is seen here
+            if agent.id not in self.store.owned(self.owner().name):
+                raise TakenOver
+            return talk()
+
+        if agent.kind == "call":
+            ended = talk()
+        else:
+            number = self.store.runs.begin(agent.id, self.owner().record, len(records))
+            ended = talk() if durable is None else durable.run_workflow(agent.id, number, checked)
         if ended.status in (DONE, UNAPPROVED):
             return AgentOutcome("completed", ended.text, "", *used)
         error = ended.error or ToolError("internal", "The agent ended without an error.")
@@ -392,20 +490,26 @@ class AgentHost:
     # --- in the background --------------------------------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Go on with the agents that nobody runs, as far as this process may; return how many wait."""
+        """Go on with the agents that nobody runs, as far as this process may; return how many wait for one like it."""
         waiting = self.store.sweep(self.limits.idle_seconds)
+        if waiting and not self.slots and any(owner.slots for owner in self.store.runs.owners()):
+            return 0  # a worker takes them
         if not self.runtime.keeps_agents:
             return waiting
-        while waiting and self.running < RUNNING_MAX and not self._is_closing:
-            agent = self.store.claim(self.settings, self.owner().name)
-            if agent is None:
-                break
-            waiting -= 1
-            run = AgentRun(agent)
-            thread = threading.Thread(target=self._work, args=(run,), name=agent.id, daemon=True)
-            with self._lock:
-                self._runs[agent.id] = run  # counts from now on
-            thread.start()
+        if self.owner.part is not None and self.is_durable:
+            self._release_lost()
+        while waiting and self.running < (self.slots or RUNNING_MAX) and not self._is_closing:
+            with self._claiming:
+                agent = self.store.claim(self.settings, self.owner().name)
+                if agent is None:
+                    break
+                waiting -= 1
+                if agent.id in self._runs:
+                    continue  # its lease had run out, but nobody else took the agent
+                run = AgentRun(agent)
+                with self._lock:
+                    self._runs[agent.id] = run  # counts from now on
+            threading.Thread(target=self._work, args=(run,), name=agent.id, daemon=True).start()
         if waiting and not self._is_closing:
             self._serve_others()
         return waiting
@@ -440,18 +544,22 @@ class AgentHost:
         threading.Thread(target=self._end_cancelled, name="hilt-agents", daemon=True).start()
 
     def _end_cancelled(self) -> None:
-        """End the agents that another process has cancelled; return when none is left."""
+        """End the agents that another process has cancelled or taken over; return when none is left."""
         while True:
             with self._lock:
                 runs = list(self._runs.values())
                 if not runs:
                     self._is_watching = False
                     return
-            for run in runs:
-                with suppress(ToolError):  # the database is busy
-                    agent = self.store.get(run.agent.id)
-                    if agent is None or agent.ended is not None:
-                        run.cancel()
+            with suppress(ToolError):  # the database is busy
+                owned = set(self.store.owned(self.owner().name))
+                for run in runs:
+                    if run.agent.id not in owned:
+                        agent = self.store.get(run.agent.id)
+                        if agent is None or agent.ended is not None:
+                            run.cancel()
+                        else:
+                            run.lose()
             time.sleep(_WATCH_SECONDS)
 
     # --- for people ---------------------------------------------------------------------------------------------------
@@ -676,32 +784,34 @@ def _settings(runtime: Runtime, profile: AgentProfile) -> Any:
 
 def _with_settings(runtime: Runtime, stored: str) -> Runtime | None:
     """Return a runtime with exactly these settings; None if the user's own rule that out."""
-    flags = {name: value for name, value in json.loads(stored).items() if value is not None}
+    own = {name: runtime.settings[name] for name in _LEFT_OUT}
+    flags = {name: value for name, value in {**own, **json.loads(stored)}.items() if value is not None}
     try:
         other = Runtime(runtime.root, environ=runtime.environ, flags=flags)
     except ToolError:
         return None  # of another version
     if other.agents().settings == stored:
+        other.agents().slots, other.agents().is_durable = runtime.agents().slots, runtime.agents().is_durable
         return other
     other.close()
     return None
 
 
-def _limits(agent: AgentRecord, unrecorded: int) -> Any:
+def _limits(agent: AgentRecord, unrecorded: int, now: int) -> Any:
     """Return the limits of the next run of an agent that has used this many tokens besides those in its record."""
     from hilt.agents.budgets import MAX_TURNS, RunLimits
 
     profile = agent.profile
     used = agent.input_tokens + agent.output_tokens + unrecorded
     tokens = None if profile.tokens is None else max(0, profile.tokens - used)
-    return RunLimits(profile.turns or MAX_TURNS, tokens, _seconds_left(agent))
+    return RunLimits(profile.turns or MAX_TURNS, tokens, _seconds_left(agent, now))
 
 
-def _seconds_left(agent: AgentRecord) -> float | None:
+def _seconds_left(agent: AgentRecord, now: int) -> float | None:
     """Return the seconds that an agent has; they pass while no process runs it."""
     if agent.profile.seconds is None:
         return None
-    return max(_LEAST_SECONDS, agent.profile.seconds - (time.time_ns() - agent.created) / 1e9)
+    return max(_LEAST_SECONDS, agent.profile.seconds - (now - agent.created) / 1e9)
 
 
 def _tokens(record: Record) -> int:

@@ -26,6 +26,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic_ai.messages import (
@@ -62,7 +63,8 @@ from hilt.agents.messages import Content, answer_record, content_record, message
 from hilt.agents.model import LanguageModel, ModelFault, ModelInput, OfferedTool
 from hilt.agents.prompts import ProjectPrompt, read_project, system_prompt
 from hilt.agents.repetition import END_AT, LoopGuard
-from hilt.agents.transcripts import Transcript, current
+from hilt.agents.steps import Settle, Steps, run_calls
+from hilt.agents.transcripts import Record, Transcript, current
 from hilt.authority.authority import MODE
 from hilt.authority.principal import Values
 from hilt.authority.visibility import Shown, shown
@@ -102,13 +104,16 @@ class Conversation:
         clock: Clock = Clock(),  # noqa: B008
         role: str = "",
         above: Allowance | None = None,
+        steps: Steps | None = None,
+        settle: Settle | None = None,
         person: Attendant | None = None,
     ) -> None:
         """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
         `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
         `role` replaces the usual prompt. `above` is what the run that started this conversation may use, `person` the
-        client that asks people, if it is not the runtime itself.
+        client that asks people, if it is not the runtime itself. `steps` keep everything that is in the transcript,
+        too. `settle` decides about calls without a result.
         """
         self.runtime = runtime
         self.model = model
@@ -129,6 +134,8 @@ class Conversation:
         self._asks_person = asks_person
         self._role = role
         self._above = above
+        self._steps = steps
+        self._settle = settle
         self._budget = Budget(limits, clock.now, above)
         self._guard = LoopGuard()
         self._calls = TurnCalls(
@@ -262,9 +269,9 @@ class Conversation:
         await self._start()
         if content is not None:
             content = await self._before_message(content)
-        self._settle_calls()
+        await self._settle_calls()
         if content is not None:
-            self._add_user(content, mail)
+            await self._add_user(content, mail)
         elif not self.is_interrupted:
             raise ToolError(
                 "invalid_request",
@@ -281,13 +288,20 @@ class Conversation:
             answer = await self._fire("stop")
             if answer is None or answer.decision != "deny":
                 return await self._after_message(text)
-            self._add_user(f"A hook of the user says that you are not done: {answer.reason}")
+            await self._add_user(f"A hook of the user says that you are not done: {answer.reason}")
 
     async def _start(self) -> None:
         """Fire the hooks of a session's start, and read the project's instructions."""
         if self._has_started:
             return
         self._has_started = True
+        records = self._transcript.records() if self._steps is not None else []
+        if self._steps is not None and len(records) == 1:
+
+            async def work() -> Record:
+                return records[0]
+
+            await self._steps.run("session", work)
         answer = await self._fire("session_start", arguments={"model": self.model.name})
         if answer is not None and answer.decision == "stop":
             raise _blocked("session_start", answer)
@@ -307,19 +321,37 @@ class Conversation:
         await self._compact_if_needed()
         request = await self._before_request(await self.prompt())
         try:
-            response = await self._ask(request)
+            return await self._answer(request)
         except ModelFault as fault:
             if not fault.too_long or not await self._compact("", automatic=True, needed=True):
                 raise _model_error(fault) from fault
             try:
-                response = await self._ask(await self._before_request(await self.prompt()))
+                return await self._answer(await self._before_request(await self.prompt()))
             except ModelFault as again:
                 raise _model_error(again) from again
-        response = await self._after_response(_with_unique_ids(response, self._call_ids))
-        self._check_stopped()
-        self.messages.append(response)
-        self._transcript.append("answer", **answer_record(response))
-        return response
+
+    async def _answer(self, request: ModelInput) -> ModelResponse:
+        """Make one request, as a step."""
+        answers: list[ModelResponse] = []
+        failures: list[ModelFault | ToolError] = []
+
+        async def work() -> Record:
+            try:
+                response = await self._ask(request)
+                response = await self._after_response(_with_unique_ids(response, self._call_ids))
+                self._check_stopped()
+            except (ModelFault, ToolError) as failure:
+                failures.append(failure)
+                return {}
+            answers.append(response)
+            return self._transcript.record("answer", **answer_record(response))
+
+        record = await (work() if self._steps is None else self._steps.run("model turn", work))
+        if failures:
+            raise failures[0]
+        self.messages.append(answers[0])
+        self._transcript.write(record)
+        return answers[0]
 
     async def _ask(self, request: ModelInput) -> ModelResponse:
         response = await self._interruptible(ask(self.model, request, self._emit, self._clock))
@@ -347,7 +379,7 @@ class Conversation:
         self._guard.begin_turn()
         ending: ToolError | None = None
 
-        def finished(call: MadeCall, result: Result) -> None:
+        def finished(keep: Callable[[MadeCall, Record], None], call: MadeCall, result: Result) -> None:
             nonlocal ending
             repetition = None
             if result.error is None or result.error.code != "cancelled":
@@ -360,7 +392,8 @@ class Conversation:
                 )
             part = result_part(call, result, self._marks, "" if repetition is None else repetition.hint)
             results[call.place] = part
-            self._transcript.append("result", **result_record(part))
+            record = self._transcript.record("result", **result_record(part))
+            keep(call, record)
             self._emit(CallFinished(call.id, call.tool, result))
             if result.error is not None and result.error.code in _MISSING_APPROVALS:
                 self._unapproved = True
@@ -369,7 +402,11 @@ class Conversation:
                 self._forget_tools()
 
         try:
-            await self._calls.run(calls, finished)
+            if self._steps is None:
+                await self._calls.run(calls, partial(finished, lambda call, record: self._transcript.write(record)))
+            else:
+                run = lambda keep: self._calls.run(calls, partial(finished, keep))  # noqa: E731
+                await run_calls(self._steps, calls, run, self._transcript.write)
         finally:
             if results:
                 self.messages.append(ModelRequest(parts=[results[place] for place in sorted(results)]))
@@ -377,31 +414,52 @@ class Conversation:
         if ending is not None:
             raise ending
 
-    def _settle_calls(self) -> None:
+    async def _settle_calls(self) -> None:
         """Give each call that has no result one: hilt was killed before it was recorded."""
         last = self.messages[-1] if self.messages else None
         answered = {part.tool_call_id for part in last.parts if isinstance(part, ToolReturnPart)} if last else set()
         response = self.messages[-2] if answered and len(self.messages) > 1 else last
         if not isinstance(response, ModelResponse):
             return
-        missing = [call for call in made_calls(response.tool_calls) if call.id not in answered]
-        parts = []
-        for call in missing:
-            error = ToolError(
-                "outcome_unknown",
-                f"hilt was stopped before the result of this call of {call.tool} was recorded; it may have run.",
-            )
-            parts.append(result_part(call, Result(error=error), self._marks))
-            self._transcript.append("result", **result_record(parts[-1]))
-            self._emit(CallFinished(call.id, call.tool, Result(error=error)))
+        parts, repeated = [], []
+        for call, made in zip(made_calls(response.tool_calls), response.tool_calls, strict=True):
+            if call.id in answered:
+                continue
+            settle = self._settle or _unknown
+            result = await self._offload(partial(settle, call))
+            if result is None:
+                repeated.append(made)
+                continue
+            parts.append(result_part(call, result, self._marks))
+            await self._keep("result", **result_record(parts[-1]))
+            self._emit(CallFinished(call.id, call.tool, result))
         if answered and isinstance(last, ModelRequest):
             last.parts = [*last.parts, *parts]
         elif parts:
-            self.messages.append(ModelRequest(parts=parts))
+            last = ModelRequest(parts=parts)
+            self.messages.append(last)
+        if repeated:
+            await self._list_tools()
+            await self._perform(repeated)
+            results = self.messages[-1]
+            if isinstance(last, ModelRequest) and isinstance(results, ModelRequest) and results is not last:
+                last.parts = [*last.parts, *results.parts]  # the results of a turn are one message
+                self.messages.pop()
 
-    def _add_user(self, content: Content, mail: int = 0) -> None:
+    async def _add_user(self, content: Content, mail: int = 0) -> None:
         self.messages.append(ModelRequest(parts=[UserPromptPart(content)]))
-        self._transcript.append("user", content=content_record(content), **({"mail": mail} if mail else {}))
+        await self._keep("user", content=content_record(content), **({"mail": mail} if mail else {}))
+
+    async def _keep(self, kind: str, **fields: Any) -> None:
+        """Write a record to the transcript, and keep it as a step."""
+        record = self._transcript.record(kind, **fields)
+        if self._steps is not None:
+
+            async def work() -> Record:
+                return record
+
+            await self._steps.run(kind, work)
+        self._transcript.write(record)
 
     # --- what is sent -------------------------------------------------------------------------------------------------
 
@@ -475,7 +533,7 @@ class Conversation:
                 return False
             messages = compaction.joined(plan, summary)
         sizes = estimate, self.size.estimate(messages)
-        self._transcript.append("compacted", records=compaction.records_of(messages))
+        await self._keep("compacted", records=compaction.records_of(messages))
         self.messages = messages
         self.size = ContextSize(messages)
         self._emit(Notice(f"Compacted: about {sizes[0]:,} tokens became {sizes[1]:,}.", "compaction"))
@@ -604,6 +662,16 @@ class Conversation:
             if isinstance(message, ModelResponse):
                 return message.text or ""
         return ""
+
+
+def _unknown(call: MadeCall) -> Result:
+    """Return the result of a call that may have run."""
+    return Result(
+        error=ToolError(
+            "outcome_unknown",
+            f"hilt was stopped before the result of this call of {call.tool} was recorded; it may have run.",
+        )
+    )
 
 
 def _status_of(error: ToolError) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hilt.agents.events import Event
     from hilt.agents.model import LanguageModel
     from hilt.agents.prices import CostMeter
+    from hilt.agents.steps import Settle, Steps
     from hilt.context import Attendant
     from hilt.state.agent_calls import Allowance
 
@@ -107,9 +108,15 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
 
             assert program is not None  # noqa: S101
             return ProgramModel(program, cwd=runtime.root, environ=runtime.environ, context_tokens=context)
+        from hilt.agents.pacing import PacedModel, ProviderLimits, ProviderPace
         from hilt.agents.providers import ProviderModel
 
-        return ProviderModel(choice.name, base_url=choice.base_url, key=choice.key, context_tokens=context)
+        model = ProviderModel(choice.name, base_url=choice.base_url, key=choice.key, context_tokens=context)
+        provider = choice.name.partition(":")[0]
+        limits = ProviderLimits.of(runtime.settings["agents.limits"], provider)
+        if limits is None:
+            return model
+        return PacedModel(model, ProviderPace(runtime.roster().database, provider, limits))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "hilt":
             raise
@@ -159,6 +166,8 @@ def open_conversation(
     agent: str = "",
     role: str = "",
     above: Allowance | None = None,
+    steps: Steps | None = None,
+    settle: Settle | None = None,
     person: Attendant | None = None,
 ) -> Conversation:
     """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use.
@@ -183,5 +192,7 @@ def open_conversation(
         clock=clock or Clock(),
         role=role,
         above=above,
+        steps=steps,
+        settle=settle,
         person=person,
     )

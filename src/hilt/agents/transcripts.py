@@ -78,6 +78,20 @@ class Transcripts:
         """Open the transcript of a session to continue it."""
         return Transcript(self.find(session).path, self._redactor)
 
+    def restore(self, session: str, records: Iterable[Record]) -> None:
+        """Replace the transcript of a session by these records, which another machine may have written."""
+        path, records = self.path(session), list(records)
+        if not records:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            return
+        with writing(os.path.dirname(path)):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            temporary = f"{path}.{os.urandom(4).hex()}"
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.writelines(map(_line, records))
+            os.replace(temporary, path)
+
     def path(self, session: str) -> str:
         """Return the path of a session's transcript, which may not exist."""
         name = session if _SAFE.fullmatch(session) else "~" + sha256(session.encode("utf-8", "surrogateescape")).hex()
@@ -186,10 +200,16 @@ class Transcript:
 
     def append(self, kind: str, /, **fields: Any) -> None:
         """Write one record, without secrets."""
-        record = self._redactor.json({"type": kind, "time": round(time.time(), 3), **fields})
-        line = (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode(
-            "utf-8", "backslashreplace"
-        )
+        self.write(self.record(kind, **fields))
+
+    def record(self, kind: str, /, **fields: Any) -> Record:
+        """Return a record without secrets, to be written."""
+        record: Record = self._redactor.json({"type": kind, "time": round(time.time(), 3), **fields})
+        return record
+
+    def write(self, record: Record) -> None:
+        """Write one record."""
+        line = _line(record)
         with writing(os.path.dirname(self.path)):
             written = os.write(self._descriptor, line)
             if written != len(line):  # a full disk
@@ -205,6 +225,10 @@ class Transcript:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _line(record: Record) -> bytes:
+    return (json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "backslashreplace")
 
 
 def read(path: str) -> Iterator[Record]:

@@ -109,7 +109,7 @@ class Draft:
         if files:
             history = workspace.store.history()
             contents = [(file, old.data) for file, (old, _) in zip(files, targets, strict=True)]
-            recording = history.begin(workspace.session, self._operation, contents, self._link)
+            recording = history.begin(workspace.session, self._operation, contents, self._link, workspace.call)
             self._carry_out(recording, files, targets)
             id = recording.id
             workspace.committed |= {old.path: CommittedFile(old.data, data) for old, data in targets}

@@ -54,8 +54,10 @@ class Store(NamedTuple):
 class Workspace:
     """The folders an agent may use, as one call of one session sees them."""
 
-    def __init__(self, store: Store, session: str, fence: Fence) -> None:
+    def __init__(self, store: Store, session: str, fence: Fence, call: str = "") -> None:
+        """`call` is the id that the caller gave the call; the journal keeps it."""
         self.store = store
+        self.call = call
         self.door = store.door.for_call()
         self.session = session
         self.fence = fence

@@ -111,16 +111,21 @@ class History:
     # --- recording ----------------------------------------------------------------------------------------------
 
     def begin(
-        self, session: str, operation: str, files: Sequence[tuple[Snapshot, bytes | None]], link: Linker | None = None
+        self,
+        session: str,
+        operation: str,
+        files: Sequence[tuple[Snapshot, bytes | None]],
+        link: Linker | None = None,
+        call: str = "",
     ) -> Recording:
         """Store the snapshots with their old contents durably, and open the journal entry.
 
-        `link` may hard-link a large old file instead of copying it; `secure` later checks whether another process
-        still has it open for writing.
+        `call` is the id that the caller gave the call. `link` may hard-link a large old file instead of copying it;
+        `secure` later checks whether another process still has it open for writing.
         """
         id = os.urandom(6).hex()
         with writing(self.directory):
-            return self._begin(id, session, operation, files, link)
+            return self._begin(id, session, operation, files, link, call)
 
     def _begin(
         self,
@@ -129,6 +134,7 @@ class History:
         operation: str,
         files: Sequence[tuple[Snapshot, bytes | None]],
         link: Linker | None,
+        call: str,
     ) -> Recording:
         marker, descriptor = self._mark(id)
         try:
@@ -142,7 +148,7 @@ class History:
             stored = False
             while not stored:
                 linked += [blob for blob in large if self._write_blob(blob, id, paths[blob.hash], link)]
-                stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs))
+                stored = self._db.write(lambda db: self._insert(db, id, session, operation, snapshots, blobs, call))
         except BaseException:
             with suppress(ToolError, OSError):
                 self._sweep_blobs(id)
@@ -150,6 +156,14 @@ class History:
             os.close(descriptor)
             raise
         return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
+
+    def change_of(self, session: str, call: str) -> tuple[str, bool] | None:
+        """Return the id of the change that a call has made and whether it is unfinished; None if there is none."""
+        if not self._db.exists():
+            return None
+        query = "SELECT id, open FROM changes WHERE workspace=? AND session=? AND call=?"
+        row = self._db.read(lambda db: db.execute(query, (self._workspace, session, call)).fetchone())
+        return None if row is None else (str(row[0]), bool(row[1]))
 
     def _mark(self, id: str) -> tuple[str, int]:
         # locked before the rename, so that no process ever sees an unlocked marker of a live process
@@ -177,6 +191,7 @@ class History:
         operation: str,
         snapshots: Sequence[Snapshot],
         blobs: Sequence[_Blob],
+        call: str,
     ) -> bool:
         """Store the change; return False if a large blob was evicted in the meantime."""
         for blob in blobs:
@@ -187,8 +202,11 @@ class History:
             if known is None:
                 db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if apart else blob.data))
         number = db.execute(
-            "INSERT INTO changes (id, workspace, session, operation, at, bytes, open) VALUES (?,?,?,?,?,?,1)",
-            (id, self._workspace, session, operation, time.time_ns(), sum(snapshot.size for snapshot in snapshots)),
+            "INSERT INTO changes (id, workspace, session, operation, at, bytes, open, call) VALUES (?,?,?,?,?,?,1,?)",
+            (
+                *(id, self._workspace, session, operation, time.time_ns()),
+                *(sum(snapshot.size for snapshot in snapshots), call),
+            ),
         ).lastrowid
         db.executemany(
             "INSERT INTO snapshots VALUES (?,?,?,?,?,?,?,?,?)",

@@ -1,4 +1,4 @@
-"""The agents of a workspace and the messages between them, in state.db.
+"""The agents of a workspace and the messages between them, in state.db or a database that several machines share.
 
 Every change is one transaction, so that limits hold however many processes start agents and send messages at once.
 An agent is run by one process at a time, its owner, which holds a lock for as long as it lives: the kernel releases it
@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from hilt.call import AGENT
 from hilt.errors import ToolError
+from hilt.state import agent_runs
+from hilt.state.agent_database import AgentDatabase, LocalAgentDatabase, Transaction, owners_folder
 from hilt.state.locks import try_lock
-from hilt.state.tables import open_state
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import sqlite3
 
 Kind = Literal["call", "background", "spawned"]  # a call ends with its caller, the others outlive it
 AgentStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
@@ -33,9 +29,13 @@ QUEUE_MAX = 1_000
 PAIR_MAX = 10
 PAIR_SECONDS = 60
 ENDED_MAX = 1_000  # agents that are kept after their end
+KILLS_MAX = 3  # processes killed in a row at the same step of an agent, before it is stopped
 MESSAGE_DAYS = 30  # that messages to ids that are no agents are kept
 
+_FORGOTTEN_MAX = 100  # at once
+_CLAIMED_FROM = 20
 _SECOND = 1_000_000_000
+_QUEUED = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
 _COLUMNS = (
     "id, parent, caller, depth, kind, name, title, status, owner, answers, input_tokens, output_tokens, created, "
     "changed, ended, error_code, settings, profile, prompt, answer"
@@ -104,6 +104,7 @@ class AgentLimits(NamedTuple):
     depth: int
     children: int
     idle_seconds: float
+    queued: int = 10_000
 
 
 class AgentMessage(NamedTuple):
@@ -135,6 +136,9 @@ class AgentOutcome(NamedTuple):
 class AgentStore(Protocol):
     """Where the agents of a workspace and their messages are kept."""
 
+    database: AgentDatabase
+    runs: agent_runs.AgentRuns
+
     def create(self, new: NewAgent, limits: AgentLimits, *, owner: str = "") -> AgentRecord:
         """Add an agent, running if it has an owner, else queued; raise limit_exceeded if there are too many."""
 
@@ -148,7 +152,13 @@ class AgentStore(Protocol):
         """Return an id, its parent, the parent of that, and so on."""
 
     def claim(self, settings: str, owner: str) -> AgentRecord | None:
-        """Make this process the owner of the oldest queued agent with these settings."""
+        """Make this process the owner of a queued agent with these settings: the oldest, but fair between callers."""
+
+    def owned(self, owner: str) -> Sequence[str]:
+        """Return the agents that an owner has to run."""
+
+    def requeue(self, id: str, owner: str) -> None:
+        """Queue an agent that its owner has but does not run."""
 
     def queued_settings(self) -> Sequence[str]:
         """Return the settings with which queued agents must run."""
@@ -212,17 +222,13 @@ class Owner:
             self._descriptor = None
 
 
-def owners_folder(directory: str) -> str:
-    """Return the folder of the locks of owners."""
-    return os.path.join(directory, "owners")
-
-
 class Roster:
-    """The agents of one workspace in SQLite; implements AgentStore. Safe to use from many threads and processes."""
+    """The agents of one workspace; implements AgentStore. Safe to use from many threads and processes."""
 
-    def __init__(self, directory: str, workspace: str) -> None:
-        self._directory = directory
-        self._db = open_state(directory)
+    def __init__(self, directory: str, workspace: str, database: AgentDatabase | None = None) -> None:
+        """Open the agents of a workspace, by default in state.db of this directory."""
+        self.database = self._db = database or LocalAgentDatabase(directory)
+        self.runs = agent_runs.AgentRuns(self.database, workspace)
         self._workspace = workspace
 
     def close(self) -> None:
@@ -234,8 +240,8 @@ class Roster:
     def create(self, new: NewAgent, limits: AgentLimits, *, owner: str = "") -> AgentRecord:
         """Add an agent, running if it has an owner, else queued; raise limit_exceeded if there are too many."""
 
-        def work(db: sqlite3.Connection) -> AgentRecord:
-            now = time.time_ns()
+        def work(db: Transaction) -> AgentRecord:
+            now = self._db.now(db)
             self._settle(db, limits.idle_seconds, now)
             parent = self._one(db, new.parent)
             if parent is not None and parent.status == "cancelled":
@@ -259,6 +265,14 @@ class Roster:
                         suggestion="Wait until one ends, or cancel one.",
                         limit=limits.children,
                     )
+            (queued,) = db.execute(_QUEUED, (self._workspace,)).fetchone()
+            if queued >= limits.queued and not owner:
+                raise ToolError(
+                    "limit_exceeded",
+                    f"{queued:,} agents of this workspace wait for a process that runs them, which is the limit.",
+                    suggestion="Wait until some have run, or start another worker.",
+                    limit=limits.queued,
+                )
             id = AGENT + os.urandom(6).hex()
             row = (
                 *(self._workspace, id, new.parent, new.caller, depth, new.kind, new.name, new.title),
@@ -297,19 +311,39 @@ class Roster:
         """Make this process the owner of the oldest queued agent with these settings."""
         if not self._db.exists():
             return None
+        # callers with fewer running agents first
         query = (
-            "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='queued' AND settings=? "
-            "ORDER BY changed LIMIT 1"
+            "SELECT id FROM agents LEFT JOIN (SELECT caller AS busy, count(*) AS running FROM agents "
+            "WHERE workspace=? AND ended IS NULL AND status='running' GROUP BY caller) AS callers ON busy=caller "
+            "WHERE workspace=? AND ended IS NULL AND status='queued' AND settings=? "
+            "ORDER BY coalesce(running, 0), changed LIMIT ?"
         )
 
-        def work(db: sqlite3.Connection) -> AgentRecord | None:
-            row = db.execute(query, (self._workspace, settings)).fetchone()
-            if row is None:
-                return None
-            self._update(db, row[0], status="running", owner=owner)
-            return self._one(db, row[0])
+        def work(db: Transaction) -> AgentRecord | None:
+            values = (self._workspace, self._workspace, settings, _CLAIMED_FROM)
+            for (id,) in db.execute(query, values).fetchall():
+                if self._is_suspect(db, id) and any(self._is_suspect(db, other) for other in self._owned(db, owner)):
+                    continue  # if this process is killed, only one of them is to blame
+                self._update(db, id, status="running", owner=owner)
+                return self._one(db, id)
+            return None
 
         return self._db.write(work)
+
+    def owned(self, owner: str) -> Sequence[str]:
+        """Return the agents that an owner has to run."""
+        return self._db.read(lambda db: self._owned(db, owner))
+
+    def requeue(self, id: str, owner: str) -> None:
+        """Queue an agent that its owner has but does not run."""
+
+        def work(db: Transaction) -> None:
+            agent = self._one(db, id)
+            if agent is not None and agent.owner == owner and agent.ended is None:
+                self.runs.end(db, id, "released")
+                self._update(db, id, status="queued", owner="")
+
+        self._db.write(work)
 
     def queued_settings(self) -> Sequence[str]:
         """Return the settings with which queued agents must run."""
@@ -319,8 +353,8 @@ class Roster:
     def release(self, owner: str) -> None:
         """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
 
-        def work(db: sqlite3.Connection) -> None:
-            self._abandon(db, owner, "cancelled", time.time_ns())
+        def work(db: Transaction) -> None:
+            self._abandon(db, owner, "cancelled", self._db.now(db))
             self._confirm(db, owner)
 
         self._db.write(work)
@@ -328,16 +362,17 @@ class Roster:
     def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
         """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
 
-        def work(db: sqlite3.Connection) -> AgentRecord | None:
+        def work(db: Transaction) -> AgentRecord | None:
             agent = self._one(db, id)
             if agent is None or agent.owner != owner:
                 return None
+            self.runs.end(db, id, outcome.status)
             self._confirm(db, owner, id)
             if agent.ended is not None:
                 self._update(db, id, owner="")
                 return None
             status: AgentStatus = outcome.status
-            ended = None if agent.kind == "spawned" and status == "completed" else time.time_ns()
+            ended = None if agent.kind == "spawned" and status == "completed" else self._db.now(db)
             if ended is None and self._unread(db, id):
                 status = "queued"
             self._update(
@@ -366,11 +401,11 @@ class Roster:
         if not self._db.exists():
             return []
 
-        def work(db: sqlite3.Connection) -> list[str]:
+        def work(db: Transaction) -> list[str]:
             agent = self._one(db, id)
             cancelled = self._cancel_below(db, id)
             if itself and agent is not None and agent.ended is None:
-                self._update(db, id, status="cancelled", ended=time.time_ns())
+                self._update(db, id, status="cancelled", ended=self._db.now(db))
                 cancelled.append(id)
             return cancelled
 
@@ -380,11 +415,10 @@ class Roster:
         """Settle the agents of dead owners and end those idle too long; return how many wait for an owner."""
         if not self._db.exists():
             return 0
-        waiting = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
 
-        def work(db: sqlite3.Connection) -> int:
-            self._settle(db, idle_seconds, time.time_ns())
-            return int(db.execute(waiting, (self._workspace,)).fetchone()[0])
+        def work(db: Transaction) -> int:
+            self._settle(db, idle_seconds, self._db.now(db))
+            return int(db.execute(_QUEUED, (self._workspace,)).fetchone()[0])
 
         return self._db.write(work)
 
@@ -401,8 +435,8 @@ class Roster:
                 limit=MESSAGE_BYTES,
             )
 
-        def work(db: sqlite3.Connection) -> bool:
-            now = time.time_ns()
+        def work(db: Transaction) -> bool:
+            now = self._db.now(db)
             workspace = self._workspace
             agent = self._one(db, target)
             if agent is not None and agent.ended is not None:
@@ -450,7 +484,7 @@ class Roster:
         if not self._db.exists() or not self._db.read(lambda db: self._has_messages(db, agent)):
             return Mail([], 0)  # without a transaction: it is asked again and again
 
-        def work(db: sqlite3.Connection) -> Mail:
+        def work(db: Transaction) -> Mail:
             self._return_messages(db)
             if reader:
                 self._confirm(db, reader, agent)
@@ -476,21 +510,21 @@ class Roster:
 
     # --- inside a transaction -----------------------------------------------------------------------------------------
 
-    def _one(self, db: sqlite3.Connection, id: str) -> AgentRecord | None:
+    def _one(self, db: Transaction, id: str) -> AgentRecord | None:
         query = f"SELECT {_COLUMNS} FROM agents WHERE workspace=? AND id=?"  # noqa: S608  # constants only
         row = db.execute(query, (self._workspace, id)).fetchone()
         return None if row is None else _record(row)
 
-    def _update(self, db: sqlite3.Connection, id: str, **values: object) -> None:
+    def _update(self, db: Transaction, id: str, **values: object) -> None:
         names = ", ".join(f"{name}=?" for name in values)
         query = f"UPDATE agents SET {names}, changed=? WHERE workspace=? AND id=?"  # noqa: S608  # names of columns
-        db.execute(query, (*values.values(), time.time_ns(), self._workspace, id))
+        db.execute(query, (*values.values(), self._db.now(db), self._workspace, id))
 
-    def _settle(self, db: sqlite3.Connection, idle_seconds: float, now: int) -> None:
+    def _settle(self, db: Transaction, idle_seconds: float, now: int) -> None:
         """Take the agents of dead owners from them, and end those that have been idle too long."""
         owners = "SELECT DISTINCT owner FROM agents WHERE workspace=? AND ended IS NULL AND owner<>''"
         for (owner,) in db.execute(owners, (self._workspace,)).fetchall():
-            if not self.lives(owner):
+            if not self._db.lives(db, owner):
                 self._abandon(db, owner, "failed", now)
         self._return_messages(db)
         idle = "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='completed' AND changed<?"
@@ -500,79 +534,90 @@ class Roster:
 
     def lives(self, owner: str) -> bool:
         """Whether the process of this owner is running."""
-        path = os.path.join(owners_folder(self._directory), owner)
-        if not os.path.exists(path):
-            return False
-        descriptor = try_lock(path)
-        if descriptor is None:
-            return True
-        os.unlink(path)
-        os.close(descriptor)
-        return False
+        return self._db.read(lambda db: self._db.lives(db, owner))
 
-    def _abandon(self, db: sqlite3.Connection, owner: str, status: AgentStatus, now: int) -> None:
+    def _abandon(self, db: Transaction, owner: str, status: AgentStatus, now: int) -> None:
         """Queue the agents of an owner that is gone; a call cannot go on without its caller, and ends as `status`."""
         query = "SELECT id, kind FROM agents WHERE workspace=? AND ended IS NULL AND owner=?"
         for id, kind in db.execute(query, (self._workspace, owner)).fetchall():
             if kind != "call":
-                self._update(db, id, status="queued", owner="")
+                if status == "failed":
+                    kills = self.runs.lose(db, id)
+                else:
+                    kills = 0
+                    self.runs.end(db, id, "released")
+                if kills < KILLS_MAX:
+                    self._update(db, id, status="queued", owner="")
+                    continue
+                answer = f"The process that ran this agent was killed {kills} times at the same step."
+                self._update(db, id, status=status, owner="", ended=now, error_code="resource_limit", answer=answer)
+                self._cancel_below(db, id)
                 continue
             self._update(db, id, status=status, owner="", ended=now, error_code="cancelled")
             self._cancel_below(db, id)
         ended = "UPDATE agents SET owner='' WHERE workspace=? AND owner=?"
         db.execute(ended, (self._workspace, owner))
 
-    def _cancel_below(self, db: sqlite3.Connection, id: str) -> list[str]:
+    def _owned(self, db: Transaction, owner: str) -> list[str]:
+        query = "SELECT id FROM agents WHERE workspace=? AND owner=? AND ended IS NULL"
+        return [id for (id,) in db.execute(query, (self._workspace, owner)).fetchall()]
+
+    def _is_suspect(self, db: Transaction, id: str) -> bool:
+        """Whether one more kill at the same step would stop an agent."""
+        return self.runs.kills(db, id) >= KILLS_MAX - 1
+
+    def _cancel_below(self, db: Transaction, id: str) -> list[str]:
         cancelled: list[str] = []
         parents = [id]
         query = "SELECT id FROM agents WHERE workspace=? AND parent=? AND ended IS NULL"
         for parent in parents:
             for (child,) in db.execute(query, (self._workspace, parent)).fetchall():
-                self._update(db, child, status="cancelled", ended=time.time_ns())
+                self._update(db, child, status="cancelled", ended=self._db.now(db))
                 parents.append(child)
                 cancelled.append(child)
         return cancelled
 
-    def _forget_oldest(self, db: sqlite3.Connection) -> None:
+    def _forget_oldest(self, db: Transaction) -> None:
         """Remove the ended agents beyond those that are kept, and their messages."""
         query = (
             "SELECT id FROM agents AS old WHERE workspace=? AND ended IS NOT NULL AND NOT EXISTS "
             "(SELECT 1 FROM agents AS child WHERE child.workspace=old.workspace AND child.parent=old.id "
-            "AND child.ended IS NULL) ORDER BY created DESC LIMIT -1 OFFSET ?"
+            "AND child.ended IS NULL) ORDER BY created DESC LIMIT ? OFFSET ?"
         )
-        for (id,) in db.execute(query, (self._workspace, ENDED_MAX)).fetchall():
+        for (id,) in db.execute(query, (self._workspace, _FORGOTTEN_MAX, ENDED_MAX)).fetchall():
             db.execute("DELETE FROM agents WHERE workspace=? AND id=?", (self._workspace, id))
             db.execute("DELETE FROM agent_messages WHERE workspace=? AND target=?", (self._workspace, id))
+            db.execute("DELETE FROM agent_runs WHERE workspace=? AND agent=?", (self._workspace, id))
 
-    def _unread(self, db: sqlite3.Connection, agent: str) -> int:
+    def _unread(self, db: Transaction, agent: str) -> int:
         query = "SELECT count(*) FROM agent_messages WHERE workspace=? AND target=? AND reader=''"
         return int(db.execute(query, (self._workspace, agent)).fetchone()[0])
 
-    def _messages(self, db: sqlite3.Connection, agent: str, limit: int) -> list[AgentMessage]:
+    def _messages(self, db: Transaction, agent: str, limit: int) -> list[AgentMessage]:
         query = (
             "SELECT number, sender, text, at FROM agent_messages WHERE workspace=? AND target=? AND reader='' "
             "ORDER BY number LIMIT ?"
         )
         return [AgentMessage(*row) for row in db.execute(query, (self._workspace, agent, limit))]
 
-    def _has_messages(self, db: sqlite3.Connection, agent: str) -> bool:
+    def _has_messages(self, db: Transaction, agent: str) -> bool:
         query = "SELECT 1 FROM agent_messages WHERE workspace=? AND target=? LIMIT 1"
         return db.execute(query, (self._workspace, agent)).fetchone() is not None
 
-    def _confirm(self, db: sqlite3.Connection, reader: str, agent: str | None = None) -> None:
+    def _confirm(self, db: Transaction, reader: str, agent: str | None = None) -> None:
         """Remove the messages that a reader has received, of one agent or all."""
         query = "DELETE FROM agent_messages WHERE workspace=? AND reader=? AND target=coalesce(?, target)"
         db.execute(query, (self._workspace, reader, agent))
 
-    def _return_messages(self, db: sqlite3.Connection) -> None:
+    def _return_messages(self, db: Transaction) -> None:
         """Return the messages whose reader died before it confirmed them."""
         readers = "SELECT DISTINCT reader FROM agent_messages WHERE workspace=? AND reader<>''"
         for (reader,) in db.execute(readers, (self._workspace,)).fetchall():
-            if not self.lives(reader):
+            if not self._db.lives(db, reader):
                 back = "UPDATE agent_messages SET reader='' WHERE workspace=? AND reader=?"
                 db.execute(back, (self._workspace, reader))
 
-    def _prune_messages(self, db: sqlite3.Connection, now: int) -> None:
+    def _prune_messages(self, db: Transaction, now: int) -> None:
         """Remove old messages to ids that are no agents: nobody may ever read them."""
         query = (
             "DELETE FROM agent_messages WHERE workspace=? AND at<? AND target NOT IN "
@@ -580,7 +625,7 @@ class Roster:
         )
         db.execute(query, (self._workspace, now - MESSAGE_DAYS * 86_400 * _SECOND, self._workspace))
 
-    def _drop(self, db: sqlite3.Connection, agent: str, number: int) -> None:
+    def _drop(self, db: Transaction, agent: str, number: int) -> None:
         query = "DELETE FROM agent_messages WHERE workspace=? AND target=? AND number<=?"
         db.execute(query, (self._workspace, agent, number))
 

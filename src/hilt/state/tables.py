@@ -6,6 +6,40 @@ import os
 
 from hilt.state.db import Database
 
+# `ended` is null as long as an agent counts towards its parent's limit; long texts come last
+AGENTS = """CREATE TABLE agents (
+         workspace TEXT NOT NULL, id TEXT NOT NULL, parent TEXT NOT NULL, caller TEXT NOT NULL, depth INTEGER NOT NULL,
+         kind TEXT NOT NULL, name TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, owner TEXT NOT NULL,
+         answers INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+         created INTEGER NOT NULL, changed INTEGER NOT NULL, ended INTEGER, error_code TEXT NOT NULL,
+         settings TEXT NOT NULL, profile TEXT NOT NULL, prompt TEXT NOT NULL, answer TEXT NOT NULL,
+         PRIMARY KEY (workspace, id)) WITHOUT ROWID;
+CREATE INDEX living_agents ON agents (workspace, parent) WHERE ended IS NULL;
+CREATE INDEX agents_by_age ON agents (workspace, created);
+CREATE TABLE agent_messages (
+         number INTEGER PRIMARY KEY AUTOINCREMENT, workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL,
+         at INTEGER NOT NULL, text TEXT NOT NULL);
+CREATE INDEX messages_of_agent ON agent_messages (workspace, target, number);
+CREATE TABLE agent_sends (
+         workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)"""
+# the owner whose call has received a message that it has not confirmed yet
+AGENT_READERS = "ALTER TABLE agent_messages ADD COLUMN reader TEXT NOT NULL DEFAULT ''"
+# `steps` is how far the agent was when the run began; `lease` is null if a lock shows whether the owner lives
+AGENT_RUNS = """CREATE TABLE agent_runs (
+         workspace TEXT NOT NULL, agent TEXT NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL,
+         host TEXT NOT NULL, version TEXT NOT NULL, began INTEGER NOT NULL, ended INTEGER, steps INTEGER NOT NULL,
+         outcome TEXT NOT NULL, PRIMARY KEY (workspace, agent, number)) WITHOUT ROWID;
+CREATE TABLE agent_owners (
+         name TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL,
+         slots INTEGER NOT NULL, began INTEGER NOT NULL, lease INTEGER) WITHOUT ROWID;
+CREATE TABLE provider_use (
+         number INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, at INTEGER NOT NULL,
+         tokens INTEGER NOT NULL);
+CREATE INDEX use_of_provider ON provider_use (provider, at)"""
+# the tables of a database that several machines share; append only
+AGENT_TABLES = (AGENTS, AGENT_READERS, AGENT_RUNS)
+
 # these have already run on existing databases: append new ones, never change one
 MIGRATIONS = (
     """CREATE TABLE changes (
@@ -64,31 +98,17 @@ CREATE INDEX todos_by_age ON todos (workspace, at)""",
          day TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, unpriced INTEGER NOT NULL,
          input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, nanodollars INTEGER NOT NULL,
          PRIMARY KEY (day, model)) WITHOUT ROWID""",
-    # `ended` is null as long as an agent counts towards its parent's limit; long texts come last
-    """CREATE TABLE agents (
-         workspace TEXT NOT NULL, id TEXT NOT NULL, parent TEXT NOT NULL, caller TEXT NOT NULL, depth INTEGER NOT NULL,
-         kind TEXT NOT NULL, name TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, owner TEXT NOT NULL,
-         answers INTEGER NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
-         created INTEGER NOT NULL, changed INTEGER NOT NULL, ended INTEGER, error_code TEXT NOT NULL,
-         settings TEXT NOT NULL, profile TEXT NOT NULL, prompt TEXT NOT NULL, answer TEXT NOT NULL,
-         PRIMARY KEY (workspace, id)) WITHOUT ROWID;
-CREATE INDEX living_agents ON agents (workspace, parent) WHERE ended IS NULL;
-CREATE INDEX agents_by_age ON agents (workspace, created);
-CREATE TABLE agent_messages (
-         number INTEGER PRIMARY KEY AUTOINCREMENT, workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL,
-         at INTEGER NOT NULL, text TEXT NOT NULL);
-CREATE INDEX messages_of_agent ON agent_messages (workspace, target, number);
-CREATE TABLE agent_sends (
-         workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL);
-CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)""",
-    # the owner whose call has received a message that it has not confirmed yet
-    "ALTER TABLE agent_messages ADD COLUMN reader TEXT NOT NULL DEFAULT ''",
+    AGENTS,
+    AGENT_READERS,
     """CREATE TABLE questions (
          id TEXT NOT NULL PRIMARY KEY, workspace TEXT NOT NULL, session TEXT NOT NULL, state TEXT NOT NULL,
          answered_by TEXT NOT NULL, asked_at INTEGER NOT NULL, answered_at INTEGER, expires_at INTEGER NOT NULL,
          folder TEXT NOT NULL, asked TEXT NOT NULL, answers TEXT NOT NULL);
 CREATE INDEX questions_by_end ON questions (expires_at);
 ALTER TABLE approvals ADD COLUMN answer TEXT NOT NULL DEFAULT ''""",
+    AGENT_RUNS,
+    # the call that made a change
+    "ALTER TABLE changes ADD COLUMN call TEXT NOT NULL DEFAULT ''",
 )
 
 

@@ -65,6 +65,14 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
     assert values["shell.network"]["line"] == 7
 
 
+def test_passwords_in_addresses_are_not_shown(command):
+    command.environ["HILT_AGENTS_DATABASE"] = "postgresql://hilt:s3cret@db.internal/agents?sslmode=require"
+
+    shown = config_show(command)["agents.database"]["value"]
+
+    assert shown == "postgresql://hilt:...@db.internal/agents?sslmode=require"
+
+
 def test_tool_folders_come_from_the_flag_then_the_variables_then_the_file(command):
     personal(command, "[custom]\ndirs = ['/file']\n")
     seen = []

@@ -11,6 +11,7 @@ from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.output.terminal import inert
+from hilt.state.agent_runs import RunRecord
 from hilt.state.roster import EXIT_CODES, AgentRecord
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.grants import moment
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 SENDER = "user"  # of the messages that a person sends
 _LISTED_MAX = 1_000
+_RUNS_SHOWN = 5
 _POLL_SECONDS = 0.1
 
 
@@ -78,16 +80,19 @@ def _show(options: Options, arguments: Namespace) -> int:
         _serve(runtime, options)
         agent = _found(runtime, arguments.id)
         progress = runtime.agents().progress(agent.id)
+        runs = runtime.roster().runs.of(agent.id)
         worktree = runtime.agents().worktrees.record(agent.id)
     if arguments.json:
-        details = {"prompt": agent.prompt, "answer": agent.answer, "progress": progress}
-        return _print_json({**agent_data(agent), **details, "worktree": worktree and worktree.root})
+        details: dict[str, Any] = {"prompt": agent.prompt, "answer": agent.answer, "progress": progress}
+        details |= {"worktree": worktree and worktree.root, "runs": [_run_data(run) for run in runs]}
+        return _print_json({**agent_data(agent), **details})
     status = "idle" if agent.is_idle else agent.status
     facts = {
         "agent": f"{agent.name}, depth {agent.depth}, started by {agent.parent}",
         "status": f"{status}{f' ({agent.error_code})' if agent.error_code else ''}, {moment(agent.changed)}",
         "tokens": f"{agent.input_tokens:,} in, {agent.output_tokens:,} out",
     }
+    facts |= {f"run {run.number}": _run_text(run) for run in runs[-_RUNS_SHOWN:]}
     if worktree is not None:
         facts["worktree"] = f"{worktree.root}{f'. {worktree.problem}' if worktree.problem else ''}"
     lines = [agent.id, *(f"{name}: {value}" for name, value in facts.items()), "", agent.prompt]
@@ -170,6 +175,16 @@ def agent_data(agent: AgentRecord) -> dict[str, Any]:
         "input_tokens": agent.input_tokens,
         "output_tokens": agent.output_tokens,
     }
+
+
+def _run_data(run: RunRecord) -> dict[str, Any]:
+    ended = None if run.ended is None else rfc3339(run.ended)
+    times = {"began": rfc3339(run.began), "ended": ended, "outcome": run.outcome or "running"}
+    return {"run": run.number, "machine": run.host, "owner": run.owner, "version": run.version, **times}
+
+
+def _run_text(run: RunRecord) -> str:
+    return f"{run.outcome or 'running'} on {run.host}, process {run.owner}, hilt {run.version}, {moment(run.began)}"
 
 
 def _print_json(data: object) -> int:

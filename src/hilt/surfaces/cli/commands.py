@@ -25,6 +25,7 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
         "run": CliCommand("Give a model a task, and let it work with the tools"),
         "chat": CliCommand("Talk with a model that works with the tools", "hilt.surfaces.chat.command"),
         "agents": CliCommand("List, show, write to and cancel agents in the background"),
+        "worker": CliCommand("Run agents in the background, on one machine or many"),
         "sessions": CliCommand("List, show and end sessions of agents"),
     },
     "Call tools": {

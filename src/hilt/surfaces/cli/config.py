@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _TRIES_MOST = 2000  # attempts to find the end of values that span several lines
 _WIDTH = 100
+_PASSWORD = re.compile(r"(://[^:/@\s]*):[^@/\s]*@")  # of a URL
 _AT = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
@@ -116,7 +117,9 @@ def _show(options: Options, arguments: Namespace) -> int:
 
 
 def without_secrets(value: Any) -> Any:
-    """Return a value to show: environment variables and headers of MCP servers by name only."""
+    """Return a value to show: environment variables and headers of MCP servers by name only, URLs without password."""
+    if isinstance(value, str):
+        return _PASSWORD.sub(r"\1:...@", value)
     if not isinstance(value, dict):
         return value
     hidden = ("env", "headers")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _BRIEF_CHARACTERS = 100
 _MESSAGE_CHARACTERS = 300
+_JOIN_SECONDS = 0.2
 _PROMPT_BYTES = 16 << 20  # of standard input
 _ID = re.compile(r"\d{8}-[\w-]*")  # what ids of sessions look like
 
@@ -68,6 +69,9 @@ interrupted."""
         parser, "Continue a session, by default the newest; without a prompt, go on where it was interrupted"
     )
     parser.add_argument("--agent", metavar="NAME", help="Work as this agent: its prompt, and at most its tools")
+    parser.add_argument(
+        "--durable", action="store_true", help="Run it as an agent that others go on with if this process is killed"
+    )
     parser.add_argument("--json", action="store_true", help="Print one event per line as JSON")
     parser.add_argument("--show-prompt", action="store_true", help="Print what would be sent, and send nothing")
     parser.add_argument(
@@ -79,6 +83,7 @@ interrupted."""
         ("hilt run 'Why does the test in tests/test_api.py fail?'", "Give it a task"),
         ("git diff | hilt run 'Review this change' --mode plan", "Let it look, but change nothing"),
         ("hilt run --continue", "Go on after an interruption"),
+        ("hilt run --durable 'Update all docs'", "Let another process go on if this one is killed"),
         ("hilt run 'Update the changelog' --json --max-turns 20", "Run it from a program"),
     ]
 
@@ -111,9 +116,12 @@ def _run(options: Options, arguments: Namespace) -> int:
     prompt = TypedPrompt(arguments.prompt or "", _standard_input())
     if not any(prompt) and arguments.continued is None and not arguments.show_prompt:
         raise Usage("hilt run needs a prompt")
+    if arguments.durable and (arguments.continued is not None or arguments.agent_command or arguments.show_prompt):
+        raise Usage("--durable cannot be combined with --continue, --agent-command or --show-prompt")
     printer = JsonPrinter() if arguments.json else Printer()
     try:
-        status = _in_session(options, arguments, prompt, printer.show)
+        run = _durably if arguments.durable else _in_session
+        status = run(options, arguments, prompt, printer.show)
     except ToolError as error:
         if error.code not in ("no_model", "runtime_missing") and not arguments.json:
             raise
@@ -164,6 +172,63 @@ def _in_session(
             return asyncio.run(_send(conversation, prompt)).status
         finally:
             runtime.give_up(ENDING_SECONDS)
+
+
+def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]) -> int:
+    """Run the task as an agent of its own, in this process."""
+    import signal
+    import threading
+    import time
+
+    from hilt.agents.budgets import Budget
+    from hilt.agents.children import AgentRun
+    from hilt.agents.definitions import DEFAULT
+    from hilt.agents.marks import Marks
+    from hilt.agents.references import expand
+    from hilt.state.agent_calls import AgentOrder
+
+    named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
+    settings = {name: value for name, value in named.items() if value is not None}
+    people = person()
+    caller = options.get("session") or new_id()
+    with open_runtime({**options, "session": caller}, settings=settings, **people) as runtime:
+        typed = expand(runtime, prompt.typed, command=runtime.skills().expand, around=Marks().around).text
+        host = runtime.agents()
+        host.is_durable = True
+        limits = RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds)
+        text = "\n\n".join(filter(None, (typed, prompt.piped)))
+        order = AgentOrder(arguments.agent or DEFAULT, text, title=prompt.typed or prompt.piped)
+        definition = host.define(order.agent, or_default=False)
+        above = Budget(limits, time.monotonic)
+        agent = host.create(order, definition, "background", caller, above, here=True)
+        emit(events.Notice(f"agent {agent.id}"))
+        ended: list[events.RunEnded] = []
+
+        def show(event: events.Event) -> None:
+            if isinstance(event, events.RunEnded):
+                ended.append(event)
+            else:
+                emit(event)
+
+        def work() -> None:
+            run = AgentRun(agent)
+            outcome = host.run(run, asks_person="asker" in people, above=above, emit=show)
+            if not ended:  # it failed before the conversation began
+                error = ToolError(outcome.error_code or "internal", outcome.answer)
+                ended.append(events.RunEnded(events.FAILED, agent.id, error=error))
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: threading.Thread(target=host.cancel, args=(agent.id,)).start())
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_JOIN_SECONDS)  # signals are handled in between
+        if not ended:
+            error = ToolError("internal", "hilt failed to run the agent.")
+            ended.append(events.RunEnded(events.FAILED, agent.id, error=error))
+        emit(ended[0])
+        runtime.give_up(ENDING_SECONDS)
+        return ended[0].status
 
 
 def _role(options: Options, name: str, *, own_model: bool) -> RunRole:

@@ -1,0 +1,1 @@
+"""Agents as durable workflows, on one machine or many."""

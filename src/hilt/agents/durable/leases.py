@@ -1,0 +1,58 @@
+"""This process as the owner of agents: a lock on this machine and, for other machines, a lease that it renews.
+
+The kernel releases the lock of a process that is killed; other machines see that its lease runs out, by the clock of
+the database.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from hilt import __version__
+from hilt.agents.durable.places import machine_name
+from hilt.errors import ToolError
+from hilt.runtime import Runtime
+from hilt.state.agent_runs import OwnerRecord
+from hilt.state.roster import Owner
+
+_RENEWALS = 3  # within a lease
+
+
+class TakenOver(Exception):
+    """Another process has taken over the agent that this one runs."""
+
+
+class AgentOwner:
+    """A living owner of agents, until it is closed."""
+
+    def __init__(self, runtime: Runtime, slots: int) -> None:
+        """`slots` is how many agents a worker runs at once; 0: it only runs those that no worker takes."""
+        self._lock = Owner(runtime.state)
+        self.name = self._lock.name
+        self.record = OwnerRecord(self.name, machine_name(runtime.state), __version__, slots, 0)
+        store = runtime.roster()
+        # agents that keep all connections busy must not hold up the lease
+        self._database = store.database.apart()
+        self._runs = store.runs.within(self._database)
+        self._lease = float(runtime.settings["agents.lease_s"]) if store.database.is_shared else None
+        self._is_known = bool(slots) or self._lease is not None
+        self._ended = threading.Event()
+        if self._is_known:
+            self._runs.register(self.record, self._lease)
+        if self._lease is not None:
+            threading.Thread(target=self._renew, args=(self._lease,), name="hilt-lease", daemon=True).start()
+
+    def _renew(self, lease: float) -> None:
+        while not self._ended.wait(lease / _RENEWALS):
+            with suppress(ToolError):  # the database is away: nobody else can take over either
+                self._runs.register(self.record, lease)
+
+    def close(self) -> None:
+        """Give up the lease and the lock."""
+        self._ended.set()
+        if self._is_known:
+            with suppress(ToolError):
+                self._runs.unregister(self.name)
+        self._database.close()
+        self._lock.close()

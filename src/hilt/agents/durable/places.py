@@ -1,0 +1,88 @@
+"""Where durable agents are kept, and the name of this machine.
+
+Importing this module is cheap, and works without the extra `agents`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.state.agent_database import AgentDatabase
+from hilt.state.directory import writing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.durable.workflows import Workflows
+
+_POSTGRES = ("postgresql://", "postgres://")
+_LOCAL = "agents.db"  # in the state directory: the steps of agents that one machine runs
+
+
+class DurablePlace(NamedTuple):
+    """Where the steps of agents are kept: a database that several machines share, or a file."""
+
+    state: str
+    database: AgentDatabase
+
+
+def open_shared(url: str, workspace: str) -> AgentDatabase:
+    """Return the database that several machines share; it is opened on first use."""
+    if not url.startswith(_POSTGRES):
+        raise ToolError(
+            "invalid_request",
+            "agents.database must be a URL of PostgreSQL.",
+            suggestion="Set it to postgresql://USER:PASSWORD@HOST/DATABASE, or unset it to use this machine alone.",
+        )
+    try:
+        from hilt.agents.durable.postgres import PostgresDatabase
+    except ModuleNotFoundError as error:
+        raise missing(error) from error
+    return PostgresDatabase(url.replace("postgres://", "postgresql://", 1), workspace)
+
+
+def open_workflows(place: DurablePlace) -> Workflows:
+    """Return the workflows of this process, with its steps in this place."""
+    try:
+        from hilt.agents.durable.workflows import Workflows
+    except ModuleNotFoundError as error:
+        raise missing(error) from error
+    return Workflows.of(place)
+
+
+def missing(error: ModuleNotFoundError) -> ToolError:
+    """Return the error of an installation without the extra."""
+    if error.name is None or error.name.partition(".")[0] == "hilt":
+        raise error
+    return ToolError(
+        "runtime_missing",
+        f"Durable agents need the extra agents: {error.name} is not installed.",
+        suggestion="Install it: pip install 'hilt[agents]'",
+    )
+
+
+def local_steps(state: str) -> str:
+    """Return the path of the file with the steps of this machine's agents."""
+    return os.path.join(state, _LOCAL)
+
+
+def machine_name(state: str) -> str:
+    """Return the name of the machine, unique for its state directory: its journal is what settles calls."""
+    path = os.path.join(state, "machine")
+    try:
+        with open(path, encoding="ascii") as file:
+            return f"{socket.gethostname()}-{file.read().strip()}"
+    except FileNotFoundError:
+        temporary = f"{path}.{os.urandom(4).hex()}"
+        with writing(state):
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+                file.write(os.urandom(4).hex())
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                pass  # another process was faster
+            finally:
+                os.unlink(temporary)
+        return machine_name(state)

@@ -1,0 +1,141 @@
+"""One run of an agent as a workflow: what earlier runs have done, its own steps, and calls that were interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from hilt import pipeline
+from hilt.agents.durable.places import DurablePlace, machine_name, open_workflows
+from hilt.agents.transcripts import Record, Transcripts, read
+from hilt.authority.authority import only_reads
+from hilt.call import Call, Result
+from hilt.errors import ToolError
+from hilt.runtime import Runtime
+from hilt.state.agent_database import holds_lock
+from hilt.state.agent_runs import RunRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.calls import MadeCall
+    from hilt.agents.events import RunEnded
+
+T = TypeVar("T")
+
+_KEPT = ("session", "user", "answer", "result", "compacted")
+
+
+class DurableRuns:
+    """Runs the agents of one runtime as workflows."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._database = runtime.roster().database
+        self._runs = runtime.roster().runs
+        self._workflows = open_workflows(DurablePlace(runtime.state, self._database))
+
+    def close(self) -> None:
+        """Close the workflows."""
+        self._workflows.close()
+
+    def take_over(self, agent: str, earlier: Sequence[RunRecord], transcripts: Transcripts) -> None:
+        """End the earlier runs of an agent wherever they are, and restore the transcript from their steps."""
+        ids = [_id(agent, run.number) for run in earlier]
+        self._workflows.cancel(ids)
+        records = self._workflows.records(ids)
+        if not self._database.is_shared and transcripts.exists(agent):
+            written = [record for record in read(transcripts.path(agent)) if record.get("type") in _KEPT]
+            if len(written) >= len(records) or records[0]["type"] != "session":
+                return  # runs that were not durable have gone on with it
+        transcripts.restore(agent, records)
+
+    def run_workflow(self, agent: str, number: int, talk: Callable[[], RunEnded]) -> RunEnded:
+        """Run a conversation as the workflow of one run of an agent."""
+        ended: list[RunEnded] = []
+
+        def work() -> dict[str, Any]:
+            ended.append(talk())
+            error = ended[0].error
+            return {"status": ended[0].status, "error_code": None if error is None else error.code}
+
+        self._workflows.run(_id(agent, number), work)
+        return ended[0]
+
+    def run_loop(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end, as `asyncio.run` does."""
+        with asyncio.Runner(loop_factory=_StepLoop) as runner:
+            return runner.run(main)
+
+    async def run(self, name: str, work: Callable[[], Awaitable[Record]]) -> Record:
+        """Run a step of the workflow on this thread; implements Steps."""
+        return await self._workflows.step(name, work)
+
+    def clean(self, days: float) -> int:
+        """Delete the steps of agents that ended, if they are older than this; return how many runs."""
+
+        def keeps(ids: list[str]) -> set[str]:
+            living = self._runs.living(sorted({_agent(id) for id in ids}))
+            return {id for id in ids if _agent(id) in living}
+
+        return self._workflows.delete_before(datetime.now(UTC) - timedelta(days=days), keeps)
+
+
+class _StepLoop(asyncio.SelectorEventLoop):
+    """A loop that keeps its threads: DBOS would have it use the threads of all loops, and its end would end those."""
+
+    def set_default_executor(self, executor: object) -> None:
+        """Do nothing."""
+
+
+class InterruptedCalls:
+    """What became of the calls of a run that was killed."""
+
+    def __init__(self, runtime: Runtime, last: RunRecord) -> None:
+        """`last` is the run that was killed."""
+        self._runtime = runtime
+        self._host = last.host
+        # of a process that only lost its lease, nobody knows whether it will still commit
+        self._is_dead = last.host == machine_name(runtime.state) and not holds_lock(runtime.state, last.owner)
+
+    def settle(self, call: MadeCall) -> Result | None:
+        """Return the result of a call, or None to run it again: it has no effect, or has had none."""
+        runtime = self._runtime
+        if call.error is not None:
+            return None
+        try:
+            made, found = runtime.resolve(Call(call.tool, call.args))
+            prepared = pipeline.prepare(made, *found)
+        except ToolError:
+            return self._unknown(call)  # the tool may have been there before
+        tool = prepared.tool
+        if tool.source == "built-in" and only_reads(tool):
+            return None
+        is_change = tool.effects == {"write"} and any(touch.effect == "write" for touch in prepared.touches)
+        if self._is_dead and tool.source == "built-in" and is_change:
+            try:
+                change = runtime.change_of(runtime.session, call.id)
+            except ToolError:
+                return self._unknown(call)
+            if change is None:
+                return None
+            text = f"The change was made, but hilt was stopped before it could return the result. Its id: {change}"
+            return Result(text, meta={"change": change})
+        return self._unknown(call)
+
+    def _unknown(self, call: MadeCall) -> Result:
+        error = ToolError(
+            "outcome_unknown",
+            f"hilt was stopped on {self._host} before the result of this call of {call.tool} was recorded; it may have "
+            "run.",
+        )
+        return Result(error=error)
+
+
+def _id(agent: str, number: int) -> str:
+    return f"{agent}.{number}"
+
+
+def _agent(id: str) -> str:
+    return id.rpartition(".")[0]

@@ -1,0 +1,109 @@
+"""The database of agents: what their tables need of it, and state.db as one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from hilt.state.locks import try_lock
+from hilt.state.tables import open_state
+
+T = TypeVar("T")
+
+
+class Rows(Protocol):
+    """The rows of a query."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Transaction(Protocol):
+    """An open transaction; queries mark values with a question mark."""
+
+    def execute(self, query: str, values: Sequence[Any] = ..., /) -> Rows:
+        """Run one statement."""
+
+
+class AgentDatabase(Protocol):
+    """A database with the tables of agents. Safe to use from many threads and processes."""
+
+    is_shared: bool  # with other machines
+
+    def exists(self) -> bool:
+        """Whether it was ever used; does not create it."""
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work`, which only reads."""
+
+    def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
+        """Run `work` in one transaction that no other writer of the workspace, or of `lock`, can interleave."""
+
+    def now(self, db: Transaction) -> int:
+        """Return the time of the database's clock, in nanoseconds since 1970."""
+
+    def lives(self, db: Transaction, owner: str) -> bool:
+        """Whether the process of this owner is running."""
+
+    def apart(self) -> AgentDatabase:
+        """Return the same database with connections of its own."""
+
+    def close(self) -> None:
+        """Close it; the next use opens it again."""
+
+
+class LocalAgentDatabase:
+    """The agents in state.db: an owner lives as long as it holds its lock."""
+
+    is_shared = False
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._db = open_state(directory)
+        self.exists = self._db.exists
+        self.close = self._db.close
+
+    def read(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work`, which only reads."""
+        return self._db.read(work)
+
+    def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
+        """Run `work` in one transaction that no other writer can interleave."""
+        return self._db.write(work)
+
+    def apart(self) -> LocalAgentDatabase:
+        """Return the same database with a connection of its own."""
+        return LocalAgentDatabase(self._directory)
+
+    def now(self, db: Transaction) -> int:
+        """Return the time of this machine."""
+        return time.time_ns()
+
+    def lives(self, db: Transaction, owner: str) -> bool:
+        """Whether the process of this owner is running."""
+        return holds_lock(self._directory, owner)
+
+
+def owners_folder(directory: str) -> str:
+    """Return the folder of the locks of owners."""
+    return os.path.join(directory, "owners")
+
+
+def holds_lock(directory: str, owner: str) -> bool:
+    """Whether a process of this machine is the owner; the lock of a dead one is removed."""
+    path = os.path.join(owners_folder(directory), owner)
+    if not os.path.exists(path):
+        return False
+    descriptor = try_lock(path)
+    if descriptor is None:
+        return True
+    os.unlink(path)
+    os.close(descriptor)
+    return False

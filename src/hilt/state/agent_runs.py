@@ -1,0 +1,131 @@
+"""Which processes have run an agent, and which processes run agents of a workspace now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hilt.state.agent_database import AgentDatabase, Transaction
+
+LOST = "lost"  # the outcome of a run whose process was killed
+
+_SECOND = 1_000_000_000
+
+
+class RunRecord(NamedTuple):
+    """One run of an agent: by which process, from which step on, and how it ended ("" while it runs, or LOST)."""
+
+    number: int
+    owner: str
+    host: str
+    version: str
+    began: int
+    ended: int | None
+    steps: int
+    outcome: str
+
+
+class OwnerRecord(NamedTuple):
+    """A process that runs agents; `slots` is how many at once, 0 if it only runs those that no worker takes."""
+
+    name: str
+    host: str
+    version: str
+    slots: int
+    began: int
+
+
+class AgentRuns:
+    """The runs and owners of the agents of one workspace."""
+
+    def __init__(self, database: AgentDatabase, workspace: str) -> None:
+        self._db = database
+        self._workspace = workspace
+
+    def within(self, database: AgentDatabase) -> AgentRuns:
+        """Return the same through another database object."""
+        return AgentRuns(database, self._workspace)
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    def begin(self, agent: str, owner: OwnerRecord, steps: int) -> int:
+        """Record that an owner runs an agent from this step on; return the number of the run, from 1."""
+
+        def work(db: Transaction) -> int:
+            query = "SELECT coalesce(max(number), 0) + 1 FROM agent_runs WHERE workspace=? AND agent=?"
+            (number,) = db.execute(query, (self._workspace, agent)).fetchone()
+            facts = (owner.name, owner.host, owner.version, self._db.now(db), None, steps, "")
+            db.execute("INSERT INTO agent_runs VALUES (?,?,?,?,?,?,?,?,?,?)", (self._workspace, agent, number, *facts))
+            return int(number)
+
+        return self._db.write(work)
+
+    def end(self, db: Transaction, agent: str, outcome: str) -> None:
+        """Record how the run of an agent ended."""
+        query = "UPDATE agent_runs SET outcome=?, ended=? WHERE workspace=? AND agent=? AND outcome=''"
+        db.execute(query, (outcome, self._db.now(db), self._workspace, agent))
+
+    def lose(self, db: Transaction, agent: str) -> int:
+        """Record that the process that ran an agent was killed; return how often in a row at the same step."""
+        self.end(db, agent, LOST)
+        return self.kills(db, agent)
+
+    def kills(self, db: Transaction, agent: str) -> int:
+        """Return how many processes in a row were killed at the same step of an agent."""
+        query = "SELECT outcome, steps FROM agent_runs WHERE workspace=? AND agent=? ORDER BY number DESC LIMIT 10"
+        rows = db.execute(query, (self._workspace, agent)).fetchall()
+        kills = 0
+        for outcome, steps in rows:
+            if outcome not in (LOST, "") or steps != rows[0][1]:
+                break
+            kills += outcome == LOST  # not the run that goes on
+        return kills
+
+    def of(self, agent: str) -> list[RunRecord]:
+        """Return the runs of an agent, oldest first."""
+        query = (
+            "SELECT number, owner, host, version, began, ended, steps, outcome FROM agent_runs "
+            "WHERE workspace=? AND agent=? ORDER BY number"
+        )
+        rows = self._db.read(lambda db: db.execute(query, (self._workspace, agent)).fetchall())
+        return [RunRecord(*row) for row in rows]
+
+    def living(self, agents: Sequence[str]) -> set[str]:
+        """Return those of these agents, of any workspace, that have not ended."""
+        marks = ",".join("?" * len(agents))
+        query = f"SELECT id FROM agents WHERE ended IS NULL AND id IN ({marks})"  # noqa: S608  # only marks
+        return {id for (id,) in self._db.read(lambda db: db.execute(query, agents).fetchall())} if agents else set()
+
+    # --- owners -------------------------------------------------------------------------------------------------------
+
+    def register(self, owner: OwnerRecord, lease_seconds: float | None) -> None:
+        """Record a process that runs agents; with a lease, it must call this again before that ends."""
+
+        def work(db: Transaction) -> None:
+            now = self._db.now(db)
+            lease = None if lease_seconds is None else now + int(lease_seconds * _SECOND)
+            renewed = "UPDATE agent_owners SET lease=? WHERE name=? RETURNING name"
+            if db.execute(renewed, (lease, owner.name)).fetchone() is None:
+                for (name,) in db.execute("SELECT name FROM agent_owners").fetchall():
+                    if not self._db.lives(db, name):
+                        db.execute("DELETE FROM agent_owners WHERE name=?", (name,))
+                row = (owner.name, self._workspace, owner.host, owner.version, owner.slots, now, lease)
+                db.execute("INSERT INTO agent_owners VALUES (?,?,?,?,?,?,?)", row)
+
+        self._db.write(work, f"owner {owner.name}")  # which does not wait for the workspace
+
+    def unregister(self, name: str) -> None:
+        """Remove a process that no longer runs agents."""
+        self._db.write(lambda db: db.execute("DELETE FROM agent_owners WHERE name=?", (name,)))
+
+    def owners(self) -> list[OwnerRecord]:
+        """Return the living processes that run agents."""
+        if not self._db.exists():
+            return []
+        query = "SELECT name, host, version, slots, began FROM agent_owners WHERE workspace=? ORDER BY began"
+
+        def work(db: Transaction) -> list[OwnerRecord]:
+            rows = [OwnerRecord(*row) for row in db.execute(query, (self._workspace,)).fetchall()]
+            return [owner for owner in rows if self._db.lives(db, owner.name)]
+
+        return self._db.read(work)

@@ -1,0 +1,80 @@
+"""`hilt worker`: run the agents of one or more folders until stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+from hilt.errors import ToolError
+from hilt.surfaces.cli import Usage
+from hilt.surfaces.opening import open_runtime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hilt.surfaces.cli.parsing import Options, Parser
+
+CONCURRENCY = 8
+
+_POLL_SECONDS = 0.25
+_CLEAN_SECONDS = 3600
+
+
+def build(parser: Parser) -> None:
+    """Declare the arguments of the command."""
+    parser.run = _run
+    parser.details = """A worker takes agents that wait, in these folders or the current one, and runs them as durable
+workflows: if it is killed, another process goes on with them, and no finished step is repeated. With the setting
+agents.database, workers on several machines share the agents of all folders with the same workspace.name. SIGTERM and
+Ctrl-C hand over what it runs."""
+    parser.add_argument("folders", metavar="DIR", nargs="*", help="Run the agents of these folders")
+    parser.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=_count,
+        default=CONCURRENCY,
+        help=f"Most agents of a folder at once ({CONCURRENCY})",
+    )
+    parser.examples = [
+        ("hilt worker", "Run the agents of this folder"),
+        ("hilt worker --concurrency 50 ~/api ~/web", "Run up to 50 agents of each of two folders"),
+    ]
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < len(text) < 5 and int(text)):
+        raise Usage(f"--concurrency must be a positive integer below 10000, not {text[:100]!r}")
+    return int(text)
+
+
+def _run(options: Options, arguments: Namespace) -> int:
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: stopped.set())
+    with ExitStack() as stack:
+        hosts = []
+        for folder in arguments.folders or [""]:
+            place = {"workspace": os.path.abspath(folder)} if folder else {}
+            host = stack.enter_context(open_runtime({**options, **place})).agents()
+            host.become_worker(arguments.concurrency)
+            hosts.append(host)
+        names = ", ".join(host.runtime.root for host in hosts)
+        sys.stderr.write(f"Worker {hosts[0].owner().record.host} runs agents of {names}.\n")
+        sys.stderr.flush()
+        cleaned = float("-inf")
+        while not stopped.wait(_POLL_SECONDS):
+            is_due = time.monotonic() > cleaned + _CLEAN_SECONDS
+            cleaned = time.monotonic() if is_due else cleaned
+            for host in hosts:
+                try:
+                    host.serve()
+                    if is_due:
+                        host.clean()
+                except ToolError as error:  # the database is away; nothing is lost
+                    sys.stderr.write(f"{error.code}: {error.message}\n")
+    return 0

@@ -1,0 +1,201 @@
+"""Agents in worker processes on several machines, which are killed, stopped and cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from hilt import __version__
+from hilt.runtime import Runtime
+from tests.agents.durable.cluster import (
+    Machine,
+    SteppingModel,
+    kill,
+    left_running,
+    running_postgres,
+    settled,
+    wait_until,
+)
+from tests.agents.model_server import ModelServer, ScriptedCall, Turn
+
+STRESS = bool(os.environ.get("HILT_STRESS"))
+LONG = pytest.mark.skipif(not STRESS, reason="runs with HILT_STRESS")
+AGENTS, STEPS, KILLS, SLOTS = (500, 20, 20, 25) if STRESS else (8, 6, 2, 4)
+
+
+def start(runtime: Runtime, prompt: str) -> str:
+    result = runtime.call("agent", prompt=prompt, run_in_background=True)
+    assert result.ok, result.error
+    return str(result.data["task_id"])
+
+
+@pytest.fixture
+def workers() -> Iterator[Callable[[Machine], subprocess.Popen[str]]]:
+    """Start workers, which are killed at the end."""
+    with ExitStack() as stack:
+
+        def begin(machine: Machine, concurrency: int = 8) -> subprocess.Popen[str]:
+            process = machine.worker(concurrency)
+            stack.callback(kill, process)
+            return process
+
+        yield begin
+
+
+def effects(machines: list[Machine], agent: int) -> list[str]:
+    """Return the lines that the steps of an agent have added, on all machines."""
+    texts = [machine.read(f"{agent}.{kind}") for machine in machines for kind in ("txt", "log")]
+    return [line for text in texts for line in text.split() if line != "begin"]
+
+
+def test_kills_of_workers_lose_and_repeat_nothing(base, postgres, workers):
+    randomly = random.Random(7)
+    model = SteppingModel(STEPS)
+    machines = [Machine(f"{base}/{name}", postgres.url, model, base) for name in ("a", "b", "c")]
+    for machine in machines:
+        for agent in range(AGENTS):
+            machine.write(f"{agent}.txt", "begin\n")
+    running = [workers(machine, SLOTS) for machine in machines[:2]]
+    with machines[2].runtime() as runtime:
+        ids = [start(runtime, f"agent {number}") for number in range(AGENTS)]
+        asked = [0, 0]  # requests of each machine when its worker began
+
+        def got_on(number: int) -> int:
+            return model.asked(machines[number].key) - asked[number]
+
+        for number in range(KILLS):
+            # not before the agents of a worker got on: one that is killed again and again at the same step is stopped
+            spread = AGENTS * STEPS * number // (KILLS + 2)
+            while len(model.requests) < spread or max(map(got_on, (0, 1))) < 2 * SLOTS:
+                time.sleep(0.02)
+            time.sleep(randomly.random() / 10)  # at no particular step
+            victim = max((0, 1), key=got_on)
+            kill(running[victim])
+            running[victim] = workers(machines[victim], SLOTS)
+            asked[victim] = model.asked(machines[victim].key)
+        agents = settled(runtime, *ids)
+        lost = [[run for run in runtime.roster().runs.of(id) if run.outcome == "lost"] for id in ids]
+
+    assert [agent.answer for agent in agents] == [f"done {number}" for number in range(AGENTS)]
+    assert any(lost)
+    expected = sum(step % 5 != 3 for step in range(STEPS))
+    for number, runs in enumerate(lost):
+        lines = effects(machines, number)
+        assert len(lines) == len(set(lines)), lines
+        assert len(lines) >= expected - len(runs)  # a kill leaves at most one call unknown
+    shown = json.loads(machines[2].hilt("agents", "show", agents[0].id, "--json").stdout)
+    assert {run["version"] for run in shown["runs"]} == {__version__}
+    for process in running:
+        process.terminate()
+        assert process.wait(60) == 0
+    wait_until(lambda: not left_running(f"{base}/"))
+    for machine in machines[:2]:
+        verified = machine.hilt("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@LONG
+def test_a_worker_that_was_stopped_and_taken_over_adds_nothing(base, postgres, workers):
+    gate = f"{base}/gate"
+    edit = {"path": "0.txt", "old_text": "begin\n", "new_text": "begin\nonce\n"}
+    with_edit = Turn(calls=[ScriptedCall("edit_file", edit)], hold=gate)
+    model = ModelServer([with_edit, with_edit, Turn("done")])
+    machines = [Machine(f"{base}/{name}", postgres.url, model, base) for name in ("a", "b")]
+    for machine in machines:
+        machine.write("0.txt", "begin\n")
+    first = workers(machines[0])
+    with machines[1].runtime() as runtime:
+        agent = start(runtime, "go")
+        wait_until(lambda: len(model.prompts) == 1)
+        first.send_signal(signal.SIGSTOP)
+        workers(machines[1])
+        wait_until(lambda: len(model.prompts) == 2)
+        open(gate, "w").close()
+        (ended,) = settled(runtime, agent)
+        first.send_signal(signal.SIGCONT)
+        first.terminate()
+        first.wait(60)
+        model.close()
+
+        assert ended.answer == "done"
+        assert effects(machines, 0) == ["once"]
+        assert [run.outcome for run in runtime.roster().runs.of(agent)] == ["lost", "completed"]
+
+
+def test_a_cancellation_reaches_the_machine_that_runs_the_agent(base, postgres, workers):
+    command = f"touch began; sleep 600.{os.getpid()}"
+    model = ModelServer([Turn(calls=[ScriptedCall("run_shell", {"command": command})])])
+    machines = [Machine(f"{base}/{name}", postgres.url, model, base) for name in ("a", "b")]
+    workers(machines[0])
+    with machines[1].runtime() as runtime:
+        agent = start(runtime, "go")
+        wait_until(lambda: os.path.exists(f"{machines[0].workspace}/began"))
+        assert left_running(command)
+
+        cancelled = machines[1].hilt("agents", "cancel", agent)
+
+        assert cancelled.stdout == f"{agent}: cancelled\n"
+        wait_until(lambda: not left_running(command))
+    model.close()
+
+
+@LONG
+def test_agents_wait_for_a_database_that_is_away(base, workers):
+    gate = f"{base}/gate"
+    model = ModelServer([Turn(calls=[ScriptedCall("read_file", {"path": "0.txt"})], hold=gate), Turn("done")])
+    with running_postgres() as server:
+        machine = Machine(f"{base}/a", server.url, model, base)
+        machine.write("0.txt", "begin\n")
+        workers(machine)
+        with machine.runtime() as runtime:
+            agent = start(runtime, "go")
+            wait_until(lambda: model.prompts)
+            server.stop()
+            open(gate, "w").close()
+            time.sleep(3)  # longer than the lease
+            server.start()
+
+            assert settled(runtime, agent)[0].answer == "done"
+    model.close()
+
+
+def test_a_durable_run_that_is_killed_goes_on_in_a_worker_without_any_database_to_start(base, workers):
+    model = SteppingModel(3)
+    machine = Machine(f"{base}/a", "", model)
+    machine.write("0.txt", "begin\n")
+    command = [sys.executable, "-m", "hilt", "run", "--durable", "agent 0"]
+    process = subprocess.Popen(
+        command, env=machine.environ, cwd=machine.workspace, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    agent = process.stderr.readline().split()[1]
+    wait_until(lambda: len(effects([machine], 0)) == 2)
+    kill(process)
+    workers(machine)
+
+    waited = machine.hilt("agents", "wait", agent)
+
+    assert (waited.returncode, waited.stdout) == (0, "done 0\n")
+    assert sorted(effects([machine], 0)) == ["0.0", "0.1", "0.2"]
+
+
+def test_a_durable_run_prints_its_answer(base, postgres):
+    model = SteppingModel(1)
+    machine = Machine(f"{base}/a", postgres.url, model, base)
+    machine.write("0.txt", "begin\n")
+
+    done = machine.hilt("run", "--durable", "agent 0")
+
+    assert (done.returncode, done.stdout) == (0, "done 0\n")
+    with machine.runtime() as runtime:
+        (agent,) = runtime.roster().newest(5)
+    assert (agent.status, agent.answer, agent.error_code) == ("completed", "done 0", "")
