@@ -20,9 +20,9 @@ from hilt.agents.durable.postgres import PostgresDatabase
 from hilt.agents.durable.runs import DurableRuns
 from hilt.agents.events import RunEnded
 from hilt.agents.marks import Marks
-from hilt.agents.redaction import Redactor
 from hilt.agents.steps import Steps
 from hilt.agents.transcripts import Record, Transcripts
+from hilt.output.redaction import Redactor
 from hilt.runtime import Runtime
 from tests.agents.durable.cluster import Postgres, running_postgres
 

@@ -190,7 +190,7 @@ def test_the_token_is_in_no_log_and_no_database(tmp_path):
     command = Command(str(tmp_path))
     with serving(command) as server:
         server.call("read_file", path="a.txt")
-        server.call("read_file", path=server.token)
+        server.call("search_files", pattern=server.token)
         server.request("GET", f"/v1/{server.token}")
         raw(server, f"GET /{server.token} garbage\r\n\r\n".encode())
         server.stop()
