@@ -172,7 +172,7 @@ def test_many_stars_do_not_hang():
         ("/place/repo/secret/**", "other/f", "no"),
         ("/place/re*/secret", "secret/f", "yes"),
         ("/place/**/secret", "a/secret", "yes"),
-        ("/work", "anything", "yes"),
+        ("/place", "anything", "yes"),
         ("/**/f", "a/b/f", "yes"),
         ("/elsewhere/**", "secret/f", "no"),
     ],
