@@ -426,7 +426,7 @@ def test_a_caller_with_progress_gets_the_last_line_while_the_command_runs(runtim
     results: list[Result] = []
 
     class Attendant:
-        approve = ask = elicit = sample = log = staticmethod(lambda *args: None)
+        approve = ask = elicit = sample = log = output = staticmethod(lambda *args: None)
         can_ask = has_questions = False
 
         def progress(self, done, total, message):

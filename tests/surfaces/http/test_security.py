@@ -483,4 +483,4 @@ def test_a_problem_never_shows_a_traceback(server):
         server.request("PATCH", "/v1/tasks/0", json={"title": "x"}).status_code,
     ]
 
-    assert answers == [200, 404, 404, 404, 400, 404, 404]
+    assert answers == [422, 404, 404, 404, 400, 404, 404]

@@ -251,7 +251,7 @@ def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
 _FILTERS: dict[str, Schema] = {
     "since": {
         "type": "string",
-        "pattern": "^([0-9]{1,9}[smhdw]|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]{4,18}(Z|[+-][0-9]{2}:[0-9]{2})?)?)$",
+        "anyOf": [{"pattern": "^[0-9]{1,9}[smhdw]$"}, {"format": "date"}, {"format": "date-time"}],
         "description": "30m, 2h, 7d or a date.",
     },
     "tool": STRING,
