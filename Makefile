@@ -26,9 +26,9 @@ setup: $(VENV)/.programs compiled ## create .venv with hilt and the development 
 run: $(VENV)/.run compiled ## play the tour
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
-# Many tests wait, for a timeout or another process: three workers keep two cores busy. Bytecode must be allowed, or
-# each worker would compile all tests again.
-WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+# Many tests wait, for a timeout or another process: two workers keep a core busy. Bytecode must be allowed, or each
+# worker would compile all tests again.
+WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 
 .PHONY: test
 test: check ## run the checks, then the tests
