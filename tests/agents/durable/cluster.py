@@ -76,11 +76,14 @@ def running_postgres() -> Iterator[Postgres]:
         account = pwd.getpwnam("postgres")
         os.chown(folder, account.pw_uid, account.pw_gid)
     server = Postgres(folder)
-    try:
-        yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
+    # ends the server if the tests are killed: then the pipe is closed
+    end = ["sh", "-c", 'cat; kill -QUIT "$(head -n 1 "$1")"', "sh", f"{folder}/data/postmaster.pid"]
+    with subprocess.Popen(end, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL):
+        try:
+            yield server
+        finally:
+            server.stop()
+            shutil.rmtree(folder)
 
 
 class Machine:
