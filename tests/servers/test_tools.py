@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -424,8 +425,17 @@ def test_a_long_result_overflows_to_disk(bench):
         assert len(result.text) < 60_000
 
 
-def test_progress_reaches_the_client(bench):
-    client = Client()
+class SlowClient(Client):
+    """A client that is still busy with the first step when the result has arrived."""
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        if not self.steps:
+            time.sleep(0.5)
+        super().progress(done, total, message)
+
+
+@pytest.mark.parametrize("client", [Client(), SlowClient()])
+def test_the_last_progress_reaches_the_client(bench, client):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert submit(runtime, "mcp__raw__steps", client)[1]().text == "done"
 

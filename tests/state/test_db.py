@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sqlite3
 import stat
 from contextlib import closing
@@ -94,6 +95,26 @@ def test_what_a_killed_copy_has_left_does_not_stop_the_next(tmp_path):
     new.close()
 
     assert os.listdir(tmp_path / "backups") == ["x.db.1"]
+
+
+def test_a_copy_that_fails_leaves_the_file_and_no_half_copy(tmp_path):
+    path = str(tmp_path / "x.db")
+    old = Database(path, (TABLE,), durable=False)
+    old.write(lambda db: db.executemany("INSERT INTO t VALUES (?)", [(1,)] * 50_000))
+    old.close()
+    new = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y"), durable=False)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(ToolError) as failed:
+            new.read(lambda db: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert failed.value.code == "resource_limit"
+    assert os.listdir(tmp_path / "backups") == []
+    assert new.read(lambda db: db.execute("SELECT count(*), max(y) FROM t").fetchone()) == (50_000, None)
+    new.close()
 
 
 def test_a_cache_is_migrated_without_a_copy(tmp_path):

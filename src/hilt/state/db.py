@@ -200,9 +200,12 @@ class Database:
         try:
             connection.execute("VACUUM INTO ?", (unfinished,))
             os.fsync(handle)
+            os.replace(unfinished, copy)
+        except BaseException:
+            os.unlink(unfinished)
+            raise
         finally:
             os.close(handle)
-        os.replace(unfinished, copy)
         for other in os.listdir(folder):
             if other.startswith(f"{name}.") and other != f"{name}.{version}":
                 os.unlink(os.path.join(folder, other))

@@ -111,6 +111,7 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
             for step in (1, 2, 3):
                 params = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
                 send({"method": "notifications/progress", "params": params})
+                time.sleep(0.1 if step == 1 else 0)  # so that the client hears of the first step alone
             return text("done")
         case "env":
             return text(json.dumps({"env": dict(os.environ), "cwd": os.getcwd(), "args": sys.argv[2:]}))

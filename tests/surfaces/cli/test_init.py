@@ -71,6 +71,22 @@ def test_rules_of_another_system_are_left_alone(command, home):
     assert not os.path.exists(command.folder.join(RULES))
 
 
+@pytest.mark.parametrize(
+    "link, target",
+    [(".hilt", ""), (".gemini", ""), (".gemini/settings.json", "settings.json"), (RULES, "permissions.yaml")],
+)
+def test_a_link_of_the_project_leads_to_no_change_outside(command, home, tmp_path, link, target):
+    outside = Folder(str(tmp_path / "outside"))
+    outside.write("settings.json", "{}")
+    os.makedirs(os.path.dirname(command.folder.join(link)), exist_ok=True)
+    os.symlink(outside.join(target), command.folder.join(link))
+
+    done = command.run("init", "--yes")
+
+    assert done.returncode == 0
+    assert outside.tree() == {"settings.json": "{}"}
+
+
 def test_without_a_host_it_names_the_command_that_lists_them(command):
     command.environ["PATH"] = "/usr/bin:/bin"
     shown = command.run("init", "--yes").stdout.decode()

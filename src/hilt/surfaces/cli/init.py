@@ -15,7 +15,7 @@ from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import default_entry
 from hilt.surfaces.cli.person import answered, refuse_tools
 from hilt.surfaces.cli.prompt import Terminal, one_line
-from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
+from hilt.surfaces.cli.settings_file import SettingsChange
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -102,7 +102,9 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
     connected = ""
     for host in hosts:
         change, mode, closing = default_entry(host, options)
-        if change.before == change.after:
+        if change.path not in host.user(os.environ) and _leads_outside(change, root):
+            say(f"{one_line(change.path)} is left as it is: it is a link to {one_line(change.real)}.\n")
+        elif change.before == change.after:
             say(f"{host.title} already has an entry for hilt.\n")
             connected = host.title
         elif write(change, mode):
@@ -122,10 +124,17 @@ def _propose_rules(root: str, project: dict[str, Any], say: Callable[[str], obje
         say(f"{existing} exists and is left as it is.\n\n")
         return
     path = os.path.join(root, RULES)
-    real = os.path.realpath(path)
-    if write(SettingsChange(path, real, read_bytes(real), rules_for(project).encode()), 0o666):
+    change = SettingsChange(path, os.path.realpath(path), None, rules_for(project).encode())
+    if _leads_outside(change, root):
+        say(f"{RULES} was not written: it would be {one_line(change.real)}.\n")
+    elif write(change, 0o666):
         say(f"Read these rules once more, then trust them: {places.command('trust', '.')}\n")
     say("\n")
+
+
+def _leads_outside(change: SettingsChange, root: str) -> bool:
+    """Whether a file of the project is outside it: a hostile project could link to the user's own rules."""
+    return not places.is_below(change.real, os.path.realpath(root))
 
 
 def rules_for(project: dict[str, Any]) -> str:
