@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hilt.surfaces.http.serving import ServerOptions
 
 PORT = 7654
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def build(parser: Parser) -> None:
@@ -115,9 +114,10 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
     """Serve until a signal arrives; return the signal, or 0."""
     import asyncio
 
+    from hilt.surfaces.event_loop import EndingSignal
     from hilt.surfaces.http.serving import serve
 
-    ended = 0
+    ending = EndingSignal()
 
     def started(url: str, secret: str) -> None:
         sys.stdout.write(f"{secret}\nhilt serves {url}; press Ctrl-C to stop.\n")
@@ -126,22 +126,12 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
             _open_browser(secret)
 
     async def main() -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-
-        def stop(number: int) -> None:
-            nonlocal ended
-            ended = number
-            if task is not None:
-                task.cancel()
-
-        for number in _ENDING:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                loop.add_signal_handler(number, stop, number)
+        ending.cancel_task()
         await serve(options, chosen, started)
 
     with suppress(asyncio.CancelledError):
         asyncio.new_event_loop().run_until_complete(main())
-    return ended
+    return ending.number
 
 
 def _open_browser(secret: str) -> None:

@@ -17,6 +17,7 @@ from hilt.catalog import built_in_names
 from hilt.errors import ToolError
 from hilt.running.incidents import log
 from hilt.running.threads import CallThreads
+from hilt.surfaces.event_loop import offload
 from hilt.surfaces.http import calling, catalogue, consents, records, work
 from hilt.surfaces.http.calling import HttpCall, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
@@ -160,29 +161,11 @@ class HttpApp:
 
     def quick(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run short work on another thread."""
-        return self._offload(self._quick_threads, work)
+        return offload(self._loop, self._quick_threads, work)
 
     def slow(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run work that may take minutes on another thread."""
-        return self._offload(self._slow_threads, work)
-
-    def _offload(self, threads: CallThreads, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
-
-        def settle(set: Callable[[Any], None], value: Any) -> None:
-            if not future.done():
-                set(value)
-
-        def run() -> None:
-            try:
-                outcome, set = work(), future.set_result
-            except BaseException as error:  # noqa: BLE001 -- raised again where the future is awaited
-                outcome, set = error, future.set_exception
-            with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(settle, set, outcome)
-
-        threads.put(run)
-        return future
+        return offload(self._loop, self._slow_threads, work)
 
     # --- requests -------------------------------------------------------------------------------------------------
 

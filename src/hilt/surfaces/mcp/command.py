@@ -168,21 +168,12 @@ def _run(runtime: Runtime, main: Any) -> int:
     """Run to the end; return the signal that ended it, or 0."""
     import asyncio
 
-    ended = 0
+    from hilt.surfaces.event_loop import EndingSignal
+
+    ending = EndingSignal()
 
     async def guarded() -> None:
-        loop = asyncio.get_running_loop()
-        task = asyncio.current_task()
-
-        def stop(number: int) -> None:
-            nonlocal ended
-            ended = number
-            if task is not None:
-                task.cancel()
-
-        for number in _ENDING:
-            if signal.getsignal(number) != signal.SIG_IGN:
-                loop.add_signal_handler(number, stop, number)
+        ending.cancel_task()
         runtime.watch_deadlines()
         try:
             await main
@@ -192,4 +183,4 @@ def _run(runtime: Runtime, main: Any) -> int:
     loop = asyncio.new_event_loop()
     with suppress(asyncio.CancelledError):
         loop.run_until_complete(guarded())
-    return ended
+    return ending.number

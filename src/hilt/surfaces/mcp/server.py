@@ -28,6 +28,7 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
+from hilt.surfaces.event_loop import offload
 from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeBegun, client, connection_of, is_modern
 from hilt.surfaces.mcp.content import COMPLETE
@@ -105,22 +106,7 @@ class Serving:
 
     def offload(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
         """Run slow work on another thread."""
-        future: asyncio.Future[Any] = self._loop.create_future()
-
-        def settle(set: Callable[[Any], None], value: Any) -> None:
-            if not future.done():
-                set(value)
-
-        def run() -> None:
-            try:
-                outcome, set = work(), future.set_result
-            except BaseException as error:  # noqa: BLE001 -- raised again where the future is awaited
-                outcome, set = error, future.set_exception
-            with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(settle, set, outcome)
-
-        self._threads.put(run)
-        return future
+        return offload(self._loop, self._threads, work)
 
     async def tidy(self) -> None:
         """End idle sessions, for as long as the server runs."""
