@@ -1,9 +1,27 @@
 #!/bin/sh
-# in_memory.sh COMMAND ...: run a command whose /tmp is in memory, if this user may mount one and memory suffices.
+# in_memory.sh PROGRAM ...: run a program whose /tmp is in memory, if this user may mount one and memory suffices.
 # Tests sync thousands of small files; on a disk they wait for it most of the time.
 set -eu
+
+if [ "${1:-}" = --mounted ]; then # in a mount namespace of our own
+	shift
+	folder=$PWD
+	exec 3< "$folder"
+	mount -t tmpfs -o mode=1777,size=50% tmpfs /tmp
+	case $folder/ in
+	/tmp/*) # show the working folder in the new /tmp, by its descriptor
+		mkdir -p "$folder"
+		mount --no-canonicalize --bind /proc/self/fd/3 "$folder" 2> /dev/null || umount /tmp
+		;;
+	esac
+	exec 3<&-
+	cd "$folder"
+	[ -x "$1" ] || umount /tmp # something else that is needed is below /tmp
+	exec "$@"
+fi
+
 available=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo 2> /dev/null || echo 0)
 if [ "${available:-0}" -ge 6 ] && unshare --mount true 2> /dev/null; then
-	exec unshare --mount sh -c 'mount -t tmpfs -o mode=1777,size=50% tmpfs /tmp && exec "$@"' sh "$@"
+	exec unshare --mount sh "$0" --mounted "$@"
 fi
 exec "$@"
