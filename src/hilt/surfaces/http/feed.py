@@ -20,6 +20,7 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.state.approvals import Approvals
 from hilt.state.events import EVENTS_MAX, EventRow, EventStore, NewEvent
+from hilt.state.hosts import HostObserver
 from hilt.state.observer import StateObserver
 
 POLL_SECONDS = 0.05
@@ -49,6 +50,7 @@ class Feed:
         self._events = EventStore(state)
         self._reading = EventStore(state)  # a connection of its own, for clients that read older events
         self._observer = StateObserver(state, workspaces)
+        self._hosts = HostObserver(state)
         self._loop = asyncio.get_running_loop()
         self._recent: deque[EventRow] = deque()
         self._size = 0
@@ -76,7 +78,7 @@ class Feed:
         version, tidied_at = -1, 0.0
         while not self._ended.wait(POLL_SECONDS):
             try:
-                for event in self._observer.look():
+                for event in (*self._observer.look(), *self._hosts.look()):
                     self._events.append(event)
                 seen = self._reading.version()
                 if seen != version:
