@@ -72,9 +72,14 @@ lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versio
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
 
+.PHONY: assets
+assets: setup ## bundle the console from console/ into the package
+	sh requirements/programs.sh packages $(VENV) console
+	$(BIN)/node console/build.mjs
+
 .PHONY: clean
 clean: ## remove .venv, caches and build output
-	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) console/node_modules dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: system

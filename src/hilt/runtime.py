@@ -666,6 +666,7 @@ class Runtime:
         except ToolError as error:
             raise unrecorded(error, ran=False) from error
         active.ran = True
+        self._recorder.begin(active)
         ctx = self._context(active)
         active.is_calm = self.authority.is_calm(active.session)
         return ctx

@@ -41,6 +41,7 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
         ctx.session,
         rules=(*vote.keeps, *(() if vote.voter in _NEVER_GRANTED else rules.narrowest(subject))),
         folder=grant_folder(authority, prepared, ctx.door),
+        client=ctx.client or "",
         **sight.facts,
     )
     by = authority.consent().obtain(asked, prepared.args, ctx, call, sight, look)
@@ -58,7 +59,8 @@ def approve_summary(
     grant = facts.get("grant")
     facts = {name: value for name, value in facts.items() if name != "grant"}
     grants = (grant,) if isinstance(grant, str) else ()
-    asked = question(authority.place, tool, facts, marked(authority, ctx, summary), ctx.session)._replace(rules=grants)
+    summary = marked(authority, ctx, summary)
+    asked = question(authority.place, tool, facts, summary, ctx.session, rules=grants, client=ctx.client or "")
     return authority.consent().obtain(asked, facts, ctx, call)
 
 

@@ -169,7 +169,9 @@ def look_at(prepared: Prepared, ctx: Context, risk: Risk | None) -> Sight:
     """Return what the user must see of a call: the command and its risk, or the diff of a change."""
     if risk is not None:
         command = next(touch.target for touch in prepared.touches if touch.effect == "execute")
-        return Sight({"kind": "command", "command": command, "risk": risk.level, "part": risk.part})
+        return Sight(
+            {"kind": "command", "command": command, "risk": risk.level, "part": risk.part, "risk_reason": risk.reason}
+        )
     if "write" not in prepared.tool.effects:
         return Sight()
     seen = ctx.workspace.seen

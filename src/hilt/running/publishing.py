@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections import deque
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from hilt import wire
 from hilt.call import Json, Result
+from hilt.errors import ToolError
 from hilt.output.redaction import Redactor
 from hilt.state.events import EventStore, NewEvent, is_served
 from hilt.state.trail import TrailEntry
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 
 SERVED_SECONDS = 0.1  # between two checks whether a server still runs
+START_SECONDS = 0.05  # after which a call that has not ended is published as started
 
 
 class Publication(NamedTuple):
@@ -41,12 +46,62 @@ class Publisher:
         self._events = EventStore(publication.state)
         self._redactor = Redactor(publication.environ)
         self._served_until = 0.0
+        self._lock = threading.Lock()
+        self._open: set[str] = set()  # ids of the calls that have begun
+        self._begun: deque[tuple[float, ActiveCall]] = deque()  # calls to publish as started, and when they began
+        self._woken = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._has_ended = False
+
+    def begin(self, active: ActiveCall) -> None:
+        """Publish that a call has started, unless it ends soon: most do, and then their end is enough."""
+        if not self._is_served():
+            return
+        active.event_id = id = active.event_id or os.urandom(8).hex()
+        with self._lock:
+            if id in self._open:
+                return  # it runs again, with an answer of its client
+            self._open.add(id)
+            self._begun.append((time.monotonic(), active))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._publish_starts, name="hilt-starts", daemon=True)
+                self._thread.start()
+        if not self._woken.is_set():
+            self._woken.set()
+
+    def _publish_starts(self) -> None:
+        while self._woken.wait() and not self._has_ended:
+            time.sleep(START_SECONDS)
+            self._woken.clear()
+            while self._begun and self._begun[0][0] < time.monotonic() - START_SECONDS:
+                active = self._begun.popleft()[1]
+                if active.event_id in self._open:
+                    self._publish_start(active)
+            if self._begun:
+                self._woken.set()
+
+    def _publish_start(self, active: ActiveCall) -> None:
+        prepared = active.prepared
+        facts: dict[str, Json] = {
+            "id": active.event_id,
+            "workspace": self._root,
+            "session": active.session,
+            "tool": prepared.tool.name if prepared else active.call.tool[:200],
+        }
+        if self._keeps:
+            facts["args"] = self._redactor.json(prepared.args if prepared else active.call.args)
+        with self._lock, suppress(ToolError):  # the end of the call is published in any case
+            if active.event_id in self._open:  # its end must not come first
+                self._events.append(NewEvent("call_started", facts, kept=self._keeps))
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
         """Publish a call that has ended, if a server runs."""
+        with self._lock:
+            self._open.discard(active.event_id)
         if not self._is_served():
             return
         facts: dict[str, Json] = {
+            "id": active.event_id or os.urandom(8).hex(),
             "workspace": self._root,
             "session": entry.session,
             "tool": entry.tool,
@@ -74,7 +129,9 @@ class Publisher:
         return now <= self._served_until
 
     def close(self) -> None:
-        """Close the database."""
+        """Stop publishing, and close the database."""
+        self._has_ended = True
+        self._woken.set()
         self._events.close()
 
 

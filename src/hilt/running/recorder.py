@@ -42,6 +42,12 @@ class Recorder:
         self._take_notes = take_notes
         self.telemetry: Telemetry | None = None
 
+    def begin(self, active: ActiveCall) -> None:
+        """Note the start of a call, for `hilt serve`."""
+        if os.path.exists(self._marker):
+            with suppress(Exception):  # it is shown when it ends
+                self._publisher().begin(active)
+
     def record(self, active: ActiveCall, result: Result) -> Result:
         """Record the end of a call; return its result, or an error if it cannot be recorded."""
         prepared = active.prepared

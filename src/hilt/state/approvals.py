@@ -62,11 +62,13 @@ class Asked(NamedTuple):
     command: str = ""
     risk: str = ""
     part: str = ""  # the part of the command that has this risk
+    risk_reason: str = ""  # why it has
     diff: str = ""  # unified
     rules: tuple[str, ...] = ()
     workspace: str = ""  # its folder
     session: str = ""
     folder: str = ""  # where a stored rule applies: for a command, the folder it runs in
+    client: str = ""  # the program that calls, as it names itself
 
 
 class Approval(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+import time
 from contextlib import closing
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -17,38 +18,14 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.questions import Questions
+from hilt.state.spending import Spending
 from tests.marks import wait_until
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.http.conftest import asking
-from tests.surfaces.http.servers import WAIT_SECONDS, Server, serving
+from tests.surfaces.http.servers import WAIT_SECONDS, Waiting, pending, serving
 from tests.surfaces.terminals import Screen
 
 ASK = {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]}
-
-
-class Waiting:
-    """Work on another thread, and its result."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._results: list[Any] = []
-        self._thread = threading.Thread(target=lambda: self._results.append(work()))
-        self._thread.start()
-
-    def result(self) -> Any:
-        self._thread.join(WAIT_SECONDS)
-        return self._results[0]
-
-
-def pending(server: Server, path: str = "approvals") -> dict[str, Any]:
-    """Wait for something that a person must answer, and return it."""
-    rows: list[dict[str, Any]] = []
-
-    def found() -> bool:
-        rows[:] = server.get(f"/v1/{path}")[path]
-        return bool(rows)
-
-    wait_until(found)
-    return rows[0]
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
@@ -466,6 +443,10 @@ def test_statistics_cover_a_range(server):
 
     assert stats["calls"] >= 1
     assert {"read_file"} <= {use["tool"] for use in stats["tools"]}
+    series = stats["series"]
+    assert (len(series), sum(part["calls"] for part in series)) == (60, stats["calls"])
+    assert sum(part["failed"] for part in series) == stats["failed"]
+    assert series[-1]["calls_per_minute"] == pytest.approx(series[-1]["calls"], rel=0.01)
     assert server.request("GET", "/v1/stats?range=2h").status_code == 422
     assert "tool_execution_total" in server.request("GET", "/metrics", token=server.agents_token).text
 
@@ -475,7 +456,40 @@ def test_settings_are_shown_with_their_sources(server):
 
     by_id = {row["id"]: row for row in settings["settings"]}
     assert (by_id["resident"]["value"], by_id["resident"]["source"]) == ("off", "HILT_RESIDENT")
-    assert settings["rules"][0]["file"].endswith("permissions.yaml")
+    (rules,) = settings["rules"]
+    assert (rules["file"], rules["trusted"], rules["problems"]) == ("permissions.yaml", True, [])
+    assert {"verdict": "ask", "rule": "write_file", "line": 3} in rules["rules"]
+
+
+def test_rules_are_shown_with_their_problems_and_servers_with_their_state(tmp_path):
+    command = Command(str(tmp_path))
+    command.folder.write(".hilt/permissions.yaml", "deny: [run_shell]\nallow: ['read_file(', x]\n")
+    command.folder.write(".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "their-server"}}}))
+    own = '[mcp.servers.mine]\ncommand = "no-such-server"\n[mcp.servers.off]\ncommand = "x"\ndisabled = true\n'
+    command.folder.write("../config/config.toml", own)
+    with serving(command) as server:
+        settings = server.get("/v1/settings")
+
+    (rules,) = settings["rules"]
+    assert (rules["file"], rules["trusted"]) == (".hilt/permissions.yaml", False)
+    assert rules["rules"][0] == {"verdict": "deny", "rule": "run_shell", "line": 1}
+    assert rules["problems"][0]["line"] == 2
+    states = {row["id"]: row["status"] for row in settings["servers"]}
+    assert states == {"mine": "unknown", "off": "disabled", "theirs": "untrusted"}
+
+
+def test_what_models_cost_is_counted_within_the_range(tmp_path):
+    command = Command(str(tmp_path))
+    now = time.time()
+    with closing(Spending(command.state)) as spending:
+        for _ in range(2):
+            spending.add("2026-01-01", "m", input_tokens=10, output_tokens=3, cost=Decimal("0.25"))
+        assert spending.since(now - 3600)[0][1:5] == (2, 0, 20, 6)
+        assert spending.since(now + 3600) == []
+    with serving(command) as server:
+        stats = server.get("/v1/stats?range=1h")
+
+    assert (stats["input_tokens"], stats["output_tokens"], stats["cost"]) == (20, 6, 0.5)
 
 
 def test_a_file_is_trusted_with_exactly_the_content_that_was_shown(server):

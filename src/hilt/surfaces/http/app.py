@@ -79,7 +79,14 @@ _POLICY = (
 )
 
 _AFTER: dict[str, dict[str, Any]] = {
-    "after": {"type": "integer", "minimum": 0, "maximum": 2**53, "description": "The last number that was received."}
+    "after": {"type": "integer", "minimum": 0, "maximum": 2**53, "description": "The last number that was received."},
+    "recent": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 10_000,
+        "default": 0,
+        "description": "Without after: how many older events to start with, at most.",
+    },
 }
 OWN_ROUTES = (
     calling.ROUTE,
@@ -332,12 +339,12 @@ class HttpApp:
         found = self._table.find(EVENTS)
         assert found is not None  # noqa: S101
         try:
-            after = read_query(found[0]["GET"], scope["query_string"]).get("after")
+            query = read_query(found[0]["GET"], scope["query_string"])
         except HttpProblem as problem:
             raise HttpProblem(400, str(problem)) from None
         connection = scope.get("hilt.connection")
         socket = EventSocket(self._feed, self.attendance, self.quick, self._tokens.person, receive, send)
-        await socket.serve(after, lambda: setattr(connection, "is_idle", False))
+        await socket.serve(query.get("after"), query["recent"], lambda: setattr(connection, "is_idle", False))
 
     # --- answers --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ class ClientAnswers:
     """The client's answers so far in one call, through all its rounds."""
 
     def __init__(self) -> None:
+        self.event_id = os.urandom(8).hex()  # of the events of the call
         self.approvals: dict[str, UserAnswer | None] = {}  # by digest; None if nobody answered
         self.answers: dict[str, Any] | ToolError | None = None  # to questions
         self.own_words: list[int] = []  # the questions to be answered in the person's own words

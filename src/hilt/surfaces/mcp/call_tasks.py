@@ -139,6 +139,7 @@ class CallTask:
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
+        running.event_id = self._replies.event_id
         if self._is_cancelled:
             running.cancel()
 

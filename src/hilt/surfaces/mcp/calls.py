@@ -159,7 +159,7 @@ class Calls:
         approval = meta.get(APPROVAL)
         if not isinstance(approval, str) or not _ID.fullmatch(approval):
             approval = session.answered(params.name, params.arguments, self._runtime) if begun is None else None
-        by, can = client(ctx)
+        by, can, *_ = client(ctx)
         call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
         session.calls += 1
         progress = Progress(ctx)
@@ -369,6 +369,7 @@ class CallRun:
         self._running: ActiveCall | None = None
         self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
         self._progress = progress
+        self._event_id = replies.event_id
         self._given_up = False
         self._is_submitted = False
         self._lock = threading.Lock()
@@ -464,6 +465,7 @@ class CallRun:
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
+        running.event_id = self._event_id
         if self._given_up:
             running.cancel()  # the request was cancelled before the call began
 

@@ -1,0 +1,82 @@
+/** Requests to the API, with the person's token. */
+import { signal } from "./html.js";
+
+const TIMEOUT_MS = 30_000;
+const STORED = "hilt.token";
+
+/** Whether the server has refused the token, or there is none; nothing is sent any more then. */
+export const isRefused = signal(false);
+
+/** The folder whose lists are shown; null is the first one that is served. */
+export const workspace = signal(null);
+
+/** A problem that the server, or the network, has reported. */
+export class ApiError extends Error {
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `The server answered ${status}.`);
+    this.status = status;
+    this.code = problem.error_code;
+    this.suggestion = problem.suggestion;
+    this.first = problem.first;
+  }
+}
+
+/** Move the token from the address into the storage of this tab. */
+export function takeToken() {
+  const match = /^#token=(.+)$/.exec(location.hash);
+  if (match) {
+    sessionStorage.setItem(STORED, decodeURIComponent(match[1]));
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  isRefused.value = !token();
+}
+
+export function token() {
+  return sessionStorage.getItem(STORED);
+}
+
+function address(path, query = {}) {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return pairs.length ? `${path}?${new URLSearchParams(pairs)}` : path;
+}
+
+async function request(method, path, { query, body, signal } = {}) {
+  if (isRefused.value) throw new ApiError(401, { detail: "There is no valid token." });
+  const ending = AbortSignal.timeout(TIMEOUT_MS);
+  let response;
+  try {
+    response = await fetch(address(path, query), {
+      method,
+      headers: { Authorization: `Bearer ${token()}`, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: signal ? AbortSignal.any([signal, ending]) : ending,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    const detail = ending.aborted
+      ? `The server has not answered for ${TIMEOUT_MS / 1000} seconds.`
+      : "The server cannot be reached.";
+    throw new ApiError(0, { detail, suggestion: "Check that hilt serve is still running, then try again." });
+  }
+  const answer = await response.json().catch(() => ({}));
+  if (response.status === 401) isRefused.value = true;
+  if (!response.ok) throw new ApiError(response.status, answer);
+  return answer;
+}
+
+export const api = {
+  get: (path, query, options = {}) => request("GET", path, { query, ...options }),
+  post: (path, body = {}, query = undefined) => request("POST", path, { body, query }),
+  patch: (path, body, query = undefined) => request("PATCH", path, { body, query }),
+  delete: (path, query = undefined) => request("DELETE", path, { query }),
+};
+
+/** Return the path of a row: its parts may hold any character. */
+export function at(...parts) {
+  return parts.map((part, place) => (place % 2 ? encodeURIComponent(part) : part)).join("/");
+}
+
+/** Return the query that selects the folder. */
+export function here() {
+  return workspace.value === null ? {} : { workspace: workspace.value };
+}

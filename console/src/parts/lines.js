@@ -1,0 +1,26 @@
+import { html, useMemo, useState } from "../html.js";
+import { visible } from "../text.js";
+import { Copy } from "./copy.js";
+
+const LINE_MAX = 2_000;
+const LINES_MAX = 500;
+
+/** Plain text, however long: more lines on demand, long lines cut. The copy is always complete. */
+export function Lines({ text, label = "Text", class: name = "" }) {
+  const [most, setMost] = useState(LINES_MAX);
+  const lines = useMemo(() => text.split("\n"), [text]);
+  const body = useMemo(
+    () => lines.slice(0, most).map((line) => visible(line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}… ${(line.length - LINE_MAX).toLocaleString()} more characters` : line)).join("\n"),
+    [lines, most],
+  );
+  return html`
+    <div class=${`lines ${name}`}>
+      <div class="lines-tools"><${Copy} text=${text} /></div>
+      <pre tabindex="0" aria-label=${label}>${body}</pre>
+      ${lines.length > most &&
+      html`<button type="button" onClick=${() => setMost(most * 4)}>
+        Show more of ${lines.length.toLocaleString()} lines
+      </button>`}
+    </div>
+  `;
+}
