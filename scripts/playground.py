@@ -191,7 +191,12 @@ def ask(api: Api) -> None:
         ("edit_file", {"path": "README.md", "old_text": "one price list", "new_text": "two price lists"}),
         ("ask_user", {"questions": [QUESTION]}),
     ]
-    threads = [threading.Thread(target=api.call, args=(tool,), kwargs=args, daemon=True) for tool, args in calls]
+
+    def wait(tool: str, args: dict[str, Any]) -> None:
+        with suppress(OSError, ValueError, http.client.HTTPException):  # the server has ended
+            api.call(tool, **args)
+
+    threads = [threading.Thread(target=wait, args=call, daemon=True) for call in calls]
     for thread in threads:
         thread.start()
     # without a sandbox, the command is refused at once
