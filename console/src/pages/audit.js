@@ -22,7 +22,7 @@ const COLUMNS = [
   { key: "tool", label: "Tool", cell: (row) => html`<span class="mono nowrap">${oneLine(row.tool, 40)}</span>` },
   { key: "decision", label: "Decision", cell: (row) => html`<span class=${`tag ${{ deny: "bad", ask: "warn" }[row.decision] ?? ""}`}>${visible(row.decision)}</span>` },
   { key: "outcome", label: "Outcome", cell: (row) => html`<span class=${`nowrap ${row.outcome === "ok" ? "good" : "bad"}`}>${oneLine(row.outcome, 60)}</span>` },
-  { key: "reason", label: "Reason", cell: (row) => oneLine(row.reason, 160) },
+  { key: "reason", label: "Reason", cell: (row) => html`<span class="roomy">${oneLine(row.reason, 160)}</span>` },
   { key: "session", label: "Session", cell: (row) => html`<span class="mono">${oneLine(row.session, 40)}</span>` },
   { key: "approver", label: "Approver" },
   { key: "micros", label: "Duration", isNumber: true, cell: (row) => duration(row.micros / 1000) },

@@ -43,7 +43,7 @@ function TrustFiles({ changed }) {
   });
   const files = [...rows].sort((one, other) => Number(one.state === "trusted") - Number(other.state === "trusted"));
   const columns = [
-    { key: "path", label: "File", cell: (file) => html`<span class="mono">${visible(file.path)}</span>` },
+    { key: "path", label: "File", cell: (file) => html`<span class="mono roomy">${visible(file.path)}</span>` },
     { key: "kind", label: "Kind" },
     { key: "state", label: "State", cell: (file) => html`<span class=${`tag ${file.state === "trusted" ? "good" : "warn"}`}>${visible(file.state)}</span>` },
     { key: "since", label: "Since", cell: (file) => html`<${Time} at=${file.since} />` },
@@ -108,8 +108,8 @@ function Grants() {
     await reload();
   });
   const columns = [
-    { key: "rule", label: "Rule", cell: (grant) => html`<span class="mono">${visible(grant.rule)}</span>` },
-    { key: "folder", label: "Folder", cell: (grant) => html`<span class="mono">${visible(grant.folder ?? "every folder")}</span>` },
+    { key: "rule", label: "Rule", cell: (grant) => html`<span class="mono roomy">${visible(grant.rule)}</span>` },
+    { key: "folder", label: "Folder", cell: (grant) => html`<span class="mono roomy">${visible(grant.folder ?? "every folder")}</span>` },
     { key: "since", label: "Since", cell: (grant) => html`<${Time} at=${grant.since} />` },
     { key: "until", label: "Until", cell: (grant) => (grant.until ? html`<${Time} at=${grant.until} />` : "revoked") },
     {
@@ -163,7 +163,7 @@ function Hosts({ hosts }) {
     { key: "name", label: "Host", value: (host) => `${host.name} ${host.version}` },
     { key: "transport", label: "Transport" },
     { key: "session", label: "Session", cell: (host) => html`<span class="mono">${oneLine(host.session, 60)}</span>` },
-    { key: "workspace", label: "Folder", cell: (host) => html`<span class="mono">${visible(host.workspace)}</span>` },
+    { key: "workspace", label: "Folder", cell: (host) => html`<span class="mono roomy">${visible(host.workspace)}</span>` },
     { key: "since", label: "Since", cell: (host) => html`<${Time} at=${host.since} />` },
   ];
   return html`
@@ -179,10 +179,10 @@ function Servers({ servers }) {
   const columns = [
     { key: "id", label: "Server", cell: (server) => html`<span class="mono">${visible(server.id)}</span>` },
     { key: "status", label: "State", cell: (server) => html`<span class=${`tag ${STATES[server.status] ?? ""}`}>${visible(server.status)}</span>` },
-    { key: "summary", label: "Details", cell: (server) => oneLine([server.failure || server.summary, ...(server.notes ?? [])].filter(Boolean).join(" "), 400) },
+    { key: "summary", label: "Details", cell: (server) => html`<span class="roomy">${oneLine([server.failure || server.summary, ...(server.notes ?? [])].filter(Boolean).join(" "), 400)}</span>` },
     { key: "tools", label: "Tools", isNumber: true, value: (server) => (server.tools ?? []).length },
     { key: "transport", label: "Transport" },
-    { key: "origin", label: "Origin", cell: (server) => html`<span class="mono">${visible(server.origin)}</span>` },
+    { key: "origin", label: "Origin", cell: (server) => html`<span class="mono roomy">${visible(server.origin)}</span>` },
   ];
   return html`
     <${Section} title="MCP servers">
@@ -196,7 +196,7 @@ function Servers({ servers }) {
 function Values({ settings }) {
   const columns = [
     { key: "id", label: "Setting", cell: (row) => html`<span class="mono">${visible(row.id)}</span>` },
-    { key: "value", label: "Value", value: (row) => shown(row.value), cell: (row) => html`<span class="mono">${oneLine(shown(row.value), 400)}</span>` },
+    { key: "value", label: "Value", value: (row) => shown(row.value), cell: (row) => html`<span class="mono roomy">${oneLine(shown(row.value), 400)}</span>` },
     { key: "source", label: "Source", cell: (row) => html`<span class=${row.source === "default" ? "muted" : "tag"}>${visible(row.source)}</span>` },
   ];
   return html`
