@@ -1,1 +1,0 @@
-import{j as r,y as t}from"./chunk-OQVW7CMG.js";function o(){return r`<${t} title="Approvals"><//>`}export{o as default};
