@@ -1,72 +1,90 @@
 /** Unified diffs as views. */
 
-const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/;
-const TYPES = { "+": "added", "-": "removed", " ": "context", "": "context" };
+const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/;
+const TYPES = { "+": "added", "-": "removed", " ": "context" };
 
-/** Return the view of a unified diff of several files, or null if the text is none; other lines are context of their file. */
+/** Return the view of a unified diff of several files, or null if the text has none; other lines become notes of a file. */
 export function parsedDiff(text) {
-  if (!/^@@ -\d/m.test(text)) return null;
   const items = [];
-  let item = null;
+  let notes = [];
   let hunk = null;
-  let left = [0, 0]; // lines of the old and of the new file that the hunk still has
-  const lines = text.split("\n");
-  if (lines.at(-1) === "") lines.pop();
+  let before = 0; // lines of the old and of the new file that the hunk still has
+  let after = 0;
   const begin = (path) => {
-    item = { type: "diff", path, hunks: [], additions: 0, deletions: 0 };
-    items.push(item);
-    hunk = null;
+    items.push({ type: "diff", path, hunks: [], additions: 0, deletions: 0, notes });
+    notes = [];
   };
-  const start = (oldStart, newStart) => {
-    hunk = { oldStart, newStart, old: oldStart, new: newStart, changes: [] };
-    item.hunks.push(hunk);
-  };
+  const lines = text.split("\n");
   for (let place = 0; place < lines.length; place += 1) {
     const line = lines[place];
+    const type = TYPES[line[0]] ?? (line === "" ? "context" : undefined);
+    if ((before > 0 || after > 0) && type) {
+      const item = items.at(-1);
+      const change = { type, content: line.slice(1) };
+      if (type !== "added") {
+        change.oldLineNumber = hunk.old++;
+        before -= 1;
+      }
+      if (type !== "removed") {
+        change.newLineNumber = hunk.new++;
+        after -= 1;
+      }
+      item.additions += type === "added";
+      item.deletions += type === "removed";
+      hunk.changes.push(change);
+      continue;
+    }
     const match = HUNK.exec(line);
-    if (left[0] <= 0 && left[1] <= 0 && line.startsWith("--- ") && lines[place + 1]?.startsWith("+++ ")) {
-      begin(pathOf(lines[place + 1].slice(4)) ?? pathOf(line.slice(4)) ?? "");
+    if (match) {
+      if (!items.length) begin("");
+      hunk = { old: Number(match[1]), new: Number(match[3]), changes: [] };
+      before = Number(match[2] ?? 1);
+      after = Number(match[4] ?? 1);
+      items.at(-1).hunks.push(hunk);
+    } else if (line.startsWith("--- ") && lines[place + 1]?.startsWith("+++ ")) {
+      begin(pathOf(lines[place + 1]) ?? pathOf(line) ?? "");
       place += 1;
-    } else if (match && left[0] <= 0 && left[1] <= 0) {
-      if (!item) begin("");
-      start(Number(match[1]), Number(match[2]));
-      left = sizes(line);
-    } else {
-      if (!item) begin("");
-      if (!hunk) start(1, 1);
-      add(item, hunk, line, left);
+    } else if (line && !/^(diff --git|index) /.test(line)) notes.push(line);
+  }
+  if (items.length) items.at(-1).notes.push(...notes);
+  return items.some((item) => item.hunks.length) ? { type: "diffs", items } : null;
+}
+
+function pathOf(line) {
+  const path = line.slice(4).split("\t")[0].replace(/^[ab]\//, "");
+  return path === "/dev/null" ? null : path;
+}
+
+/** Return a view of diffs with before and after exchanged, or null if it is not one. */
+export function reversed(view) {
+  const items = view?.type === "diff" ? [view] : view?.type === "diffs" ? view.items : null;
+  if (!Array.isArray(items)) return null;
+  const turned = { added: "removed", removed: "added" };
+  return {
+    type: "diffs",
+    items: items.map((item) => ({
+      ...item,
+      additions: item.deletions,
+      deletions: item.additions,
+      hunks: item.hunks.map(({ changes }) => ({ changes: sorted(changes.map(turn)) })),
+    })),
+  };
+
+  function turn({ type, oldLineNumber, newLineNumber, content }) {
+    return { type: turned[type] ?? type, content, oldLineNumber: newLineNumber, newLineNumber: oldLineNumber };
+  }
+}
+
+/** Return the changes with removed lines before the added ones that follow each other. */
+function sorted(changes) {
+  const lines = [];
+  let added = [];
+  for (const change of changes) {
+    if (change.type === "added") added.push(change);
+    else {
+      if (change.type !== "removed") lines.push(...added.splice(0));
+      lines.push(change);
     }
   }
-  return { type: "diffs", items };
-}
-
-function sizes(line) {
-  return ["-", "+"].map((sign) => Number(new RegExp(`\\${sign}\\d+(?:,(\\d+))?`).exec(line)[1] ?? 1));
-}
-
-function add(item, hunk, line, left) {
-  const sign = line.slice(0, 1);
-  const isInside = left[0] > 0 || left[1] > 0;
-  const type = isInside ? (TYPES[sign] ?? "context") : "context";
-  const change = { type, content: isInside && sign in TYPES ? line.slice(1) : line };
-  if (!isInside || !(sign in TYPES)) {
-    hunk.changes.push(change);
-    return;
-  }
-  if (type !== "added") {
-    change.oldLineNumber = hunk.old++;
-    left[0] -= 1;
-  }
-  if (type !== "removed") {
-    change.newLineNumber = hunk.new++;
-    left[1] -= 1;
-  }
-  item.additions += type === "added";
-  item.deletions += type === "removed";
-  hunk.changes.push(change);
-}
-
-function pathOf(text) {
-  const path = text.split("\t")[0].replace(/^[ab]\//, "");
-  return path === "/dev/null" ? null : path;
+  return [...lines, ...added];
 }
