@@ -38,7 +38,7 @@ function notices(metafile) {
   const parts = [...packages].sort().map((name) => {
     const folder = join(here, "node_modules", name);
     const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-    const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)(\.|$)/i.test(entry));
+    const file = readdirSync(folder).find((entry) => /^(licen[cs]e|copying)([.-]|$)/i.test(entry));
     if (!file) throw new Error(`${name} has no licence file`);
     const text = readFileSync(join(folder, file), "utf8").replaceAll("\r\n", "\n").trim();
     return `${name} ${version} (${license})\n\n${text}\n`;

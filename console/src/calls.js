@@ -2,20 +2,27 @@
 import { pretty } from "./text.js";
 
 // the arguments that say most about a call, the first of them that it has
-const TELLING = ["command", "path", "paths", "file", "pattern", "query", "url", "prompt", "question", "title", "name", "id", "patch"];
+const TELLING = ["command", "pattern", "query", "url", "prompt", "path", "paths", "file", "files", "title", "name", "action", "id", "patch"];
+const SEARCHED_MAX = 4_000;
 
 /** Return the one argument that matters, as text. */
 export function mainArgument({ args }) {
   if (!args || typeof args !== "object") return "";
-  const key = TELLING.find((name) => args[name] !== undefined && args[name] !== null && args[name] !== "") ?? Object.keys(args)[0];
+  const hasText = (name) => args[name] !== undefined && args[name] !== null && args[name] !== "";
+  const key = TELLING.find(hasText) ?? Object.keys(args)[0];
   if (key === undefined) return "";
-  const value = args[key];
-  return typeof value === "string" ? value : pretty(value);
+  return typeof args[key] === "string" ? args[key] : pretty(args[key]);
 }
 
-/** Return how a call went: "running", "ok", "denied", "failed". */
+/** Return how a call went: "running", "ok", "denied" or "failed". */
 export function stateOf({ type, outcome, verdict }) {
   if (type === "call_started") return "running";
   if (outcome === "ok") return "ok";
   return verdict === "deny" || outcome === "denied" || outcome === "approval_required" ? "denied" : "failed";
+}
+
+/** Return what the filter looks at, in lower case. */
+export function searchText(call) {
+  call.searched ??= `${call.tool} ${call.session} ${call.outcome} ${call.reason} ${JSON.stringify(call.args ?? "").slice(0, SEARCHED_MAX)}`.toLowerCase();
+  return call.searched;
 }

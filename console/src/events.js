@@ -22,6 +22,7 @@ let socket = null;
 let last = null; // the number of the last event
 let attempts = 0;
 let pending = [];
+const running = new Map(); // the calls that have started and not ended, by their ids
 let isScheduled = false;
 const listeners = new Set();
 
@@ -131,15 +132,26 @@ function notify(events) {
   }
 }
 
+/** Add calls, and replace those that were running by their end, in the same place. */
 function keepCalls(events) {
   if (!events.length) return;
   for (const event of events) {
-    calls.rows.push(event);
+    const place = event.type === "call" && running.has(event.id) ? calls.rows.lastIndexOf(running.get(event.id)) : -1;
+    if (event.type === "call_started") running.set(event.id, event);
+    else running.delete(event.id);
+    event.key = event.id ?? event.seq;
     calls.size += event.size;
+    if (place < 0) calls.rows.push(event);
+    else {
+      event.started = calls.rows[place].time;
+      calls.size -= calls.rows[place].size;
+      calls.rows[place] = event;
+    }
   }
   let dropped = 0;
   while (calls.rows.length - dropped > ROWS_MAX || (calls.size > CHARACTERS_MAX && calls.rows.length - dropped > 1)) {
     calls.size -= calls.rows[dropped].size;
+    running.delete(calls.rows[dropped].id);
     dropped += 1;
   }
   calls.rows.splice(0, dropped);

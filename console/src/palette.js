@@ -44,7 +44,7 @@ export function Palette({ onClose }) {
         aria-activedescendant=${results.length ? `${id}-${chosen}` : undefined}
         autocomplete="off"
         spellcheck="false"
-        autofocus
+        data-first
         value=${wanted}
         onInput=${(event) => (setWanted(event.currentTarget.value), setPlace(0))}
         onKeyDown=${press}
@@ -86,7 +86,7 @@ function find(wanted, tools) {
     const call = calls.rows[at];
     const detail = oneLine(mainArgument(call), 80);
     if (matches(`${call.tool} ${detail} ${call.session}`)) {
-      results.push({ kind: "Call", name: oneLine(call.tool, 60), detail, href: `/activity?call=${call.seq}` });
+      results.push({ kind: "Call", name: oneLine(call.tool, 60), detail, href: `/activity?call=${encodeURIComponent(call.key)}` });
     }
   }
   return results.slice(0, RESULTS_MAX);

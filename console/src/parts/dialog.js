@@ -1,6 +1,10 @@
 import { html, useEffect, useId, useRef } from "../html.js";
 
-/** A modal dialog. Escape, the close button and a click beside it call `onClose`; the focus returns to where it was. */
+/**
+ * A modal dialog. Escape, the close button and a click beside it call `onClose`.
+ *
+ * The focus goes to the element with `data-first`, and in the end returns to where it was.
+ */
 export function Dialog({ title, onClose, wide, children, footer }) {
   const element = useRef(null);
   const heading = useId();
@@ -8,6 +12,7 @@ export function Dialog({ title, onClose, wide, children, footer }) {
     const dialog = element.current;
     const before = document.activeElement;
     if (!dialog.open) dialog.showModal();
+    dialog.querySelector("[data-first]")?.focus();
     return () => {
       dialog.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();

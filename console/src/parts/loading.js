@@ -5,11 +5,11 @@ import { useEffect, useRef, useState } from "../html.js";
 const cache = new Map(); // the last answers, shown at once when a page is opened again
 
 /**
- * Load an answer of the API, and again on events of the given types: {data, error, reload}.
+ * Load an answer of the API, and again on events of the given types: {data, error, isLoading, reload}.
  *
- * While it is loaded again, the old answer stays, so that nothing jumps.
+ * `when` says which of these events count. While it is loaded again, the old answer stays, so that nothing jumps.
  */
-export function useLoad(path, { query = here(), on = [], every = 0 } = {}) {
+export function useLoad(path, { query = here(), on = [], when = () => true, every = 0 } = {}) {
   const key = path === null ? null : `${path}?${new URLSearchParams(query)}`;
   const [, redraw] = useState(0);
   const state = useRef({});
@@ -30,7 +30,9 @@ export function useLoad(path, { query = here(), on = [], every = 0 } = {}) {
       redraw((number) => number + 1);
     });
     own.reload();
-    const end = onEvents([...on, "reset"], own.reload);
+    const end = onEvents([...on, "reset"], (events) => {
+      if (events.some((event) => event.type === "reset" || when(event))) own.reload();
+    });
     const timer = every ? setInterval(own.reload, every) : null;
     return () => {
       ending.abort();
@@ -43,10 +45,10 @@ export function useLoad(path, { query = here(), on = [], every = 0 } = {}) {
 }
 
 /** Load a list with all the pages that were asked for: {rows, error, isLoading, hasMore, more, reload}. */
-export function useList(path, name, { query = here(), on = [], limit = 100, every = 0 } = {}) {
+export function useList(path, name, { query = here(), limit = 100, ...options } = {}) {
   const [pages, setPages] = useState(1);
   const most = Math.min(1000, limit * pages);
-  const { data, error, isLoading, reload } = useLoad(path, { query: { ...query, limit: most }, on, every });
+  const { data, error, isLoading, reload } = useLoad(path, { query: { ...query, limit: most }, ...options });
   const kept = useRef(null);
   if (data) kept.current = data;
   const answer = data ?? kept.current;

@@ -1,7 +1,7 @@
 import { html } from "../html.js";
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const EXACT = new Intl.DateTimeFormat(undefined, {
   year: "numeric",
   month: "long",
@@ -10,6 +10,7 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   minute: "2-digit",
   second: "2-digit",
   fractionalSecondDigits: 3,
+  hourCycle: "h23",
   timeZoneName: "short",
 });
 

@@ -28,7 +28,7 @@ export function useVirtual({ scroller, count, estimate, keyAt, overscan = 10 }) 
  * A list of any length. Rows are measured, so they may open and close.
  *
  * What is visible stays where it is when rows are added above. At the upper end the list follows the newest rows, unless
- * `isHeld`. With `sticks`, it follows the lower end instead. `handle` gets {toTop, toRow}.
+ * `isHeld()`. With `sticks`, it follows the lower end instead. `handle` gets {toTop, toRow}.
  */
 export function VirtualList({ rows, keyOf, renderRow, label, estimate = 36, isHeld, sticks, handle, onScroll, ...rest }) {
   const scroller = useRef(null);
@@ -39,14 +39,13 @@ export function VirtualList({ rows, keyOf, renderRow, label, estimate = 36, isHe
   // keep the first visible row in its place
   const element = scroller.current;
   let target = null;
-  if (element && anchor.current && !sticks && (isHeld || element.scrollTop > 0)) {
+  if (element && anchor.current && !sticks && (element.scrollTop > 0 || isHeld?.())) {
     const { key, index, offset } = anchor.current;
     if (rows[index] === undefined || keyAt(index) !== key) {
       const place = rows.findIndex((row, at) => keyOf(row, at) === key);
-      const start = place < 0 ? undefined : virtual.getOffsetForIndex(place, "start")?.[0];
-      const measured = place < 0 ? undefined : virtual.measurementsCache[place]?.start ?? start;
-      if (measured !== undefined) {
-        target = measured + offset;
+      virtual.getTotalSize(); // measures
+      if (place >= 0) {
+        target = virtual.measurementsCache[place].start + offset;
         virtual.scrollOffset = target;
       }
     }

@@ -42,6 +42,7 @@ export function Diff({ view, hasOthers = false }) {
         <span class="good">+${view.additions ?? 0}</span> <span class="bad">−${view.deletions ?? 0}</span>
         <button type="button" class="small diff-layout" onClick=${choose}>${isSplit ? "Unified" : "Side by side"}</button>
       </div>
+      ${view.notes?.length > 0 && html`<p class="muted mono">${oneLine(view.notes.join(", "), 500)}</p>`}
       ${isOpen &&
       html`<div class="diff-scroll" tabindex="0" role="region" aria-label=${`Changes of ${oneLine(view.path, 300)}`}>
         <table class=${isSplit ? "split" : "unified"}><tbody>${drawn}</tbody></table>
