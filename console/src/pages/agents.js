@@ -5,7 +5,7 @@ import { useKeys } from "../keys.js";
 import { Empty, ErrorBox, Field, Loading, Page, Section, Time, useAction, useList, useLoad } from "../parts/index.js";
 import { Lines } from "../parts/lines.js";
 import { navigate, query } from "../router.js";
-import { count, oneLine, pretty, visible } from "../text.js";
+import { count, money, oneLine, pretty, visible } from "../text.js";
 import { View } from "../views/index.js";
 
 const COLOURS = { queued: "warn", running: "good", completed: "", failed: "bad", cancelled: "bad" };
@@ -67,7 +67,7 @@ function inTree(agents) {
   return rows;
 }
 
-export function stateOf(agent) {
+function stateOf(agent) {
   return agent.idle ? "idle" : agent.status;
 }
 
@@ -94,10 +94,6 @@ function tokens({ input_tokens: input, output_tokens: output }) {
 
 function short(number) {
   return new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 }).format(number);
-}
-
-export function money(cost) {
-  return `$${cost < 1 ? cost.toFixed(4) : cost.toFixed(2)}`;
 }
 
 function Agent({ id, reload }) {
@@ -129,7 +125,7 @@ function Agent({ id, reload }) {
           <h2>${oneLine(agent.title, 200) || visible(agent.id)}</h2>
           <button type="button" class="danger" disabled=${hasEnded || cancel.isRunning} onClick=${() => cancel.run()}>Cancel</button>
         </header>
-        <dl class="facts">
+        <dl class="agent-facts">
           <div><dt>State</dt><dd><span class=${`tag ${COLOURS[agent.status] ?? ""}`}>${stateOf(agent)}</span>${agent.error_code && html` <span class="bad">${visible(agent.error_code)}</span>`}</dd></div>
           <div><dt>Kind</dt><dd>${visible(agent.agent)}</dd></div>
           <div><dt>Depth</dt><dd>${agent.depth}</dd></div>

@@ -4,7 +4,7 @@ import { here } from "../api.js";
 import { html, useEffect, useRef } from "../html.js";
 import { DataTable, Empty, ErrorBox, Loading, Page, Section, useLoad } from "../parts/index.js";
 import { query, setQuery } from "../router.js";
-import { duration, visible } from "../text.js";
+import { duration, money, visible } from "../text.js";
 import { theme } from "../theme.js";
 
 const RANGES = [
@@ -46,10 +46,6 @@ export default function Metrics() {
 
 function number(value) {
   return value.toLocaleString();
-}
-
-function money(cost) {
-  return `$${cost < 1 ? cost.toFixed(4) : cost.toFixed(2)}`;
 }
 
 function Numbers({ stats }) {

@@ -132,7 +132,7 @@ function Card({ task, status, open, moveTo, onEdit }) {
   };
   return html`
     <article
-      class=${`card${blockers.length ? " blocked" : ""}`}
+      class=${`task${blockers.length ? " blocked" : ""}`}
       data-task=${task.id}
       tabindex="0"
       draggable="true"
@@ -140,16 +140,16 @@ function Card({ task, status, open, moveTo, onEdit }) {
       onDragStart=${(event) => event.dataTransfer.setData("text/plain", String(task.id))}
       onKeyDown=${press}
     >
-      <p class="card-title">${oneLine(task.title)}</p>
-      ${task.description && html`<p class="muted card-text">${oneLine(task.description, 160)}</p>`}
-      <p class="card-facts">
+      <p class="task-title">${oneLine(task.title)}</p>
+      ${task.description && html`<p class="muted task-text">${oneLine(task.description, 160)}</p>`}
+      <p class="task-facts">
         <span class="muted">#${task.id}</span>
         ${blockers.length > 0 && html`<span class="tag warn">Blocked by ${blockers.map((id) => `#${id}`).join(", ")}</span>`}
         ${task.ready && html`<span class="tag good">Ready</span>`}
         ${task.owner && html`<span class="tag">${oneLine(task.owner, 40)}</span>`}
         <span class="muted"><${Time} at=${task.updated} /></span>
       </p>
-      <div class="card-buttons">
+      <div class="task-buttons">
         ${before && html`<button type="button" class="small" aria-label=${`Move to ${before[1]}`} onClick=${() => moveTo(task, before[0])}>←</button>`}
         ${after && html`<button type="button" class="small" aria-label=${`Move to ${after[1]}`} onClick=${() => moveTo(task, after[0])}>→</button>`}
         <button type="button" class="small" onClick=${() => onEdit(task)}>Edit</button>
@@ -161,7 +161,7 @@ function Card({ task, status, open, moveTo, onEdit }) {
 /** Move the focus to a neighbour of a card. */
 function step(card, across, down) {
   const column = card.closest(".column");
-  const cardsOf = (element) => [...element.querySelectorAll(".card")];
+  const cardsOf = (element) => [...element.querySelectorAll(".task")];
   const place = cardsOf(column).indexOf(card);
   if (down) {
     cardsOf(column)[place + down]?.focus();

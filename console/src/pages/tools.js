@@ -1,7 +1,7 @@
 /** Tools: what there is to call, where it comes from, and a form to try it. */
 import { api, here } from "../api.js";
 import { approvals } from "../events.js";
-import { html, signal, useMemo, useState } from "../html.js";
+import { html, signal, useId, useMemo, useState } from "../html.js";
 import { useKeys } from "../keys.js";
 import { Empty, ErrorBox, Field, Json, Loading, Page, Section, Tabs, useList } from "../parts/index.js";
 import { query, setQuery } from "../router.js";
@@ -174,18 +174,17 @@ function TryForm({ tool, attempt }) {
   const properties = Object.entries(tool.input_schema.properties ?? {}).filter(([name]) => name !== "dry_run");
   const required = new Set(tool.input_schema.required ?? []);
   const hasDryRun = Object.hasOwn(tool.input_schema.properties ?? {}, "dry_run");
-  const run = (extra) => {
+  const set = (name, value) => keep(tool.name, { values: { ...values, [name]: value } });
+  const submit = (event) => {
+    event.preventDefault();
+    if (isRunning) return;
     try {
-      const args = { ...argumentsOf(properties, required, values), ...extra };
+      const args = { ...argumentsOf(properties, required, values), ...(values.dry_run && { dry_run: true }) };
       setProblem(null);
       call(tool, args);
     } catch (failure) {
       setProblem(failure);
     }
-  };
-  const submit = (event) => {
-    event.preventDefault();
-    if (!isRunning) run({});
   };
   const asked = isRunning && (approvals.value ?? []).some((approval) => approval.session === SESSION && approval.tool === tool.name);
   return html`
@@ -198,13 +197,13 @@ function TryForm({ tool, attempt }) {
             rules=${rules ?? {}}
             isRequired=${required.has(name)}
             value=${values[name]}
-            onInput=${(value) => keep(tool.name, { values: { ...values, [name]: value } })}
+            onInput=${(value) => set(name, value)}
           />
         `,
       )}
       <div class="buttons">
         <button type="submit" class="main" disabled=${isRunning}>Run</button>
-        ${hasDryRun && html`<button type="button" disabled=${isRunning} onClick=${() => run({ dry_run: true })}>Dry run</button>`}
+        ${hasDryRun && html`<${Check} label="Dry run" value=${values.dry_run ?? false} onInput=${(value) => set("dry_run", value)} />`}
         ${isRunning && html`<button type="button" onClick=${attempt.stop}>Stop the call</button>`}
       </div>
       <p class="muted" role="status">
@@ -252,12 +251,7 @@ function Argument({ name, rules, isRequired, value, onInput }) {
   const label = visible(name);
   const hint = [isRequired && "Required.", rules.description, { lines: "One per line.", json: "As JSON." }[kind]].filter(Boolean).join(" ");
   if (kind === "check") {
-    return html`
-      <label class="check">
-        <input type="checkbox" checked=${value ?? rules.default ?? false} onChange=${(event) => onInput(event.currentTarget.checked)} />
-        <span>${label} <span class="hint">${visible(hint)}</span></span>
-      </label>
-    `;
+    return html`<${Check} label=${label} hint=${visible(hint)} value=${value ?? rules.default ?? false} onInput=${onInput} />`;
   }
   const shared = { label, hint: hint && visible(hint), value: value ?? "", onInput };
   if (kind === "choice") {
@@ -268,6 +262,19 @@ function Argument({ name, rules, isRequired, value, onInput }) {
   const placeholder = usual === undefined || usual === null || usual === "" ? undefined : `default: ${oneLine(JSON.stringify(usual), 80)}`;
   const isLong = kind === "lines" || kind === "json" || LONG.has(name);
   return html`<${Field} ...${shared} multiline=${isLong} placeholder=${placeholder} inputmode=${kind === "number" ? "numeric" : undefined} />`;
+}
+
+function Check({ label, hint, value, onInput }) {
+  const id = useId();
+  return html`
+    <div>
+      <label class="check">
+        <input type="checkbox" checked=${value} aria-describedby=${hint ? id : undefined} onChange=${(event) => onInput(event.currentTarget.checked)} />
+        ${label}
+      </label>
+      ${hint && html`<p class="hint" id=${id}>${hint}</p>`}
+    </div>
+  `;
 }
 
 /** Return the arguments as typed; fields that are empty are left out. */

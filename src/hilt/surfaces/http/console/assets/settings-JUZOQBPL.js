@@ -1,4 +1,4 @@
-import{B as u,C as T,D as L,E as $,G as d,H as f,I as v,L as m,O as w,P as S,Q as g,c as R,l as s,o as k,p as C,q as h}from"./chunk-BEXJLESD.js";import{a as n,b as p}from"./chunk-6DFJ27FF.js";import"./chunk-OOJM4CTU.js";var O={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},j={allow:"good",ask:"warn",deny:"bad"};function F(){let{data:t,error:l,isLoading:e,reload:a}=w("/v1/settings",{on:["host","server"],every:1e4});return s`
+import{B as u,C as T,D as L,E as $,G as d,H as f,I as v,L as m,O as w,P as S,Q as g,c as R,l as s,o as k,p as C,q as h}from"./chunk-3TPHJNPE.js";import{a as n,b as p}from"./chunk-JDG66FB4.js";import"./chunk-OOJM4CTU.js";var O={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},j={allow:"good",ask:"warn",deny:"bad"};function F(){let{data:t,error:l,isLoading:e,reload:a}=w("/v1/settings",{on:["host","server"],every:1e4});return s`
     <${L} title="Settings" actions=${t&&s`<span class="muted mono">${n(t.workspace)}</span>`}>
       <${d} error=${l} retry=${a} />
       ${e&&s`<${f} />`}
