@@ -70,7 +70,7 @@ export function Shell() {
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>Skip to the page</a>
     <div class="shell">
-      <div class="side">
+      <header class="side">
         <p class="brand" aria-hidden="true">hilt</p>
         <nav aria-label="Pages">
           <ul>
@@ -78,7 +78,7 @@ export function Shell() {
           </ul>
         </nav>
         <${Footer} />
-      </div>
+      </header>
       <main id="main" ref=${main} tabindex="-1">
         <${ConnectionLost} />
         ${Current ? html`<${Current} key=${id} />` : html`<${Loading} />`}

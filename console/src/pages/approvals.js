@@ -283,7 +283,7 @@ function Command({ row: { command, part, risk, risk_reason: words } }) {
   const shown = command.length > COMMAND_MAX ? `${command.slice(0, COMMAND_MAX)}…` : command;
   const start = part && risk !== "safe" ? shown.indexOf(part) : -1;
   return html`
-    <pre class="command" tabindex="0" role="region" aria-label="Command">${start < 0
+    <pre class="command" tabindex="0" role="group" aria-label="Command">${start < 0
       ? visible(shown)
       : html`${visible(shown.slice(0, start))}<mark class="risky">${visible(part)}</mark>${visible(shown.slice(start + part.length))}`}</pre>
     ${words && html`<p class=${RISKS[risk] ?? ""}>${oneLine(words, 500)}</p>`}

@@ -74,7 +74,7 @@ export function DataTable({ columns, rows, label, keyOf = (row, index) => index,
 
 function PlainTable({ label, head, rows, draw }) {
   return html`
-    <div class="table-scroll" tabindex="0" role="region" aria-label=${label}>
+    <div class="table-scroll" tabindex="0" role="group" aria-label=${label}>
       <table aria-label=${label}>${head}<tbody>${rows.map((row, index) => draw(row, index, false))}</tbody></table>
     </div>
   `;
@@ -88,7 +88,7 @@ function VirtualTable({ label, head, rows, draw, keyOf, width }) {
   const below = items.length ? virtual.getTotalSize() - items.at(-1).end : 0;
   const space = (height) => html`<tr aria-hidden="true" class="space"><td colspan=${width} style=${{ height: `${height}px` }}></td></tr>`;
   return html`
-    <div class="table-scroll tall" tabindex="0" role="region" aria-label=${label} ref=${scroller}>
+    <div class="table-scroll tall" tabindex="0" role="group" aria-label=${label} ref=${scroller}>
       <table class="fixed" aria-label=${label} aria-rowcount=${rows.length + 1}>
         ${head}
         <tbody>
