@@ -1,5 +1,5 @@
 /** The event stream: one WebSocket that reconnects, and what the console keeps of the events. */
-import { api, isRefused, token } from "./api.js";
+import { api, isRefused, loadWorkspaces, token } from "./api.js";
 import { signal } from "./html.js";
 
 const HISTORY = 2_000; // older events to load at the start
@@ -45,6 +45,9 @@ export function startEvents() {
     onEvents([name, "reset"], load);
     load();
   }
+  const load = coalesced(loadWorkspaces);
+  onEvents(["server", "reset"], load);
+  load();
   addEventListener("online", reconnect);
   document.addEventListener("visibilitychange", () => document.hidden || reconnect());
   connect();

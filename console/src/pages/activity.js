@@ -199,6 +199,7 @@ function Why({ call }) {
   return html`
     <dl class="facts">
       <div><dt>Decision</dt><dd><span class=${`tag ${VERDICTS[call.verdict] ?? ""}`}>${oneLine(call.verdict, 20)}</span> ${visible(call.reason)}</dd></div>
+      ${call.workspace && html`<div><dt>Folder</dt><dd class="mono">${oneLine(call.workspace, 300)}</dd></div>`}
       ${call.approver && html`<div><dt>Approved by</dt><dd>${oneLine(call.approver, 100)}</dd></div>`}
     </dl>
     ${votes.length > 0 &&

@@ -1,4 +1,4 @@
-import{a as M,b as N}from"./chunk-ZEJNTAF5.js";import{a as O,b as F}from"./chunk-3DWOFQN2.js";import{B as I,C as T,H as k,a as x,c,d as L,f as E,g as y,l as s,y as A}from"./chunk-NATK32PW.js";import{a as d,b as a,c as h}from"./chunk-6DFJ27FF.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
+import{a as M,b as N}from"./chunk-5RCNC4CK.js";import{a as O,b as F}from"./chunk-KOQYIK2Z.js";import{B as A,E as I,F as T,K as k,a as x,c,d as L,f as E,g as y,l as s}from"./chunk-FAB6A7RB.js";import{a as d,b as a,c as h}from"./chunk-6DFJ27FF.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${a(typeof o=="string"?o:"",300)}</span>

@@ -1,16 +1,16 @@
-import{a as X,b as N,c as Y}from"./chunk-YPEGLYAM.js";import{c as W}from"./chunk-Z6VPXSDQ.js";import{a as Z}from"./chunk-P3G3VJBF.js";import"./chunk-ZEJNTAF5.js";import"./chunk-3DWOFQN2.js";import{c as j,e as G}from"./chunk-T3O46S4L.js";import{A as K,D as B,E as C,G as J,I,J as Q,K as U,c as $,d as z,f as y,g as w,l as t,r as M,s as c,z as v}from"./chunk-NATK32PW.js";import{a as S,b as i,c as A,d as H}from"./chunk-6DFJ27FF.js";import"./chunk-OOJM4CTU.js";var ce=34,de=1500,ue=[["","Any outcome"],["ok","Succeeded"],["failed","Failed"],["denied","Denied"],["running","Running"]];function $e(){let e=c.version.value,[s,a]=$(""),[o,p]=$(""),[d,T]=$(""),[m,se]=$(""),[u,ne]=$(null),[g,R]=$(new Set),b=y(null),F=y(0),[E,D]=$(!1),P=y(0),f=u??c.rows,l=w(()=>{let n=s.trim().toLowerCase();return f.filter(h=>(!o||h.session===o)&&(!d||h.tool===d)&&(!m||N(h)===m)&&(!n||Y(h).includes(n))).reverse()},[f,u?0:e,s,o,d,m]),oe=w(()=>[...c.sessions].sort(),[c.sessions.size]),ae=w(()=>[...c.tools].sort(),[c.tools.size]);!E&&l.length&&(P.current=l[0].seq);let _=E?l.findIndex(n=>n.seq<=P.current):0,L=u?c.rows.length-u.length:_<0?l.length:_,le=n=>{let r=new Set(g);r.delete(n)||r.add(n),R(r),G({call:r.has(n)?String(n):null})},k=j.value.get("call");z(()=>{let n=k===null?-1:l.findIndex(r=>String(r.key)===k);n<0||g.has(l[n].key)||(R(new Set([...g,l[n].key])),b.current.toRow(n))},[k,l.length>0]);let V=n=>{let r=document.activeElement?.closest?.("[data-index]"),h=r?Number(r.dataset.index):-1,q=Math.max(0,Math.min(l.length-1,h+n));b.current?.toRow(q),requestAnimationFrame(()=>document.querySelector(`[data-index="${q}"] .call-head`)?.focus())},x=()=>ne(u?null:[...c.rows]);W({j:{label:"Next call",run:()=>V(1)},k:{label:"Previous call",run:()=>V(-1)},p:{label:"Pause or resume",run:x}});let ie=()=>g.size>0||Date.now()-F.current<de||!!document.activeElement?.closest?.(".call-head"),re=()=>{b.current.toTop(),D(!1)},O=s||o||d||m;return t`
+import{a as X,b as F,c as Y}from"./chunk-YPEGLYAM.js";import{c as W}from"./chunk-HTGBILJF.js";import{a as Z}from"./chunk-FVEKNEOV.js";import"./chunk-5RCNC4CK.js";import"./chunk-KOQYIK2Z.js";import{c as j,e as G}from"./chunk-XJAJQ2GI.js";import{C as v,D as K,G as B,H as C,J,L as I,M as Q,N as U,c as $,d as z,f as w,g as y,l as t,u as M,v as c}from"./chunk-FAB6A7RB.js";import{a as S,b as i,c as k,d as H}from"./chunk-6DFJ27FF.js";import"./chunk-OOJM4CTU.js";var ce=34,de=1500,ue=[["","Any outcome"],["ok","Succeeded"],["failed","Failed"],["denied","Denied"],["running","Running"]];function $e(){let e=c.version.value,[s,a]=$(""),[o,p]=$(""),[d,A]=$(""),[m,se]=$(""),[u,ne]=$(null),[g,N]=$(new Set),b=w(null),R=w(0),[E,D]=$(!1),P=w(0),f=u??c.rows,l=y(()=>{let n=s.trim().toLowerCase();return f.filter(h=>(!o||h.session===o)&&(!d||h.tool===d)&&(!m||F(h)===m)&&(!n||Y(h).includes(n))).reverse()},[f,u?0:e,s,o,d,m]),oe=y(()=>[...c.sessions].sort(),[c.sessions.size]),ae=y(()=>[...c.tools].sort(),[c.tools.size]);!E&&l.length&&(P.current=l[0].seq);let _=E?l.findIndex(n=>n.seq<=P.current):0,L=u?c.rows.length-u.length:_<0?l.length:_,ie=n=>{let r=new Set(g);r.delete(n)||r.add(n),N(r),G({call:r.has(n)?String(n):null})},T=j.value.get("call");z(()=>{let n=T===null?-1:l.findIndex(r=>String(r.key)===T);n<0||g.has(l[n].key)||(N(new Set([...g,l[n].key])),b.current.toRow(n))},[T,l.length>0]);let V=n=>{let r=document.activeElement?.closest?.("[data-index]"),h=r?Number(r.dataset.index):-1,q=Math.max(0,Math.min(l.length-1,h+n));b.current?.toRow(q),requestAnimationFrame(()=>document.querySelector(`[data-index="${q}"] .call-head`)?.focus())},x=()=>ne(u?null:[...c.rows]);W({j:{label:"Next call",run:()=>V(1)},k:{label:"Previous call",run:()=>V(-1)},p:{label:"Pause or resume",run:x}});let le=()=>g.size>0||Date.now()-R.current<de||!!document.activeElement?.closest?.(".call-head"),re=()=>{b.current.toTop(),D(!1)},O=s||o||d||m;return t`
     <${B}
       title="Activity"
       fills
       actions=${t`
         <${v} label="Filter" hidden placeholder="Filter" data-filter value=${s} onInput=${a} />
         <${v} label="Session" hidden value=${o} onInput=${p} options=${ee("Any session",oe)} />
-        <${v} label="Tool" hidden value=${d} onInput=${T} options=${ee("Any tool",ae)} />
+        <${v} label="Tool" hidden value=${d} onInput=${A} options=${ee("Any tool",ae)} />
         <${v} label="Outcome" hidden value=${m} onInput=${se} options=${ue} />
         <button type="button" onClick=${x}>${u?"Resume":"Pause"}</button>
       `}
     >
-      <div class="feed" onPointerMove=${()=>F.current=Date.now()}>
+      <div class="feed" onPointerMove=${()=>R.current=Date.now()}>
         <div class="feed-head" aria-hidden="true">
           <span>Time</span><span>Session</span><span>Tool</span><span>Argument</span><span>Outcome</span><span class="number">Duration</span>
         </div>
@@ -19,15 +19,15 @@ import{a as X,b as N,c as Y}from"./chunk-YPEGLYAM.js";import{c as W}from"./chunk
               keyOf=${n=>n.key}
               label="Calls"
               estimate=${ce}
-              isHeld=${ie}
+              isHeld=${le}
               handle=${b}
               onScroll=${n=>D(n.scrollTop>4)}
-              renderRow=${n=>t`<${me} call=${n} isOpen=${g.has(n.key)} onToggle=${le} />`}
+              renderRow=${n=>t`<${me} call=${n} isOpen=${g.has(n.key)} onToggle=${ie} />`}
             />`:t`<${pe} isFiltered=${O} hasCalls=${f.length>0} />`}
-        ${L>0&&t`<button type="button" class="newer main" onClick=${u?x:re}>${A(L,"new call")}</button>`}
+        ${L>0&&t`<button type="button" class="newer main" onClick=${u?x:re}>${k(L,"new call")}</button>`}
       </div>
       <p class="status-line" role="status">
-        ${O?`${l.length.toLocaleString()} of ${A(f.length,"call")}`:A(f.length,"call")}${u?" \xB7 paused":""}
+        ${O?`${l.length.toLocaleString()} of ${k(f.length,"call")}`:k(f.length,"call")}${u?" \xB7 paused":""}
       </p>
     <//>
   `}function ee(e,s){return[["",e],...s.map(a=>[a,i(a,60)])]}function pe({isFiltered:e,hasCalls:s}){return e&&s?t`<${C} title="No call matches">Change the filter, the session, the tool or the outcome.<//>`:M.value==="connecting"?t`<${J} />`:t`
@@ -35,14 +35,14 @@ import{a as X,b as N,c as Y}from"./chunk-YPEGLYAM.js";import{c as W}from"./chunk
       Calls of every agent of yours appear here while <code>hilt serve</code> runs. Connect one with${" "}
       <code>hilt mcp install</code>, or try a tool on the page <a href="/tools">Tools</a>.
     <//>
-  `}var he={running:"",ok:"good",denied:"warn",failed:"bad"};function me({call:e,isOpen:s,onToggle:a}){let o=N(e),p=e.envelope?.meta?.exit_code,d=o==="ok"&&Number.isInteger(p)&&p!==0,T=d?`exit ${p}`:o==="failed"||o==="denied"?i(e.outcome,40).toLowerCase().replaceAll("_"," "):o;return t`
+  `}var he={running:"",ok:"good",denied:"warn",failed:"bad"};function me({call:e,isOpen:s,onToggle:a}){let o=F(e),p=e.envelope?.meta?.exit_code,d=o==="ok"&&Number.isInteger(p)&&p!==0,A=d?`exit ${p}`:o==="failed"||o==="denied"?i(e.outcome,40).toLowerCase().replaceAll("_"," "):o;return t`
     <div class=${`call ${o}${s?" open":""}`}>
       <button type="button" class="call-head" aria-expanded=${s} onClick=${()=>a(e.key)}>
         <${U} at=${e.started??e.time} />
         <span class="call-session mono">${i(e.session,60)}</span>
         <span class="call-tool">${i(e.tool,60)}</span>
         <span class="call-argument mono">${i(X(e),300)}</span>
-        <span class="call-outcome"><span class=${`tag ${d?"warn":he[o]}`}>${T}</span></span>
+        <span class="call-outcome"><span class=${`tag ${d?"warn":he[o]}`}>${A}</span></span>
         <span class="call-duration number">${H(e.ms)}</span>
       </button>
       ${s&&t`<${ge} call=${e} />`}
@@ -63,6 +63,7 @@ import{a as X,b as N,c as Y}from"./chunk-YPEGLYAM.js";import{c as W}from"./chunk
   `}var te={allow:"good",ask:"warn",deny:"bad"};function ve({call:e}){if(e.type==="call_started")return t`<p class="muted">The call is still running.</p>`;let s=Array.isArray(e.votes)?e.votes:[];return t`
     <dl class="facts">
       <div><dt>Decision</dt><dd><span class=${`tag ${te[e.verdict]??""}`}>${i(e.verdict,20)}</span> ${S(e.reason)}</dd></div>
+      ${e.workspace&&t`<div><dt>Folder</dt><dd class="mono">${i(e.workspace,300)}</dd></div>`}
       ${e.approver&&t`<div><dt>Approved by</dt><dd>${i(e.approver,100)}</dd></div>`}
     </dl>
     ${s.length>0&&t`<table class="votes" aria-label="Votes">
