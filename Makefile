@@ -12,7 +12,7 @@ SYSTEM_PACKAGES := git:git ps:procps
 ifeq ($(shell uname),Linux)
 SYSTEM_PACKAGES += bwrap:bubblewrap
 # the same for programs that only the tests run
-TEST_PACKAGES := gopls:gopls pg_ctlcluster:postgresql
+TEST_PACKAGES := chromium:chromium gopls:gopls pg_ctlcluster:postgresql
 endif
 
 .PHONY: help
@@ -23,7 +23,11 @@ help: ## list the targets
 setup: $(VENV)/.programs compiled ## create .venv with hilt and the development tools
 
 .PHONY: run
-run: $(VENV)/.run compiled ## play the tour
+run: $(VENV)/.run compiled ## serve the console on a temporary playground
+	@$(BIN)/python scripts/playground.py
+
+.PHONY: tour
+tour: $(VENV)/.run compiled ## play the tour in the terminal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
 # Many tests wait, for a timeout or another process: two workers keep a core busy. Bytecode must be allowed, or each
@@ -63,7 +67,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 .PHONY: lock
 lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versions
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
-	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra tui -c requirements/setup.txt -o requirements/run.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra serve --extra tui -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)

@@ -42,9 +42,9 @@ function address(path, query = {}) {
   return pairs.length ? `${path}?${new URLSearchParams(pairs)}` : path;
 }
 
-async function request(method, path, { query, body, signal } = {}) {
+async function request(method, path, { query, body, signal, timeout = TIMEOUT_MS } = {}) {
   if (isRefused.value) throw new ApiError(401, { detail: "There is no valid token." });
-  const ending = AbortSignal.timeout(TIMEOUT_MS);
+  const ending = AbortSignal.timeout(timeout);
   let response;
   try {
     response = await fetch(address(path, query), {
@@ -56,7 +56,7 @@ async function request(method, path, { query, body, signal } = {}) {
   } catch (error) {
     if (signal?.aborted) throw error;
     const detail = ending.aborted
-      ? `The server has not answered for ${TIMEOUT_MS / 1000} seconds.`
+      ? `The server has not answered for ${timeout / 1000} seconds.`
       : "The server cannot be reached.";
     throw new ApiError(0, { detail, suggestion: "Check that hilt serve is still running, then try again." });
   }
@@ -68,7 +68,7 @@ async function request(method, path, { query, body, signal } = {}) {
 
 export const api = {
   get: (path, query, options = {}) => request("GET", path, { query, ...options }),
-  post: (path, body = {}, query = undefined) => request("POST", path, { body, query }),
+  post: (path, body = {}, query = undefined, options = {}) => request("POST", path, { body, query, ...options }),
   patch: (path, body, query = undefined) => request("PATCH", path, { body, query }),
   delete: (path, query = undefined) => request("DELETE", path, { query }),
 };

@@ -46,6 +46,11 @@ export function bytes(number) {
   return `${place ? number.toFixed(1) : number} ${units[place]}`;
 }
 
+/** Return a cost in dollars for people. */
+export function money(dollars) {
+  return `$${dollars.toFixed(dollars < 1 ? 4 : 2)}`;
+}
+
 /** Return a value as indented JSON. */
 export function pretty(value) {
   return JSON.stringify(value, null, 2) ?? "";

@@ -123,7 +123,7 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
         sys.stdout.write(f"{secret}\nhilt serves {url}; press Ctrl-C to stop.\n")
         sys.stdout.flush()
         if opens and sys.stdout.isatty():
-            _open_browser(secret)
+            open_browser(secret, places.state_dir(os.environ))
 
     async def main() -> None:
         ending.cancel_task()
@@ -134,11 +134,11 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
     return ending.number
 
 
-def _open_browser(secret: str) -> None:
+def open_browser(secret: str, state: str) -> None:
     """Open the console, by a file that only the user can read: command lines are visible to others."""
     import webbrowser
 
-    path = os.path.join(places.state_dir(os.environ), "open-console.html")
+    path = os.path.join(state, "open-console.html")
     with suppress(OSError, webbrowser.Error):
         with suppress(FileNotFoundError):
             os.unlink(path)

@@ -1,4 +1,4 @@
-import{a as M,b as N}from"./chunk-5RCNC4CK.js";import{a as O,b as F}from"./chunk-KOQYIK2Z.js";import{B as A,E as I,F as T,K as k,a as x,c,d as L,f as E,g as y,l as s}from"./chunk-FAB6A7RB.js";import{a as d,b as a,c as h}from"./chunk-6DFJ27FF.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
+import{a as M,b as N}from"./chunk-NY4JBLLB.js";import{a as O,b as F}from"./chunk-PRHSHAEU.js";import{B as A,E as I,F as T,L as k,a as x,c,d as L,f as E,g as y,l as s}from"./chunk-U6OC2DCP.js";import{a as d,b as a,c as h}from"./chunk-JDG66FB4.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${a(typeof o=="string"?o:"",300)}</span>
@@ -50,7 +50,7 @@ import{a as M,b as N}from"./chunk-5RCNC4CK.js";import{a as O,b as F}from"./chunk
   `}var Q=new Set(["image/png","image/jpeg","image/gif","image/webp"]),W=/^[A-Za-z0-9+/]+={0,2}$/;function G({content:t}){return(Array.isArray(t)?t:[]).filter(n=>n?.type==="image").map((n,o)=>s`<${tt} key=${o} image=${n} number=${o+1} />`)}function tt({image:t,number:e}){let[n,o]=c(!1),r=t.mimeType??t.mime_type,i=Q.has(r)&&typeof t.data=="string"&&W.test(t.data),[f,b]=c(!i);if(f)return s`<p class="muted">Image ${e} is not complete, or not of a known type.</p>`;let S=`data:${r};base64,${t.data}`,$=s`<img src=${S} alt=${`Image ${e} of the result`} onError=${()=>b(!0)} />`;return s`
     <button type="button" class="thumbnail" aria-label=${`Zoom image ${e}`} onClick=${()=>o(!0)}>${$}</button>
     ${n&&s`<${T} title=${`Image ${e}`} wide onClose=${()=>o(!1)}><div class="zoomed">${$}</div><//>`}
-  `}function X({view:t}){let e=E(null),[n,o]=c(!1);return L(()=>{let r=!0;return import("./rendering-5TBEEDNE.js").then(({rendered:i})=>{r&&(e.current.replaceChildren(i(t.content)),o(!0))},()=>{}),()=>r=!1},[t.content]),s`
+  `}function X({view:t}){let e=E(null),[n,o]=c(!1);return L(()=>{let r=!0;return import("./rendering-M3FNYWZQ.js").then(({rendered:i})=>{r&&(e.current.replaceChildren(i(t.content)),o(!0))},()=>{}),()=>r=!1},[t.content]),s`
     ${typeof t.sourceUrl=="string"&&s`<p class="muted mono">${a(t.sourceUrl,300)}</p>`}
     <div class="markdown" ref=${e}></div>
     ${!n&&s`<${k} text=${t.content} />`}
