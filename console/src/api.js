@@ -3,12 +3,14 @@ import { signal } from "./html.js";
 
 const TIMEOUT_MS = 30_000;
 const STORED = "hilt.token";
+const FOLDER = "hilt.workspace";
 
 /** Whether the server has refused the token, or there is none; nothing is sent any more then. */
 export const isRefused = signal(false);
 
-/** The folder whose lists are shown; null is the first one that is served. */
-export const workspace = signal(null);
+/** The folder whose lists are shown, null for the first one that is served; and all folders that are served. */
+export const workspace = signal(sessionStorage.getItem(FOLDER));
+export const workspaces = signal([]);
 
 /** A problem that the server, or the network, has reported. */
 export class ApiError extends Error {
@@ -74,6 +76,19 @@ export const api = {
 /** Return the path of a row: its parts may hold any character. */
 export function at(...parts) {
   return parts.map((part, place) => (place % 2 ? encodeURIComponent(part) : part)).join("/");
+}
+
+/** Learn which folders are served; the folder that was chosen may be gone. */
+export async function loadWorkspaces() {
+  const { workspaces: folders } = await api.get("/v1/settings");
+  workspaces.value = folders;
+  if (!folders.includes(workspace.value)) chooseWorkspace(null);
+}
+
+export function chooseWorkspace(folder) {
+  workspace.value = folder;
+  if (folder === null) sessionStorage.removeItem(FOLDER);
+  else sessionStorage.setItem(FOLDER, folder);
 }
 
 /** Return the query that selects the folder. */

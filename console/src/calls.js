@@ -14,11 +14,16 @@ export function mainArgument({ args }) {
   return typeof args[key] === "string" ? args[key] : pretty(args[key]);
 }
 
+// the outcomes of calls that were not allowed
+const DENIED = new Set(
+  "denied approval_required approval_timeout USER_REJECTION no_one_to_ask hook_blocked command_blocked untrusted sensitive_path protected_path path_outside_workspace ssrf_blocked".split(" "),
+);
+
 /** Return how a call went: "running", "ok", "denied" or "failed". */
-export function stateOf({ type, outcome, verdict }) {
+export function stateOf({ type, outcome }) {
   if (type === "call_started") return "running";
   if (outcome === "ok") return "ok";
-  return verdict === "deny" || outcome === "denied" || outcome === "approval_required" ? "denied" : "failed";
+  return DENIED.has(outcome) ? "denied" : "failed";
 }
 
 /** Return what the filter looks at, in lower case. */

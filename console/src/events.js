@@ -1,9 +1,10 @@
 /** The event stream: one WebSocket that reconnects, and what the console keeps of the events. */
-import { api, isRefused, token } from "./api.js";
+import { api, isRefused, loadWorkspaces, token } from "./api.js";
 import { signal } from "./html.js";
 
 const HISTORY = 2_000; // older events to load at the start
 const ROWS_MAX = 10_000;
+const NAMES_MAX = 500;
 const CHARACTERS_MAX = 64 << 20; // of all rows
 const RETRY_MS = [250, 500, 1_000, 2_000, 5_000];
 const REFUSED = 4401;
@@ -11,8 +12,8 @@ const REFUSED = 4401;
 /** "connecting", "open", "lost" or "refused". */
 export const connection = signal("connecting");
 
-/** The calls that Activity shows, oldest first; `version` changes with them. */
-export const calls = { rows: [], version: signal(0), size: 0 };
+/** The calls that Activity shows, oldest first, and the names in them; `version` changes with them. */
+export const calls = { rows: [], sessions: new Set(), tools: new Set(), version: signal(0), size: 0 };
 
 /** The calls that wait for approval, and the questions that wait for an answer; null until they are loaded. */
 export const approvals = signal(null);
@@ -44,6 +45,9 @@ export function startEvents() {
     onEvents([name, "reset"], load);
     load();
   }
+  const load = coalesced(loadWorkspaces);
+  onEvents(["server", "reset"], load);
+  load();
   addEventListener("online", reconnect);
   document.addEventListener("visibilitychange", () => document.hidden || reconnect());
   connect();
@@ -140,6 +144,8 @@ function keepCalls(events) {
     if (event.type === "call_started") running.set(event.id, event);
     else running.delete(event.id);
     event.key = event.id ?? event.seq;
+    if (calls.sessions.size < NAMES_MAX) calls.sessions.add(event.session);
+    if (calls.tools.size < NAMES_MAX) calls.tools.add(event.tool);
     calls.size += event.size;
     if (place < 0) calls.rows.push(event);
     else {

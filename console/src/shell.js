@@ -1,10 +1,12 @@
 /** The shell around the pages: navigation, the state of the connection, and the keys that work everywhere. */
+import { chooseWorkspace, workspace, workspaces } from "./api.js";
 import { approvals, connection, questions, reconnect } from "./events.js";
 import { computed, effect, html, signal, useEffect, useRef, useState } from "./html.js";
 import { activeKeys, globalKeys, hasSingleKeys } from "./keys.js";
 import { Palette } from "./palette.js";
 import { Dialog, ErrorBox, Field, Loading } from "./parts/index.js";
 import { PAGES, navigate, page } from "./router.js";
+import { oneLine } from "./text.js";
 import { THEMES, theme } from "./theme.js";
 
 const MODULES = {
@@ -81,7 +83,7 @@ export function Shell() {
       </header>
       <main id="main" ref=${main} tabindex="-1">
         <${ConnectionLost} />
-        ${Current ? html`<${Current} key=${id} />` : html`<${Loading} />`}
+        ${Current ? html`<${Current} key=${`${id} ${workspace.value}`} />` : html`<${Loading} />`}
       </main>
     </div>
     ${opened.value === "palette" && html`<${Palette} onClose=${() => (opened.value = null)} />`}
@@ -105,6 +107,7 @@ function Footer() {
   return html`
     <div class="side-foot">
       <p class=${`connection ${connection.value}`} role="status">${words[connection.value]}</p>
+      <${Folder} />
       <${Field}
         label="Theme"
         value=${theme.value}
@@ -116,6 +119,19 @@ function Footer() {
         <button type="button" class="small" onClick=${() => (opened.value = "keys")}>Keys <kbd>?</kbd></button>
       </div>
     </div>
+  `;
+}
+
+/** Which of several folders the pages show. */
+function Folder() {
+  if (workspaces.value.length < 2) return null;
+  return html`
+    <${Field}
+      label="Folder"
+      value=${workspace.value ?? workspaces.value[0]}
+      onInput=${chooseWorkspace}
+      options=${workspaces.value.map((folder) => [folder, oneLine(folder.split("/").filter(Boolean).slice(-2).join("/") || folder, 40)])}
+    />
   `;
 }
 

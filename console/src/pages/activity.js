@@ -37,9 +37,8 @@ export default function Activity() {
     );
     return matches.reverse();
   }, [all, paused ? 0 : version, filter, session, tool, state]);
-  const names = (field) => [...new Set(all.map((call) => call[field]))].sort().slice(0, 500);
-  const sessions = useMemo(() => names("session"), [all, paused ? 0 : version]);
-  const tools = useMemo(() => names("tool"), [all, paused ? 0 : version]);
+  const sessions = useMemo(() => [...calls.sessions].sort(), [calls.sessions.size]);
+  const tools = useMemo(() => [...calls.tools].sort(), [calls.tools.size]);
 
   if (!isAway && rows.length) seen.current = rows[0].seq;
   const unseen = isAway ? rows.findIndex((call) => call.seq <= seen.current) : 0;
@@ -132,14 +131,13 @@ function Nothing({ isFiltered, hasCalls }) {
   `;
 }
 
-const WORDS = { running: "running", ok: "ok", denied: "denied", failed: "failed" };
 const TAGS = { running: "", ok: "good", denied: "warn", failed: "bad" };
 
 function Row({ call, isOpen, onToggle }) {
   const state = stateOf(call);
   const exit = call.envelope?.meta?.exit_code;
   const hasFailed = state === "ok" && Number.isInteger(exit) && exit !== 0; // the program, not the call
-  const outcome = hasFailed ? `exit ${exit}` : state === "failed" || state === "denied" ? oneLine(call.outcome, 40).replaceAll("_", " ") : WORDS[state];
+  const outcome = hasFailed ? `exit ${exit}` : state === "failed" || state === "denied" ? oneLine(call.outcome, 40).toLowerCase().replaceAll("_", " ") : state;
   return html`
     <div class=${`call ${state}${isOpen ? " open" : ""}`}>
       <button type="button" class="call-head" aria-expanded=${isOpen} onClick=${() => onToggle(call.key)}>
@@ -201,6 +199,7 @@ function Why({ call }) {
   return html`
     <dl class="facts">
       <div><dt>Decision</dt><dd><span class=${`tag ${VERDICTS[call.verdict] ?? ""}`}>${oneLine(call.verdict, 20)}</span> ${visible(call.reason)}</dd></div>
+      ${call.workspace && html`<div><dt>Folder</dt><dd class="mono">${oneLine(call.workspace, 300)}</dd></div>`}
       ${call.approver && html`<div><dt>Approved by</dt><dd>${oneLine(call.approver, 100)}</dd></div>`}
     </dl>
     ${votes.length > 0 &&

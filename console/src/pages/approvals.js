@@ -11,8 +11,8 @@ import { parsedDiff } from "../views/unified.js";
 
 const LEAVING_MS = 3_500; // for which an answered card says what became of it
 const TERMS = [["", "until revoked"], ["1h", "for 1 hour"], ["8h", "for 8 hours"], ["7d", "for 7 days"]];
-const ANSWERS = { once: "Allowed once", always: "Always allowed", deny: "Denied" };
-const STATUSES = { approved: "Allowed", used: "Allowed", denied: "Denied", answered: "Answered", expired: "Expired", withdrawn: "Withdrawn" };
+const ANSWERS = { once: "Allowed once", always: "Always allowed", deny: "Denied", preview: "Preview wanted" };
+const STATUSES = { approved: "Allowed", preview: "Preview wanted", used: "Allowed", denied: "Denied", answered: "Answered", expired: "Expired", withdrawn: "Withdrawn" };
 
 export default function Approvals() {
   const { cards, settle } = useCards();
@@ -54,6 +54,7 @@ export default function Approvals() {
   useKeys({
     a: { label: "Allow once", run: act("once") },
     A: { label: "Always allow", run: act("always") },
+    p: { label: "Preview first, if it is offered", run: act("preview") },
     d: { label: "Deny: type a reason, then Enter", run: act("deny") },
     j: { label: "Next card", run: () => move(1) },
     k: { label: "Previous card", run: () => move(-1) },
@@ -228,6 +229,7 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, actions }) {
       since: since.current,
       once: () => answer("once"),
       always: () => answer("always"),
+      preview: () => row.preview && answer("preview"),
       deny: () => reasonField.current?.focus(),
     });
     return () => actions.delete(row.id);
@@ -256,6 +258,7 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, actions }) {
           <button type="button" class="main" disabled=${isBusy} onClick=${press("once")}>Allow once</button>
           <button type="button" disabled=${isBusy || !canStore} title=${canStore ? "" : "Not offered for this call"} onClick=${press("always")}>Always allow</button>
           ${canStore && html`<${Field} label="How long to always allow" hidden value=${term} onInput=${setTerm} options=${TERMS} />`}
+          ${row.preview && html`<button type="button" disabled=${isBusy} onClick=${press("preview")}>Preview first</button>`}
           <button type="button" class="danger" disabled=${isBusy} onClick=${press("deny")}>Deny</button>
         </div>
       </div>
@@ -283,7 +286,7 @@ function Command({ row: { command, part, risk, risk_reason: words } }) {
   const shown = command.length > COMMAND_MAX ? `${command.slice(0, COMMAND_MAX)}…` : command;
   const start = part && risk !== "safe" ? shown.indexOf(part) : -1;
   return html`
-    <pre class="command" tabindex="0" role="region" aria-label="Command">${start < 0
+    <pre class="command" tabindex="0" role="group" aria-label="Command">${start < 0
       ? visible(shown)
       : html`${visible(shown.slice(0, start))}<mark class="risky">${visible(part)}</mark>${visible(shown.slice(start + part.length))}`}</pre>
     ${words && html`<p class=${RISKS[risk] ?? ""}>${oneLine(words, 500)}</p>`}

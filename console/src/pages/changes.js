@@ -76,9 +76,10 @@ function byDay(rows) {
 function Change({ change, onRestored }) {
   const [isOpen, setOpen] = useState(false);
   const [note, setNote] = useState("");
-  const preview = useLoad(at("/v1/changes", change.id), { on: ["call"], when: (event) => Boolean(event.change) });
   const call = calls.rows.findLast((row) => row.change === change.id);
   const own = call?.envelope?.visualization;
+  const path = own && !isOpen ? null : at("/v1/changes", change.id); // a preview is a call, so it is only made when it is shown
+  const preview = useLoad(path, { on: ["call"], when: (event) => Boolean(event.change) });
   const since = useMemo(() => reversed(preview.data?.visualization), [preview.data]);
   const finish = (result) => {
     setOpen(false);
@@ -108,8 +109,9 @@ function Change({ change, onRestored }) {
       ${own
         ? html`<${View} view=${own} text=${call.envelope.result ?? ""} />`
         : html`${preview.isLoading && html`<${Loading} />`}
-            ${preview.data && html`<p class="muted">The files as they are now, compared with those before this change:</p>`}
-            ${preview.data && html`<${View} view=${since} text=${preview.data.diff} />`}`}
+            ${preview.data &&
+            html`<p class="muted">The files as they are now, compared with those before this change:</p>
+              <${View} view=${since} text=${preview.data.diff} />`}`}
       ${isOpen && html`<${Restore} change=${change} preview=${preview} onClose=${() => setOpen(false)} onDone=${finish} />`}
     </section>
   `;

@@ -83,7 +83,7 @@ function Job({ job, onChange }) {
   const facts = [job.reason, count(lines.length + dropped, "line"), bytes(size), job.cwd && `in ${job.cwd}`].filter(Boolean);
   return html`
     <section class="job" aria-label=${`Job ${oneLine(job.id, 40)}`}>
-      <pre class="command" tabindex="0" role="region" aria-label="Command">${visible(job.command.slice(0, 5000))}</pre>
+      <pre class="command" tabindex="0" role="group" aria-label="Command">${visible(job.command.slice(0, 5000))}</pre>
       <div class="job-tools">
         <span class=${`tag ${TAGS[job.status] ?? ""}`}>${statusOf(job)}</span>
         <span class="muted"><${Elapsed} job=${job} /></span>

@@ -16,7 +16,7 @@ export function Lines({ text, label = "Text", class: name = "" }) {
   return html`
     <div class=${`lines ${name}`}>
       <div class="lines-tools"><${Copy} text=${text} /></div>
-      <pre tabindex="0" aria-label=${label}>${body}</pre>
+      <pre tabindex="0" role="group" aria-label=${label}>${body}</pre>
       ${lines.length > most &&
       html`<button type="button" onClick=${() => setMost(most * 4)}>
         Show more of ${lines.length.toLocaleString()} lines

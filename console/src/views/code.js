@@ -38,7 +38,7 @@ export function Source({ text, language, first = 1, marked = [], label = "Code" 
   return html`
     <div class="lines source">
       <div class="lines-tools"><${Copy} text=${text} /></div>
-      <pre tabindex="0" role="region" aria-label=${label}>${plain.slice(0, most).map(
+      <pre tabindex="0" role="group" aria-label=${label}>${plain.slice(0, most).map(
         (line, place) => html`
           <span key=${place} class=${`source-line${isMarked.has(first + place) ? " marked" : ""}`}>
             <span class="source-number" data-number=${first + place}></span>

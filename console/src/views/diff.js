@@ -44,7 +44,7 @@ export function Diff({ view, hasOthers = false }) {
       </div>
       ${view.notes?.length > 0 && html`<p class="muted mono">${oneLine(view.notes.join(", "), 500)}</p>`}
       ${isOpen &&
-      html`<div class="diff-scroll" tabindex="0" role="region" aria-label=${`Changes of ${oneLine(view.path, 300)}`}>
+      html`<div class="diff-scroll" tabindex="0" role="group" aria-label=${`Changes of ${oneLine(view.path, 300)}`}>
         <table class=${isSplit ? "split" : "unified"}><tbody>${drawn}</tbody></table>
         ${!total && html`<p class="muted">No lines to show.</p>`}
       </div>`}

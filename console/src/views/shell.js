@@ -9,7 +9,7 @@ export function ShellOutput({ view }) {
   const { command, stdout = "", stderr = "", exitCode } = view;
   return html`
     <div class="shell-output">
-      ${typeof command === "string" && html`<pre class="shell-command" tabindex="0" aria-label="Command"><span aria-hidden="true">$ </span>${visible(command)}</pre>`}
+      ${typeof command === "string" && html`<pre class="shell-command" tabindex="0" role="group" aria-label="Command"><span aria-hidden="true">$ </span>${visible(command)}</pre>`}
       <${Output} text=${stdout} label="Output" />
       ${stderr && html`<p class="muted">Errors</p><${Output} text=${stderr} label="Errors" />`}
       ${Number.isFinite(exitCode) && html`<p><span class=${`tag ${exitCode === 0 ? "good" : "bad"}`}>exit ${exitCode}</span></p>`}
@@ -28,7 +28,7 @@ function Output({ text, label }) {
   return html`
     <div class="lines">
       <div class="lines-tools"><${Copy} text=${text} /></div>
-      <pre tabindex="0" role="region" aria-label=${label}>${drawn}</pre>
+      <pre tabindex="0" role="group" aria-label=${label}>${drawn}</pre>
       ${lines.length > most &&
       html`<button type="button" onClick=${() => setMost(most * 4)}>Show more of ${lines.length.toLocaleString()} lines</button>`}
     </div>

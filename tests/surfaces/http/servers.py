@@ -61,9 +61,12 @@ class Server:
         envelope: dict[str, Any] = self.post("/v1/call", body, token=self.agents_token)
         return envelope
 
-    def events(self, after: int | None = None, *, approver: bool = False, token: str | None = None) -> EventClient:
+    def events(
+        self, after: int | None = None, *, recent: int = 0, approver: bool = False, token: str | None = None
+    ) -> EventClient:
         """Open a WebSocket."""
-        return EventClient(self, after, approver=approver, token=token or self.token)
+        query = f"recent={recent}" if after is None else f"after={after}"
+        return EventClient(self, query, approver=approver, token=token or self.token)
 
     def stop(self) -> int:
         """Stop the server as Ctrl-C does; return its exit status."""
@@ -74,9 +77,8 @@ class Server:
 class EventClient:
     """A WebSocket of events."""
 
-    def __init__(self, server: Server, after: int | None, *, approver: bool, token: str) -> None:
-        query = "" if after is None else f"?after={after}"
-        address = f"ws{server.url.removeprefix('http')}/v1/events{query}"
+    def __init__(self, server: Server, query: str, *, approver: bool, token: str) -> None:
+        address = f"ws{server.url.removeprefix('http')}/v1/events?{query}"
         self._stack = ExitStack()
         self.socket: ClientConnection = self._stack.enter_context(
             # a client that is busy receiving does not wait for the answer to its close

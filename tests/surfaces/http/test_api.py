@@ -526,5 +526,6 @@ def test_several_workspaces_are_served_and_the_first_is_the_default(tmp_path):
         assert server.post("/v1/call", body)["result"] == "1\thello"
         assert server.post("/v1/call", {**body, "workspace": other})["result"] == "1\tother"
         assert server.post("/v1/call", {**body, "workspace": "/"}, status=404)
+        assert server.get("/v1/settings")["workspaces"] == [command.folder.path, other]
         assert server.get("/v1/tasks")["tasks"] == []
         assert len(server.get(f"/v1/tasks?workspace={other}")["tasks"]) == 1

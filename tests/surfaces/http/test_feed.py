@@ -160,6 +160,26 @@ def test_a_number_whose_events_are_gone_is_answered_with_a_reset(small):
         assert client.next()["type"] == "reset"
 
 
+def test_a_client_starts_with_recent_events_even_if_older_ones_are_gone(small):
+    for _ in range(70):
+        small.call("read_file", path="a.txt")
+    wait_until(lambda: len(EventStore(small.command.state).after(0, 1000)) <= 60)
+
+    with small.events(recent=10_000) as client:
+        seen = [client.next()]
+        small.call("read_file", path="a.txt")
+        while seen[-1]["seq"] < EventStore(small.command.state).last():
+            seen.append(client.next())
+    with small.events(recent=2) as client:
+        few = [client.next()["seq"] for _ in range(2)]
+
+    first = seen[0]["seq"]
+    assert [event["seq"] for event in seen] == list(range(first, first + len(seen)))
+    assert len(seen) > 2
+    assert all(event["type"] != "reset" for event in seen)
+    assert few == [event["seq"] for event in seen[-2:]]
+
+
 @pytest.mark.parametrize("hello", ['{"token": "wrong"}', "{", "[]", '{"token": 5}', "x" * 5000, b"bytes", None])
 def test_a_first_message_without_the_token_closes_the_connection(small, hello):
     with connect(f"ws://127.0.0.1:{small.port}/v1/events", compression=None) as socket:

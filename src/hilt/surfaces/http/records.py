@@ -150,6 +150,7 @@ _SETTINGS = record(
         "servers": array(_SERVER),
         "hosts": array(_HOST),
         "workspace": STRING,
+        "workspaces": array(STRING),
     }
 )
 
@@ -296,6 +297,7 @@ def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
         "servers": _servers(runtime.servers()),
         "hosts": [{**host._asdict(), "since": rfc3339(host.since)} for host in connected_hosts(runtime.state)],
         "workspace": runtime.root,
+        "workspaces": served.folders,
     }
 
 

@@ -1,4 +1,4 @@
-import{a as M,b as N}from"./chunk-MAMODEFP.js";import{a as O,b as F}from"./chunk-6V2ROGPT.js";import{B as I,C as T,I as k,a as x,c,d as L,f as E,g as y,l as s,y as A}from"./chunk-3TPHJNPE.js";import{a as d,b as a,c as h}from"./chunk-JDG66FB4.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
+import{a as M,b as N}from"./chunk-NY4JBLLB.js";import{a as O,b as F}from"./chunk-PRHSHAEU.js";import{B as A,E as I,F as T,L as k,a as x,c,d as L,f as E,g as y,l as s}from"./chunk-U6OC2DCP.js";import{a as d,b as a,c as h}from"./chunk-JDG66FB4.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${a(typeof o=="string"?o:"",300)}</span>
@@ -12,7 +12,7 @@ import{a as M,b as N}from"./chunk-MAMODEFP.js";import{a as O,b as F}from"./chunk
 `),e)),()=>{}),()=>g=!1},[t,e]);let z=new Set(Array.isArray(o)?o:[]);return s`
     <div class="lines source">
       <div class="lines-tools"><${A} text=${t} /></div>
-      <pre tabindex="0" role="region" aria-label=${r}>${$.slice(0,i).map((g,m)=>s`
+      <pre tabindex="0" role="group" aria-label=${r}>${$.slice(0,i).map((g,m)=>s`
           <span key=${m} class=${`source-line${z.has(n+m)?" marked":""}`}>
             <span class="source-number" data-number=${n+m}></span>
             <span class="source-text">${b?.[m]?.map(Z)??d(g.length>w?`${g.slice(0,w)}\u2026 ${(g.length-w).toLocaleString()} more characters`:g)}${`
@@ -56,7 +56,7 @@ import{a as M,b as N}from"./chunk-MAMODEFP.js";import{a as O,b as F}from"./chunk
     ${!n&&s`<${k} text=${t.content} />`}
   `}var et=400;function P({view:t}){let{command:e,stdout:n="",stderr:o="",exitCode:r}=t;return s`
     <div class="shell-output">
-      ${typeof e=="string"&&s`<pre class="shell-command" tabindex="0" aria-label="Command"><span aria-hidden="true">$ </span>${d(e)}</pre>`}
+      ${typeof e=="string"&&s`<pre class="shell-command" tabindex="0" role="group" aria-label="Command"><span aria-hidden="true">$ </span>${d(e)}</pre>`}
       <${B} text=${n} label="Output" />
       ${o&&s`<p class="muted">Errors</p><${B} text=${o} label="Errors" />`}
       ${Number.isFinite(r)&&s`<p><span class=${`tag ${r===0?"good":"bad"}`}>exit ${r}</span></p>`}
@@ -66,7 +66,7 @@ import{a as M,b as N}from"./chunk-MAMODEFP.js";import{a as O,b as F}from"./chunk
 `])},[r,n]);return t?s`
     <div class="lines">
       <div class="lines-tools"><${A} text=${t} /></div>
-      <pre tabindex="0" role="region" aria-label=${e}>${i}</pre>
+      <pre tabindex="0" role="group" aria-label=${e}>${i}</pre>
       ${r.length>n&&s`<button type="button" onClick=${()=>o(n*4)}>Show more of ${r.length.toLocaleString()} lines</button>`}
     </div>
   `:s`<p class="muted">No output.</p>`}var l=t=>typeof t=="string",p=t=>typeof t=="object"&&t!==null&&!Array.isArray(t),u=t=>e=>Array.isArray(e)&&e.every(t),R=t=>p(t)&&l(t.path)&&u(e=>p(e)&&u(n=>p(n)&&l(n.content))(e.changes))(t.hunks),H={diff:[R,t=>s`<${N} view=${t} />`],diffs:[t=>u(R)(t.items),t=>s`<${M} view=${t} />`],code:[t=>l(t.content),t=>s`<${D} view=${t} />`],"file-list":[({groups:t,files:e})=>u(n=>p(n)&&l(n.path))(e??[])&&u(n=>p(n)&&u(o=>p(o)&&l(o.path))(n.files))(t??[])&&!!(t??e),t=>s`<${v} view=${t} />`],table:[({columns:t,rows:e})=>u(n=>p(n)&&l(n.key))(t)&&u(p)(e),t=>s`<${ot} view=${t} />`],markdown:[t=>l(t.content),t=>s`<${X} view=${t} />`],"shell-output":[t=>l(t.stdout??"")&&l(t.stderr??""),t=>s`<${P} view=${t} />`],"todo-list":[({items:t})=>u(e=>p(e)&&l(e.content))(t),t=>s`<${j} view=${t} />`],none:[()=>!0,({message:t})=>s`<p class="view-none">${d(l(t)?t:"Nothing to show.")}</p>`]};function Dt({view:t,text:e="",content:n=[]}){let o=p(t)&&Object.hasOwn(H,t.type)?H[t.type]:null,r=o!==null&&st(o[0],t),i=s`<${k} text=${String(e)} label="Result" />`;return s`

@@ -1,4 +1,4 @@
-import{a as G,b as Q}from"./chunk-6V2ROGPT.js";import{c as N,e as T}from"./chunk-OXIS5CAQ.js";import{A as D,D as F,F as H,G as L,H as z,L as B,M as K,N as X,P as q,Q as P,c as m,d as O,f as A,g as R,l as i,o as x,p as C,q as E,z as I}from"./chunk-3TPHJNPE.js";import{a as j,b as k,c as _,d as M,e as J}from"./chunk-JDG66FB4.js";import"./chunk-OOJM4CTU.js";var nt=400,st=2e4,at=1<<20,W={running:"",completed:"good",stopped:"warn",failed:"bad",timeout:"bad",limit:"bad"};function ot(){let{rows:t,error:n,isLoading:s,hasMore:o,more:u,reload:r}=q("/v1/jobs","jobs",{on:["job"]}),{rows:c,hold:y}=K(t),d=X(c,N.value.get("id"));return i`
+import{a as G,b as Q}from"./chunk-PRHSHAEU.js";import{c as N,e as T}from"./chunk-3KKKWTDR.js";import{C as I,D,G as F,I as H,J as L,K as z,O as B,P as K,Q as X,S as q,T as P,c as m,d as O,f as A,g as R,l as i,q as x,r as C,t as E}from"./chunk-U6OC2DCP.js";import{a as j,b as k,c as _,d as M,e as J}from"./chunk-JDG66FB4.js";import"./chunk-OOJM4CTU.js";var nt=400,st=2e4,at=1<<20,W={running:"",completed:"good",stopped:"warn",failed:"bad",timeout:"bad",limit:"bad"};function ot(){let{rows:t,error:n,isLoading:s,hasMore:o,more:u,reload:r}=q("/v1/jobs","jobs",{on:["job"]}),{rows:c,hold:y}=K(t),d=X(c,N.value.get("id"));return i`
     <${F} title="Jobs" fills>
       <${L} error=${n} retry=${r} />
       ${s&&i`<${z} />`}
@@ -27,7 +27,7 @@ import{a as G,b as Q}from"./chunk-6V2ROGPT.js";import{c as N,e as T}from"./chunk
     <//>
   `}function U({status:t,exit_code:n}){return Number.isInteger(n)&&t!=="running"?`${t}, exit ${n}`:t}function rt({job:t,onChange:n}){let[s,o]=m(!1),[u,r]=m(!0),[c,y]=m(""),[d,e]=m(0),f=A(null),{lines:p,dropped:g,error:v,size:$}=ut(t,s),b=P(async()=>{await x.post(C("/v1/jobs",t.id,"stop"),{},E()),n()}),l=R(()=>{let a=c.trim().toLowerCase();return a?p.flatMap((h,et)=>h.text.includes(a)?[et]:[]):[]},[p,p.length,c]),Y=l.length?l[d%l.length]:-1,Z=new Set(l),S=a=>{if(!l.length)return;let h=(d+a+l.length)%l.length;e(h),r(!1),f.current.toRow(l[h])},w=t.status==="running",tt=[t.reason,_(p.length+g,"line"),J($),t.cwd&&`in ${t.cwd}`].filter(Boolean);return i`
     <section class="job" aria-label=${`Job ${k(t.id,40)}`}>
-      <pre class="command" tabindex="0" role="region" aria-label="Command">${j(t.command.slice(0,5e3))}</pre>
+      <pre class="command" tabindex="0" role="group" aria-label="Command">${j(t.command.slice(0,5e3))}</pre>
       <div class="job-tools">
         <span class=${`tag ${W[t.status]??""}`}>${U(t)}</span>
         <span class="muted"><${it} job=${t} /></span>
