@@ -180,8 +180,8 @@ def play(api: Api) -> None:
     waiting = api.call("write_file", **release)
     api.answer(waiting["meta"]["details"]["approval"], "always")
     api.call("write_file", **release)
-    api.call("run_shell", command=COUNTER, run_in_background=True)
     api.call("run_shell", command=ECHO, run_in_background=True, tty=True)
+    api.call("run_shell", command=COUNTER, run_in_background=True)
 
 
 def ask(api: Api) -> None:

@@ -527,6 +527,22 @@ def test_a_file_is_trusted_with_exactly_the_content_that_was_shown(server):
     assert server.request("GET", "/v1/trust/file", params={"path": outside}).status_code == 404
 
 
+def test_a_tool_of_the_project_waits_for_trust_and_is_loaded_after_it(server):
+    text = "---\nname: shout\ndescription: Shout.\n---\necho HELLO\n"
+    path = server.command.folder.write(".hilt/tools/shout.md", text)
+
+    def states() -> dict[str, tuple[str, str]]:
+        return {row["path"]: (row["kind"], row["state"]) for row in server.get("/v1/trust")["files"]}
+
+    wait_until(lambda: path in states())
+    shown = server.get("/v1/trust/file", params={"path": path})
+    before = states()[path]
+    server.post("/v1/trust", {"path": path, "sha256": shown["sha256"]})
+
+    assert (shown["text"], before, states()[path]) == (text, ("tool", "untrusted"), ("tool", "trusted"))
+    wait_until(lambda: any(tool["name"] == "shout" for tool in server.get("/v1/tools")["tools"]))
+
+
 # --- workspaces -----------------------------------------------------------------------------------------------------
 
 
