@@ -1,6 +1,7 @@
 /** Agents: the tree of agents that agents have started, and what each of them did. */
 import { api, at, here } from "../api.js";
-import { html, useMemo, useState } from "../html.js";
+import { onEvents } from "../events.js";
+import { html, useEffect, useMemo, useState } from "../html.js";
 import { useKeys } from "../keys.js";
 import { Empty, ErrorBox, Field, Loading, Page, Section, Time, useAction, useList, useLoad } from "../parts/index.js";
 import { Lines } from "../parts/lines.js";
@@ -97,7 +98,8 @@ function short(number) {
 }
 
 function Agent({ id, reload }) {
-  const { data: agent, error, isLoading, reload: again } = useLoad(at("/v1/agents", id), { on: ["agent", "call"] });
+  const { data: agent, error, isLoading, reload: again } = useLoad(at("/v1/agents", id), { on: ["agent"] });
+  useEffect(() => onEvents(["call"], (calls) => calls.some((call) => call.session === id) && again()), [id]);
   const [text, setText] = useState("");
   const send = useAction(async () => {
     await api.post(at("/v1/agents", id, "messages"), { text }, here());

@@ -1,5 +1,6 @@
 /** Audit: the record of all calls, its check, and its export. */
 import { api, here } from "../api.js";
+import { onEvents } from "../events.js";
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { DataTable, Empty, ErrorBox, Field, Loading, Page, Time, useAction, useList } from "../parts/index.js";
 import { query, setQuery } from "../router.js";
@@ -34,13 +35,13 @@ export default function Audit() {
   const filters = usePaused(wanted);
   const { rows, error, isLoading, hasMore, more, reload } = useList("/v1/audit", "entries", {
     query: { ...filters, ...here() },
-    on: ["call"],
     limit: 200,
   });
   const verify = useAction(() => api.get("/v1/audit/verify"));
   const [verified, setVerified] = useState(null);
   const save = useAction(() => exportRows({ ...filters, ...here() }));
   const isFiltered = Object.keys(filters).length > 0;
+  const newest = `${JSON.stringify(filters)} ${rows[0]?.seq}`;
   const check = async () => {
     setVerified(null);
     setVerified((await verify.run()) ?? null);
@@ -65,10 +66,22 @@ export default function Audit() {
       !error &&
       !rows.length &&
       html`<${Empty} title=${isFiltered ? "No call matches" : "No calls yet"}>${isFiltered ? "Change the search or the filters." : "Every call that hilt decides on is recorded here."}<//>`}
+      <${NewCalls} key=${newest} reload=${reload} />
       ${rows.length > 0 && html`<${DataTable} label="Recorded calls" columns=${COLUMNS} rows=${rows} keyOf=${(row) => row.id} tools=${false} />`}
       ${hasMore && html`<div class="buttons"><button type="button" onClick=${more}>Show older calls</button></div>`}
     <//>
   `;
+}
+
+/** A button for the calls that were recorded since the list was loaded: rows do not move by themselves. */
+function NewCalls({ reload }) {
+  const [number, setNumber] = useState(0);
+  useEffect(() => onEvents(["call"], (calls) => setNumber((before) => before + calls.length)), []);
+  const show = async () => {
+    await reload();
+    setNumber(0);
+  };
+  return number > 0 && html`<div class="buttons"><button type="button" onClick=${show}>Load ${count(number, "new call")}</button></div>`;
 }
 
 function chosen(parameters) {

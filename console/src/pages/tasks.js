@@ -14,16 +14,24 @@ const SHOWN = 50; // of a column, until more are asked for
 export default function Tasks() {
   const { rows, error, isLoading, reload } = useList("/v1/tasks", "tasks", { on: ["task"], limit: 1000 });
   const [edited, setEdited] = useState(null);
-  const [focused, setFocused] = useState(null); // the task that a key has moved
+  const moved = useRef(null); // the task that is on its way to another column, and takes the focus there
   const board = useRef(null);
   const move = useAction(async (task, status) => {
-    await api.patch(at("/v1/tasks", task.id), { status }, here());
+    moved.current = { id: task.id, status };
+    try {
+      await api.patch(at("/v1/tasks", task.id), { status }, here());
+    } catch (error) {
+      moved.current = null;
+      throw error;
+    }
     await reload();
-    setFocused({ id: task.id });
   });
   useEffect(() => {
-    if (focused) board.current?.querySelector(`[data-task="${focused.id}"]`)?.focus();
-  }, [focused]);
+    const { id, status } = moved.current ?? {};
+    if (!rows.some((task) => task.id === id && task.status === status)) return;
+    board.current.querySelector(`[data-task="${id}"]`)?.focus();
+    moved.current = null;
+  });
   const moveTo = (task, status) => status && status !== task.status && move.run(task, status);
   const open = new Set(rows.filter((task) => task.status !== "completed").map((task) => task.id));
   return html`

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.surfaces.http.console.browsing import NARROW, PAGES, shows
@@ -56,17 +55,17 @@ def test_the_token_leaves_the_address_and_a_wrong_one_is_reported(new_tab, playg
         assert requests == []
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_axe_finds_nothing_on_any_page(tab, theme):
+def test_axe_finds_nothing_on_any_page_in_both_themes(tab):
     page = tab.page
-    page.get_by_label("Theme").select_option(theme.lower())
     found = {}
     for name in PAGES:
         tab.go(name)
         for target in OPENED.get(name, ()):
             page.locator(f"main {target}").first.click()
         shows(page.locator(f"main {FULL[name]}").first)
-        found[name] = tab.axe()
+        for theme in ("light", "dark"):
+            page.get_by_label("Theme").select_option(theme)
+            found[f"{name}, {theme}"] = tab.axe()
     assert {name: violations for name, violations in found.items() if violations} == {}
 
 
@@ -101,6 +100,25 @@ def test_keys_lead_to_every_page_and_to_what_is_sought(tab):
     page.get_by_label("Search").press("1")
     shows(page.get_by_role("heading", level=1, name="Tools"))
     expect(page.get_by_label("Search")).to_have_value("1")
+
+
+def test_the_keyboard_alone_reaches_a_call_and_its_details(tab):
+    page = tab.page
+    shows(page.locator(".call-head").first)
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(".call-head").first).to_be_focused()
+    page.keyboard.press("Enter")
+    tabs = page.get_by_role("tab")
+    shows(tabs.first)
+    page.keyboard.press("Tab")
+    expect(tabs.first).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(tabs.nth(1)).to_have_attribute("aria-selected", "true")
+    shows(page.get_by_role("tabpanel", name="Arguments"))
 
 
 def test_the_theme_is_kept(tab):

@@ -171,6 +171,22 @@ def test_the_audit_trail_is_searched_verified_and_exported(tab):
     shows(page.get_by_text("No call matches"))
 
 
+def test_rows_of_the_audit_trail_do_not_move_by_themselves(tab, playground):
+    page = tab.go("Audit")
+    rows = page.get_by_role("table", name="Recorded calls").get_by_role("row")
+    shows(rows.nth(1))
+    first = rows.nth(1).inner_text()
+    playground.call("stat_file", path="price.py")
+    button = page.get_by_role("button", name="Load 1 new call")
+    shows(button)
+    assert rows.nth(1).inner_text() == first
+
+    button.click()
+
+    expect(rows.nth(1)).to_contain_text("stat_file")
+    expect(button).to_have_count(0)
+
+
 def test_settings_show_sources_rules_and_servers_and_grants_are_revoked(tab, playground):
     page = tab.go("Settings")
     shows(page.get_by_role("row", name="approvals.timeout_s 86400").get_by_text("config.toml"))
