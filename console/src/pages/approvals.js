@@ -70,7 +70,7 @@ export default function Approvals() {
       !cards.length &&
       html`<${Empty} title="Nothing waits for you">
         Calls that need approval, and questions of agents, appear here while this page is open. What needs approval is
-        set by rules: see <a href="/settings">Settings</a>.
+        set by rules: see the page Settings.
       <//>`}
       <div class="cards" ref=${list}>
         ${cards.map(({ row, end }) => {
