@@ -180,8 +180,8 @@ def play(api: Api) -> None:
     waiting = api.call("write_file", **release)
     api.answer(waiting["meta"]["details"]["approval"], "always")
     api.call("write_file", **release)
-    api.call("run_shell", command=COUNTER, run_in_background=True)
     api.call("run_shell", command=ECHO, run_in_background=True, tty=True)
+    api.call("run_shell", command=COUNTER, run_in_background=True)
 
 
 def ask(api: Api) -> None:
@@ -215,7 +215,7 @@ def start_agents(runtime: Runtime, owner: Owner) -> None:
         with closing(transcripts.create(id, workspace=runtime.root, model=MODEL, title=title)) as transcript:
             transcript.append("user", content=title)
             parts = [{"text": "I look for it."}, {"call": "search_files", "id": "c1", "args": {"pattern": "total"}}]
-            transcript.append("answer", parts=parts, usage={"input_tokens": 2400, "output_tokens": 60})
+            transcript.append("answer", parts=parts, usage={"input_tokens": 2400, "output_tokens": 60}, cost=0.0081)
             transcript.append(
                 "result", id="c1", tool="search_files", outcome="ok", content="price.py:4:def total(prices):"
             )

@@ -127,7 +127,7 @@ function Agent({ id, reload }) {
         </header>
         <dl class="agent-facts">
           <div><dt>State</dt><dd><span class=${`tag ${COLOURS[agent.status] ?? ""}`}>${stateOf(agent)}</span>${agent.error_code && html` <span class="bad">${visible(agent.error_code)}</span>`}</dd></div>
-          <div><dt>Kind</dt><dd>${visible(agent.agent)}</dd></div>
+          <div><dt>Kind</dt><dd>${oneLine(agent.agent, 60)}</dd></div>
           <div><dt>Depth</dt><dd>${agent.depth}</dd></div>
           <div><dt>Tokens</dt><dd>${tokens(agent)}</dd></div>
           <div><dt>Cost</dt><dd>${agent.cost === null || agent.cost === undefined ? "unknown" : money(agent.cost)}</dd></div>

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from hilt.agents.starting import transcripts_of
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.questions import Questions
+from hilt.state.roster import AgentLimits, AgentProfile, NewAgent
 from hilt.state.spending import Spending
 from tests.marks import wait_until
 from tests.surfaces.commands import HILT, Command
@@ -409,6 +411,21 @@ def test_agents_are_listed_and_unknown_ones_are_not_found(server):
         assert server.request(method, f"/v1/agents/agent_none{path}", json=body).status_code == 404
 
 
+def test_the_cost_of_an_agent_is_the_sum_of_its_answers(tmp_path):
+    command = Command(str(tmp_path))
+    with Runtime(command.folder.path, environ=command.environ) as runtime:
+        new = NewAgent("s", "s", "spawned", "general", "t", "p", "{}", AgentProfile((), "normal"))
+        priced, unknown = (runtime.roster().create(new, AgentLimits(5, 20, 3600), owner="o").id for _ in range(2))
+        with closing(transcripts_of(runtime).create(priced, title="t")) as transcript:
+            for _ in range(2):
+                transcript.append("answer", parts=[{"text": "x"}], cost=0.25)
+    with serving(command) as server:
+        costs = {row["id"]: row["cost"] for row in server.get("/v1/agents")["agents"]}
+
+        assert costs == {priced: 0.5, unknown: None}
+        assert server.get(f"/v1/agents/{priced}")["cost"] == 0.5
+
+
 def test_a_session_is_listed_with_its_transcript(server):
     server.call("read_file", session="with / and %", path="a.txt")
 
@@ -508,6 +525,22 @@ def test_a_file_is_trusted_with_exactly_the_content_that_was_shown(server):
     assert server.request("DELETE", "/v1/trust", params={"path": path}).json()["state"] == "untrusted"
     outside = server.command.folder.join("../config/permissions.yaml")
     assert server.request("GET", "/v1/trust/file", params={"path": outside}).status_code == 404
+
+
+def test_a_tool_of_the_project_waits_for_trust_and_is_loaded_after_it(server):
+    text = "---\nname: shout\ndescription: Shout.\n---\necho HELLO\n"
+    path = server.command.folder.write(".hilt/tools/shout.md", text)
+
+    def states() -> dict[str, tuple[str, str]]:
+        return {row["path"]: (row["kind"], row["state"]) for row in server.get("/v1/trust")["files"]}
+
+    wait_until(lambda: path in states())
+    shown = server.get("/v1/trust/file", params={"path": path})
+    before = states()[path]
+    server.post("/v1/trust", {"path": path, "sha256": shown["sha256"]})
+
+    assert (shown["text"], before, states()[path]) == (text, ("tool", "untrusted"), ("tool", "trusted"))
+    wait_until(lambda: any(tool["name"] == "shout" for tool in server.get("/v1/tools")["tools"]))
 
 
 # --- workspaces -----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing
 from typing import Any
@@ -14,7 +15,7 @@ from hilt.formats.times import duration_seconds, rfc3339
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.state.approvals import Approval
 from hilt.state.questions import ANSWER_CHARACTERS, QuestionSet
-from hilt.state.trust import Trust
+from hilt.state.trust import Trust, kind_of
 from hilt.surfaces.cli.grants import grant_data
 from hilt.surfaces.cli.prompt import decoded
 from hilt.surfaces.cli.trust import TrustedFile, file_content, known_files, trust_data
@@ -255,7 +256,10 @@ def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 def _files(served: ServedWorkspace) -> list[TrustedFile]:
     with closing(Trust(served.runtime.state)) as trusted:
-        return known_files(trusted, served.runtime.root)
+        known = known_files(trusted, served.runtime.root)
+    paths = {file.path for file in known}
+    tool_files = [os.path.realpath(path) for tool in served.runtime.custom().untrusted for path in tool.files]
+    return [*known, *(TrustedFile(path, kind_of(path), "untrusted") for path in tool_files if path not in paths)]
 
 
 def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:

@@ -22,7 +22,7 @@ FULL = {
     "Audit": "table",
     "Settings": "table",
 }
-OPENED = {"Activity": [".call-head"], "Agents": [".tree a"], "Tools": [".tool-list li a", "text=Try it"]}
+OPENED = {"Activity": [".call-head"], "Agents": [".tree a"], "Tools": [".tool-list li a", "button:text-is('Try it')"]}
 
 
 def test_every_page_has_its_name_and_reload_and_back_return_to_it(tab):

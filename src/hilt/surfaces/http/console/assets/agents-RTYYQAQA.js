@@ -39,7 +39,7 @@ import{c as L}from"./chunk-C3EUQ6DP.js";import{a as N}from"./chunk-CAWJ5LRR.js";
         </header>
         <dl class="agent-facts">
           <div><dt>State</dt><dd><span class=${`tag ${G[e.status]??""}`}>${K(e)}</span>${e.error_code&&s` <span class="bad">${l(e.error_code)}</span>`}</dd></div>
-          <div><dt>Kind</dt><dd>${l(e.agent)}</dd></div>
+          <div><dt>Kind</dt><dd>${u(e.agent,60)}</dd></div>
           <div><dt>Depth</dt><dd>${e.depth}</dd></div>
           <div><dt>Tokens</dt><dd>${V(e)}</dd></div>
           <div><dt>Cost</dt><dd>${e.cost===null||e.cost===void 0?"unknown":S(e.cost)}</dd></div>
