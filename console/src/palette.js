@@ -79,7 +79,7 @@ function find(wanted, tools) {
   for (const tool of tools) {
     if (words.length && matches(tool.name)) {
       const detail = oneLine(tool.description, 80);
-      results.push({ kind: "Tool", name: oneLine(tool.name, 60), detail, href: `/tools?tool=${encodeURIComponent(tool.name)}` });
+      results.push({ kind: "Tool", name: oneLine(tool.name, 60), detail, href: `/tools?name=${encodeURIComponent(tool.name)}` });
     }
   }
   for (let at = calls.rows.length - 1; at >= 0 && results.length < RESULTS_MAX && words.length; at -= 1) {

@@ -40,7 +40,9 @@ export default function Activity() {
   const sessions = useMemo(() => [...calls.sessions].sort(), [calls.sessions.size]);
   const tools = useMemo(() => [...calls.tools].sort(), [calls.tools.size]);
 
-  if (!isAway && rows.length) seen.current = rows[0].seq;
+  const isPointing = () => Date.now() - pointedAt.current < POINTING_MS || Boolean(document.activeElement?.closest?.(".call-head"));
+  const isHeld = () => opened.size > 0 || isPointing();
+  if (rows.length && (seen.current === 0 || (!isAway && !isHeld()))) seen.current = rows[0].seq;
   const unseen = isAway ? rows.findIndex((call) => call.seq <= seen.current) : 0;
   const hidden = paused ? calls.rows.length - paused.length : unseen < 0 ? rows.length : unseen;
 
@@ -72,7 +74,6 @@ export default function Activity() {
     p: { label: "Pause or resume", run: pause },
   });
 
-  const isHeld = () => opened.size > 0 || Date.now() - pointedAt.current < POINTING_MS || Boolean(document.activeElement?.closest?.(".call-head"));
   const toNewest = () => {
     list.current.toTop();
     setAway(false);
@@ -126,7 +127,7 @@ function Nothing({ isFiltered, hasCalls }) {
   return html`
     <${Empty} title="No calls yet">
       Calls of every agent of yours appear here while <code>hilt serve</code> runs. Connect one with${" "}
-      <code>hilt mcp install</code>, or try a tool on the page <a href="/tools">Tools</a>.
+      <code>hilt mcp install</code>, or try a tool on the page Tools.
     <//>
   `;
 }

@@ -18,10 +18,12 @@ export default function Approvals() {
   const { cards, settle } = useCards();
   const waiting = cards.filter(({ end }) => !end);
   const [chosen, setChosen] = useState(null);
-  const current = (waiting.find(({ row }) => row.id === chosen) ?? waiting[0])?.row.id ?? null;
+  // the card that was chosen, else the newest approval, else the newest question
+  const next = waiting.find(({ row }) => row.id === chosen) ?? waiting.find(({ row }) => !row.questions) ?? waiting[0];
+  const current = next?.row.id ?? null;
   useLayoutEffect(() => {
-    // the card that was first stays the current one when newer ones arrive
-    if (current !== chosen) setChosen(current);
+    // an approval stays the current one when newer ones arrive
+    if (current !== chosen && !next?.row.questions) setChosen(current);
   }, [current]);
   const list = useRef(null);
   useStillness(list, current);
@@ -46,10 +48,10 @@ export default function Approvals() {
   };
   const move = (step) => {
     const from = waiting.findIndex(({ row }) => row.id === current);
-    const next = waiting[Math.max(0, Math.min(waiting.length - 1, from + step))]?.row.id;
-    if (next === undefined) return;
-    setChosen(next);
-    reveal(next)?.focus({ preventScroll: true });
+    const id = waiting[Math.max(0, Math.min(waiting.length - 1, from + step))]?.row.id;
+    if (id === undefined) return;
+    setChosen(id);
+    reveal(id)?.focus({ preventScroll: true });
   };
   useKeys({
     a: { label: "Allow once", run: act("once") },
@@ -70,7 +72,7 @@ export default function Approvals() {
       !cards.length &&
       html`<${Empty} title="Nothing waits for you">
         Calls that need approval, and questions of agents, appear here while this page is open. What needs approval is
-        set by rules: see <a href="/settings">Settings</a>.
+        set by rules: see the page Settings.
       <//>`}
       <div class="cards" ref=${list}>
         ${cards.map(({ row, end }) => {

@@ -3,7 +3,7 @@ import { api, at, here } from "../api.js";
 import { calls } from "../events.js";
 import { html, useMemo, useState } from "../html.js";
 import { Dialog, Empty, ErrorBox, Loading, Page, Time, useAction, useChosen, useHeld, useList, useLoad } from "../parts/index.js";
-import { query, setQuery } from "../router.js";
+import { query } from "../router.js";
 import { count, oneLine } from "../text.js";
 import { View } from "../views/index.js";
 import { reversed } from "../views/unified.js";
@@ -37,7 +37,7 @@ export default function Changes() {
                   ${changes.map(
                     (row) => html`
                       <li key=${row.id}>
-                        <button type="button" class="row" aria-pressed=${row.id === change.id} onClick=${() => setQuery({ id: row.id })}>
+                        <a class="row" href=${`/changes?id=${encodeURIComponent(row.id)}`} aria-current=${row.id === change.id ? "true" : undefined}>
                           <span class="row-name">
                             <span class="mono">${oneLine(row.files[0]?.path, 80)}</span>
                             ${row.files.length > 1 && html`<span class="muted"> and ${count(row.files.length - 1, "more", "more")}</span>`}
@@ -47,7 +47,7 @@ export default function Changes() {
                             <span class="muted mono">${oneLine(row.session, 40)}</span>
                             <span class="muted"><${Time} at=${row.time} /></span>
                           </span>
-                        </button>
+                        </a>
                       </li>
                     `,
                   )}

@@ -2,7 +2,7 @@
 import { api, at, here } from "../api.js";
 import { html, useEffect, useMemo, useRef, useState } from "../html.js";
 import { Empty, ErrorBox, Field, Loading, Page, Time, VirtualList, useAction, useChosen, useHeld, useList } from "../parts/index.js";
-import { query, setQuery } from "../router.js";
+import { query } from "../router.js";
 import { bytes, count, duration, oneLine, visible } from "../text.js";
 import { AnsiLines, drawParts } from "../views/ansi.js";
 
@@ -32,14 +32,14 @@ export default function Jobs() {
           ${rows.map(
             (row) => html`
               <li key=${row.id}>
-                <button type="button" class="row" aria-pressed=${row.id === job.id} onClick=${() => setQuery({ id: row.id })}>
+                <a class="row" href=${`/jobs?id=${encodeURIComponent(row.id)}`} aria-current=${row.id === job.id ? "true" : undefined}>
                   <span class="row-name mono">${oneLine(row.command, 120)}</span>
                   <span class="row-facts">
                     <span class=${`tag ${TAGS[row.status] ?? ""}`}>${statusOf(row)}</span>
                     <span class="muted mono">${oneLine(row.session, 40)}</span>
                     <span class="muted"><${Time} at=${row.started} /></span>
                   </span>
-                </button>
+                </a>
               </li>
             `,
           )}

@@ -90,7 +90,7 @@ function LoadErrors({ errors }) {
           `,
         )}
       </ul>
-      <p class="muted">A broken file is loaded again when it changes. Files that are not trusted wait on <a href="/settings">Settings</a>.</p>
+      <p class="muted">A broken file is loaded again when it changes. Files that are not trusted wait on the page Settings.</p>
     <//>
   `;
 }

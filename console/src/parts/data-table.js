@@ -63,7 +63,7 @@ export function DataTable({ columns, rows, label, keyOf = (row, index) => index,
     <div class="data-table">
       ${tools &&
       html`<div class="table-tools">
-        <${Field} label="Filter rows" hidden placeholder="Filter rows" value=${filter} onInput=${setFilter} />
+        <${Field} label="Only rows with" hidden placeholder="Only rows with" value=${filter} onInput=${setFilter} />
         <span class="muted" role="status">${shown.length === rows.length ? "" : `${shown.length} of ${rows.length}`}</span>
         <${Copy} label="Copy as CSV" text=${() => csv(columns, shown, valueOf)} />
       </div>`}

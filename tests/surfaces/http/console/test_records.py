@@ -193,7 +193,7 @@ def test_settings_show_sources_rules_and_servers_and_grants_are_revoked(tab, pla
     shows(page.get_by_role("region", name="Rules").get_by_text("Bash(git push:*)"))
     shows(page.get_by_role("row", name=re.compile("stock untrusted")))
     shows(page.get_by_text("No program is connected over MCP"))
-    page.get_by_label("Filter rows").fill("shell.network")
+    page.get_by_label("Only rows with").fill("shell.network")
     expect(page.get_by_role("table", name="Values").get_by_role("row")).to_have_count(2)
 
     page.get_by_role("button", name=re.compile("Revoke write_file")).click()

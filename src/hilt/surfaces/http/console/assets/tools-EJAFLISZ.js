@@ -1,4 +1,4 @@
-import{c as A}from"./chunk-NXPVCQAM.js";import{a as T}from"./chunk-66O46X3H.js";import"./chunk-NY4JBLLB.js";import"./chunk-PRHSHAEU.js";import{c as O,e as x}from"./chunk-3KKKWTDR.js";import{C as v,G as F,H as M,I as _,J as w,K as P,M as k,N as j,S as B,c as L,g as N,h as R,i as C,l as n,q as I,t as E,w as q}from"./chunk-U6OC2DCP.js";import{a as $,b as h,c as J}from"./chunk-JDG66FB4.js";import"./chunk-OOJM4CTU.js";var D="console",K=24*3600*1e3,Q=new Set(["command","content","description","message","new_text","old_text","patch","prompt","script","text"]);function W(){let{rows:e,answer:t,error:r,isLoading:o,reload:a}=B("/v1/tools","tools",{limit:1e3,every:5e3}),s=O.value.get("search")??"",i=O.value.get("name"),l=N(()=>H(e,s),[e,s]),d=u=>()=>{let g=l.findIndex(c=>c.name===i),m=l[Math.min(l.length-1,Math.max(0,g+u))];m&&x({name:m.name})};A({j:{label:"Next tool",run:d(1)},k:{label:"Previous tool",run:d(-1)}});let p=e.find(u=>u.name===i),b=u=>`/tools?${new URLSearchParams({...s&&{search:s},name:u})}`;return n`
+import{c as A}from"./chunk-C3EUQ6DP.js";import{a as T}from"./chunk-CAWJ5LRR.js";import"./chunk-42ZGUE6R.js";import"./chunk-CQVYPWIL.js";import{c as O,e as x}from"./chunk-RYPRQTRN.js";import{C as v,G as F,H as M,I as _,J as w,K as P,M as k,N as j,S as B,c as L,g as N,h as R,i as C,l as n,q as I,t as E,w as q}from"./chunk-ZUDFSCJ6.js";import{a as $,b as h,c as J}from"./chunk-JDG66FB4.js";import"./chunk-OOJM4CTU.js";var D="console",K=24*3600*1e3,Q=new Set(["command","content","description","message","new_text","old_text","patch","prompt","script","text"]);function W(){let{rows:e,answer:t,error:r,isLoading:o,reload:a}=B("/v1/tools","tools",{limit:1e3,every:5e3}),s=O.value.get("search")??"",i=O.value.get("name"),l=N(()=>H(e,s),[e,s]),p=u=>()=>{let g=l.findIndex(c=>c.name===i),m=l[Math.min(l.length-1,Math.max(0,g+u))];m&&x({name:m.name})};A({j:{label:"Next tool",run:p(1)},k:{label:"Previous tool",run:p(-1)}});let d=e.find(u=>u.name===i),b=u=>`/tools?${new URLSearchParams({...s&&{search:s},name:u})}`;return n`
     <${F} title="Tools" actions=${e.length>0&&n`<span class="muted">${J(e.length,"tool")}</span>`}>
       <${w} error=${r} retry=${a} />
       <${Y} errors=${t?.errors??[]} />
@@ -20,7 +20,7 @@ import{c as A}from"./chunk-NXPVCQAM.js";import{a as T}from"./chunk-66O46X3H.js";
           </ul>
         </div>
         <div class="pane">
-          ${p?n`<${Z} key=${p.name} tool=${p} />`:n`<${_} title=${i?`There is no tool ${h(i,80)}`:"Choose a tool"}>Its description, its schema and a form to try it appear here.<//>`}
+          ${d?n`<${Z} key=${d.name} tool=${d} />`:n`<${_} title=${i?`There is no tool ${h(i,80)}`:"Choose a tool"}>Its description, its schema and a form to try it appear here.<//>`}
         </div>
       </div>`}
     <//>
@@ -34,7 +34,7 @@ import{c as A}from"./chunk-NXPVCQAM.js";import{a as T}from"./chunk-66O46X3H.js";
             </li>
           `)}
       </ul>
-      <p class="muted">A broken file is loaded again when it changes. Files that are not trusted wait on <a href="/settings">Settings</a>.</p>
+      <p class="muted">A broken file is loaded again when it changes. Files that are not trusted wait on the page Settings.</p>
     <//>
   `:null}function Z({tool:e}){return n`
     <article class="panel stack" aria-label=${$(e.name)}>
@@ -59,14 +59,14 @@ import{c as A}from"./chunk-NXPVCQAM.js";import{a as T}from"./chunk-66O46X3H.js";
           </div>
         `})}
     </dl>
-  `:n`<p class="muted">The tool takes no arguments.</p>`}function U(e){if(e.enum)return`one of ${e.enum.join(", ")}`;let t=[e.type??[],...(e.anyOf??[]).map(r=>r.type??[])].flat();return[...new Set(t)].filter(r=>r!=="null").join(" or ")||"any"}var S=C({});function y(e,t){S.value={...S.value,[e]:{values:{},...S.value[e],...t}}}async function te(e,t){let r=new AbortController;y(e.name,{isRunning:!0,envelope:null,error:null,stop:()=>r.abort()});try{let o={signal:r.signal,timeout:K},a=await I.post("/v1/call",{tool:e.name,args:t,session:D,...E()},void 0,o);y(e.name,{isRunning:!1,envelope:a})}catch(o){y(e.name,{isRunning:!1,error:r.signal.aborted?new Error("The call was stopped."):o})}}function ne({tool:e}){let t=S.value[e.name];return t?n`<${se} tool=${e} attempt=${t} />`:n`<div class="buttons"><button type="button" class="main" onClick=${()=>y(e.name,{})}>Try it</button></div>`}function se({tool:e,attempt:t}){let[r,o]=L(null),{values:a,isRunning:s,envelope:i,error:l}=t,d=Object.entries(e.input_schema.properties??{}).filter(([c])=>c!=="dry_run"),p=new Set(e.input_schema.required??[]),b=Object.hasOwn(e.input_schema.properties??{},"dry_run"),u=(c,f)=>y(e.name,{values:{...a,[c]:f}}),g=c=>{if(c.preventDefault(),!s)try{let f={...oe(d,p,a),...a.dry_run&&{dry_run:!0}};o(null),te(e,f)}catch(f){o(f)}},m=s&&(q.value??[]).some(c=>c.session===D&&c.tool===e.name);return n`
+  `:n`<p class="muted">The tool takes no arguments.</p>`}function U(e){if(e.enum)return`one of ${e.enum.join(", ")}`;let t=[e.type??[],...(e.anyOf??[]).map(r=>r.type??[])].flat();return[...new Set(t)].filter(r=>r!=="null").join(" or ")||"any"}var S=C({});function y(e,t){S.value={...S.value,[e]:{values:{},...S.value[e],...t}}}async function te(e,t){let r=new AbortController;y(e.name,{isRunning:!0,envelope:null,error:null,stop:()=>r.abort()});try{let o={signal:r.signal,timeout:K},a=await I.post("/v1/call",{tool:e.name,args:t,session:D,...E()},void 0,o);y(e.name,{isRunning:!1,envelope:a})}catch(o){y(e.name,{isRunning:!1,error:r.signal.aborted?new Error("The call was stopped."):o})}}function ne({tool:e}){let t=S.value[e.name];return t?n`<${se} tool=${e} attempt=${t} />`:n`<div class="buttons"><button type="button" class="main" onClick=${()=>y(e.name,{})}>Try it</button></div>`}function se({tool:e,attempt:t}){let[r,o]=L(null),{values:a,isRunning:s,envelope:i,error:l}=t,p=Object.entries(e.input_schema.properties??{}).filter(([c])=>c!=="dry_run"),d=new Set(e.input_schema.required??[]),b=Object.hasOwn(e.input_schema.properties??{},"dry_run"),u=(c,f)=>y(e.name,{values:{...a,[c]:f}}),g=c=>{if(c.preventDefault(),!s)try{let f={...oe(p,d,a),...a.dry_run&&{dry_run:!0}};o(null),te(e,f)}catch(f){o(f)}},m=s&&(q.value??[]).some(c=>c.session===D&&c.tool===e.name);return n`
     <form class="form try" aria-label="Try it" onSubmit=${g}>
-      ${d.map(([c,f])=>n`
+      ${p.map(([c,f])=>n`
           <${ae}
             key=${c}
             name=${c}
             rules=${f??{}}
-            isRequired=${p.has(c)}
+            isRequired=${d.has(c)}
             value=${a[c]}
             onInput=${G=>u(c,G)}
           />
@@ -90,7 +90,7 @@ import{c as A}from"./chunk-NXPVCQAM.js";import{a as T}from"./chunk-66O46X3H.js";
         tabs=${[["View",()=>n`<${T} view=${e.visualization} text=${e.result??e.error??""} content=${e.content??[]} />`],["Envelope",()=>n`<${k} value=${e} label="Envelope" />`]]}
       />
     </section>
-  `}function V(e){if(e.enum)return"choice";let t=U(e).split(" or ");return t.length>1?t.every(r=>r==="integer"||r==="number")?"number":t.includes("string")?"text":"json":t[0]==="boolean"?"check":t[0]==="integer"||t[0]==="number"?"number":t[0]==="array"?e.items?.type==="string"?"lines":"json":t[0]==="string"?"text":"json"}function ae({name:e,rules:t,isRequired:r,value:o,onInput:a}){let s=V(t),i=$(e),l=[r&&"Required.",t.description,{lines:"One per line.",json:"As JSON."}[s]].filter(Boolean).join(" ");if(s==="check")return n`<${z} label=${i} hint=${$(l)} value=${o??t.default??!1} onInput=${a} />`;let d={label:i,hint:l&&$(l),value:o??"",onInput:a};if(s==="choice"){let g=t.enum.filter(m=>m!==null).map(m=>[String(m),h(m,80)]);return n`<${v} ...${d} options=${[["",t.default===void 0||t.default===null?"\u2013":`default: ${h(t.default,60)}`],...g]} />`}let p=t.default,b=p==null||p===""?void 0:`default: ${h(JSON.stringify(p),80)}`,u=s==="lines"||s==="json"||Q.has(e);return n`<${v} ...${d} multiline=${u} placeholder=${b} inputmode=${s==="number"?"numeric":void 0} />`}function z({label:e,hint:t,value:r,onInput:o}){let a=R();return n`
+  `}function V(e){if(e.enum)return"choice";let t=U(e).split(" or ");return t.length>1?t.every(r=>r==="integer"||r==="number")?"number":t.includes("string")?"text":"json":t[0]==="boolean"?"check":t[0]==="integer"||t[0]==="number"?"number":t[0]==="array"?e.items?.type==="string"?"lines":"json":t[0]==="string"?"text":"json"}function ae({name:e,rules:t,isRequired:r,value:o,onInput:a}){let s=V(t),i=$(e),l=[r&&"Required.",t.description,{lines:"One per line.",json:"As JSON."}[s]].filter(Boolean).join(" ");if(s==="check")return n`<${z} label=${i} hint=${$(l)} value=${o??t.default??!1} onInput=${a} />`;let p={label:i,hint:l&&$(l),value:o??"",onInput:a};if(s==="choice"){let g=t.enum.filter(m=>m!==null).map(m=>[String(m),h(m,80)]);return n`<${v} ...${p} options=${[["",t.default===void 0||t.default===null?"\u2013":`default: ${h(t.default,60)}`],...g]} />`}let d=t.default,b=d==null||d===""?void 0:`default: ${h(JSON.stringify(d),80)}`,u=s==="lines"||s==="json"||Q.has(e);return n`<${v} ...${p} multiline=${u} placeholder=${b} inputmode=${s==="number"?"numeric":void 0} />`}function z({label:e,hint:t,value:r,onInput:o}){let a=R();return n`
     <div>
       <label class="check">
         <input type="checkbox" checked=${r} aria-describedby=${t?a:void 0} onChange=${s=>o(s.currentTarget.checked)} />
@@ -99,4 +99,4 @@ import{c as A}from"./chunk-NXPVCQAM.js";import{a as T}from"./chunk-66O46X3H.js";
       ${t&&n`<p class="hint" id=${a}>${t}</p>`}
     </div>
   `}function oe(e,t,r){let o={};for(let[a,s]of e){let i=r[a],l=V(s??{});if(!(i===void 0||i===""&&!(l==="text"&&t.has(a))))if(l==="number"){if(!Number.isFinite(Number(i)))throw Object.assign(new Error(`${a} must be a number.`),{suggestion:"Use digits only."});o[a]=Number(i)}else if(l==="lines")o[a]=i.split(`
-`).filter(d=>d!=="");else if(l==="json")try{o[a]=JSON.parse(i)}catch{throw Object.assign(new Error(`${a} is not valid JSON.`),{suggestion:'Write it as JSON, such as {"a": 1} or ["b"].'})}else l==="choice"?o[a]=s.enum.find(d=>String(d)===i):o[a]=i}return o}export{W as default};
+`).filter(p=>p!=="");else if(l==="json")try{o[a]=JSON.parse(i)}catch{throw Object.assign(new Error(`${a} is not valid JSON.`),{suggestion:'Write it as JSON, such as {"a": 1} or ["b"].'})}else l==="choice"?o[a]=s.enum.find(p=>String(p)===i):o[a]=i}return o}export{W as default};

@@ -52,7 +52,7 @@ import{a as X,b as Yt,g as ke}from"./chunk-JDG66FB4.js";var x,Ie,te,U,Qt,Tt,ze,$
   `,keyOf:s,width:n.length};return b`
     <div class="data-table">
       ${o&&b`<div class="table-tools">
-        <${be} label="Filter rows" hidden placeholder="Filter rows" value=${r} onInput=${l} />
+        <${be} label="Only rows with" hidden placeholder="Only rows with" value=${r} onInput=${l} />
         <span class="muted" role="status">${f.length===t.length?"":`${f.length} of ${t.length}`}</span>
         <${Mt} label="Copy as CSV" text=${()=>Ts(n,f,c)} />
       </div>`}
