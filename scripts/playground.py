@@ -271,7 +271,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 0
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(place, ignore_errors=True)
     return 0
 
 

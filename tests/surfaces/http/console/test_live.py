@@ -1,4 +1,4 @@
-"""The console while things happen: calls, jobs, changes, thousands of events, and a server that is killed."""
+"""The console while things happen: a call, thousands of events, and a server that is killed."""
 
 from __future__ import annotations
 
@@ -48,60 +48,6 @@ def test_a_call_appears_by_itself_and_opens_to_all_that_is_known(live, server):
     ):
         page.get_by_role("tab", name=name).click()
         shows(page.get_by_role("tabpanel").get_by_text(text).first)
-
-
-def test_calls_are_filtered_and_a_pause_holds_new_ones_back(live, server):
-    page = live.page
-    server.call("write_file", path="b.txt", content="b\n", session="one")
-    server.call("read_file", path="gone.txt", session="two")
-    rows = page.locator(".call-head")
-    page.get_by_label("Filter").fill("gone.txt")
-    expect(rows).to_have_count(1)
-    page.get_by_label("Filter").fill("")
-    page.get_by_label("Session").select_option("one")
-    expect(rows).to_have_count(1)
-    page.get_by_label("Session").select_option("")
-    before = rows.count()
-
-    page.get_by_role("button", name="Pause").click()
-    server.call("read_file", path="b.txt", session="three")
-    shows(page.get_by_role("button", name=re.compile("1 new call")))
-    expect(rows).to_have_count(before)
-    page.get_by_role("button", name="Resume").click()
-    expect(rows).to_have_count(before + 1)
-
-
-def test_a_job_is_followed_typed_to_and_stopped(live, server):
-    command = 'echo started; while read -r line; do echo "got $line"; done'
-    server.call("run_shell", command=command, run_in_background=True, tty=True)
-    page = live.go("Jobs")
-    job = page.get_by_role("region", name=re.compile("^Job "))
-    shows(job.get_by_text("started", exact=True))
-    job.get_by_role("textbox", name="Send a line").fill("a word")
-    job.get_by_role("button", name="Send a line").click()
-    shows(job.get_by_text("got a word"))
-    job.get_by_label("Search").fill("got a")
-    shows(job.get_by_text("1 of 1"))
-    job.get_by_role("button", name="Stop").click()
-    expect(job.get_by_role("button", name="Stop")).to_be_disabled()
-    assert server.get("/v1/jobs")["jobs"][0]["status"] == "stopped"
-
-
-def test_a_change_is_restored_after_a_preview_and_the_restore_too(live, server):
-    folder = server.command.folder
-    server.call("write_file", path="c.txt", content="one\n")
-    server.call("read_file", path="c.txt")
-    server.call("edit_file", path="c.txt", old_text="one", new_text="two")
-    page = live.go("Changes")
-    for content in ("one\n", "two\n"):
-        page.locator("main button.row").first.click()
-        page.get_by_role("region", name=re.compile("^Change ")).get_by_role("button", name="Restore").click()
-        dialog = page.get_by_role("dialog", name=re.compile("Restore"))
-        shows(dialog.get_by_text("c.txt").first)
-        dialog.get_by_role("button", name="Restore").click()
-        expect(dialog).to_have_count(0)
-        assert folder.read("c.txt") == content
-        shows(page.locator("main button.row").first.get_by_text("undo"))
 
 
 def test_thousands_of_events_arrive_and_stay_usable(live, server):
