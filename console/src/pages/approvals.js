@@ -9,7 +9,7 @@ import { oneLine, visible } from "../text.js";
 import { Diffs } from "../views/diff.js";
 import { parsedDiff } from "../views/unified.js";
 
-const LEAVING_MS = 3_500; // for which an answered card says what became of it
+const LEAVING_MS = 2_500; // for which an answered card says what became of it
 const TERMS = [["", "until revoked"], ["1h", "for 1 hour"], ["8h", "for 8 hours"], ["7d", "for 7 days"]];
 const ANSWERS = { once: "Allowed once", always: "Always allowed", deny: "Denied", preview: "Preview wanted" };
 const STATUSES = { approved: "Allowed", preview: "Preview wanted", used: "Allowed", denied: "Denied", answered: "Answered", expired: "Expired", withdrawn: "Withdrawn" };

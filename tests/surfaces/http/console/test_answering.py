@@ -151,6 +151,22 @@ def test_j_and_k_choose_the_card_that_a_key_answers(server, approvals):
     assert not newer.result()["ok"]
 
 
+def test_a_key_allows_an_approval_below_a_question(server, approvals):
+    page = approvals().page
+    options = [{"label": "one"}, {"label": "two"}]
+    question = Waiting(lambda: server.call("ask_user", questions=[{"question": "How many?", "options": options}]))
+    shows(page.get_by_role("article", name="Question"))
+    waiting = asks(server, "below.txt")
+    shows(page.get_by_role("article", name="write_file"))
+
+    page.keyboard.press("a")
+
+    assert waiting.result()["ok"]
+    page.get_by_role("radio", name="two").check()
+    page.get_by_role("button", name="Answer").click()
+    assert question.result()["ok"]
+
+
 def test_a_question_is_answered_with_a_label_or_with_own_words(server, approvals):
     page = approvals().page
     question = {

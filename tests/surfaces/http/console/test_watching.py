@@ -106,7 +106,11 @@ def test_every_view_is_drawn_and_hostile_text_in_it_is_text(watching, server):
     image = {"type": "image", "mimeType": "image/png", "data": PIXEL}
     for name, (view, expected) in VIEWS.items():
         envelope = {"ok": True, "result": "the plain result", "visualization": view, "content": [image]}
-        facts = {"tool": f"tool_{name}_{SCRIPT}", "session": TURNED, "args": {"path": f"{HOSTILE}{LONG}"}}
+        facts: dict[str, Any] = {
+            "tool": f"tool_{name}_{SCRIPT}",
+            "session": TURNED,
+            "args": {"path": f"{HOSTILE}{LONG}"},
+        }
         publish(server, **facts, envelope=envelope)
         head(page, f"tool_{name}_").click()
 
