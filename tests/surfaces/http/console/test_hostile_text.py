@@ -147,7 +147,7 @@ def _open_everything(tab: Tab, name: str) -> None:
                 page.get_by_role("tab", name=part).first.click()
             rows.nth(place).click()
     elif name in ("Jobs", "Changes"):
-        row = page.locator("main ul button.row").first
+        row = page.locator("main ul .row").first
         shows(row)
         row.click()
     elif name == "Tasks":
@@ -180,7 +180,7 @@ def test_a_megabyte_in_one_line_neither_widens_nor_blocks_a_page(new_tab, server
         shows(page.get_by_role("heading", level=1, name=name))
         assert tab.overflow() == 0, name
     tab.go("Changes")
-    page.locator("main ul button.row").first.click()
+    page.locator("main ul .row").first.click()
     page.get_by_role("button", name="Restore").click()
     shows(page.get_by_role("dialog"))
     assert tab.overflow() == 0
