@@ -15,9 +15,20 @@ export function mainArgument({ args }) {
 }
 
 // the outcomes of calls that were not allowed
-const DENIED = new Set(
-  "denied approval_required approval_timeout USER_REJECTION no_one_to_ask hook_blocked command_blocked untrusted sensitive_path protected_path path_outside_workspace ssrf_blocked".split(" "),
-);
+const DENIED = new Set([
+  "denied",
+  "approval_required",
+  "approval_timeout",
+  "USER_REJECTION",
+  "no_one_to_ask",
+  "hook_blocked",
+  "command_blocked",
+  "untrusted",
+  "sensitive_path",
+  "protected_path",
+  "path_outside_workspace",
+  "ssrf_blocked",
+]);
 
 /** Return how a call went: "running", "ok", "denied" or "failed". */
 export function stateOf({ type, outcome }) {

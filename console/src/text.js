@@ -19,6 +19,12 @@ export function oneLine(text, most = 200) {
   return start.length > most ? `${line}…` : line;
 }
 
+/** Return one line of a long text, visible, and cut if it is very long. */
+export function shortLine(line, most = 2_000) {
+  const rest = line.length - most;
+  return rest > 0 ? `${visible(line.slice(0, most))}… ${rest.toLocaleString()} more characters` : visible(line);
+}
+
 /** Return "1 call", "2 calls". */
 export function count(number, noun, plural = `${noun}s`) {
   return `${number.toLocaleString()} ${number === 1 ? noun : plural}`;

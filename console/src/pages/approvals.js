@@ -12,7 +12,15 @@ import { parsedDiff } from "../views/unified.js";
 const LEAVING_MS = 2_500; // for which an answered card says what became of it
 const TERMS = [["", "until revoked"], ["1h", "for 1 hour"], ["8h", "for 8 hours"], ["7d", "for 7 days"]];
 const ANSWERS = { once: "Allowed once", always: "Always allowed", deny: "Denied", preview: "Preview wanted" };
-const STATUSES = { approved: "Allowed", preview: "Preview wanted", used: "Allowed", denied: "Denied", answered: "Answered", expired: "Expired", withdrawn: "Withdrawn" };
+const STATUSES = {
+  approved: "Allowed",
+  used: "Allowed",
+  preview: "Preview wanted",
+  denied: "Denied",
+  answered: "Answered",
+  expired: "Expired",
+  withdrawn: "Withdrawn",
+};
 
 export default function Approvals() {
   const { cards, settle } = useCards();
@@ -255,7 +263,15 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, actions }) {
       </p>`}
       <${ErrorBox} error=${error} />
       <div class="card-answer" inert=${Boolean(end)}>
-        <${Field} label="Reason" value=${reason} onInput=${setReason} inputRef=${reasonField} maxlength="2000" placeholder="For the agent, optional; Enter denies" onKeyDown=${denyOnEnter} />
+        <${Field}
+          label="Reason"
+          placeholder="For the agent, optional; Enter denies"
+          maxlength="2000"
+          value=${reason}
+          onInput=${setReason}
+          inputRef=${reasonField}
+          onKeyDown=${denyOnEnter}
+        />
         <div class="buttons">
           <button type="button" class="main" disabled=${isBusy} onClick=${press("once")}>Allow once</button>
           <button type="button" disabled=${isBusy || !canStore} title=${canStore ? "" : "Not offered for this call"} onClick=${press("always")}>Always allow</button>

@@ -209,7 +209,7 @@ function append(own, text) {
   own.hasOpen = own.partial !== "";
   if (own.hasOpen) {
     const before = { ...own.ansi };
-    lines.push({ ...lineOf(own, own.partial), isOpen: true });
+    lines.push(lineOf(own, own.partial));
     Object.assign(own.ansi, before); // it is read again when it has ended
     own.number -= 1;
   }

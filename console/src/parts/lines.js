@@ -1,18 +1,14 @@
 import { html, useMemo, useState } from "../html.js";
-import { visible } from "../text.js";
+import { shortLine } from "../text.js";
 import { Copy } from "./copy.js";
 
-const LINE_MAX = 2_000;
 const LINES_MAX = 500;
 
 /** Plain text, however long: more lines on demand, long lines cut. The copy is always complete. */
 export function Lines({ text, label = "Text", class: name = "" }) {
   const [most, setMost] = useState(LINES_MAX);
   const lines = useMemo(() => text.split("\n"), [text]);
-  const body = useMemo(
-    () => lines.slice(0, most).map((line) => visible(line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}… ${(line.length - LINE_MAX).toLocaleString()} more characters` : line)).join("\n"),
-    [lines, most],
-  );
+  const body = useMemo(() => lines.slice(0, most).map((line) => shortLine(line)).join("\n"), [lines, most]);
   return html`
     <div class=${`lines ${name}`}>
       <div class="lines-tools"><${Copy} text=${text} /></div>

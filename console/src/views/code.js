@@ -1,6 +1,6 @@
 import { html, useEffect, useMemo, useState } from "../html.js";
 import { Copy } from "../parts/copy.js";
-import { count, oneLine, visible } from "../text.js";
+import { count, oneLine, shortLine, visible } from "../text.js";
 
 const LINES_MAX = 400;
 const LINE_MAX = 2_000;
@@ -42,7 +42,7 @@ export function Source({ text, language, first = 1, marked = [], label = "Code" 
         (line, place) => html`
           <span key=${place} class=${`source-line${isMarked.has(first + place) ? " marked" : ""}`}>
             <span class="source-number" data-number=${first + place}></span>
-            <span class="source-text">${lines?.[place]?.map(drawPart) ?? visible(line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}… ${(line.length - LINE_MAX).toLocaleString()} more characters` : line)}${"\n"}</span>
+            <span class="source-text">${lines?.[place]?.map(drawPart) ?? shortLine(line)}${"\n"}</span>
           </span>
         `,
       )}</pre>

@@ -1,11 +1,10 @@
 import { diffWordsWithSpace } from "diff";
 import { html, signal, useMemo, useState } from "../html.js";
-import { count, oneLine, visible } from "../text.js";
+import { count, oneLine, shortLine } from "../text.js";
 
 const STORED = "hilt.diff";
 const ROWS_MAX = 300;
 const WORDS_MAX = 500; // characters of a line whose changed words are looked for
-const LINE_MAX = 2_000;
 
 /** "unified" or "split", for all diffs. */
 const layout = signal(localStorage.getItem(STORED) === "split" ? "split" : "unified");
@@ -66,8 +65,7 @@ function rowsOf(changes) {
     added = [];
   };
   for (const change of changes) {
-    const line = { ...change, content: visible(change.content.slice(0, LINE_MAX)) };
-    if (change.content.length > LINE_MAX) line.content += "…";
+    const line = { ...change, content: shortLine(change.content) };
     if (line.type === "removed") {
       if (added.length) flush();
       removed.push(line);
