@@ -23,14 +23,15 @@ export class ApiError extends Error {
   }
 }
 
-/** Move the token from the address into the storage of this tab. */
+/** Move the token from the address into the storage of this tab; also when an address with a token is pasted later. */
 export function takeToken() {
-  const match = /^#token=(.+)$/.exec(location.hash);
-  if (match) {
-    sessionStorage.setItem(STORED, decodeURIComponent(match[1]));
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given !== null) {
+    sessionStorage.setItem(STORED, given);
     history.replaceState(null, "", location.pathname + location.search);
   }
   isRefused.value = !token();
+  addEventListener("hashchange", () => location.hash.startsWith("#token=") && location.reload());
 }
 
 export function token() {

@@ -44,8 +44,10 @@ export function startKeys() {
     if (event.defaultPrevented || event.isComposing || event.repeat) return;
     const name = event.ctrlKey || event.metaKey ? `Ctrl ${event.key.toUpperCase()}` : event.key;
     const isPlain = !event.ctrlKey && !event.metaKey;
-    if (event.altKey || (isPlain && (!hasSingleKeys.value || isTyping(event.target)))) return;
+    const isBlocked = isPlain && name !== "Escape" && (!hasSingleKeys.value || isTyping(event.target));
+    if (event.altKey || isBlocked) return;
     if (document.querySelector("dialog[open]")) return; // a dialog has keys of its own
+    if (name === "Escape") document.activeElement?.blur(); // leaves a text field, so that single keys work again
     const layer = [...layers].reverse().find(({ keys }) => Object.hasOwn(keys, name));
     const binding = layer ? layer.keys[name] : Object.hasOwn(globalKeys, name) && globalKeys[name];
     if (binding) {

@@ -1,4 +1,4 @@
-import{a as M,b as N}from"./chunk-42ZGUE6R.js";import{a as O,b as F}from"./chunk-CQVYPWIL.js";import{B as A,E as I,F as T,L as k,a as x,c,d as L,f as E,g as y,l as s}from"./chunk-ZUDFSCJ6.js";import{a as d,b as a,c as h}from"./chunk-JDG66FB4.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
+import{a as M,b as N}from"./chunk-ANN62UQB.js";import{a as O,b as F}from"./chunk-SAXD5L2T.js";import{B as A,E as I,F as T,L as k,a as x,c,d as L,f as E,g as y,l as s}from"./chunk-YO5XC462.js";import{a as d,b as a,c as h}from"./chunk-JDG66FB4.js";var U=400,w=2e3,V=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,f=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${a(typeof o=="string"?o:"",300)}</span>
