@@ -263,20 +263,20 @@ def serving(project: Path, environ: dict[str, str]) -> Iterator[tuple[subprocess
 
 def main() -> int:
     """Serve the playground until a signal arrives."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background of a script
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     place = Path(tempfile.mkdtemp(prefix="hilt-playground-"))
     try:
-        serve(place)
+        return serve(place)
     except KeyboardInterrupt:
         return 0
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    return 0
 
 
-def serve(place: Path) -> None:
-    """Serve a playground in this folder."""
+def serve(place: Path) -> int:
+    """Serve a playground in this folder; return the exit status of the server if it ends by itself."""
     project, config, state = place / "shop", place / "config", place / "state"
     write_files(project, PROJECT)
     write_files(config, SETTINGS)
@@ -300,7 +300,7 @@ def serve(place: Path) -> None:
         sys.stdout.flush()
         if sys.stdout.isatty():
             open_browser(lines[0].strip(), runtime.state)
-        server.wait()
+        return server.wait()
 
 
 if __name__ == "__main__":
