@@ -61,10 +61,9 @@ async function request(method, path, { query, body, signal, timeout = TIMEOUT_MS
       : "The server cannot be reached.";
     throw new ApiError(0, { detail, suggestion: "Check that hilt serve is still running, then try again." });
   }
-  const answer = await response.json().catch(() => ({}));
   if (response.status === 401) isRefused.value = true;
-  if (!response.ok) throw new ApiError(response.status, answer);
-  return answer;
+  if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})));
+  return response.json(); // fails if the request is aborted meanwhile
 }
 
 export const api = {

@@ -1,7 +1,7 @@
 /** The shell around the pages: navigation, the state of the connection, and the keys that work everywhere. */
 import { chooseWorkspace, workspace, workspaces } from "./api.js";
 import { approvals, connection, questions, reconnect } from "./events.js";
-import { computed, effect, html, signal, useEffect, useRef, useState } from "./html.js";
+import { Component, computed, effect, html, signal, useEffect, useRef, useState } from "./html.js";
 import { activeKeys, globalKeys, hasSingleKeys } from "./keys.js";
 import { Palette } from "./palette.js";
 import { Dialog, ErrorBox, Field, Loading } from "./parts/index.js";
@@ -85,12 +85,25 @@ export function Shell() {
       </header>
       <main id="main" ref=${main} tabindex="-1">
         <${ConnectionLost} />
-        ${Current ? html`<${Current} key=${`${id} ${workspace.value}`} />` : html`<${Loading} />`}
+        ${Current ? html`<${Guarded} key=${`${id} ${workspace.value}`}><${Current} /><//>` : html`<${Loading} />`}
       </main>
     </div>
     ${opened.value === "palette" && html`<${Palette} onClose=${() => (opened.value = null)} />`}
     ${opened.value === "keys" && html`<${Keys} onClose=${() => (opened.value = null)} />`}
   `;
+}
+
+/** A page; if it fails, the others still work. */
+class Guarded extends Component {
+  static getDerivedStateFromError(error) {
+    return { error };
+  }
+
+  render({ children }, { error }) {
+    if (!error) return children;
+    const shown = { message: `This page has failed: ${error.message}`, suggestion: "Reload it; if it fails again, report it." };
+    return html`<div class="page"><${ErrorBox} error=${shown} retry=${() => location.reload()} /></div>`;
+  }
 }
 
 function PageLink({ id, name }) {

@@ -20,7 +20,9 @@ export function useLoad(path, { query = here(), on = [], when = () => true, ever
     const ending = new AbortController();
     own.reload = coalesced(async () => {
       try {
-        own.data = await api.get(path, query, { signal: ending.signal });
+        const data = await api.get(path, query, { signal: ending.signal });
+        if (ending.signal.aborted) return;
+        own.data = data;
         own.error = null;
         cache.set(key, own.data);
       } catch (error) {

@@ -219,6 +219,27 @@ def test_a_change_is_restored_after_a_preview_and_the_restore_too(watching, serv
     assert folder.read("b.txt") == "two\n"
 
 
+def test_answers_that_are_cut_off_by_leaving_a_page_are_not_kept(watching):
+    page = watching.page
+    # the head of an answer arrives, its body does not until the page was left
+    page.evaluate("""() => {
+        const real = window.fetch;
+        window.fetch = async (address, options) => {
+            if (!address.startsWith("/v1/stats")) return real(address, options);
+            window.fetch = real;
+            const body = new ReadableStream({
+                start: (stream) => options.signal.addEventListener("abort", () => stream.error(options.signal.reason)),
+            });
+            return new Response(body, { status: 200 });
+        };
+    }""")
+    watching.go("Metrics")
+    watching.go("Audit")
+    watching.go("Metrics")
+
+    shows(page.get_by_text("Approvals waiting"))
+
+
 def test_csv_of_a_table_runs_no_formula_in_a_spreadsheet(watching, server):
     page = watching.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

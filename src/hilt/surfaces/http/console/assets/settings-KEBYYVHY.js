@@ -1,4 +1,4 @@
-import{E as u,F as T,G as L,H as $,J as d,K as f,L as v,O as m,R as w,S,T as g,c as R,l as s,q as k,r as C,t as h}from"./chunk-AFEGIID2.js";import{a as n,b as p}from"./chunk-LAGCCF5Y.js";import"./chunk-OOJM4CTU.js";var O={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},j={allow:"good",ask:"warn",deny:"bad"};function F(){let{data:t,error:l,isLoading:e,reload:a}=w("/v1/settings",{on:["host","server"],every:1e4});return s`
+import{E as u,F as T,G as L,H as $,J as d,K as f,L as v,O as m,R as w,S,T as g,c as R,l as s,q as k,r as C,t as h}from"./chunk-Y7Q4PVQ2.js";import{a as n,b as p}from"./chunk-LAGCCF5Y.js";import"./chunk-OOJM4CTU.js";var O={running:"good",stopped:"",unknown:"",failed:"bad",disabled:"",untrusted:"warn"},j={allow:"good",ask:"warn",deny:"bad"};function F(){let{data:t,error:l,isLoading:e,reload:a}=w("/v1/settings",{on:["host","server"],every:1e4});return s`
     <${L} title="Settings" actions=${t&&s`<span class="muted mono">${n(t.workspace)}</span>`}>
       <${d} error=${l} retry=${a} />
       ${e&&s`<${f} />`}

@@ -1,4 +1,4 @@
-import{a as M,b as N}from"./chunk-VOOLVMC3.js";import{a as O,b as F}from"./chunk-SZ3H3D2U.js";import{B as A,E as I,F as T,L as k,a as C,c,d as L,f as x,g as b,l as s}from"./chunk-AFEGIID2.js";import{a as f,b as a,c as E,d as g}from"./chunk-LAGCCF5Y.js";var U=400,V=2e3,Y=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,d=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
+import{a as M,b as N}from"./chunk-EMKNZY2K.js";import{a as O,b as F}from"./chunk-VYSUAU4J.js";import{B as A,E as I,F as T,L as k,a as C,c,d as L,f as x,g as b,l as s}from"./chunk-Y7Q4PVQ2.js";import{a as f,b as a,c as E,d as g}from"./chunk-LAGCCF5Y.js";var U=400,V=2e3,Y=6e4;function D({view:t}){let{content:e,language:n,path:o,created:r,lineCount:i}=t,d=Number.isInteger(t.firstLine)?t.firstLine:1;return s`
     <div class="code">
       <div class="diff-head">
         <span class="mono">${a(typeof o=="string"?o:"",300)}</span>
