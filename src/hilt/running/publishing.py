@@ -14,7 +14,7 @@ from hilt import wire
 from hilt.call import Json, Result
 from hilt.errors import ToolError
 from hilt.output.redaction import Redactor
-from hilt.state.events import EventStore, NewEvent, is_served
+from hilt.state.events import EventStore, NewEvent, encode, is_served
 from hilt.state.trail import TrailEntry
 
 TYPE_CHECKING = False
@@ -89,10 +89,10 @@ class Publisher:
             "tool": prepared.tool.name if prepared else active.call.tool[:200],
         }
         if self._keeps:
-            facts["args"] = self._redactor.json(prepared.args if prepared else active.call.args)
+            facts["args"] = prepared.args if prepared else active.call.args
         with self._lock, suppress(ToolError):  # the end of the call is published in any case
             if active.event_id in self._open:  # its end must not come first
-                self._events.append(NewEvent("call_started", facts, kept=self._keeps))
+                self._append("call_started", facts)
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
         """Publish a call that has ended, if a server runs."""
@@ -113,13 +113,18 @@ class Publisher:
             "change": result.meta.get("undo"),
         }
         if self._keeps:
-            args = active.call.args if active.prepared is None else active.prepared.args
-            facts["args"] = self._redactor.json(args)
+            facts["args"] = active.call.args if active.prepared is None else active.prepared.args
             facts["votes"] = [
                 {"verdict": vote.verdict, "voter": vote.voter, "reason": vote.reason} for vote in active.votes
             ]
-            facts["envelope"] = self._redactor.json(wire.envelope(result))
-        self._events.append(NewEvent("call", facts, kept=self._keeps))
+            facts["envelope"] = wire.envelope(result)
+        self._append("call", facts)
+
+    def _append(self, type: str, facts: dict[str, Json]) -> None:
+        data = encode(facts)
+        if not self._redactor.is_clean(data):
+            facts, data = self._redactor.json(facts), ""
+        self._events.append(NewEvent(type, facts, kept=self._keeps), data)
 
     def _is_served(self) -> bool:
         """Whether a server runs, or did a moment ago."""

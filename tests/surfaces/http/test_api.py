@@ -127,6 +127,18 @@ def test_a_call_of_another_process_waits_for_an_open_console(server):
     assert (answered["state"], answered["answered_by"]) == ("approved", "console")
 
 
+def test_calls_that_wait_for_a_person_hold_up_no_others(server):
+    with server.events(approver=True):
+        bodies = [{"tool": "write_file", "args": {"path": f"w{number}.txt", "content": ""}} for number in range(12)]
+        waiting = [Waiting(partial(server.post, "/v1/call", body)) for body in bodies]
+        wait_until(lambda: len(server.get("/v1/approvals")["approvals"]) == len(bodies))
+
+        assert server.call("read_file", path="a.txt")["ok"]
+        for approval in server.get("/v1/approvals")["approvals"]:
+            server.post(f"/v1/approvals/{approval['id']}", {"answer": "deny"})
+        assert {call.result()["error_code"] for call in waiting} == {"USER_REJECTION"}
+
+
 def test_a_call_over_http_is_answered_in_a_terminal(server):
     with server.events(approver=True):
         waiting = Waiting(lambda: server.call("write_file", path="t.txt", content="x\n"))
