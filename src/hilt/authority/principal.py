@@ -76,11 +76,13 @@ class SessionPrincipal:
         return {originals.get(text, text): answer for text, answer in answers.items()}
 
     def _ask_person(self, questions: Sequence[Any]) -> dict[str, Any]:
-        if self._questioner is not None:
-            return self._questioner(questions)
+        authority, questioner = self._authority, self._questioner
+        ask_until = getattr(questioner, "ask_until", None)  # of prompts that can be interrupted
+        if questioner is not None and (ask_until is None or not authority.approvals().attended(authority.place.id)):
+            return questioner(questions)
         from hilt.authority.questioning import ask_elsewhere
 
-        return ask_elsewhere(self._authority, self._ctx, questions)
+        return ask_elsewhere(authority, self._ctx, questions, ask_until)
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Ask the user for approval; raise unless they approve."""

@@ -179,6 +179,17 @@ def test_what_the_console_shows_is_answered_in_the_terminal_that_prompts(server)
     assert command.folder.read("prompted.txt") == "x"
 
 
+def test_questions_in_a_terminal_are_answered_at_the_console(server):
+    command = server.command
+    line = [HILT, "call", "ask_user", f"questions={json.dumps(ASK['questions'])}"]
+    with server.events(approver=True), Screen(line, env=command.environ, cwd=command.folder.path) as screen:
+        screen.expect("Which colour?")
+        server.post(f"/v1/questions/{pending(server, 'questions')['id']}", {"answers": {"Which colour?": "blue"}})
+        status, rest = screen.end()
+
+    assert (status, "answered elsewhere, by console" in rest, "blue" in rest) == (0, True, True)
+
+
 def test_without_a_console_a_call_does_not_wait(server):
     wait_until(lambda: server.call("write_file", path="n.txt", content="x")["error_code"] == "approval_required")
     envelope = server.call("write_file", path="n.txt", content="x")

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.output import terminal
@@ -56,6 +56,32 @@ class Terminal(NamedTuple):
     def page(self) -> Page:
         """Return a page with the width and colour of the terminal."""
         return Page(width=self.width, color=self.color)
+
+
+class PersonPrompt:
+    """Asks a person who is present; somebody elsewhere may answer first."""
+
+    def __init__(self, ask: Callable[[Any, int | None], Any]) -> None:
+        """`ask` ends when the descriptor that it is passed, if any, becomes readable."""
+        self._ask = ask
+
+    def __call__(self, asked: Any) -> Any:
+        """Return the person's answer."""
+        return self._ask(asked, None)
+
+    def ask_until(self, asked: Any, settled: int) -> Any:
+        """Return the person's answer, until the descriptor `settled` becomes readable."""
+        return self._ask(asked, settled)
+
+
+def note_elsewhere(settled: int | None) -> str:
+    """Return a line that says who has answered elsewhere; empty if nobody has."""
+    from select import select
+
+    if settled is None or not select([settled], [], [], 0)[0]:
+        return ""
+    by = plain(os.read(settled, 1000).decode("utf-8", "replace"))
+    return f"It was answered elsewhere, by {by}.\n" if by else ""
 
 
 @contextmanager

@@ -49,6 +49,7 @@ class ClientAnswers:
 
     def __init__(self) -> None:
         self.event_id = os.urandom(8).hex()  # of the events of the call
+        self.by = ""  # the client, as the one who answers
         self.approvals: dict[str, UserAnswer | None] = {}  # by digest; None if nobody answered
         self.answers: dict[str, Any] | ToolError | None = None  # to questions
         self.own_words: list[int] = []  # the questions to be answered in the person's own words
@@ -83,8 +84,9 @@ class Attending:
         self._wait = wait
         self._count = 0
         self._allowance = _Allowance()
-        self._asked: tuple[Asked, str] | None = None
-        self._questions: Sequence[Any] = ()
+        replies.by = by
+        self.asked: tuple[Asked, str] | None = None  # the approval that the client is asked for, and its digest
+        self.questions: Sequence[Any] = ()  # those that the client is asked
         self._asked_at = 0.0
         self._one_at_a_time: threading.Lock | None = None  # set if it is asked while the call runs
 
@@ -107,7 +109,7 @@ class Attending:
             return None if response is None else read_approval(asked, response, self._by, automatic=automatic)
         if digest in self._replies.approvals:
             return self._replies.approvals[digest]
-        self._asked = asked, digest
+        self.asked = asked, digest
         self._need(APPROVAL, approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
 
@@ -122,7 +124,7 @@ class Attending:
             raise replies.answers
         if replies.answers is not None and not replies.own_words:
             return replies.answers
-        self._questions = questions
+        self.questions = questions
         form = own_words_form(questions, replies.own_words) if replies.own_words else question_form(questions)
         self._need(QUESTIONS, form)
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
@@ -219,11 +221,11 @@ class Attending:
             response = responses.get(name)
             if response is None:
                 continue
-            if name == APPROVAL and self._asked is not None:
-                asked, digest = self._asked
+            if name == APPROVAL and self.asked is not None:
+                asked, digest = self.asked
                 automatic = time.monotonic() - self._asked_at < AUTOMATIC_SECONDS
                 self._replies.approvals[digest] = read_approval(asked, response, self._by, automatic=automatic)
-            elif name == QUESTIONS and self._questions:
+            elif name == QUESTIONS and self.questions:
                 self._take_answers(response)
             else:
                 self._replies.inputs[name] = response
@@ -232,10 +234,10 @@ class Attending:
         replies = self._replies
         try:
             if isinstance(replies.answers, dict):
-                replies.answers = read_own_words(self._questions, replies.own_words, replies.answers, response)
+                replies.answers = read_own_words(self.questions, replies.own_words, replies.answers, response)
                 replies.own_words = []
             else:
-                replies.answers, replies.own_words = read_choices(self._questions, response)
+                replies.answers, replies.own_words = read_choices(self.questions, response)
         except ToolError as error:
             replies.answers = error
 
