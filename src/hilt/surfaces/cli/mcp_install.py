@@ -20,9 +20,10 @@ from hilt.formats import jsonc, toml_tables
 from hilt.formats.jsonc import NotEditable
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, OwnTools, file_of, folder_of, own_tools_file
+from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Headers, Host, OwnTools, file_of, folder_of, own_tools_file
 from hilt.surfaces.cli.person import answered
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+from hilt.surfaces.cli.serve import PORT
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
 
 TYPE_CHECKING = False
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options to pass on to the server
+_URL = f"http://127.0.0.1:{PORT}"
 _MARK = "\ufeff"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -57,6 +59,8 @@ the hosts and their files are listed."""
         below.add_argument("--yes", action="store_true", help="Write without a prompt")
     install.add_argument("--search", action="store_true", help="Offer only tool_search and tool_call to the model")
     install.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
+    http = f"Connect to hilt serve at this URL, {_URL} by default, with the agents' token; in the user's file only"
+    install.add_argument("--http", metavar="URL", nargs="?", const=_URL, help=http)
     twice = "Let the host prompt for tool calls as well"
     install.add_argument("--ask-twice", action="store_true", help=twice)
     only = "Turn off the host's own tools for files and commands, so that hilt decides on every change and can undo it"
@@ -66,6 +70,7 @@ the hosts and their files are listed."""
         ("hilt mcp install claude", "Add hilt to Claude Code, in this project"),
         ("hilt mcp install claude --only-hilt", "Add it, and turn off Claude Code's own file and shell tools"),
         ("hilt mcp install codex --profile minimal --print", "Print an entry with fewer tools"),
+        ("hilt mcp install cursor --http", "Let Cursor connect to hilt serve"),
     ]
 
 
@@ -81,10 +86,25 @@ def _install(options: Options, arguments: Namespace) -> int:
     host = _named(arguments.host)
     if arguments.ask_twice and not host.alone:
         raise Usage(f"{host.title} always prompts as its own settings say: omit --ask-twice")
+    if arguments.http is not None:
+        _check_http(host, options, arguments)
     if arguments.only_hilt and host.own_tools is None:
         able = ", ".join(name for name, other in HOSTS.items() if other.own_tools is not None)
         raise Usage(f"{host.title} cannot turn its own tools off in its settings; these hosts can: {able}")
     return _write_entry(options, arguments, "install", host)
+
+
+def _check_http(host: Host, options: Options, arguments: Namespace) -> None:
+    """Refuse what an entry with a URL cannot express; it goes to the user's file, because it holds a token."""
+    if host.remote is None:
+        raise Usage(f"{host.title} does not connect to a URL in its settings: omit --http")
+    if arguments.scope == "project":
+        raise Usage("--http writes a token, which does not belong into a file of the project: omit --project")
+    given = [f"--{name}" for name in (*_PASSED, "tools-dir") if name in options]
+    given += [f"--{name}" for name in ("search", "lean") if getattr(arguments, name)]
+    if given:
+        raise Usage(f"with --http, {given[0]} belongs to hilt serve: omit it here")
+    arguments.scope = "user"
 
 
 def _uninstall(options: Options, arguments: Namespace) -> int:
@@ -102,6 +122,8 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
     only_hilt = verb == "install" and arguments.only_hilt
     closing = _closing(host, verb, arguments.name, ask_twice=verb == "install" and arguments.ask_twice)
     path = file_of(host, scope, workspace, os.environ)
+    if verb == "install" and arguments.http is not None:
+        closing += _about_token(arguments.host, path)
     keys = _keys(host, path, arguments.name)
     if arguments.print and entry is not None and not only_hilt:
         sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
@@ -142,7 +164,7 @@ def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, st
     """Return the change that `hilt mcp install` proposes for a host, the mode of a new file, and the closing lines."""
     from argparse import Namespace
 
-    arguments = Namespace(search=False, lean=False, ask_twice=False)
+    arguments = Namespace(search=False, lean=False, ask_twice=False, http=None)
     scope = _scope(host, None)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     path = file_of(host, scope, workspace, os.environ)
@@ -192,7 +214,10 @@ def _scope(host: Host, wanted: str | None) -> str:
 
 
 def _entry(host: Host, scope: str, workspace: str, options: Options, arguments: Namespace) -> Entry:
-    """Return the entry: the absolute command of hilt, with the options given to this command."""
+    """Return the entry: the absolute command of hilt, with the options given to this command, or a URL."""
+    alone = host.alone if not arguments.ask_twice else {}
+    if arguments.http is not None and host.remote is not None:
+        return {**host.remote(_address(arguments.http, options), _headers()), **alone}
     command, *args = places.own_command()
     args.append("mcp")
     folder = folder_of(host, scope, workspace)
@@ -206,7 +231,35 @@ def _entry(host: Host, scope: str, workspace: str, options: Options, arguments: 
     for path in filter(None, options.get("tools-dir", "").split(os.pathsep)):
         args += ["--tools-dir", os.path.abspath(path)]
     args += [f"--{name}" for name in ("search", "lean") if getattr(arguments, name)]
-    return {**host.entry(command, args), **(host.alone if not arguments.ask_twice else {})}
+    return {**host.entry(command, args), **alone}
+
+
+def _address(url: str, options: Options) -> str:
+    """Return the URL of MCP at a server, for the workspace that was chosen, if any."""
+    from urllib.parse import quote, urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise Usage(f"--http takes the address of hilt serve, such as {_URL}, not {url!r}")
+    folder = f"?workspace={quote(os.path.realpath(options['workspace']))}" if "workspace" in options else ""
+    return f"{parts.scheme}://{parts.netloc}/mcp{folder}"
+
+
+def _headers() -> Headers:
+    from hilt.surfaces.http.tokens import agents_token
+
+    state = places.state_dir(os.environ)
+    places.make_state_dir(state)
+    return {"Authorization": f"Bearer {agents_token(state)}"}
+
+
+def _about_token(name: str, path: str) -> str:
+    """Return closing lines for an entry with a token."""
+    lines = [f"hilt serve must be running; remove the entry with: {places.command('mcp', 'uninstall', name, '--user')}"]
+    with suppress(OSError):
+        if os.stat(path).st_mode & 0o077:
+            lines.append(f"Others on this machine can read the token in {one_line(path)}: chmod 600 keeps them out.")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _keys(host: Host, path: str, name: str) -> list[str]:

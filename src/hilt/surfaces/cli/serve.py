@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import html
-import ipaddress
 import os
 import signal
 import sys
@@ -85,7 +83,7 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 
 def _show_agent_token() -> int:
-    from hilt.surfaces.http.serving import agents_token
+    from hilt.surfaces.http.tokens import agents_token
 
     state = places.state_dir(os.environ)
     places.make_state_dir(state)
@@ -94,6 +92,8 @@ def _show_agent_token() -> int:
 
 
 def _options(arguments: Namespace) -> ServerOptions:
+    import ipaddress
+
     from hilt.surfaces.http.listening import Address
     from hilt.surfaces.http.serving import ServerOptions
 
@@ -136,6 +136,7 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
 
 def _open_browser(secret: str) -> None:
     """Open the console, by a file that only the user can read: command lines are visible to others."""
+    import html
     import webbrowser
 
     path = os.path.join(places.state_dir(os.environ), "open-console.html")
