@@ -11,7 +11,7 @@ import pytest
 
 from tests.marks import wait_until
 from tests.surfaces.http.servers import Server, pending, serving
-from tests.surfaces.mcp.hosts import Address, Lines, over_http, run
+from tests.surfaces.mcp.hosts import Address, Lines, listening, over_http, run
 
 
 def hosts(server: Server) -> list[dict[str, Any]]:
@@ -184,12 +184,11 @@ def test_a_form_of_a_host_without_a_connection_is_answered_at_the_console(server
         return types.ElicitResult(action="decline")
 
     async def check() -> None:
-        address = Address(f"{server.url}/mcp", server.agents_token, server.process)
         async with over_http(address, "2026-07-28", elicitation_callback=shown) as client:
             result = await client.call_tool("write_file", {"path": "modern.txt", "content": "x"})
             assert not result.is_error
 
-    with server.events(approver=True):
+    with server.events(approver=True), listening(server.command) as address:
         run(check())
 
     assert len(forms) == 1

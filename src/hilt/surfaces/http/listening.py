@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import h11
@@ -132,6 +133,13 @@ class HttpServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the caller."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; a client that does not finish the TLS handshake is not waited for longer than for a request."""
+        loop = asyncio.get_running_loop()
+        if self.config.ssl is not None:
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)  # type: ignore[method-assign]
+        await super().startup(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Close connections that have been idle too long; called ten times a second."""

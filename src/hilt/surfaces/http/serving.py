@@ -147,7 +147,8 @@ async def _mcp(served: ServedWorkspace, stack: AsyncExitStack) -> RequestGuard:
     """Start the MCP server of a workspace."""
     runtime = served.runtime
     hand_over = partial(_hand_over, served) if served.uses_resident else None
-    serving = Serving(runtime, Choice(), single=None, providers=(), hand_over=hand_over)
+    # whoever has the token of agents could answer forms without a person
+    serving = Serving(runtime, Choice(), single=None, providers=(), hand_over=hand_over, approves=False)
     stack.callback(serving.close)
     tidying = asyncio.create_task(serving.tidy())
     stack.callback(tidying.cancel)

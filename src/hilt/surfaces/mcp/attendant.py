@@ -66,13 +66,14 @@ class Attending:
         *,
         by: str,
         alone: bool = False,
+        approves: bool = True,
         send: Callable[[str, tuple[Any, ...]], None],
         wait: Callable[[Mapping[str, Any]], Responses] | None,
     ) -> None:
         """Attend a call of a client that supports the requests in `can`.
 
         `wait`, unless None, asks the client and returns its answers. `alone` means that the client has closed a form of
-        this session by itself, so that it has no user.
+        this session by itself, so that it has no user. Only a client that `approves` is asked for approvals.
         """
         self.needs: dict[str, dict[str, Any]] = {}  # requests to the client before the call can continue
         self.missing: str | None = None  # a capability that the call needs and the client lacks
@@ -80,6 +81,7 @@ class Attending:
         self._can = can
         self._by = by
         self._alone = alone
+        self._approves = approves
         self._send = send
         self._wait = wait
         self._count = 0
@@ -102,7 +104,7 @@ class Attending:
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
         """Return the person's answer to exactly this call, None if nobody answered; end the call to ask first."""
-        if "form" not in self._can:
+        if "form" not in self._can or not self._approves:
             return None
         if self._one_at_a_time is not None:
             response, automatic = self._ask_now(approval_form(asked))

@@ -120,12 +120,16 @@ class Calls:
         begun: TakeBegun | None = None,
         tasks: CallTasks | None = None,
         owner: str | None = None,
+        *,
+        approves: bool = True,
     ) -> None:
         """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process.
 
         `begun` returns the first run of a call that ended with questions in the front loop. `tasks` are those of the
-        process; the ones of a connection belong to its session, `owner`.
+        process; the ones of a connection belong to its session, `owner`. Only with `approves`, clients are asked for
+        approvals.
         """
+        self.approves = approves
         self._runtime = runtime
         self._hand_over = hand_over
         self._begun: TakeBegun = begun or (lambda id: None)
@@ -266,7 +270,13 @@ class Calls:
 
         def renew(task: CallTask) -> Attending:
             return Attending(
-                replies, can, by=str(call.client), alone=session.alone, send=partial(_note, task), wait=None
+                replies,
+                can,
+                by=str(call.client),
+                alone=session.alone,
+                approves=self.approves,
+                send=partial(_note, task),
+                wait=None,
             )
 
         def ended() -> None:
@@ -423,6 +433,7 @@ class CallRun:
             can,
             by=by,
             alone=alone,
+            approves=calls.approves,
             send=self._send,
             wait=None if is_modern(ctx) else self._wait,
         )

@@ -72,12 +72,14 @@ class Serving:
         hand_over: HandOver | None = None,
         begun: TakeBegun | None = None,
         tasks: CallTasks | None = None,
+        approves: bool = True,
     ) -> None:
         """Serve a runtime.
 
         All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
         `hand_over` runs calls that must outlive this process. With `begun`, a front loop has begun calls, and reports
-        changes of the tools. `tasks` are those of the process, if they outlive this server.
+        changes of the tools. `tasks` are those of the process, if they outlive this server. Without `approves`, clients
+        are agents: they are not asked to approve their own calls.
         """
         self._runtime = runtime
         self._choice = choice
@@ -85,7 +87,7 @@ class Serving:
         self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
         owner = None if single is None else single.name
-        self._calls = Calls(runtime, self.offload, hand_over, begun, tasks, owner)
+        self._calls = Calls(runtime, self.offload, hand_over, begun, tasks, owner, approves=approves)
         self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
