@@ -198,7 +198,7 @@ class Calls:
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
                 attending.sent()
-                await self._offload(partial(forms.open, attending.asked, list(attending.questions)))
+                await self._offload(partial(forms.open, attending.asked, attending.questions))
                 if modern:
                     state = self._rounds.keep(run, replies, forms, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -9,6 +10,7 @@ from hilt.authority.prompting import answer_of
 from hilt.authority.questioning import question_json
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
+from hilt.state.approvals import Asked
 from hilt.state.questions import Questions
 from hilt.surfaces.mcp.attendant import ClientAnswers
 
@@ -24,7 +26,7 @@ class OpenForms:
         self._approval: str | None = None
         self._question: str | None = None
 
-    def open(self, asked: tuple[Any, str] | None, questions: list[Any]) -> None:
+    def open(self, asked: tuple[Asked, str] | None, questions: Sequence[Any]) -> None:
         """Store what the client is asked, if somebody elsewhere can answer: an approval with its digest, questions."""
         authority, workspace = self._runtime.authority, self._runtime.id
         approvals, seconds = authority.approvals(), authority.settings["approvals.timeout_s"]

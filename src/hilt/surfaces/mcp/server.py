@@ -234,7 +234,9 @@ class Serving:
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     async def _get_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
-        return {**COMPLETE, **self._calls.task(ctx, params.task_id).details()}
+        task = self._calls.task(ctx, params.task_id)
+        await self.offload(task.look)
+        return {**COMPLETE, **task.details()}
 
     async def _update_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
         task = self._calls.task(ctx, params.task_id)
