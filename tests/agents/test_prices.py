@@ -10,7 +10,7 @@ import pytest
 from pydantic_ai.usage import RequestUsage
 
 from hilt import config
-from hilt.agents.prices import CostMeter, dollars, find_pricing
+from hilt.agents.prices import CostMeter, cost_of, dollars, find_pricing
 from hilt.errors import ToolError
 from hilt.state.spending import Spending
 
@@ -246,3 +246,12 @@ def test_the_limit_can_be_a_variable(tmp_path):
     }
 
     assert config.load(str(tmp_path), environ, {})["agents.max_cost_day"] == 0.75
+
+
+def test_the_cost_of_tokens_is_estimated_from_the_price_of_their_model(tmp_path):
+    chosen = settings(tmp_path, agents__prices={"mine": {"input": 2, "output": 10}})
+    tokens = {"input_tokens": 1_000_000, "output_tokens": 100_000}
+
+    assert cost_of("openai:mine", chosen, **tokens) == 3
+    assert cost_of("openai:nobody-knows-it", chosen, **tokens) is None
+    assert cost_of("openai:mine", settings(tmp_path, agents__prices={"mine": {"input": -1}}), **tokens) is None

@@ -59,6 +59,16 @@ def find_pricing(model: str, base_url: str | None, own: Mapping[str, Any]) -> Pr
     return lambda usage: info.calc_price(usage, provider, genai_request_timestamp=datetime.now(UTC)).total_price
 
 
+def cost_of(model: str, settings: Settings, *, input_tokens: int, output_tokens: int) -> float | None:
+    """Return what tokens of a model cost at today's prices, without discounts for cached input; None if unknown."""
+    try:
+        pricing = find_pricing(model, settings["model.base_url"], settings["agents.prices"])
+        cost = pricing and pricing(RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens))
+    except (ToolError, LookupError, ValueError):
+        return None
+    return None if cost is None else float(cost)
+
+
 def _own_price(name: str, table: object) -> OwnPrice:
     if not isinstance(table, dict) or not {"input", "output"} <= table.keys() <= set(_KEYS):
         raise _bad_price(name, f"must be a table with input, output and optionally cached, not {table!r:.100}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hilt.agents.reading import as_messages
@@ -113,6 +113,8 @@ AGENT = record(
         "error_code": _OR_NULL,
         "input_tokens": INTEGER,
         "output_tokens": INTEGER,
+        "model": _OR_NULL,
+        "cost": {"type": ["number", "null"]},
         "prompt": STRING,
         "answer": STRING,
         "messages": array({"type": "object"}),
@@ -231,14 +233,28 @@ def _nothing() -> None:
 
 
 def _agents(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = [agent_data(agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
+    rows = [_agent_row(served, agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
     return page("agents", rows, request)
+
+
+def _agent_row(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
+    """Return an agent, with its model and an estimate of its cost."""
+    settings = served.runtime.settings
+    model = agent.profile.model or settings["model.name"]
+    cost = None
+    if model and agent.input_tokens + agent.output_tokens:
+        with suppress(ImportError):  # without the extra for agents, prices are unknown
+            from hilt.agents.prices import cost_of
+
+            tokens = {"input_tokens": agent.input_tokens, "output_tokens": agent.output_tokens}
+            cost = cost_of(model, settings, **tokens)
+    return {**agent_data(agent), "model": model, "cost": cost}
 
 
 def _agent(served: ServedWorkspace, request: ApiRequest) -> Json:
     agent = _found(served, request.path["id"])
     return {
-        **agent_data(agent),
+        **_agent_row(served, agent),
         "prompt": agent.prompt,
         "answer": agent.answer,
         "messages": _messages(served, agent.id),
@@ -267,13 +283,13 @@ def _send(served: ServedWorkspace, request: ApiRequest) -> Json:
     result = served.request(Call("agent_send", args, session=SESSION, dialect="jinn"))
     if result.error is not None:
         raise result.error
-    return agent_data(_found(served, agent.id))
+    return _agent_row(served, _found(served, agent.id))
 
 
 def _cancel(served: ServedWorkspace, request: ApiRequest) -> Json:
     agent = _found(served, request.path["id"])
     served.runtime.agents().cancel(agent.id)
-    return agent_data(_found(served, agent.id))
+    return _agent_row(served, _found(served, agent.id))
 
 
 # --- sessions -------------------------------------------------------------------------------------------------------
