@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from hilt.errors import ToolError
 from hilt.fence import Fence
@@ -22,18 +22,12 @@ NOTE_SECONDS = 1.0  # for a prompt to say who has answered
 T = TypeVar("T")
 
 
-class Elsewhere(NamedTuple):
-    """That something was settled at another place, and by whom."""
-
-    by: str
-
-
 def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence: Fence) -> UserAnswer:
     """Ask the person here about a pending approval, and return the first answer, theirs or somebody else's."""
 
-    def look() -> Elsewhere | None:
+    def look() -> str | None:
         now = approvals.find(pending.id)
-        return None if now.state == "pending" else Elsewhere(now.answered_by)
+        return None if now.state == "pending" else now.answered_by
 
     answer = _first(lambda settled: ask_until(pending.asked, settled), look, fence)
     if answer is not None:
@@ -55,9 +49,9 @@ def ask_questions(
 ) -> dict[str, Any] | None:
     """Ask the person here; return the first answers, theirs or somebody else's, or None if there are none."""
 
-    def look() -> Elsewhere | None:
+    def look() -> str | None:
         now = store.get(pending.id)
-        return None if now.state == "pending" else Elsewhere(now.answered_by)
+        return None if now.state == "pending" else now.answered_by
 
     answers = _first(lambda settled: ask_until(questions, settled), look, fence)
     if answers is not None:
@@ -71,8 +65,8 @@ def ask_questions(
     return now.answers if now.state == "answered" else None
 
 
-def _first(ask: Callable[[int], T], look: Callable[[], Elsewhere | None], fence: Fence) -> T | None:
-    """Return the answer of the person here; None if `look` says first that it was settled elsewhere."""
+def _first(ask: Callable[[int], T], look: Callable[[], str | None], fence: Fence) -> T | None:
+    """Return the answer of the person here; None if `look` says first that it was settled elsewhere, and by whom."""
     answers: SimpleQueue[T | BaseException] = SimpleQueue()
     settled, settle = os.pipe()
 
@@ -92,9 +86,9 @@ def _first(ask: Callable[[int], T], look: Callable[[], Elsewhere | None], fence:
                 answer = answers.get(timeout=POLL_SECONDS)
             except Empty:
                 fence.check()
-                elsewhere = look()
-                if elsewhere is not None:
-                    os.write(settle, elsewhere.by.encode("utf-8", "replace")[:1000])
+                by = look()
+                if by is not None:
+                    os.write(settle, by.encode("utf-8", "replace")[:1000])
                     return None
                 continue
             if isinstance(answer, BaseException):

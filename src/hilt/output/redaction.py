@@ -72,4 +72,4 @@ class Redactor:
                 self.text(key): inner if key in _OPAQUE and isinstance(inner, str) else self.json(inner)
                 for key, inner in value.items()
             }
-        return [self.json(inner) for inner in value] if isinstance(value, list) else value
+        return [self.json(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from hilt import wire
 from hilt.call import Json, Result
-from hilt.errors import ToolError
 from hilt.output.redaction import Redactor
 from hilt.state.events import EventStore, NewEvent, encode, is_served
 from hilt.state.trail import TrailEntry
@@ -90,7 +89,7 @@ class Publisher:
         }
         if self._keeps:
             facts["args"] = prepared.args if prepared else active.call.args
-        with self._lock, suppress(ToolError):  # the end of the call is published in any case
+        with self._lock, suppress(Exception):  # the end of the call is published in any case
             if active.event_id in self._open:  # its end must not come first
                 self._append("call_started", facts)
 

@@ -275,6 +275,8 @@ class HttpApp:
             served, call, self.quick, self.slow, self._young, is_short=self._is_short(served.runtime, call)
         )
         connection.lost = running.cancel
+        if connection.transport.is_closing():
+            running.cancel()  # it was lost before the body was read
         try:
             if streams:
                 await self._stream(running, send)

@@ -44,7 +44,7 @@ from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TIDY_SECONDS = 60.0
 VISIT_SECONDS = 300.0  # for which a host without a connection is shown after its last request
-VISITORS_MAX = 64
+MARKS_MAX = 64  # hosts that are shown, of each kind: each takes a file descriptor
 SUBSCRIPTIONS_MAX = 256
 COMPLETIONS_MAX = 100
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
@@ -164,7 +164,7 @@ class Serving:
         if not is_modern(ctx) and connection not in self._connections:
             self._connections.add(connection)
             connection.exit_stack.callback(self._connections.discard, connection)
-            if self._marks_hosts:
+            if self._marks_hosts and len(self._connections) <= MARKS_MAX:
                 session = self._session(ctx).name
                 with suppress(OSError):  # it is only not shown
                     mark = await self.offload(partial(self._mark, client(ctx), session))
@@ -186,7 +186,7 @@ class Serving:
         if known is not None:
             known.used = time.monotonic()
             return
-        if len(self._visitors) < VISITORS_MAX:
+        if len(self._visitors) < MARKS_MAX:
             visitor = self._visitors[host[2:]] = _Visitor()
             with suppress(OSError):
                 visitor.mark = await self.offload(partial(self._mark, host, ""))
