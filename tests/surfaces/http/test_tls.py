@@ -55,7 +55,7 @@ def test_calls_and_events_are_encrypted(encrypted):
     server = encrypted.server
     with encrypted.client() as client:
         address = f"wss://127.0.0.1:{server.port}/v1/events"
-        with connect(address, ssl=encrypted.trust, origin=server.url) as events:  # type: ignore[arg-type]
+        with connect(address, ssl=encrypted.trust, origin=server.url) as events:
             events.send(json.dumps({"token": server.token, "approver": False}))
             body = {"tool": "read_file", "args": {"path": "a.txt"}}
             answer = client.post("/v1/call", json=body).json()
