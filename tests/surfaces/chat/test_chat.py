@@ -158,6 +158,7 @@ def test_what_a_chat_asks_is_answered_at_the_console_or_in_the_chat(chat, asks, 
         server.post(f"/v1/questions/{pending(server, 'questions')['id']}", {"answers": {"Which colour?": "blue"}})
         screen.expect("answered elsewhere, by console")
         screen.expect("touch second")
+        screen.expect("[n]")
         id = pending(server)["id"]
         screen.send("y")
         screen.expect("End.\n")
