@@ -14,13 +14,16 @@ SYSTEM_PACKAGES += bwrap:bubblewrap
 # the same for programs that only the tests run
 TEST_PACKAGES := gopls:gopls pg_ctlcluster:postgresql
 endif
+# the goals that need no tests
+PLAIN := help run tour clean system venv compiled
+PACKAGES := $(SYSTEM_PACKAGES) $(if $(filter-out $(PLAIN),$(MAKECMDGOALS)),$(TEST_PACKAGES))
 
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.programs compiled ## create .venv with hilt and the development tools
+setup: $(VENV)/.programs compiled ## for contributors: create .venv with hilt and all that make test needs (1 GB)
 
 .PHONY: run
 run: $(VENV)/.run compiled ## play the tour
@@ -63,7 +66,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 .PHONY: lock
 lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versions
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
-	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra tui -c requirements/setup.txt -o requirements/run.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra serve --extra web -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
@@ -75,11 +78,7 @@ clean: ## remove .venv, caches and build output
 
 .PHONY: system
 system:
-	@sh requirements/system.sh programs $(SYSTEM_PACKAGES)
-
-.PHONY: testsystem
-testsystem:
-	@sh requirements/system.sh programs $(TEST_PACKAGES)
+	@PYTHON="$(PYTHON)" sh requirements/system.sh programs $(if $(NO_VENV),python) $(PACKAGES)
 
 .PHONY: venv
 venv: system
@@ -105,7 +104,7 @@ $(VENV)/.run: requirements/run.txt pyproject.toml native/client.c scripts/native
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.run | testsystem
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
