@@ -119,13 +119,21 @@ KEYS: dict[str, Key] = {
     "agents.database": Key(str, None),
     "agents.lease_s": Key(int, 30),
     "agents.limits": Key(dict, {}),
+    "state.mb": Key(int, 5120),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
 _IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of the table [profile]
 
 # no project file can set these, trusted or not
-PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable", "web.allow_private", "agents.database")
+PERSONAL = (
+    "workspace.roots",
+    "workspace.writable",
+    "shell.writable",
+    "web.allow_private",
+    "agents.database",
+    "state.mb",
+)
 
 
 class RuntimePaths(NamedTuple):

@@ -233,12 +233,13 @@ class Runtime:
             self._recorder.telemetry = None
 
     def tidy(self, seconds: float) -> None:
-        """Do deferred cleanup: end idle sessions and compress undo data, for about this long."""
+        """Do deferred cleanup: end idle sessions, remove old files, and compress undo data for about this long."""
         with suppress(ToolError):  # it can be retried later
             self.trail.end_idle()
             self.trail.prune()
             self._store(self.session)[1].make_room()
             self._remove_rooms()
+            self._keep_quota()
             self.history().compress(seconds)
 
     def _remove_rooms(self) -> None:
@@ -247,6 +248,11 @@ class Runtime:
 
         unused_since = time.time() - self.settings["output.keep_days"] * 86400
         rooms.remove_unused(os.path.join(self.state, "sandbox"), unused_since)
+
+    def _keep_quota(self) -> None:
+        from hilt.running.cleaning import clean_if_due
+
+        clean_if_due(self.state, self.settings)
 
     def _open_publisher(self) -> Publisher:
         from hilt.running.publishing import Publication, Publisher

@@ -138,6 +138,10 @@ class EventStore:
 
         return self._db.write(work)
 
+    def shrink(self) -> None:
+        """Return the space of removed events to the file system."""
+        self._db.shrink()
+
 
 _INSERT = (
     "INSERT INTO events (at, kept, size, type, key, data) SELECT ?,?,?,?,?,? "

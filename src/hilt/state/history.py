@@ -24,6 +24,7 @@ from hilt.state.tables import open_state
 
 INLINE_BYTES = 1024 * 1024  # larger blobs are stored as files
 COMPRESS_BYTES = 64 * 1024  # larger blobs are compressed later, not during the call
+_LAST = (1 << 63) - 1  # the largest integer in SQLite
 
 
 class Snapshot(NamedTuple):
@@ -460,21 +461,21 @@ class History:
             raise _damaged(hash)
         return contents
 
-    def clear(self) -> int:
-        """Delete all finished changes of the workspace; return the number of snapshots deleted."""
+    def clear(self, before: int = _LAST) -> int:
+        """Delete all finished changes, or those made before a time; return the number of snapshots deleted."""
         if not self._db.exists():
             return 0
         count = self.total()
 
         def work(db: sqlite3.Connection) -> list[bytes]:
-            query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
-            return self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
+            query = "SELECT number FROM changes WHERE workspace=? AND NOT open AND at<?"
+            return self._remove(db, [number for (number,) in db.execute(query, (self._workspace, before)).fetchall()])
 
         # some builds of SQLite overwrite deleted data, which on a full disk needs as much space as it frees
         self._db.read(lambda db: db.execute("PRAGMA secure_delete=FAST"))
         self._unlink_unused(self._db.write(work))
         self._db.shrink()
-        return count
+        return count - self.total()
 
     def compress(self, seconds: float) -> None:
         """Compress large blobs that are stored uncompressed, for about this long."""

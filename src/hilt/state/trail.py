@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -52,7 +52,7 @@ _SECOND = 1_000_000_000
 _HOUR = 3600 * _SECOND
 _DAY = 24 * _HOUR
 
-_MIGRATIONS = (
+MIGRATIONS = (
     """CREATE TABLE audit (
          seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, workspace TEXT NOT NULL, session TEXT NOT NULL,
          tool TEXT NOT NULL, digest TEXT NOT NULL, decision TEXT NOT NULL, reason TEXT NOT NULL,
@@ -182,7 +182,7 @@ class Trail:
         from hilt.state.db import Database  # most processes only append to the log
 
         # durable, because the log is emptied once the database has its rows
-        return Database(self._path, _MIGRATIONS, durable=True)
+        return Database(self._path, MIGRATIONS, durable=True)
 
     @property
     def _db(self) -> Database:
@@ -515,6 +515,17 @@ class Trail:
 
         self._take_in(work)
         return removed
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep all rows in the database and its head: nothing is appended while this is entered."""
+        self._settle()
+        while True:
+            self._take_in()
+            with self._log as log:
+                if log.is_empty:
+                    yield
+                    return
 
     def counters(self, tool: str | None = None) -> "list[Counter]":
         """Return calls and durations by tool and status, including removed rows."""

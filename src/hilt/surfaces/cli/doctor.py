@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from hilt import __version__, places
 from hilt.errors import ToolError
+from hilt.installer import add_command
 from hilt.output.terminal import inert
 from hilt.state.directory import free_bytes
 from hilt.state.reserve import NEEDED_BYTES
@@ -205,7 +206,10 @@ _PACKAGES = (
     ("rapidfuzz", "rapidfuzz", "finds near matches", None),
     ("jsonschema", "jsonschema_rs", "checks custom tools", None),
     ("tree-sitter", "tree_sitter_bash", "reads shell commands", None),
-    ("rich", "rich", "colours in the terminal", "tui"),
+    ("rich", "rich", "colours in the terminal", None),
+    ("html-to-markdown", "html_to_markdown", "reads web pages", "web"),
+    ("selectolax", "selectolax", "reads web pages", "web"),
+    ("websockets", "websockets", "hilt serve", "serve"),
     ("opentelemetry", "opentelemetry.sdk", "sends spans", "otel"),
     ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
     ("pillow", "PIL", "scales large images", "documents"),
@@ -220,8 +224,8 @@ def _packages(options: dict[str, str]) -> list[Finding]:
         try:
             __import__(module)
         except ImportError:
-            package = f"'hilt[{extra}]'" if extra else "hilt"
-            findings.append(Finding("missing" if extra else "wrong", name, use, f"pip install {package}"))
+            remedy = add_command(extra) if extra else "pip install --force-reinstall hilt"
+            findings.append(Finding("missing" if extra else "wrong", name, use, remedy))
         else:
             findings.append(Finding("ok", name, use))
     return findings
@@ -248,7 +252,7 @@ def _model(options: dict[str, str]) -> list[Finding]:
 
         state = check_endpoint(choice)
     except ImportError:
-        return [Finding("missing", "model", inert(choice.name), "pip install 'hilt[agents]'")]
+        return [Finding("missing", "model", inert(choice.name), add_command("agents"))]
     level, remedy = {
         "ok": ("ok", ""),
         "unchecked": ("ok", ""),

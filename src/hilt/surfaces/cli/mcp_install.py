@@ -18,6 +18,7 @@ from hilt import places
 from hilt.errors import ToolError
 from hilt.formats import jsonc, toml_tables
 from hilt.formats.jsonc import NotEditable
+from hilt.servers.configured import starts_hilt
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, OwnTools, file_of, folder_of, own_tools_file
@@ -152,6 +153,33 @@ def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, st
     return change, _mode(scope), _closing(host, "install", "hilt", ask_twice=False)
 
 
+def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
+    """Return the changes that remove every entry for hilt from the settings of a host, whatever its name."""
+    path = file_of(host, scope, workspace, os.environ)
+    real = os.path.realpath(path)
+    data = read_bytes(real)
+    if data is None:
+        return []
+    by_hand = f"Remove the entry for hilt from {one_line(path)} by hand."
+    try:
+        text = _text(data)[1]
+        servers = toml_tables.parsed(text) if real.endswith(".toml") else jsonc.parsed(text) if text.strip() else {}
+    except NotEditable:
+        return []  # the host cannot read it either
+    *keys, _ = _keys(host, path, "")
+    for key in keys:
+        servers = servers.get(key) if isinstance(servers, dict) else None
+    names = [name for name, entry in servers.items() if starts_hilt(entry)] if isinstance(servers, dict) else []
+    if not names:
+        return []
+    edits = {path: [_entry_edit(path, [*keys, name], None) for name in names]}
+    if host.own_tools is not None:
+        other = own_tools_file(host.own_tools, path, scope, workspace, os.environ)
+        edits.setdefault(other, []).append(partial(_offer, host.own_tools))
+    changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
+    return [change for change in changes if change.after != (change.before or b"")]
+
+
 def _mode(scope: str) -> int:
     return 0o600 if scope == "user" else 0o666
 
@@ -160,7 +188,7 @@ def _list(options: Options) -> int:
     workspace = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     width = max(map(len, HOSTS))
     for name, host in HOSTS.items():
-        scopes = _scopes(host)
+        scopes = scopes_of(host)
         files = [file_of(host, scope, workspace, os.environ) for scope in scopes]
         choices = "; ".join(f"--{scope} {one_line(path)}" for scope, path in zip(scopes, files, strict=True))
         sys.stdout.write(f"{name:<{width}}  {host.title}: {choices}\n")
@@ -178,12 +206,13 @@ def _named(name: str) -> Host:
     )
 
 
-def _scopes(host: Host) -> list[str]:
+def scopes_of(host: Host) -> list[str]:
+    """Return for whom a host has settings files: the project, the user, or both."""
     return [*(["project"] if host.project else []), *(["user"] if host.user(os.environ) else [])]
 
 
 def _scope(host: Host, wanted: str | None) -> str:
-    scopes = _scopes(host)
+    scopes = scopes_of(host)
     if wanted is None:
         return host.scope if host.scope in scopes else scopes[0]
     if wanted not in scopes:

@@ -57,6 +57,14 @@ class Terminal(NamedTuple):
         """Return a page with the width and colour of the terminal."""
         return Page(width=self.width, color=self.color)
 
+    def agrees(self, question: str) -> bool:
+        """Whether the person answers a question with yes."""
+        self.write(f"{question} [y/n] > ")
+        answer = self.read()
+        if not answer:
+            self.write("\n")
+        return answer.strip().casefold() in ("y", "yes")
+
 
 @contextmanager
 def controlling_terminal(settled: int | None = None) -> Iterator[Terminal]:

@@ -9,10 +9,10 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.installer import needs
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import ancestors
 from hilt.surfaces.cli.person import refuse_tools
@@ -65,12 +65,8 @@ def _run(options: Options, arguments: Namespace) -> int:
             "hilt serve does not run inside a sandbox.",
             suggestion=f"Ask the user to run this in their own terminal: {places.command('serve')}",
         )
-    if find_spec("websockets") is None:
-        raise ToolError(
-            "runtime_missing",
-            "hilt serve needs the package websockets, which is not installed.",
-            suggestion="Install the extra: pip install 'hilt[serve]'",
-        )
+    with needs("serve", "hilt serve"):
+        import websockets  # noqa: F401
     if arguments.show_agent_token:
         return _show_agent_token()
     chosen = _options(arguments)
