@@ -14,7 +14,7 @@ from hilt.errors import ToolError
 from hilt.state.events import is_served
 
 
-class Part(NamedTuple):
+class StatePart(NamedTuple):
     """A part of the state directory: its files and folders, what they hold, and what limits them.
 
     `saved`: backups contain it. `spare`: it is removed to get below the quota; the parts are removed in their order.
@@ -29,29 +29,29 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("cache", ("cache", "sandbox.json"), "what can be computed or fetched again", "the quota", spare=True),
-    Part(
+    StatePart("cache", ("cache", "sandbox.json"), "what can be computed or fetched again", "the quota", spare=True),
+    StatePart(
         "rooms",
         ("sandbox",),
         "the private /tmp, /var/tmp and ~/.cache of commands",
         "output.keep_days after the last command, shell.tmp_mb each, the quota",
         spare=True,
     ),
-    Part(
+    StatePart(
         "output",
         ("overflow",),
         "results that were too long, output of jobs",
         "output.keep_days, output.keep_mb, the quota",
         spare=True,
     ),
-    Part(
+    StatePart(
         "events",
         ("events.db",),
         "what happened while hilt serve ran",
         "events.keep_days, events.keep_mb, the quota",
         spare=True,
     ),
-    Part(
+    StatePart(
         "transcripts",
         ("transcripts", "chat"),
         "conversations of agents",
@@ -59,22 +59,24 @@ PARTS = (
         saved=True,
         spare=True,
     ),
-    Part("skills", ("removed-skills",), "skills that were removed", "the quota", saved=True, spare=True),
-    Part("copies", ("backups",), "databases as they were before a change of format", "the quota", spare=True),
-    Part(
+    StatePart("skills", ("removed-skills",), "skills that were removed", "the quota", saved=True, spare=True),
+    StatePart("copies", ("backups",), "databases as they were before a change of format", "the quota", spare=True),
+    StatePart(
         "undo",
         ("state.db", "blobs"),
         "old contents of files; approvals, grants, trust, tasks, agents",
         "undo.calls and undo.mb for each folder",
         saved=True,
     ),
-    Part(
+    StatePart(
         "trail", ("trail.db",), "the record of calls, what sessions have read", "90 days, 1,000,000 calls", saved=True
     ),
-    Part("agents", ("agents.db",), "the steps of durable agents", "the agents themselves", saved=True),
-    Part("servers", ("servers",), "the tools that other MCP servers define", "the servers you connect", saved=True),
-    Part("worktrees", ("worktrees",), "where the worktrees of agents are", "the worktrees", saved=True),
-    Part(
+    StatePart("agents", ("agents.db",), "the steps of durable agents", "the agents themselves", saved=True),
+    StatePart(
+        "servers", ("servers",), "the tools that other MCP servers define", "the servers you connect", saved=True
+    ),
+    StatePart("worktrees", ("worktrees",), "where the worktrees of agents are", "the worktrees", saved=True),
+    StatePart(
         "processes",
         (
             *("alone", "cleaned", "journal", "locks", "machine", "mountpoints", "open-console", "owners", "resident"),
@@ -83,15 +85,15 @@ PARTS = (
         "locks, sockets, tokens and marks of processes",
         "a few files",
     ),
-    Part("logs", ("incidents.log", "resident.log"), "errors of hilt itself", "no limit"),
+    StatePart("logs", ("incidents.log", "resident.log"), "errors of hilt itself", "no limit"),
 )
-OTHER = Part("other", (), "files that hilt does not know", "never removed")
+OTHER = StatePart("other", (), "files that hilt does not know", "never removed")
 
 
 class PartSize(NamedTuple):
     """A part, the names in it that exist, and the disk space and number of their files."""
 
-    part: Part
+    part: StatePart
     names: tuple[str, ...]
     bytes: int
     files: int
@@ -111,7 +113,7 @@ def known_names(state: str) -> list[str]:
     return [name for part, names in names_of(state).items() if part != OTHER.name for name in names]
 
 
-def part_of(name: str) -> Part:
+def part_of(name: str) -> StatePart:
     """Return the part that a name in the state directory belongs to, also that of a file beside a database."""
     paths = {path: part for part in PARTS for path in part.paths}
     matches = [path for path in paths if name == path or name.startswith((f"{path}-", f"{path}."))]
