@@ -72,7 +72,7 @@ def clean(state: str, settings: Settings) -> Cleaned:
             _limit(state, name, since=time.time() - days * _DAY_SECONDS, size=megabytes * _MEGABYTE)
         rooms.remove_unused(os.path.join(state, "sandbox"), time.time() - settings["output.keep_days"] * _DAY_SECONDS)
         if os.path.exists(os.path.join(state, "trail.db")):
-            with closing(Trail(os.path.join(state, "trail.db"))) as trail:
+            with closing(Trail(os.path.join(state, "trail.db"))) as trail, suppress(ToolError):  # a full disk
                 trail.prune()
         sizes = measure(state)
         for part in PARTS:

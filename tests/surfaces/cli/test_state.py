@@ -86,6 +86,7 @@ def test_clean_says_how_to_get_below_the_quota_if_only_undo_data_is_left(command
 
     done = command.run("state", "clean")
 
+    assert b"of 1 MB (state.mb)" in command.run("doctor").stdout
     assert done.returncode == 1
     assert b"state clean --undo-days 30" in done.stdout
 

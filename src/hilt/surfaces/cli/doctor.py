@@ -56,6 +56,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         _python,
         _folders,
         _settings,
+        _quota,
         _trail,
         _ripgrep,
         check_sandbox,
@@ -118,6 +119,22 @@ def _folders(options: dict[str, str]) -> list[Finding]:
         fact = f"{state} has {free >> 10} KB free; calls are refused below {NEEDED_BYTES >> 10} KB"
         return [Finding("wrong", "state", fact, f"{places.command('undo', 'clear')}, or free space there")]
     return [Finding("ok", "state", state), Finding("ok", "settings", places.config_dir(os.environ))]
+
+
+def _quota(options: dict[str, str]) -> list[Finding]:
+    from hilt.state.inventory import measure
+    from hilt.surfaces.cli.state import readable
+
+    try:
+        with open_runtime(options) as runtime:
+            quota = runtime.settings["state.mb"] << 20
+    except ToolError:
+        return []  # _settings reports it
+    used = sum(size.bytes for size in measure(places.state_dir(os.environ)))
+    if used <= quota:
+        return []
+    fact = f"{readable(used)} of {readable(quota)} (state.mb)"
+    return [Finding("missing", "disk space", fact, places.command("state", "clean"))]
 
 
 def _settings(options: dict[str, str]) -> list[Finding]:
