@@ -55,19 +55,23 @@ def test_beyond_the_quota_the_least_valuable_part_goes_first_and_in_it_the_oldes
         add(state, "overflow/w/s/2.txt"),
         add(state, "transcripts/w/1.jsonl"),
         add(state, "blobs/00/00"),
-        add(state, "mine/notes.txt"),
     ]
     os.utime(state.join("sandbox/w/s"), (OLD, OLD))
 
-    cleaned = cleaning.clean(state.path, settings(tmp_path, state__mb=4))
+    cleaned = cleaning.clean(state.path, settings(tmp_path, state__mb=3))
 
-    assert [os.path.exists(path) for path in paths] == [False, False, False, True, True, True, True]
+    assert [os.path.exists(path) for path in paths] == [False, False, False, True, True, True]
     assert list(cleaned.removed) == ["cache", "rooms", "output"]
     assert cleaned.after <= cleaned.quota
 
 
-def test_undo_data_and_unknown_files_stay_however_small_the_quota_is(tmp_path, state):
-    kept = [add(state, "blobs/00/00", 2), add(state, "mine/notes.txt"), add(state, "worktrees/a.json")]
+def test_undo_data_and_files_of_others_stay_however_small_the_quota_is(tmp_path, state):
+    kept = [
+        add(state, "blobs/00/00", 2),
+        add(state, "mine/notes.txt"),
+        add(state, "backups/of-mine.tar"),
+        add(state, "worktrees/a.json"),
+    ]
 
     cleaned = cleaning.clean(state.path, settings(tmp_path, state__mb=1))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -18,7 +19,7 @@ from hilt.config import Settings
 from hilt.errors import ToolError
 from hilt.sandbox import rooms
 from hilt.state.events import EventStore
-from hilt.state.inventory import PARTS, PartSize, files_below, is_open, measure
+from hilt.state.inventory import OTHER, PARTS, PartSize, files_below, is_open, measure
 from hilt.state.trail import Trail
 
 EVERY_SECONDS = 3600
@@ -31,6 +32,7 @@ _LIMITS = {
     "events": ("events.keep_days", "events.keep_mb"),
     "transcripts": ("agents.keep_days", "agents.keep_mb"),
 }
+_OWN = {*_LIMITS, "rooms"}
 
 
 class Cleaned(NamedTuple):
@@ -74,12 +76,15 @@ def clean(state: str, settings: Settings) -> Cleaned:
         if os.path.exists(os.path.join(state, "trail.db")):
             with closing(Trail(os.path.join(state, "trail.db"))) as trail, suppress(ToolError):  # a full disk
                 trail.prune()
+        _remove_unfinished(state)
         sizes = measure(state)
+        # in a folder that the user shares with hilt, a name such as backups may be theirs
+        is_shared = any(size.part is OTHER and size.names for size in sizes)
         for part in PARTS:
             excess = _total(sizes) - quota
             if excess <= 0:
                 break
-            if part.spare:
+            if part.spare and (part.name in _OWN or not is_shared):
                 own = next(size.bytes for size in sizes if size.part == part)
                 _limit(state, part.name, since=0, size=max(0, own - excess))
                 sizes = measure(state)
@@ -127,6 +132,14 @@ def _limit(state: str, name: str, *, since: float, size: int) -> None:
             if ".db" not in os.path.basename(path)  # processes keep databases open
         ]
         _remove_oldest(files, since, size, _remove_file)
+
+
+def _remove_unfinished(state: str) -> None:
+    """Remove the copies of a backup whose process was killed."""
+    for path in _folders(state):
+        with suppress(OSError):
+            if os.path.basename(path).startswith("stage-") and time.time() - os.stat(path).st_mtime > _DAY_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _shrink_rooms(folder: str, size: int) -> None:

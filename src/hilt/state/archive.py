@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sqlite3
+import stat
 import tarfile
 import time
 import zlib
@@ -94,9 +95,10 @@ def _fill(archive: tarfile.TarFile, state: str, copies: str) -> None:
             elif name.endswith(".db"):
                 _copy_database(path, copy)
             else:
-                for file, _ in files_below(path):
-                    with suppress(FileNotFoundError), open(file, "rb") as content:
-                        _add(archive, os.path.relpath(file, state), content.read())
+                for file, status in files_below(path):
+                    if stat.S_ISREG(status.st_mode):
+                        with suppress(FileNotFoundError), open(file, "rb") as content:
+                            _add(archive, os.path.relpath(file, state), content.read())
     for name in databases:
         archive.add(os.path.join(copies, name), name)
 
@@ -168,7 +170,7 @@ def inspect(path: str) -> Manifest:
 
 def restore(state: str, path: str) -> str | None:
     """Replace the state by that of a backup; return the folder with the old state, or None if there was none."""
-    state = state.rstrip("/")
+    state = os.path.realpath(state)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     new, old = f"{state}.restoring-{stamp}", f"{state}.before-{stamp}"
     require_unused(state)

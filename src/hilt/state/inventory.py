@@ -21,7 +21,7 @@ class StatePart(NamedTuple):
     """
 
     name: str
-    paths: tuple[str, ...]
+    paths: tuple[str, ...]  # also those with - or . and a suffix
     holds: str
     limits: str
     saved: bool = False
@@ -87,7 +87,7 @@ PARTS = (
     ),
     StatePart("logs", ("incidents.log", "resident.log"), "errors of hilt itself", "no limit"),
 )
-OTHER = StatePart("other", (), "files that hilt does not know", "never removed")
+OTHER = StatePart("other", (), "files that are not of hilt", "never removed")
 
 
 class PartSize(NamedTuple):
@@ -106,11 +106,6 @@ def names_of(state: str) -> dict[str, list[str]]:
         for name in sorted(os.listdir(state)):
             names.setdefault(part_of(name).name, []).append(name)
     return names
-
-
-def known_names(state: str) -> list[str]:
-    """Return the names in the state directory that hilt has created."""
-    return [name for part, names in names_of(state).items() if part != OTHER.name for name in names]
 
 
 def part_of(name: str) -> StatePart:

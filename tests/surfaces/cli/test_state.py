@@ -43,6 +43,7 @@ def test_a_backup_is_restored_and_the_replaced_state_kept(command):
     assert b"a.txt (created)" in command.run("undo").stdout
     [old] = [name for name in os.listdir(os.path.dirname(command.state)) if name.startswith("state.before-")]
     assert old.encode() in restored.stdout
+    assert old.encode() in command.run("state").stdout
     assert command.run("audit", "verify").stdout == b"The audit trail is intact.\n"
 
 

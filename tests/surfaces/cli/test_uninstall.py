@@ -89,10 +89,10 @@ def test_each_file_and_the_state_are_asked_about(command):
     assert os.path.isdir(command.state)
 
 
-def test_files_that_hilt_does_not_know_stay_in_the_state_directory(command, tmp_path):
+def test_a_state_directory_with_files_of_others_is_left_as_it_is(command, tmp_path):
     command.environ["HILT_STATE_DIR"] = command.environ["HOME"] = str(tmp_path / "home")
     home = Folder(str(tmp_path / "home"))
-    home.write("letters/friend.txt", "hello")
+    home.write("backups/letter.txt", "hello")
     home.write("state.txt", "mine")
     command.run("call", "write_file", "path=a.txt", "content=x")
     assert os.path.exists(home.join("state.db"))
@@ -100,7 +100,8 @@ def test_files_that_hilt_does_not_know_stay_in_the_state_directory(command, tmp_
     done = command.run("uninstall", "--purge", "--yes")
 
     assert done.returncode == 0
-    assert home.tree() == {"letters/": None, "letters/friend.txt": "hello", "state.txt": "mine"}
+    assert b"not of hilt, and is left as it is: state.txt" in done.stdout
+    assert (home.read("backups/letter.txt"), os.path.exists(home.join("state.db"))) == ("hello", True)
 
 
 def test_a_state_in_use_is_not_deleted(command):

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 from hilt import places
 from hilt.errors import ToolError
@@ -76,11 +76,7 @@ def _show(options: Options, arguments: Namespace) -> int:
         state, quota = runtime.state, runtime.settings["state.mb"] << 20
     sizes = inventory.measure(state)
     total, free = sum(size.bytes for size in sizes), free_bytes(state)
-    elsewhere = {
-        "configuration": places.config_dir(os.environ),
-        "worktrees": f"{state.rstrip('/')}-worktrees",
-    }
-    beside = {name: _size(path) for name, path in elsewhere.items() if os.path.exists(path)}
+    elsewhere = _elsewhere(state)
     if arguments.json:
         parts = [
             {
@@ -95,7 +91,7 @@ def _show(options: Options, arguments: Namespace) -> int:
             for size in sizes
         ]
         data = {"directory": state, "bytes": total, "quota_bytes": quota, "free_bytes": free, "parts": parts}
-        data["elsewhere"] = [{"name": name, "path": elsewhere[name], "bytes": beside[name]} for name in beside]
+        data["elsewhere"] = [{"path": path, "holds": holds, "bytes": _size(path)} for path, holds in elsewhere.items()]
         sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
         return 0
     room = "" if free is None else f"; {readable(free)} free on the disk"
@@ -104,15 +100,25 @@ def _show(options: Options, arguments: Namespace) -> int:
         if size.names:
             sys.stdout.write(f"{readable(size.bytes):>11}  {size.part.name:<11}  {size.part.holds}\n")
             sys.stdout.write(f"{'':>26}{inert(', '.join(size.names))}\n{'':>26}limited by: {size.part.limits}\n")
-    for name in beside:
-        sys.stdout.write(f"\n{readable(beside[name]):>11}  {inert(elsewhere[name])}\n{'':>13}{_BESIDE[name]}\n")
+    if elsewhere:
+        sys.stdout.write("\nNot part of the quota, nor of backups:\n")
+    for path, holds in elsewhere.items():
+        sys.stdout.write(f"{readable(_size(path)):>11}  {inert(path)}\n{'':>26}{holds}\n")
     return 0
 
 
-_BESIDE = {
-    "configuration": "Your settings, tools, skills, rules and memory. Not part of the quota and of backups.",
-    "worktrees": "Worktrees of agents with changes that were not taken over. Not part of the quota and of backups.",
-}
+def _elsewhere(state: str) -> dict[str, str]:
+    """Return what hilt keeps outside the state directory, with what it is."""
+    folder, name = os.path.split(os.path.realpath(state))
+    found = {
+        places.config_dir(os.environ): "your settings, tools, skills, rules and memory",
+        f"{state.rstrip('/')}-worktrees": "worktrees of agents, with changes that were not taken over",
+    }
+    with suppress(OSError):
+        for other in sorted(os.listdir(folder)):
+            if other.startswith((f"{name}.before-", f"{name}.restoring-")):
+                found[os.path.join(folder, other)] = "left by hilt state restore; delete it when you do not need it"
+    return {path: holds for path, holds in found.items() if os.path.exists(path)}
 
 
 def _size(path: str) -> int:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from hilt import places
@@ -34,6 +35,8 @@ class Traces(NamedTuple):
     changes: list[SettingsChange]
     by_hand: list[str]
     state: str
+    names: list[str]  # in the state directory
+    others: list[str]  # names there that are not of hilt
     bytes: int
 
 
@@ -81,17 +84,18 @@ def _found(workspace: str) -> Traces:
                 changes += own_entries(host, scope, workspace)
             except ToolError as error:
                 by_hand.append(f"{error.message} {error.suggestion}")
-    state = places.state_dir(os.environ)
+    state = os.path.realpath(places.state_dir(os.environ))
+    names = inventory.names_of(state)
+    others = names.pop(inventory.OTHER.name, [])
     size = sum(size.bytes for size in inventory.measure(state) if size.part is not inventory.OTHER)
-    return Traces(changes, by_hand, state, size)
+    return Traces(changes, by_hand, state, [name for part in names.values() for name in part], others, size)
 
 
 def _ask(screen: Terminal, traces: Traces) -> int:
     for change in traces.changes:
         change.confirm(screen, 0o600)
-    if inventory.known_names(traces.state) and screen.agrees(
-        f"{_place(traces)}. Undo data, records and approvals are lost. Delete it?"
-    ):
+    question = f"{_place(traces)}. Undo data, records and approvals are lost. Delete it?"
+    if traces.others or (traces.names and screen.agrees(question)):
         _delete(traces, screen.write)
     return 0
 
@@ -101,33 +105,29 @@ def _place(traces: Traces) -> str:
 
 
 def _delete(traces: Traces, say: Callable[[str], object]) -> None:
-    """Delete the state, except files that hilt does not know."""
+    """Delete the state, unless the folder also has files of others: a name such as backups may be theirs."""
+    if traces.others:
+        say(
+            f"{inert(traces.state)} also has files that are not of hilt, and is left as it is: "
+            f"{inert(', '.join(traces.others))}. Of hilt are: {inert(', '.join(traces.names))}.\n"
+        )
+        return
     resident.stop()
     inventory.require_unused(traces.state)
-    for name in inventory.known_names(traces.state):
-        path = os.path.join(traces.state, name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, onerror=_retry)
-        else:
-            os.unlink(path)
-    try:
-        os.rmdir(traces.state)
-    except OSError:
-        rest = os.listdir(traces.state) if os.path.isdir(traces.state) else []
-        if rest:
-            say(f"{inert(traces.state)} still has: {inert(', '.join(rest))}\n")
+    shutil.rmtree(traces.state, onerror=_retry)
     say("The state is deleted.\n")
 
 
 def _retry(remove: Callable[[str], object], path: str, error: object) -> None:
-    """Remove what a command has made unreadable or read-only in its private folder."""
-    for folder in (os.path.dirname(path), path):
-        if os.path.isdir(folder) and not os.path.islink(folder):
-            os.chmod(folder, 0o700)
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)
+    """Remove what a command has made read-only in its private folder; nothing is left of a folder that is gone."""
+    with suppress(FileNotFoundError):
+        for folder in (os.path.dirname(path), path):
+            if os.path.isdir(folder) and not os.path.islink(folder):
+                os.chmod(folder, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
 
 
 def _left(traces: Traces) -> list[str]:
