@@ -11,6 +11,7 @@ import pytest
 from hilt import config
 from hilt.errors import ToolError
 from hilt.running import cleaning
+from hilt.sandbox import rooms
 from hilt.state import inventory
 from hilt.state.events import EventStore, NewEvent
 from hilt.testing import Folder, temporary_runtime
@@ -143,7 +144,7 @@ def test_a_deep_tree_in_a_private_folder_is_measured_without_recursion(tmp_path,
 
     assert sum(size.bytes for size in inventory.measure(state.path)) == 0
     os.utime(folder, (OLD, OLD))
-    cleaning.rooms.remove(folder)
+    rooms.remove(folder)
 
 
 def test_no_project_file_sets_the_quota(tmp_path, state):

@@ -456,7 +456,7 @@ def test_an_older_trail_without_agents_stays_valid_and_continues(tmp_path):
     with sqlite3.connect(tmp_path / "trail.db") as db:
         from hilt.state import trail as module
 
-        db.executescript(module._MIGRATIONS[0] + ";PRAGMA user_version=1")
+        db.executescript(module.MIGRATIONS[0] + ";PRAGMA user_version=1")
         for seq, row in enumerate(rows, 1):
             previous = chained(previous, row)
             db.execute("INSERT INTO audit VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (seq, *row[:10], previous))
