@@ -53,14 +53,14 @@ class _OldFile(NamedTuple):
 def clean_if_due(state: str, settings: Settings) -> None:
     """Clean the state directory if that was not done within the last hour."""
     mark = os.path.join(state, "cleaned")
-    try:
-        if time.time() - os.stat(mark).st_mtime < EVERY_SECONDS:
+    with suppress(OSError, ToolError):  # another process does it, or the disk is full
+        try:
+            if time.time() - os.stat(mark).st_mtime < EVERY_SECONDS:
+                return
+        except FileNotFoundError:
+            # a new directory has nothing to remove
+            os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             return
-    except FileNotFoundError:
-        # a new directory has nothing to remove
-        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        return
-    with suppress(ToolError):  # another process does it
         clean(state, settings)
 
 

@@ -90,8 +90,9 @@ def _fill(archive: tarfile.TarFile, state: str, copies: str) -> None:
             elif name == "trail.db":
                 with closing(trail.Trail(path)) as rows, rows.paused():
                     _copy_database(path, copy)
-                    shutil.copyfile(f"{path}.head", f"{copy}.head")
-                archive.add(f"{copy}.head", f"{name}.head")
+                    with suppress(FileNotFoundError):  # the trail reports its loss
+                        shutil.copyfile(f"{path}.head", f"{copy}.head")
+                        archive.add(f"{copy}.head", f"{name}.head")
             elif name.endswith(".db"):
                 _copy_database(path, copy)
             else:

@@ -55,6 +55,19 @@ def test_purge_removes_the_entries_of_all_hosts_and_the_state_and_nothing_else(c
     assert b"The program: " in done.stdout
 
 
+def test_an_entry_with_the_agents_token_is_removed_and_the_same_file_only_once(command):
+    home = command.folder = Folder(command.environ["HOME"])
+    Folder(command.state).write("serve-agent-token", "t" * 43)
+    server = {"url": "http://127.0.0.1:7654/mcp", "headers": {"Authorization": f"Bearer {'t' * 43}"}}
+    other = {"url": "http://127.0.0.1:7654/mcp", "headers": {"Authorization": "Bearer x"}}
+    home.write(".cursor/mcp.json", json.dumps({"mcpServers": {"tools": server, "other": other}}))
+
+    done = command.run("uninstall", "--purge", "--yes")
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(home.read(".cursor/mcp.json")) == {"mcpServers": {"other": other}}
+
+
 @pytest.mark.parametrize("words", [(), ("--purge", "--dry-run"), ("--dry-run",)])
 def test_without_a_yes_it_only_shows_what_there_is(command, home, words):
     before = home.tree(), command.folder.tree()

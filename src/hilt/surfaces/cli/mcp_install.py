@@ -6,6 +6,7 @@ is printed for pasting.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -169,7 +170,7 @@ def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
     *keys, _ = _keys(host, path, "")
     for key in keys:
         servers = servers.get(key) if isinstance(servers, dict) else None
-    names = [name for name, entry in servers.items() if starts_hilt(entry)] if isinstance(servers, dict) else []
+    names = [name for name, entry in servers.items() if _is_own(entry)] if isinstance(servers, dict) else []
     if not names:
         return []
     edits = {path: [_entry_edit(path, [*keys, name], None) for name in names]}
@@ -178,6 +179,15 @@ def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
         edits.setdefault(other, []).append(partial(_offer, host.own_tools))
     changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
     return [change for change in changes if change.after != (change.before or b"")]
+
+
+def _is_own(entry: Any) -> bool:
+    """Whether an entry starts hilt, or connects to `hilt serve` with the agents' token."""
+    with suppress(OSError), open(os.path.join(places.state_dir(os.environ), "serve-agent-token")) as file:
+        token = file.read().strip()
+        if token and token in json.dumps(entry, default=str):
+            return True
+    return starts_hilt(entry)
 
 
 def _mode(scope: str) -> int:

@@ -77,18 +77,19 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 
 def _found(workspace: str) -> Traces:
-    changes, by_hand = [], []
+    changes: dict[str, SettingsChange] = {}  # by path: the project may be the home directory
+    by_hand = []
     for host in HOSTS.values():
         for scope in scopes_of(host):
             try:
-                changes += own_entries(host, scope, workspace)
+                changes.update((change.real, change) for change in own_entries(host, scope, workspace))
             except ToolError as error:
                 by_hand.append(f"{error.message} {error.suggestion}")
     state = os.path.realpath(places.state_dir(os.environ))
     names = inventory.names_of(state)
     others = names.pop(inventory.OTHER.name, [])
     size = sum(size.bytes for size in inventory.measure(state) if size.part is not inventory.OTHER)
-    return Traces(changes, by_hand, state, [name for part in names.values() for name in part], others, size)
+    return Traces([*changes.values()], by_hand, state, [name for part in names.values() for name in part], others, size)
 
 
 def _ask(screen: Terminal, traces: Traces) -> int:
