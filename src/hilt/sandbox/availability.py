@@ -99,7 +99,10 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
     from hilt.sandbox.process import Limits, run
 
     limits = Limits(timeout=_PROBE_SECONDS)
-    help_text = run((program, "--help"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace")
+    try:
+        help_text = run((program, "--help"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace")
+    except ToolError as error:  # damaged, or built for another machine
+        return None, error.message
     version = run((program, "--version"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace").strip()
     features = tuple(feature for feature in ("disable-userns", "size") if f"--{feature} " in help_text)
     if "--perms " not in help_text:
