@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import os
-import sqlite3
 import tarfile
 import threading
 from pathlib import Path
@@ -14,6 +13,7 @@ from hilt.formats.digests import sha256
 from hilt.state import archive, inventory
 from hilt.state.history import History, Snapshot
 from hilt.testing import Folder, temporary_runtime
+from tests.databases import connected
 
 LARGE = os.urandom(1 << 20) + b"x"  # kept as a file
 
@@ -104,7 +104,7 @@ def test_every_blob_of_a_backup_is_there_while_changes_are_made_and_evicted(tmp_
         with tarfile.open(tmp_path / f"{number}.tar.gz") as file:
             names = set(file.getnames())
             file.extract("state.db", tmp_path / str(number), filter="data")
-        with sqlite3.connect(tmp_path / str(number) / "state.db") as db:
+        with connected(tmp_path / str(number) / "state.db") as db:
             hashes = [hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")]
         assert {f"blobs/{name[:2]}/{name}" for name in hashes} <= names
 
@@ -169,7 +169,7 @@ def test_a_damaged_database_is_rejected_before_anything_is_replaced(tmp_path, st
 
 
 def test_a_backup_of_a_newer_hilt_is_rejected(tmp_path, state):
-    with sqlite3.connect(tmp_path / "newer.db") as db:
+    with connected(tmp_path / "newer.db") as db:
         db.execute("PRAGMA user_version=1000")
     path = hostile(tmp_path / "newer.tar.gz", "state.db", data=(tmp_path / "newer.db").read_bytes())
 
