@@ -17,7 +17,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup: $(VENV)/.programs compiled ## create .venv with hilt and the development tools
@@ -58,6 +58,19 @@ bench: setup ## run the benchmarks
 conformance: setup ## run the MCP conformance suite against hilt mcp
 	$(BIN)/python -m tests.conformance
 
+# An environment of its own: the generator of the site is no dependency of hilt or its tests.
+DOCS := build/docs-env
+
+.PHONY: docs
+docs: $(DOCS)/.installed ## build the documents as a site in build/site, and check its links
+	$(DOCS)/bin/python scripts/site.py
+
+.PHONY: picture
+picture: setup ## record the moving picture of the README again
+	$(BIN)/python -m scripts.recording build/tour.cast
+	$(BIN)/node $(BIN)/npm install --prefix build/picture --ignore-scripts --no-audit --no-fund --loglevel=error svg-term-cli@2.1.1
+	$(BIN)/node build/picture/node_modules/.bin/svg-term --in build/tour.cast --out docs/images/tour.svg --window
+
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .PHONY: lock
@@ -66,11 +79,12 @@ lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versio
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra tui -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/docs.in -o requirements/docs.txt
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
 
 .PHONY: clean
 clean: ## remove .venv, caches and build output
-	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: system
@@ -108,6 +122,12 @@ $(VENV)/.run: requirements/run.txt pyproject.toml native/client.c scripts/native
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run | testsystem
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(DOCS)/.installed: requirements/docs.txt | $(VENV)/.setup
+	@echo "Installing the generator of the site into $(DOCS)"
+	@$(BIN)/python -m venv --clear $(DOCS)
+	@$(DOCS)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(VENV)/.programs: requirements/programs.sh requirements/package.json requirements/package-lock.json $(VENV)/.dev

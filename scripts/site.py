@@ -53,11 +53,11 @@ def _staged(path: Path, place: str, places: dict[Path, str], repository: str) ->
         return f"{match[1]}{repository}/blob/main/{file.relative_to(ROOT).as_posix()}{mark}{anchor})"
 
     return "".join(
-        _block(part) if part.startswith("```") else re.sub(r"(\]\()([^)\s]+)\)", link, part) for part in parts
+        staged_block(part) if part.startswith("```") else re.sub(r"(\]\()([^)\s]+)\)", link, part) for part in parts
     )
 
 
-def _block(block: str) -> str:
+def staged_block(block: str) -> str:
     """Return a fenced block with its path as the title, and one with prompts as blocks that can be pasted."""
     opening, *lines, _ = block.split("\n")
     if opening != "```console":

@@ -1,7 +1,7 @@
 """The documentation is correct: its examples run, its links resolve, its tables are complete.
 
-Each page's examples are typed into one shell. In a block marked `console`, `$ ` begins a command, `> ` continues it, and
-the lines after it are its output. A block marked `bash` or `python` is run as it is, and a block marked `text` right
+The examples of a page are typed into one shell. In a block marked `console`, `$ ` begins a command, `> ` continues it,
+and the lines after it are its output. A block marked `bash` or `python` is run as it is, and a block marked `text` right
 after it is its output; with a path behind the word, a block is a file to be saved there. `...` stands for any lines, or
 for any text in one. Times, durations, ids, checksums and the version are not compared. Blocks marked `sh` are not run.
 """
@@ -15,15 +15,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from hilt.catalog import built_in_names, dialect, dialect_names
 from hilt.config import KEYS, load, variable_of
 from hilt.errors import CODES
 from hilt.surfaces.cli.commands import COMMANDS
 from hilt.testing import environment
+from scripts import site
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -273,6 +275,48 @@ def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
     assert "this command failed: hilt call apply_patch" in done.stderr
 
 
+# --- the site -----------------------------------------------------------------------------------------------------
+
+
+def nav_pages(entries: list[Any]) -> Iterator[str]:
+    for entry in entries:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for below in entry.values():
+                yield from nav_pages(below)
+
+
+def test_every_page_is_once_in_the_navigation_of_the_site():
+    listed = list(nav_pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")]
+    records = [page for page in pages if re.fullmatch(r"adr/\d{4}-.*", page)]  # listed in adr/README.md
+    assert sorted(listed) == sorted({*pages, *site.ELSEWHERE.values()} - {*records})
+
+
+def test_the_blocks_of_the_site_hold_what_is_typed_and_can_be_pasted(tmp_path):
+    for page in DOCUMENTS:
+        for block in blocks(page):
+            if block.language == "console":
+                staged = tmp_path / "staged.md"
+                staged.write_text(site.staged_block("\n".join(["```console", *block.lines, "```"])), encoding="utf-8")
+                pasted = [line for part in blocks(staged) if part.language == "bash" for line in part.lines]
+                assert pasted == "\n".join(example.command for example in typed(block)).split("\n"), name_of(page)
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
+def test_shell_blocks_are_commands_without_prompts(page):
+    for block in blocks(page):
+        if block.language in ("sh", "bash"):
+            script = "\n".join(block.lines)
+            assert not re.search(r"^[$>] ", script, flags=re.MULTILINE), f"{name_of(page)}:{block.at}"
+            done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True)
+            assert (done.returncode, done.stderr) == (0, ""), f"{name_of(page)}:{block.at}"
+            for command in re.findall(r"^hilt (?:--\S+ \S+ )*([a-z]+)", script, flags=re.MULTILINE):
+                assert command in COMMANDS, f"{name_of(page)}:{block.at}"
+
+
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +378,12 @@ def first_cells(page: str) -> list[str]:
 
 def test_every_error_code_is_once_in_the_protocol_page():
     cells = first_cells("docs/protocol.md")
+
+    assert [code for code in CODES if cells.count(code) != 1] == []
+
+
+def test_every_error_code_is_once_in_the_troubleshooting_page():
+    cells = first_cells("docs/troubleshooting.md")
 
     assert [code for code in CODES if cells.count(code) != 1] == []
 
