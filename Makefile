@@ -65,6 +65,13 @@ DOCS := build/docs-env
 docs: $(DOCS)/.installed ## build the documents as a site in build/site, and check its links
 	$(DOCS)/bin/python scripts/site.py
 
+# likewise
+RELEASE := build/release
+
+.PHONY: release
+release: $(RELEASE)/.installed ## build a release in dist, and check it; PYTHONS lists the interpreters to try
+	CLAUDE="$(abspath $(RELEASE))/npm/node_modules/.bin/claude" $(RELEASE)/bin/python -m scripts.release
+
 .PHONY: picture
 picture: setup ## record the moving picture of the README again
 	$(BIN)/python -m scripts.recording build/tour.cast
@@ -80,6 +87,7 @@ lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versio
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/docs.in -o requirements/docs.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/release.in -c requirements/setup.txt -o requirements/release.txt
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
 
 .PHONY: clean
@@ -128,6 +136,14 @@ $(DOCS)/.installed: requirements/docs.txt | $(VENV)/.setup
 	@echo "Installing the generator of the site into $(DOCS)"
 	@$(BIN)/python -m venv --clear $(DOCS)
 	@$(DOCS)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/docs.txt
+	@touch $@
+
+$(RELEASE)/.installed: requirements/release.txt | $(VENV)/.setup
+	@echo "Installing what builds a release into $(RELEASE)"
+	@$(BIN)/python -m venv --clear $(RELEASE)
+	@$(RELEASE)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/release.txt
+	@npm install --prefix $(RELEASE)/npm --ignore-scripts --no-audit --no-fund --loglevel=error \
+		@anthropic-ai/claude-code@2.1.197 || echo "Without npm, the plug-in of Claude Code is not validated."
 	@touch $@
 
 $(VENV)/.programs: requirements/programs.sh requirements/package.json requirements/package-lock.json $(VENV)/.dev

@@ -1,8 +1,8 @@
 """The documentation is correct: its examples run, its links resolve, its tables are complete.
 
 The examples of a page are typed into one shell. In a block marked `console`, `$ ` begins a command, `> ` continues it,
-and the lines after it are its output. A block marked `bash` or `python` is run as it is, and a block marked `text` right
-after it is its output; with a path behind the word, a block is a file to be saved there. `...` stands for any lines, or
+and the lines after it are its output. A block marked `bash` or `python` is run as it is, and a block marked `text` that
+follows is its output; with a path behind the word, a block is a file to be saved there. `...` stands for any lines, or
 for any text in one. Times, durations, ids, checksums and the version are not compared. Blocks marked `sh` are not run.
 """
 
@@ -164,7 +164,7 @@ def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=60,
+            timeout=300,  # a page takes seconds; machines may be busy
         )
     finally:
         subprocess.run(["hilt", "resident", "stop"], env=env, cwd=workspace, capture_output=True)
