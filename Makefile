@@ -70,7 +70,7 @@ RELEASE := build/release
 
 .PHONY: release
 release: $(RELEASE)/.installed ## build a release in dist, and check it; PYTHONS lists the interpreters to try
-	CLAUDE="$(abspath $(RELEASE))/npm/node_modules/.bin/claude" $(RELEASE)/bin/python -m scripts.release
+	CLAUDE="node $(RELEASE)/npm/node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs" $(RELEASE)/bin/python -m scripts.release
 
 .PHONY: picture
 picture: setup ## record the moving picture of the README again

@@ -2,8 +2,8 @@
 
 python -m scripts.release [STEP...]
 
-PYTHONS lists the interpreters to install the wheels with; by default those on PATH. CLAUDE names the program that
-validates the plug-in.
+PYTHONS lists the interpreters to install the wheels with; by default those on PATH. CLAUDE is the command of Claude
+Code, which validates the plug-in.
 """
 
 from __future__ import annotations
@@ -229,13 +229,13 @@ def validate() -> None:
     run(BIN / "zizmor", "--quiet", "--offline", "--persona", "pedantic", ".github/workflows")
     workflows = sorted(ROOT.glob(".github/workflows/*.yml"))
     run(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
-    claude = os.environ.get("CLAUDE", "")
-    if not shutil.which(claude):
+    claude = os.environ.get("CLAUDE", "").split()
+    if not claude or not shutil.which(claude[0]) or not all(map(os.path.exists, claude[1:])):
         print("  the plug-in was not validated: CLAUDE does not name the program of Claude Code")
         return
     with tempfile.TemporaryDirectory() as home:
         for folder in (".", "plugin"):
-            run(claude, "plugin", "validate", "--strict", folder, env={"HOME": home})
+            run(*claude, "plugin", "validate", "--strict", folder, env={"HOME": home})
 
 
 # --- what goes beside the packages --------------------------------------------------------------------------------

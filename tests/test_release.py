@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 
 import hilt
-from scripts import native, release
+from scripts import native, readme, release
 
 ROOT = Path(native.ROOT)
 CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- New.\n\n## [0.1.0] - 2026-01-01\n\n- Old.\n"
@@ -51,6 +52,27 @@ def test_a_release_needs_something_in_unreleased():
 
     with pytest.raises(SystemExit, match="Unreleased"):
         release.with_section(empty, "0.3.0", "2026-03-03")
+
+
+def test_links_of_the_readme_lead_to_the_repository_from_the_package():
+    text = "![a](docs/a.svg) [b](docs/b.md#c) [d](https://example.org/) `[e](f)`"
+
+    assert readme.absolute(text, "https://host/us") == (
+        "![a](https://host/us/raw/main/docs/a.svg) [b](https://host/us/blob/main/docs/b.md#c) "
+        "[d](https://example.org/) `[e](https://host/us/blob/main/f)`"
+    )
+
+
+def test_the_package_contains_the_readme(tmp_path):
+    building = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(building, cwd=ROOT, env={**os.environ, "HILT_NATIVE": "off"}, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"hilt-{hilt.__version__}.dist-info/METADATA").decode()
+    assert "Description-Content-Type: text/markdown" in metadata
+    assert "# hilt\n" in metadata
+    assert "](docs/" not in metadata
 
 
 def test_the_name_in_the_registry_is_the_one_in_the_readme():
