@@ -93,13 +93,13 @@ class Page(HTMLParser):
         self.loaded |= {values[name] for name in ("src", "data") if name in values}
 
 
-def problems() -> Iterator[str]:
-    """Yield every dead link of the site, and everything that would be loaded from another host."""
-    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(SITE.rglob("*.html"))}
+def problems(site: Path) -> Iterator[str]:
+    """Yield every dead link of a site, and everything that would be loaded from another host."""
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         if path.name == "404.html":  # its links are absolute, because it is served for any path
             continue
-        name = path.relative_to(SITE).as_posix()
+        name = path.relative_to(site).as_posix()
         for address in sorted(page.loaded):
             if urlsplit(address).netloc:
                 yield f"{name} loads {address}"
@@ -107,7 +107,7 @@ def problems() -> Iterator[str]:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
-            target = SITE / unquote(urlsplit(urljoin(f"/{name}", link)).path).lstrip("/")
+            target = site / unquote(urlsplit(urljoin(f"/{name}", link)).path).lstrip("/")
             target = target / "index.html" if target.is_dir() else target
             if not target.is_file():
                 yield f"{name}: {link} does not exist"
@@ -122,9 +122,9 @@ def main() -> int:
     building = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
     if subprocess.run(building, cwd=BUILD, check=False).returncode:
         return 1
-    found = list(problems())
-    print("\n".join(found) or f"{sum(1 for _ in SITE.rglob('*.html'))} pages in {SITE.relative_to(ROOT)}")
-    return 1 if found else 0
+    broken = list(problems(SITE))
+    print("\n".join(broken) or f"{sum(1 for _ in SITE.rglob('*.html'))} pages in {SITE.relative_to(ROOT)}")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

@@ -305,6 +305,21 @@ def test_the_blocks_of_the_site_hold_what_is_typed_and_can_be_pasted(tmp_path):
                 assert pasted == "\n".join(example.command for example in typed(block)).split("\n"), name_of(page)
 
 
+def test_dead_links_of_the_built_site_are_found(tmp_path):
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "guide/index.html").write_text('<h2 id="top">Guide</h2><a href="../#home">up</a>')
+    (tmp_path / "index.html").write_text(
+        '<p id="home"></p><a href="guide/#top"></a><a href="guide/#gone"></a><a href="missing/"></a>'
+        '<script src="https://elsewhere.example/a.js"></script><a href="https://elsewhere.example/">fine</a>'
+    )
+
+    assert list(site.problems(tmp_path)) == [
+        "index.html loads https://elsewhere.example/a.js",
+        "index.html: guide/#gone names no heading",
+        "index.html: missing/ does not exist",
+    ]
+
+
 @pytest.mark.parametrize("page", DOCUMENTS, ids=name_of)
 def test_shell_blocks_are_commands_without_prompts(page):
     for block in blocks(page):
