@@ -125,7 +125,7 @@ def _output(terminal: int, *, waits_for_prompt: bool) -> str:
 def main(path: str) -> None:
     """Record, and write the recording."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with tempfile.TemporaryDirectory() as base, serving_model(*TURNS) as server:
+    with tempfile.TemporaryDirectory(dir="/tmp") as base, serving_model(*TURNS) as server:  # a short path
         folder, config = os.path.join(base, "shop"), os.path.join(base, "config")
         os.mkdir(folder)
         os.mkdir(config)

@@ -8,6 +8,7 @@ for any text in one. Times, durations, ids, checksums and the version are not co
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -273,6 +274,27 @@ def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
 
     assert done.returncode == 1
     assert "this command failed: hilt call apply_patch" in done.stderr
+
+
+def test_the_recording_of_the_readme_can_be_made_again(tmp_path):
+    cast = tmp_path / "tour.cast"
+    env = own_environment(tmp_path)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.recording", str(cast)], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *events = [json.loads(line) for line in cast.read_text(encoding="utf-8").splitlines()]
+    printed = "".join(text for _, _, text in events)
+    assert head["version"] == 2
+    for words in ("wants to change files", "Undo it?", "deleted test_price.py"):
+        assert words in printed
+    assert "/tmp/" not in printed
+
+
+def test_the_picture_of_the_readme_is_small():
+    assert 0 < (ROOT / "docs/images/tour.svg").stat().st_size < 300_000
 
 
 # --- the site -----------------------------------------------------------------------------------------------------
