@@ -119,6 +119,9 @@ KEYS: dict[str, Key] = {
     "agents.database": Key(str, None),
     "agents.lease_s": Key(int, 30),
     "agents.limits": Key(dict, {}),
+    "desktop.display": Key(str, None),
+    "desktop.private": Key(list, (), _more),
+    "desktop.longest_side": Key(int, 1568),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hilt.catalog import Catalog
     from hilt.config import Settings
     from hilt.declaration import Tool
+    from hilt.desktop.control import Desktop
     from hilt.files.door import Door
     from hilt.files.workspace import Workspace
     from hilt.knowledge.related import Knowledge
@@ -149,6 +150,7 @@ class Context:
     __slots__ = (
         "_agents",
         "_board",
+        "_desktop",
         "_jobs",
         "_knowledge",
         "_languages",
@@ -191,6 +193,7 @@ class Context:
         principal: Callable[[Context], Principal],
         web: Callable[[Context], Web],
         languages: Callable[[Context], Languages],
+        desktop: Callable[[Context], Desktop],
         agents: Callable[[Context], Agents],
         attendant: Attendant | None = None,
     ) -> None:
@@ -212,6 +215,7 @@ class Context:
         self._principal = principal
         self._web = web
         self._languages = languages
+        self._desktop = desktop
         self._agents = agents
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
@@ -264,6 +268,11 @@ class Context:
     def languages(self) -> Languages:
         """The language servers of the workspace."""
         return self._languages(self)
+
+    @property
+    def desktop(self) -> Desktop:
+        """The desktop: the screen, its windows and its input."""
+        return self._desktop(self)
 
     @property
     def agents(self) -> Agents:

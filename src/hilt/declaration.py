@@ -35,8 +35,11 @@ class Traits(_Declared):
     profile: ProfileName = "full"  # the smallest profile that has it
     plan: bool = False  # usable in plan mode although it does more than read
     may_only_read: bool = False  # some of its calls only read: plan mode lists it, and denies the others
-    looks: frozenset[str] = frozenset()  # the actions that plan and scheduler mode allow; empty: all
+    looks: frozenset[str] = frozenset()  # the actions that only look: one approval per session; plan mode has no others
     tells: frozenset[str] = frozenset()  # the actions that need no approval
+    attended: bool = False  # only for sessions that a person attends, so scheduler mode hides it
+    needs_display: bool = False  # useless without a display
+    shows: Callable[[Any, dict[str, Any]], str] | None = None  # what a call acts on; its approval is bound to this
     asks_person: bool = False  # asks a person for input, so scheduler mode hides it
     needs_person: bool = False  # useless when nobody can be asked
     asks_itself: bool = False  # asks for approval while it runs, so nothing asks before it runs

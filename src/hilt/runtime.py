@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from hilt.authority.principal import Questioner, SessionPrincipal
     from hilt.custom.layers import CustomTools
     from hilt.custom.watching import FolderWatch
+    from hilt.desktop.control import Desktop
+    from hilt.desktop.shared_display import SharedDisplay
     from hilt.knowledge.related import Knowledge
     from hilt.lsp.access import Connect, Languages, ServerAccess
     from hilt.lsp.pool import LanguageServers
@@ -151,6 +153,7 @@ class Runtime:
         self._skill_watch = Lazy(self._open_skill_watch)
         self._pages = Lazy(self._open_pages)
         self._pages_file = os.path.join(self.state, "cache", "web.db")
+        self._display = Lazy(self._open_display)
         self._confinement = Lazy(self._open_confinement)
         self._jobs = Lazy(self._open_jobs)
         self._connect = connect if self.settings["resident"] != "off" else None
@@ -204,6 +207,7 @@ class Runtime:
         if self._shared is None:
             self._jobs.close()
         self._own_servers.close()
+        self._display.close()
         self._scheduler.close()
         self._toolbox.close()
         self._servers.close()
@@ -420,6 +424,22 @@ class Runtime:
         from hilt.lsp.access import Languages
 
         return Languages(self.language_servers(ctx.session), ctx.fence, ctx.progress, self._end_own_servers)
+
+    def _open_display(self) -> SharedDisplay:
+        from hilt.desktop.shared_display import SharedDisplay
+
+        settings = self.settings
+        display, private = settings["desktop.display"], settings["desktop.private"]
+        return SharedDisplay(self.environ, display=display, private=private, state=self.state)
+
+    def _desktop(self, ctx: Context, active: ActiveCall) -> Desktop:
+        from hilt.authority.principal import SessionPanic
+        from hilt.desktop.control import Desktop
+
+        called = time.time() - (time.perf_counter() - active.started)
+        panic = SessionPanic(self.authority, ctx.session)
+        longest = self.settings["desktop.longest_side"]
+        return Desktop(self._display(), ctx.values, panic, ctx.fence, longest=longest, called=called)
 
     def _end_own_servers(self) -> None:
         """End the language servers of this process if it ends with its call."""
@@ -722,6 +742,7 @@ class Runtime:
             principal=lambda ctx: self._principal(ctx, active),
             web=lambda ctx: self._web(ctx, active),
             languages=self._languages,
+            desktop=lambda ctx: self._desktop(ctx, active),
             agents=lambda ctx: self.agents().for_call(ctx),
             attendant=active.attendant,
         )

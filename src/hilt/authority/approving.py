@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hilt.authority.authority import PARTIAL, Authority
+from hilt.authority.authority import LOOKS, PARTIAL, Authority
 from hilt.authority.consent import Sight, explicit_arguments, look_at, question
 from hilt.authority.targets import risk_of
 from hilt.authority.weighing import grant_folder, unenforced_rules
@@ -26,18 +26,28 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
     risk = risk_of(prepared, authority.settings)
     subject = authority.subject(prepared, ctx.door, risk)
 
+    def acted_on() -> str:
+        shows = prepared.tool.traits.shows
+        return "" if shows is None else shows(ctx, prepared.args)
+
     def look() -> Sight:
         sight = look_at(prepared, ctx, risk)
         # permissions that the tool itself asks for are part of what the user sees
         own = {f"permission {number}": sha256(grant.encode()) for number, grant in enumerate(vote.keeps)}
+        if shown := acted_on():
+            own["shown"] = sha256(shown.encode())
         return sight._replace(files={**sight.files, **own}) if own else sight
 
-    sight = look()
+    sight, shown = look(), acted_on()
     asked = question(
         authority.place,
         prepared.tool.name,
         explicit_arguments(prepared),
-        marked(authority, ctx, ("⚠ " if prepared.tool.traits.dangerous else "") + vote.reason),
+        marked(
+            authority,
+            ctx,
+            ("⚠ " if prepared.tool.traits.dangerous else "") + "; ".join(filter(None, (vote.reason, shown))),
+        ),
         ctx.session,
         rules=(*vote.keeps, *(() if vote.voter in _NEVER_GRANTED else rules.narrowest(subject))),
         folder=grant_folder(authority, prepared, ctx.door),
@@ -47,6 +57,8 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
     if vote.voter == "sandbox":
         accepted = unenforced_rules(authority, ctx, authority.mode(ctx.session))
         authority.values().set(authority.place.id, ctx.session, PARTIAL, value=accepted or True)
+    if prepared.args.get("action") in prepared.tool.traits.looks:
+        authority.values().set(authority.place.id, ctx.session, LOOKS + prepared.tool.name, value=True)
     return by
 
 

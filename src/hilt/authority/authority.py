@@ -45,6 +45,8 @@ IDLE_SECONDS = 24 * 3600  # after which a session has ended, and its values are 
 SESSIONS_MAX = 1024  # whose values are cached
 GRANT = "permission "  # prefix of the grants of tools that manage their own permissions
 MODE = "mode"  # the key of the session's mode
+LOOKS = "looks "  # prefix of the keys that store that the user lets the session look with a tool
+PANIC = "panic"  # the key that stores that the panic key was pressed
 PARTIAL = "partial_sandbox"  # the key that stores that the user accepted a partial sandbox
 
 HOOK_FILE = "hooks.yaml"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilt.authority.authority import GRANT, PARTIAL, Authority
+from hilt.authority.authority import GRANT, LOOKS, PARTIAL, Authority
 from hilt.authority.targets import effects_of, risk_of, touched
 from hilt.context import Context
 from hilt.errors import ToolError
@@ -112,6 +112,7 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
         sandboxed=not starts or kind != "none",
         full=full,
         action=str(prepared.args.get("action") or ""),
+        may_look=bool(prepared.tool.traits.looks and authority.kept(ctx.session).get(LOOKS + prepared.tool.name)),
     )
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
     if mode == "yolo":
