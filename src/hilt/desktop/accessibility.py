@@ -22,8 +22,10 @@ NODES_MAX = 3000  # of one program
 DEPTH_MAX = 40
 CHILDREN_MAX = 150  # of a node; of longer lists, those in sight are looked up by position
 PROBE_PIXELS = 8
-PROGRAM_SECONDS = 2.0
-CALL_SECONDS = 1.0
+PROGRAM_SECONDS = 8.0  # for the tree of one program
+SILENCE_SECONDS = 3.0  # without any answer, after which a program counts as hanging
+SKIP_SECONDS = 30.0  # for which a hanging program is not asked again
+CALL_SECONDS = 3.0
 BATCH = 200  # requests at a time
 NAME_CHARACTERS = 200
 
@@ -75,6 +77,7 @@ class Accessibility:
     def __init__(self, session_bus: str, privacy: Privacy) -> None:
         """Raise OSError if there is no accessibility bus."""
         self._privacy = privacy
+        self._hanging: dict[str, float] = {}  # programs, and until when they are skipped
         with _opened(session_bus) as session:
             status = DBusAddress("/org/a11y/bus", "org.a11y.Bus", _PROPERTIES)
             # programs that start from now on offer their tree
@@ -101,8 +104,13 @@ class Accessibility:
             if pid not in owners or self._privacy.program_reason(pid, ()):
                 continue
             own = [window for window in windows if window.pid == pid]
+            if self._hanging.get(name, 0) > time.monotonic():
+                notes.append(f"{own[0].app or name} did not answer a moment ago: use coordinates.")
+                continue
             walk = _Walk(self._bus, name, pid, own, self._privacy)
             elements += walk.elements(pause)
+            if walk.is_hanging:
+                self._hanging[name] = time.monotonic() + SKIP_SECONDS
             if walk.is_cut:
                 notes.append(f"The tree of {own[0].app or name} is incomplete: {walk.is_cut}.")
         order = {window.id: place for place, window in enumerate(windows)}
@@ -135,13 +143,19 @@ class Accessibility:
         if element.role not in _CLICKED:
             return False
         place = DBusAddress(element.key[1], element.key[0], _ACTION)
-        reply = _ask(self._bus, [_call(place, "GetActions")])[0]
-        names = [str(action[0]).casefold() for action in reply[0]] if reply is not None else []
-        for name in _ACTIONS:
-            if name in names:
-                done = _ask(self._bus, [_call(place, "DoAction", "i", (names.index(name),))])[0]
-                return done is not None and bool(done[0])
-        return False
+        try:
+            reply = _ask(self._bus, [_call(place, "GetActions")])[0]
+            names = [str(action[0]).casefold() for action in reply[0]] if reply is not None else []
+        except (TimeoutError, TypeError, IndexError):
+            return False
+        name = next((name for name in _ACTIONS if name in names), None)
+        if name is None:
+            return False
+        try:
+            done = _ask(self._bus, [_call(place, "DoAction", "i", (names.index(name),))])[0]
+        except TimeoutError:
+            return True  # some programs answer only when the dialog that the action opened is closed
+        return done is not None and bool(done[0])
 
 
 class _Facts(NamedTuple):
@@ -167,6 +181,7 @@ class _Walk:
         self._seen: set[tuple[str, str]] = set()
         self._order: list[tuple[tuple[int, ...], Element]] = []
         self.is_cut = ""
+        self.is_hanging = False
 
     def elements(self, pause: Pause) -> list[Element]:
         """Return the elements in the order of the tree."""
@@ -180,8 +195,8 @@ class _Walk:
 
     def _tops(self) -> Iterator[_Node]:
         """Yield the program's windows in the tree, each with the window on the screen that it is."""
-        reply = _ask(self._bus, [_call(DBusAddress(_ROOT, self._name, _ACCESSIBLE), "GetChildren")])[0]
-        keys = _references(reply)[:CHILDREN_MAX]
+        reply = self._ask([_call(DBusAddress(_ROOT, self._name, _ACCESSIBLE), "GetChildren")])[0]
+        keys = self._own(_references(reply))[:CHILDREN_MAX]
         for key, facts in zip(keys, self._facts(keys), strict=True):
             if facts is None or not facts.has(_SHOWING) or self._privacy.title_reason(facts.name):
                 continue
@@ -240,7 +255,7 @@ class _Walk:
         )
         children = []
         for (_, node, _, box), reply in zip(nodes, replies, strict=True):
-            keys = _references(reply)
+            keys = self._own(_references(reply))
             children.append(keys if len(keys) <= CHILDREN_MAX else self._in_sight(node, box))
         return children
 
@@ -250,21 +265,27 @@ class _Walk:
         columns = [box.x + box.width * part // 16 for part in (1, 3, 5, 7, 9, 11, 13, 15)]
         points = [(x, y) for y in range(box.y + 2, box.bottom, PROBE_PIXELS) for x in columns]
         replies = self._ask([_call(place, "GetAccessibleAtPoint", "iiu", (x, y, 0)) for x, y in points])
-        found = [(str(reply[0][0]), str(reply[0][1])) for reply in replies if reply is not None]
+        found = self._own([(str(reply[0][0]), str(reply[0][1])) for reply in replies if reply is not None])
         return [key for key in dict.fromkeys(found) if key != node.key and not key[1].endswith("/null")][
             : CHILDREN_MAX * 4
         ]
+
+    def _own(self, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the references to this program: a program may name parts of another, even a private one, as its own."""
+        return [key for key in keys if key[0] == self._name]
 
     def _facts(self, keys: Sequence[tuple[str, str]]) -> list[_Facts | None]:
         replies = self._ask([question for key in keys for question in _questions(key)])
         return [_facts(replies[place : place + 4]) for place in range(0, len(replies), 4)]
 
     def _ask(self, messages: Sequence[Message]) -> list[Any]:
-        left = self._until - time.monotonic()
-        replies = _ask(self._bus, messages, max(left, 0))
-        if time.monotonic() > self._until:
-            self.is_cut = f"it did not answer within {PROGRAM_SECONDS:g} s"
-        return replies
+        if self.is_hanging:
+            return [None] * len(messages)
+        try:
+            return _ask(self._bus, messages, self._until - time.monotonic())
+        except TimeoutError as error:
+            self.is_cut, self.is_hanging = str(error), True
+            return [None] * len(messages)
 
     # --- what a person would call an element ------------------------------------------------------------------------
 
@@ -274,7 +295,7 @@ class _Walk:
         nameless = [place for place in places if not elements[place].name]
         replies = self._ask([_on(elements[place], _ACCESSIBLE, "GetRelationSet") for place in nameless])
         labels = [(place, _label(reply)) for place, reply in zip(nameless, replies, strict=True)]
-        labelled = [(place, key) for place, key in labels if key is not None]
+        labelled = [(place, key) for place, key in labels if key is not None and key[0] == self._name]
         for (place, _), facts in zip(labelled, self._facts([key for _, key in labelled]), strict=True):
             if facts is not None:
                 elements[place] = elements[place]._replace(name=facts.name)
@@ -361,7 +382,7 @@ def _label(reply: Any) -> tuple[str, str] | None:
 
 
 def _ask(bus: DBusConnection, messages: Sequence[Message], seconds: float = CALL_SECONDS) -> list[Any]:
-    """Send requests and return the bodies of their replies in order; None for errors and for what came too late."""
+    """Send requests and return the bodies of their replies in order; None for errors. Raise TimeoutError if late."""
     until = time.monotonic() + seconds
     bodies: list[Any] = []
     for start in range(0, len(messages), BATCH):
@@ -372,11 +393,14 @@ def _ask(bus: DBusConnection, messages: Sequence[Message], seconds: float = CALL
             serial = next(bus.outgoing_serial)
             bus.send(message, serial=serial)
             waiting[serial] = place
-        while waiting and (left := until - time.monotonic()) > 0:
+        while waiting:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("it answers too slowly")
             try:
-                reply = bus.receive(timeout=left)
+                reply = bus.receive(timeout=min(left, SILENCE_SECONDS))
             except TimeoutError:
-                break
+                raise TimeoutError("it does not answer") from None
             place = waiting.pop(reply.header.fields.get(HeaderFields.reply_serial, 0), -1)
             if place >= 0 and reply.header.message_type == MessageType.method_return:
                 bodies[place] = reply.body

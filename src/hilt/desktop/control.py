@@ -158,7 +158,8 @@ class Desktop:
         capture = self.screen.capture()
         shown = self._shown(capture, app, region)
         frame = fitted(shown, self._longest)
-        image = capture.image.crop((shown.x, shown.y, shown.right, shown.bottom))
+        left, top = shown.x - self.screen.area.x, shown.y - self.screen.area.y
+        image = capture.image.crop((left, top, left + shown.width, top + shown.height))
         if frame.scale != 1:
             image = image.resize(frame.size, Image.Resampling.LANCZOS)
         thumbnail = make_thumbnail(image)
@@ -209,6 +210,7 @@ class Desktop:
 
     def number(self, item: NumberedElement) -> int:
         """Return the number by which an element can be used."""
+        self._map.frame = self.frame
         number = self._map.add(item)
         self._keep_map()
         return number

@@ -52,8 +52,12 @@ class Box(NamedTuple):
 
     def overlap(self, other: Box) -> int:
         """Return how many pixels two boxes share."""
-        shared = self.clipped(other)
-        return shared.width * shared.height
+        x, y, width, height = self
+        other_x, other_y, other_width, other_height = other
+        wide = min(x + width, other_x + other_width) - max(x, other_x)
+        if wide <= 0:
+            return 0
+        return wide * max(0, min(y + height, other_y + other_height) - max(y, other_y))
 
     def without(self, other: Box) -> Iterator[Box]:
         """Yield the parts that are not in another box."""

@@ -1,7 +1,7 @@
 """The desktop of macOS: Quartz for windows, pixels and input, the Accessibility interface for elements.
 
-Written against the documentation of Apple and pyobjc; not tested on a Mac. macOS releases what a process has pressed
-when it ends, so there is no process that watches over this one.
+Written against the documentation of Apple and pyobjc; not tested on a Mac. Unlike under X11, nothing releases a key if
+hilt is killed during the few hundredths of a second for which it presses it.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class MacScreen:
         if not ApplicationServices.AXIsProcessTrusted() or not Quartz.CGPreflightScreenCaptureAccess():
             raise ToolError(
                 "no_display",
-                "macOS does not let this program see or control the screen.",
-                suggestion="Ask the user to allow it in System Settings, Privacy & Security: Accessibility, Screen Recording.",
+                "macOS does not let this program use Accessibility and Screen Recording.",
+                suggestion="Ask the user to allow both in System Settings, Privacy & Security.",
             )
 
     def is_alive(self) -> bool:

@@ -109,7 +109,10 @@ def _placed(
             for candidate in candidates
             if candidate.clipped(area) == candidate and not own.overlap(candidate) and not _hits(candidate, taken)
         ]
-        rated = [_Label(candidate, _cost(candidate, own, others, ink), is_far) for candidate in free]
+        reach = 2 * (FAR_STEPS + 2 if is_far else 1) * max(size)
+        zone = Box(own.x - reach, own.y - reach, own.width + 2 * reach, own.height + 2 * reach)
+        near = [other for other in others if other != own and other.overlap(zone)]
+        rated = [_Label(candidate, _cost(candidate, own, near, ink), is_far) for candidate in free]
         if rated:
             return min(rated, key=lambda label: label.cost)
     return None
@@ -156,7 +159,7 @@ def _cost(candidate: Box, own: Box, others: Sequence[Box], ink: Image.Image) -> 
     """Return how much a label would disturb there: ink and other elements that it covers, and its distance."""
     edges = (candidate.x, candidate.y, candidate.right, candidate.bottom)
     covered_ink = ink.crop(edges).resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
-    covered = sum(candidate.overlap(other) for other in others if other != own)
+    covered = sum(candidate.overlap(other) for other in others)
     start, end = _nearest(candidate, own)
     distance = abs(start[0] - end[0]) + abs(start[1] - end[1])
     ink_cost = float(covered_ink) if isinstance(covered_ink, int | float) else 0.0
