@@ -271,7 +271,7 @@ class _Walk:
         ]
 
     def _own(self, keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return the references to this program: a program may name parts of another, even a private one, as its own."""
+        """Return the references to this program itself: it may claim parts of another, even of a private one."""
         return [key for key in keys if key[0] == self._name]
 
     def _facts(self, keys: Sequence[tuple[str, str]]) -> list[_Facts | None]:
@@ -299,9 +299,7 @@ class _Walk:
         for (place, _), facts in zip(labelled, self._facts([key for _, key in labelled]), strict=True):
             if facts is not None:
                 elements[place] = elements[place]._replace(name=facts.name)
-        fields = [
-            place for place in places if elements[place].role in _WRITTEN and elements[place].role != "password text"
-        ]
+        fields = [place for place, element in enumerate(elements) if element.role in _WRITTEN - {"password text"}]
         texts = self._ask([_on(elements[place], _TEXT, "GetText", "ii", (0, NAME_CHARACTERS)) for place in fields])
         dials = [place for place in places if elements[place].role in ("slider", "spin button", "dial")]
         numbers = self._ask(

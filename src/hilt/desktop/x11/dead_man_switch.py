@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 
 from hilt.errors import ToolError
 
@@ -35,13 +34,13 @@ class DeadManSwitch:
         """Report that a key or button was released."""
         self._tell(f"let_go {kind} {code}")
 
-    def remap(self, code: int, symbols: Sequence[int]) -> None:
-        """Announce that a key gets another meaning; `symbols` are those that it has now."""
-        self._tell(f"remap {code} {' '.join(map(str, symbols))}")
+    def remap(self, first: int, count: int, width: int) -> None:
+        """Announce that spare keys get a meaning; `width` is the number of symbols that each has."""
+        self._tell(f"remap {first} {count} {width}")
 
-    def restored(self, code: int) -> None:
-        """Report that a key has its own meaning again."""
-        self._tell(f"restored {code}")
+    def restored(self) -> None:
+        """Report that all spare keys are without a meaning again."""
+        self._tell("restored")
 
     def _tell(self, line: str) -> None:
         data = f"{line}\n".encode()
@@ -113,7 +112,7 @@ def main() -> None:
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     held: list[tuple[str, int]] = []
-    symbols: dict[int, list[int]] = {}
+    borrowed: list[tuple[int, int, int]] = []
     for line in sys.stdin.buffer:
         verb, *words = line.decode().split()
         if verb == "hold":
@@ -121,11 +120,11 @@ def main() -> None:
         elif verb == "let_go" and (words[0], int(words[1])) in held:
             held.remove((words[0], int(words[1])))
         elif verb == "remap":
-            symbols.setdefault(int(words[0]), [int(word) for word in words[1:]])
+            borrowed.append((int(words[0]), int(words[1]), int(words[2])))
         elif verb == "restored":
-            symbols.pop(int(words[0]), None)
+            borrowed.clear()
     for kind, code in reversed(held):
         test.FakeInput(_PRESSES[kind] + 1, code, 0, root, 0, 0, 0)
-    for code, own in symbols.items():
-        connection.core.ChangeKeyboardMapping(1, code, len(own), own)
+    for first, count, width in borrowed:
+        connection.core.ChangeKeyboardMapping(count, first, width, [0] * (count * width))
     connection.core.GetInputFocus().reply()

@@ -104,6 +104,6 @@ class XDisplay:
     def close(self) -> None:
         """Release what is pressed and disconnect."""
         with suppress(xcffib.XcffibException, xcffib.ProtocolException, OSError):
-            self._input.release_all()
+            self._input.close()
         self._switch.close()
         self._connection.close()

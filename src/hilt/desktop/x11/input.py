@@ -7,6 +7,7 @@ up by the server's own rules, and its process is checked. Only then the press is
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +26,7 @@ from hilt.errors import ToolError
 PRESS_SECONDS = 0.03  # how long a button or key is down
 HOVER_SECONDS = 0.04  # between the arrival of the pointer and the press
 STEP_SECONDS = 0.01  # between two points of a drag
-SETTLE_SECONDS = 2.0  # how long to wait for a program to handle what was sent
+SETTLE_SECONDS = 5.0  # how long to wait for a program to handle what was sent
 QUIET_SECONDS = 0.2  # the same for programs that do not answer pings
 MODIFIER_SECONDS = 1.0  # how long to wait until a person releases a modifier
 ACTIVATE_SECONDS = 2.0
@@ -33,6 +34,7 @@ POLL_SECONDS = 0.01
 
 _KEY_PRESS, _KEY_RELEASE, _BUTTON_PRESS, _BUTTON_RELEASE, _MOTION = 2, 3, 4, 5, 6
 _MODIFIERS = 1 | 4 | 8 | 64  # Shift, Control, Alt and Super in the state of the pointer
+_BUTTONS = 0x1F00  # in the same state
 _WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
 
 
@@ -44,6 +46,7 @@ class XInput:
         self._connection = screen.connection
         self._switch = switch
         self._held: list[tuple[str, int]] = []
+        self._listener: XConnection | None = None
         self.expect: Callable[[int], None] = lambda code: None  # told before a key is pressed
 
     # --- the pointer ----------------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ class XInput:
                 self._press_at(point, button)
                 pause(PRESS_SECONDS)
                 self._release("button", button)
-                pause(PRESS_SECONDS)
+        self._await_delivery(pause)
         self._settle(self._screen.under_pointer(), pause)
 
     def drag(self, points: Sequence[Point], seconds: float, pause: Pause) -> None:
@@ -93,6 +96,7 @@ class XInput:
             with self._connection.frozen():
                 self.move(points[-1])
                 self._release("button", 1)
+        self._await_delivery(pause)
         self._settle(self._screen.under_pointer(), pause)
 
     def scroll(self, point: Point, dx: int, dy: int, pause: Pause) -> None:
@@ -109,6 +113,7 @@ class XInput:
                 self._press_at(point, button)
                 self._release("button", button)
                 pause(STEP_SECONDS)
+        self._await_delivery(pause)
         self._settle(self._screen.under_pointer(), pause)
 
     def _warp(self, point: Point) -> None:
@@ -126,6 +131,9 @@ class XInput:
         self._await_modifiers(pause)
         self._refuse_grabs()
         keymap = Keymap(self._connection, self._switch)
+        focused = self._screen.focused()
+        window = self._screen.client(focused[0]) if focused else 0
+        is_answering = bool(window)
         try:
             with self._released_at_end():
                 rest = text
@@ -143,10 +151,11 @@ class XInput:
                         if stroke.shift:
                             self._release("key", keymap.key("shift").code)
                         typed += 1
+                        # one at a time: programs that are behind may mix up what waits for them
+                        is_answering = is_answering and self._ping(window, pause)
                         pause(delay)
                     # a program looks up what a key means when it handles the press
                     self._settle(self._screen.focused(), pause)
-                    keymap.give_back()
                     rest = rest[typed:]
         finally:
             keymap.give_back()
@@ -202,12 +211,13 @@ class XInput:
 
     def _press(self, kind: str, code: int) -> None:
         self._held.append((kind, code))
-        event = _KEY_PRESS if kind == "key" else _BUTTON_PRESS
+        self._send(_KEY_PRESS if kind == "key" else _BUTTON_PRESS, code)
+
+    def _send(self, event: int, code: int) -> None:
         self._connection.test.FakeInput(event, code, 0, self._connection.root, 0, 0, 0)
 
     def _release(self, kind: str, code: int) -> None:
-        event = _KEY_RELEASE if kind == "key" else _BUTTON_RELEASE
-        self._connection.test.FakeInput(event, code, 0, self._connection.root, 0, 0, 0)
+        self._send(_KEY_RELEASE if kind == "key" else _BUTTON_RELEASE, code)
         self._connection.sync()
         if (kind, code) in self._held:
             self._held.remove((kind, code))
@@ -265,34 +275,61 @@ class XInput:
 
     # --- waiting --------------------------------------------------------------------------------------------------
 
-    def _settle(self, chain: Sequence[int], pause: Pause) -> None:
-        """Wait until the program has handled what was sent before, which a ping after it tells."""
-        window = self._screen.client(chain[0]) if chain else 0
-        if not window or not self._answers_pings(window):
-            pause(QUIET_SECONDS)
-            return
-        listener = XConnection(self._connection.name)
-        try:
-            root = listener.root
-            listener.core.ChangeWindowAttributes(root, xcffib.xproto.CW.EventMask, [EventMask.SubstructureNotify])
-            ping, stamp = listener.atom("_NET_WM_PING"), int.from_bytes(os.urandom(3), "big")
-            message = _message(window, listener.atom("WM_PROTOCOLS"), [ping, stamp, window, 0, 0])
-            listener.core.SendEvent(False, window, EventMask.NoEvent, message)  # noqa: FBT003
-            listener.sync()
-            until = time.monotonic() + SETTLE_SECONDS
-            while time.monotonic() < until:
-                event = listener.x.poll_for_event()
-                if event is None:
-                    pause(POLL_SECONDS)
-                elif isinstance(event, ClientMessageEvent) and list(event.data.data32)[:2] == [ping, stamp]:
-                    return
-        except xcffib.ProtocolException:
-            return  # the window is gone
-        finally:
-            listener.close()
+    def _await_delivery(self, pause: Pause) -> None:
+        """Wait until the button counts as released.
 
-    def _answers_pings(self, window: int) -> bool:
-        return self._connection.atom("_NET_WM_PING") in self._connection.numbers(window, "WM_PROTOCOLS")
+        A window manager that looks at clicks holds back the pointer's events, but not the keys that are typed next.
+        """
+        until = time.monotonic() + SETTLE_SECONDS
+        while self._connection.core.QueryPointer(self._connection.root).reply().mask & _BUTTONS:
+            if time.monotonic() > until:
+                return
+            pause(POLL_SECONDS)
+
+    def _settle(self, chain: Sequence[int], pause: Pause) -> None:
+        """Wait until the program has handled what was sent before."""
+        if not chain or not self._ping(self._screen.client(chain[0]), pause):
+            pause(QUIET_SECONDS)
+
+    def _ping(self, window: int, pause: Pause) -> bool:
+        """Wait for a program's answer to a ping, which comes after what was sent before; return False if none comes.
+
+        This is the ping of window managers: the program sends the message back to the root window.
+        """
+        if self._connection.atom("_NET_WM_PING") not in self._connection.numbers(window, "WM_PROTOCOLS"):
+            return False
+        listener = self._listening()
+        ping, stamp = listener.atom("_NET_WM_PING"), int.from_bytes(os.urandom(3), "big")
+        message = _message(window, listener.atom("WM_PROTOCOLS"), [ping, stamp, window, 0, 0])
+        listener.core.SendEvent(False, window, EventMask.NoEvent, message)  # noqa: FBT003
+        listener.x.flush()
+        until = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < until:
+            try:
+                event = listener.x.poll_for_event()
+            except xcffib.ProtocolException:
+                return False  # the window is gone
+            if event is None:
+                pause(0)
+                select.select([listener.x.get_file_descriptor()], [], [], POLL_SECONDS)
+            elif isinstance(event, ClientMessageEvent) and list(event.data.data32)[:2] == [ping, stamp]:
+                return True
+        return False
+
+    def _listening(self) -> XConnection:
+        """Return a connection that receives what programs send to the root window."""
+        if self._listener is None:
+            self._listener = listener = XConnection(self._connection.name)
+            mask = xcffib.xproto.CW.EventMask
+            listener.core.ChangeWindowAttributes(listener.root, mask, [EventMask.SubstructureNotify])
+            listener.sync()
+        return self._listener
+
+    def close(self) -> None:
+        """Release what is pressed and disconnect."""
+        self.release_all()
+        if self._listener is not None:
+            self._listener.close()
 
     def activate(self, window: Window, pause: Pause) -> None:
         """Raise a window and give it the keyboard focus."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
@@ -70,7 +70,8 @@ class Keymap:
         for code, row in rows.items():  # keys such as Enter have their symbol in the first group only
             self._own.setdefault(row[0], Stroke(code))
         modifiers = set(connection.core.GetModifierMapping().reply().keycodes)
-        self._spare = [code for code, row in rows.items() if not any(row) and code not in modifiers][::-1]
+        spare = [code for code, row in rows.items() if not any(row) and code not in modifiers]
+        self._spare = spare[-BORROWED_MAX:]
         self._borrowed: dict[str, int] = {}
 
     def key(self, name: str) -> Stroke:
@@ -84,6 +85,9 @@ class Keymap:
         """Return the stroke that types a character now, or None."""
         if character in self._borrowed:
             return Stroke(self._borrowed[character])
+        return self._typed_by(character)
+
+    def _typed_by(self, character: str) -> Stroke | None:
         named = _TYPED.get(character)
         stroke = self._own.get(_SYMBOLS[named] if named else _symbol(character))
         if stroke is not None and self._has_caps_lock and character.lower() != character.upper():
@@ -92,31 +96,40 @@ class Keymap:
 
     def borrow(self, characters: Iterable[str]) -> None:
         """Give spare keys the meaning of characters that no key has, as many as there are keys."""
-        wanted = [character for character in dict.fromkeys(characters) if self.known(character) is None]
-        if wanted and not self._spare:
+        missing = [character for character in dict.fromkeys(characters) if self._typed_by(character) is None]
+        if missing and not self._spare:
             raise ToolError(
                 "tool_failed",
-                f"The keyboard has no key for {wanted[0]!r}, and no spare one.",
+                f"The keyboard has no key for {missing[0]!r}, and no spare one.",
                 suggestion="Type characters that the keyboard has.",
             )
-        for character, code in zip(wanted, self._spare[:BORROWED_MAX], strict=False):
-            self._switch.remap(code, [0] * self._width)
-            self._change(code, _symbol(character))
-            self._borrowed[character] = code
-        self._connection.sync()
+        wanted = dict(zip(missing, self._spare, strict=False))
+        if not wanted or all(character in self._borrowed for character in wanted):
+            return
+        self._change({code: _symbol(character) for character, code in wanted.items()})
+        self._borrowed = wanted
 
     def give_back(self) -> None:
         """Restore the keys that were borrowed."""
-        for code in self._borrowed.values():
-            self._change(code, 0)
-        self._connection.sync()
-        for code in self._borrowed.values():
-            self._switch.restored(code)
-        self._borrowed.clear()
+        if self._borrowed:
+            self._change(dict.fromkeys(self._borrowed.values(), 0))
+            self._switch.restored()
+            self._borrowed = {}
 
-    def _change(self, code: int, symbol: int) -> None:
-        # the same symbol in every column: neither Shift nor the keyboard's layout matters
-        self._connection.core.ChangeKeyboardMapping(1, code, self._width, [symbol] * self._width)
+    def _change(self, symbols: Mapping[int, int]) -> None:
+        """Change what keys mean, neighbours at once: every program reads the whole map again after each change."""
+        runs: list[list[int]] = []
+        for code in sorted(symbols):
+            if runs and runs[-1][-1] == code - 1:
+                runs[-1].append(code)
+            else:
+                runs.append([code])
+        for run in runs:
+            self._switch.remap(run[0], len(run), self._width)
+            # the same symbol in every column: neither Shift nor the keyboard's layout matters
+            row = [symbols[code] for code in run for _ in range(self._width)]
+            self._connection.core.ChangeKeyboardMapping(len(run), run[0], self._width, row)
+        self._connection.sync()
 
 
 def _symbol(character: str) -> int:
