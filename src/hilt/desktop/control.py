@@ -349,7 +349,8 @@ def matching_windows(windows: Sequence[Window], app: str) -> list[Window]:
             f"No window matches {app[:80]!r}.",
             suggestion=f"Use one of: {', '.join(apps)[:500] or 'none'}.",
         )
-    visible = [window for window in found if not window.private]
+    exact = [window for window in found if wanted in (window.app.casefold(), window.title.casefold())]
+    visible = [window for window in exact or found if not window.private]
     if not visible:
         raise ToolError("denied", f"The windows of {app[:80]!r} are private: {found[0].private}.")
     return visible

@@ -52,7 +52,7 @@ def _named(word: str) -> str:
         return "space" if word == " " else word
     folded = word.casefold()
     name = _ALIASES.get(folded, folded)
-    if name in MODIFIERS or name in NAMED:
+    if name in MODIFIERS or name in NAMED or len(name) == 1:
         return name
     raise ToolError(
         "invalid_args",
