@@ -1,6 +1,6 @@
 #!/bin/sh
 # What must be installed before pip can install the rest.
-#   system.sh programs PROGRAM:PACKAGE...   programs, each with its Debian package
+#   system.sh programs PROGRAM:PACKAGE...   programs, each with its Debian package; for a library, one of its files
 #   system.sh venv DIRECTORY                a virtual environment with pip; $PYTHON names the Python to use
 set -eu
 
@@ -40,10 +40,19 @@ find_python() {
     return 1
 }
 
+# Whether there is a program, a file by its path, or a description of a library for GObject introspection.
+is_there() {
+    case $1 in
+    /*) [ -e "$1" ] ;;
+    *.typelib) ls /usr/lib/girepository-1.0/"$1" /usr/lib/*/girepository-1.0/"$1" 2>/dev/null | grep -q . ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
 programs() {
     missing=
     for pair in "$@"; do
-        command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
+        is_there "${pair%%:*}" || missing="$missing ${pair#*:}"
     done
     # shellcheck disable=SC2086  # a list of package names
     [ -z "$missing" ] || require $missing

@@ -25,7 +25,7 @@ WORDS = {
 LAYERS: tuple[set[str], ...] = (
     {"formats"},
     WORDS,
-    {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp"},
+    {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp", "desktop"},
     {"config", "catalog", "telemetry"},
     {"files", "processes", "skills"},
     {"context"},

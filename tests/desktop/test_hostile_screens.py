@@ -49,7 +49,8 @@ def form(shared_form) -> GtkForm:
     shared_form.do("reset")
     shared_form.do("rename", title="Form")
     shared_form.events.clear()
-    return shared_form
+    form: GtkForm = shared_form
+    return form
 
 
 @pytest.fixture

@@ -45,7 +45,8 @@ def form(shared_form) -> GtkForm:
     shared_form.do("place", x=100, y=60)
     shared_form.do("rename", title="Form")
     shared_form.events.clear()
-    return shared_form
+    form: GtkForm = shared_form
+    return form
 
 
 @pytest.fixture

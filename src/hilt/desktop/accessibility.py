@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from jeepney import DBusAddress, HeaderFields, Message, MessageType, new_method_call
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
-from hilt.desktop.backend import Element, Pause, Tree, Window
+from hilt.desktop.backend import Element, ElementTree, Pause, ScreenWindow
 from hilt.desktop.geometry import Box
 from hilt.desktop.privacy import Privacy
 
@@ -67,7 +67,7 @@ class _Node(NamedTuple):
     key: tuple[str, str]
     depth: int
     clip: Box
-    window: Window
+    window: ScreenWindow
     pops: bool  # whether it may be in a popup of the program
 
 
@@ -95,7 +95,7 @@ class Accessibility:
 
     # --- the tree -------------------------------------------------------------------------------------------------
 
-    def tree(self, windows: Sequence[Window], pause: Pause) -> Tree:
+    def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
         """Return the elements that are in these windows, topmost first, and that their containers do not hide."""
         elements: list[Element] = []
         notes: list[str] = []
@@ -118,7 +118,7 @@ class Accessibility:
         without = [window for window in windows if not window.private and not window.is_popup]
         silent = {window.app or window.title for window in without if window.pid not in {e.pid for e in elements}}
         notes += [f"{name[:80]} offers no accessibility tree: use coordinates." for name in sorted(silent)]
-        return Tree(tuple(elements), tuple(notes))
+        return ElementTree(tuple(elements), tuple(notes))
 
     def _programs(self) -> list[tuple[str, int]]:
         """Return the programs on the bus and their processes, as the bus knows them."""
@@ -171,7 +171,9 @@ class _Facts(NamedTuple):
 class _Walk:
     """One walk through the tree of one program."""
 
-    def __init__(self, bus: DBusConnection, name: str, pid: int, windows: Sequence[Window], privacy: Privacy) -> None:
+    def __init__(
+        self, bus: DBusConnection, name: str, pid: int, windows: Sequence[ScreenWindow], privacy: Privacy
+    ) -> None:
         self._bus = bus
         self._name = name
         self._pid = pid

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Pause = Callable[[float], None]  # waits; raises if the call was given up or the panic key pressed
 
 
-class Window(NamedTuple):
+class ScreenWindow(NamedTuple):
     """A window on the screen."""
 
     id: int
@@ -32,7 +32,7 @@ class Capture(NamedTuple):
     """The pixels of the screen, private windows blacked out, and the windows at that moment, topmost first."""
 
     image: Image
-    windows: tuple[Window, ...]
+    windows: tuple[ScreenWindow, ...]
 
 
 class Element(NamedTuple):
@@ -51,7 +51,7 @@ class Element(NamedTuple):
     is_interactive: bool
 
 
-class Tree(NamedTuple):
+class ElementTree(NamedTuple):
     """Elements in the order of the screen's tree, and notes on what is missing."""
 
     elements: tuple[Element, ...]
@@ -75,7 +75,7 @@ class ScreenBackend(Protocol):
     def area(self) -> Box:
         """The whole screen: all monitors on one canvas."""
 
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[ScreenWindow, ...]:
         """Return the visible windows, topmost first."""
 
     def capture(self) -> Capture:
@@ -105,7 +105,7 @@ class ScreenBackend(Protocol):
     def press_keys(self, keys: Sequence[str], pause: Pause) -> None:
         """Press keys together, in this order, and release them."""
 
-    def activate(self, window: Window, pause: Pause) -> None:
+    def activate(self, window: ScreenWindow, pause: Pause) -> None:
         """Raise a window and give it the keyboard focus."""
 
     def watch_panic(self, alarm: Callable[[], None]) -> Callable[[], None]:
@@ -118,7 +118,7 @@ class ScreenBackend(Protocol):
 class AccessibleElements(Protocol):
     """The accessibility interface of the programs on the screen."""
 
-    def tree(self, windows: Sequence[Window], pause: Pause) -> Tree:
+    def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
         """Return the elements that are in these windows, topmost first, and that their containers do not hide."""
 
     def is_unchanged(self, element: Element) -> bool:

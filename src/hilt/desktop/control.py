@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, Protocol
 
 from hilt.call import Json
-from hilt.desktop.backend import Capture, Element, ScreenBackend, Tree, Window
+from hilt.desktop.backend import Capture, Element, ElementTree, ScreenBackend, ScreenWindow
 from hilt.desktop.element_map import KEY, ElementMap, NumberedElement, stale
 from hilt.desktop.geometry import Box, ImageFrame, Point, fitted, uncovered
 from hilt.desktop.shared_display import SharedDisplay
@@ -67,11 +67,11 @@ class Screenshot(NamedTuple):
     thumbnail: Picture
     frame: ImageFrame
     elements: tuple[NumberedElement, ...]
-    windows: tuple[Window, ...]
+    windows: tuple[ScreenWindow, ...]
     notes: tuple[str, ...]
 
 
-class Target(NamedTuple):
+class ActionTarget(NamedTuple):
     """Where an action goes: a point of the screen, and the element that was named, if one was."""
 
     point: Point
@@ -163,7 +163,7 @@ class Desktop:
         if frame.scale != 1:
             image = image.resize(frame.size, Image.Resampling.LANCZOS)
         thumbnail = make_thumbnail(image)
-        tree = self._access.tree(capture.windows, self.pause) if marks else Tree(())
+        tree = self._access.tree(capture.windows, self.pause) if marks else ElementTree(())
         items = [item for item in self._in_sight(tree.elements, capture.windows) if shown.contains(item.point)]
         notes = list(tree.notes)
         if len(items) > MARKS_MAX:
@@ -196,11 +196,11 @@ class Desktop:
         x, y = min(box.x for box in boxes), min(box.y for box in boxes)
         return Box(x, y, max(box.right for box in boxes) - x, max(box.bottom for box in boxes) - y)
 
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[ScreenWindow, ...]:
         """Return the windows, topmost first."""
         return self.screen.windows()
 
-    def tree(self, app: str | None = None) -> tuple[tuple[NumberedElement, ...], Tree]:
+    def tree(self, app: str | None = None) -> tuple[tuple[NumberedElement, ...], ElementTree]:
         """Return the elements that can be seen, and the whole tree, of one app if one is named."""
         windows = self.screen.windows()
         wanted = {window.id for window in (windows if app is None else matching_windows(windows, app))}
@@ -219,7 +219,7 @@ class Desktop:
         self._session.set(KEY, self._map.stored())
 
     def _in_sight(
-        self, elements: Sequence[Element], windows: Sequence[Window], *, every: bool = False
+        self, elements: Sequence[Element], windows: Sequence[ScreenWindow], *, every: bool = False
     ) -> list[NumberedElement]:
         """Return the interactive elements that no window covers, or `every` element, in reading order."""
         places = {window.id: place for place, window in enumerate(windows)}
@@ -239,12 +239,12 @@ class Desktop:
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
-    def target(self, x: float | None, y: float | None, number: int | None) -> Target | None:
+    def target(self, x: float | None, y: float | None, number: int | None) -> ActionTarget | None:
         """Return where a point of the last image, or an element, is on the screen; None if neither is named."""
         if number is not None:
             item = self._map.get(number, self._called)
             self._refuse_changed(number, item)
-            return Target(item.point, item.element)
+            return ActionTarget(item.point, item.element)
         if x is None or y is None:
             return None
         point = self.frame.to_screen(x, y)
@@ -254,7 +254,7 @@ class Desktop:
                 f"The point ({x:g}, {y:g}) is outside the last image, which is {_size(self.frame)}.",
                 suggestion="Use a point of the last screenshot.",
             )
-        return Target(point)
+        return ActionTarget(point)
 
     def _refuse_changed(self, number: int, item: NumberedElement) -> None:
         element = item.element
@@ -282,7 +282,7 @@ class Desktop:
         finally:
             self.thumbnails.append(make_thumbnail(self.screen.capture().image))
 
-    def click(self, target: Target, *, button: int = 1, count: int = 1) -> str:
+    def click(self, target: ActionTarget, *, button: int = 1, count: int = 1) -> str:
         """Click; return how: by the element's own action, or with the pointer."""
         if target.element is not None and (button, count) == (1, 1) and self._access.elements().act(target.element):
             self.pause(LOOK_SECONDS)
@@ -290,13 +290,13 @@ class Desktop:
         self.screen.click(target.point, button, count, self.pause)
         return "pointer"
 
-    def focus(self, app: str) -> Window:
+    def focus(self, app: str) -> ScreenWindow:
         """Raise the topmost window of an app and give it the keyboard focus."""
         window = matching_windows(self.screen.windows(), app)[0]
         self.screen.activate(window, self.pause)
         return window
 
-    def drag(self, start: Target, end: Target, seconds: float) -> None:
+    def drag(self, start: ActionTarget, end: ActionTarget, seconds: float) -> None:
         """Drag from one target to another, through points between them."""
         (x, y), (to_x, to_y) = start.point, end.point
         steps = max(2, int(max(abs(to_x - x), abs(to_y - y)) / PATH_PIXELS))
@@ -338,7 +338,7 @@ def find_elements(items: Sequence[NumberedElement], query: str) -> list[Numbered
     return sorted(found, key=lambda item: (item.element.name.casefold() != whole, not item.element.is_interactive))
 
 
-def matching_windows(windows: Sequence[Window], app: str) -> list[Window]:
+def matching_windows(windows: Sequence[ScreenWindow], app: str) -> list[ScreenWindow]:
     """Return the windows of an app, named by a part of its name or title; raise if it has none or is private."""
     wanted = app.casefold().strip()
     found = [window for window in windows if wanted in window.app.casefold() or wanted in window.title.casefold()]

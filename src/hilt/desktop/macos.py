@@ -14,7 +14,7 @@ import ApplicationServices
 import Quartz
 from AppKit import NSApplicationActivateIgnoringOtherApps, NSRunningApplication
 
-from hilt.desktop.backend import Capture, Element, Pause, Tree, Window
+from hilt.desktop.backend import Capture, Element, ElementTree, Pause, ScreenWindow
 from hilt.desktop.geometry import Box, Point, uncovered
 from hilt.desktop.privacy import Privacy
 from hilt.errors import ToolError
@@ -114,7 +114,7 @@ class MacScreen:
 
     # --- looking --------------------------------------------------------------------------------------------------
 
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[ScreenWindow, ...]:
         """Return the visible windows, topmost first."""
         options = Quartz.kCGWindowListOptionOnScreenOnly | Quartz.kCGWindowListExcludeDesktopElements
         active = _frontmost()
@@ -130,7 +130,7 @@ class MacScreen:
             layer = int(facts.get(Quartz.kCGWindowLayer, 0))
             is_opaque = layer == 0 and float(facts.get(Quartz.kCGWindowAlpha, 1)) == 1
             windows.append(
-                Window(
+                ScreenWindow(
                     int(facts[Quartz.kCGWindowNumber]),
                     pid,
                     app,
@@ -176,7 +176,7 @@ class MacScreen:
         window = self._window_at(point)
         return set() if window is None else {window.pid}
 
-    def _window_at(self, point: Point) -> Window | None:
+    def _window_at(self, point: Point) -> ScreenWindow | None:
         return next((window for window in self.windows() if window.box.contains(point)), None)
 
     def pointer(self) -> Point:
@@ -311,7 +311,7 @@ class MacScreen:
 
     # --- windows and the panic key --------------------------------------------------------------------------------
 
-    def activate(self, window: Window, pause: Pause) -> None:
+    def activate(self, window: ScreenWindow, pause: Pause) -> None:
         """Bring the program of a window to the front."""
         program = NSRunningApplication.runningApplicationWithProcessIdentifier_(window.pid)
         if program is None or not program.activateWithOptions_(NSApplicationActivateIgnoringOtherApps):
@@ -381,12 +381,12 @@ class MacElements:
         self._privacy = privacy
         self._known: dict[tuple[str, str], Any] = {}
 
-    def tree(self, windows: Sequence[Window], pause: Pause) -> Tree:
+    def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
         """Return the elements that are in these windows."""
         self._known.clear()
         elements: list[Element] = []
         notes: list[str] = []
-        by_program: dict[int, list[Window]] = {}
+        by_program: dict[int, list[ScreenWindow]] = {}
         for window in windows:
             if not window.private:
                 by_program.setdefault(window.pid, []).append(window)
@@ -411,10 +411,10 @@ class MacElements:
                     pending += [(child, depth + 1, clip) for child in reversed(list(children))]
             if pending:
                 notes.append(f"The tree of {own[0].app} is incomplete: it is too large or answers too slowly.")
-        return Tree(tuple(elements), tuple(notes))
+        return ElementTree(tuple(elements), tuple(notes))
 
     def _element(
-        self, node: Any, pid: int, depth: int, clip: Box, windows: Sequence[Window], number: int
+        self, node: Any, pid: int, depth: int, clip: Box, windows: Sequence[ScreenWindow], number: int
     ) -> Element | None:
         role = str(_attribute(node, "AXRole") or "")
         box = _frame(node)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from hilt.desktop.backend import AccessibleElements, Pause, ScreenBackend, Tree, Window
+from hilt.desktop.backend import AccessibleElements, ElementTree, Pause, ScreenBackend, ScreenWindow
 from hilt.desktop.displays import IS_MAC, find_display, lock_name
 from hilt.desktop.privacy import Privacy
 from hilt.errors import ToolError
@@ -71,13 +71,13 @@ class SharedDisplay:
                 self._screen = XDisplay(display, self._privacy)
         return self._screen
 
-    def tree(self, windows: Sequence[Window], pause: Pause) -> Tree:
+    def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
         """Return the elements in these windows; without an accessibility interface none, and a note that says so."""
         try:
             return self.elements().tree(windows, pause)
         except OSError as error:
             self._drop_elements()
-            return Tree((), (f"There is no accessibility tree: {error}. Use coordinates.",))
+            return ElementTree((), (f"There is no accessibility tree: {error}. Use coordinates.",))
 
     def elements(self) -> AccessibleElements:
         """Return the accessibility interface; raise OSError if there is none."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from hilt.call import Output
 from hilt.context import Context
 from hilt.declaration import Traits, tool
-from hilt.desktop.control import Desktop, Picture, Target, find_elements
+from hilt.desktop.control import ActionTarget, Desktop, Picture, find_elements
 from hilt.desktop.element_map import KEY, ElementMap, NumberedElement
 from hilt.desktop.geometry import ImageFrame
 from hilt.desktop.key_names import parse_chord
@@ -131,7 +131,7 @@ def computer(
         if action == "find_element":
             return _found(desktop, app, query or "")
         if action == "cursor_position":
-            return Output(f"The pointer is at {_at(desktop.frame, Target(desktop.screen.pointer()))}.")
+            return Output(f"The pointer is at {_at(desktop.frame, ActionTarget(desktop.screen.pointer()))}.")
         if action == "wait":
             return _wait(desktop, query, seconds)
         if action == "drag":
@@ -207,7 +207,7 @@ def _tree(desktop: Desktop, app: str | None, depth: int | None, role: str | None
         if clickable and not (element.is_interactive and element.key in points):
             continue
         item = points.get(element.key)
-        place = _at(desktop.frame, Target(item.point)) if item is not None else "hidden"
+        place = _at(desktop.frame, ActionTarget(item.point)) if item is not None else "hidden"
         indent = "" if wanted is not None or clickable else "  " * element.depth
         lines.append(
             f"{indent}{element.role} {_described(item or NumberedElement(element, element.box.center, 0))} {place}"
@@ -245,7 +245,7 @@ def _wait(desktop: Desktop, query: str | None, seconds: float) -> Output:
 # --- acting ---------------------------------------------------------------------------------------------------------
 
 
-def _point(desktop: Desktop, action: str, target: Target | None) -> str:
+def _point(desktop: Desktop, action: str, target: ActionTarget | None) -> str:
     target = _required(target)
     frame = desktop.frame
     if action == "move":
@@ -260,7 +260,7 @@ def _point(desktop: Desktop, action: str, target: Target | None) -> str:
     return f"{verb} {_name(target)}{_at(frame, target)}{', by its own action' if how == 'action' else ''}."
 
 
-def _drag(desktop: Desktop, start: Target | None, end: Target | None, milliseconds: int) -> str:
+def _drag(desktop: Desktop, start: ActionTarget | None, end: ActionTarget | None, milliseconds: int) -> str:
     if start is None or end is None:
         advice = "Pass start_x and start_y or start_element, and end_x and end_y or end_element."
         raise ToolError("invalid_args", "drag needs a start and an end.", suggestion=advice)
@@ -268,18 +268,18 @@ def _drag(desktop: Desktop, start: Target | None, end: Target | None, millisecon
     return f"Dragged {_name(start)}{_at(desktop.frame, start)} to {_name(end)}{_at(desktop.frame, end)}."
 
 
-def _scroll(desktop: Desktop, target: Target | None, dx: int, dy: int) -> str:
+def _scroll(desktop: Desktop, target: ActionTarget | None, dx: int, dy: int) -> str:
     if not dx and not dy:
         raise ToolError("invalid_args", "scroll needs dx or dy.", suggestion="Pass dy: 3 to scroll down.")
     if max(abs(dx), abs(dy)) > SCROLL_STEPS:
         advice = "Scroll less at once."
         raise ToolError("invalid_args", f"scroll goes at most {SCROLL_STEPS} steps.", suggestion=advice)
-    target = target or Target(desktop.screen.pointer())
+    target = target or ActionTarget(desktop.screen.pointer())
     desktop.screen.scroll(target.point, dx, dy, desktop.pause)
     return f"Scrolled by {dx}, {dy} at {_at(desktop.frame, target)}."
 
 
-def _type(desktop: Desktop, target: Target | None, text: str, delay_ms: int) -> str:
+def _type(desktop: Desktop, target: ActionTarget | None, text: str, delay_ms: int) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > TEXT_CHARACTERS:
         advice = "Type it in several calls."
@@ -308,7 +308,7 @@ def _focus(desktop: Desktop, app: str) -> str:
     return f"{_quoted(window.app)} {_quoted(window.title)} has the focus."
 
 
-def _required(target: Target | None) -> Target:
+def _required(target: ActionTarget | None) -> ActionTarget:
     if target is None:
         raise ToolError("invalid_args", "No place is named.", suggestion=_POINT)
     return target
@@ -347,14 +347,14 @@ def _described(item: NumberedElement) -> str:
 
 
 def _line(frame: ImageFrame, number: int, item: NumberedElement) -> str:
-    return f"#{number} {item.element.role} {_described(item)} {_at(frame, Target(item.point))}"
+    return f"#{number} {item.element.role} {_described(item)} {_at(frame, ActionTarget(item.point))}"
 
 
-def _name(target: Target) -> str:
+def _name(target: ActionTarget) -> str:
     element = target.element
     return "" if element is None else f"{element.role} {_quoted(element.name)} at "
 
 
-def _at(frame: ImageFrame, target: Target) -> str:
+def _at(frame: ImageFrame, target: ActionTarget) -> str:
     point = frame.to_image(target.point)
     return f"({point.x}, {point.y})"

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import xcffib
 
-from hilt.desktop.backend import Capture, Pause, Window
+from hilt.desktop.backend import Capture, Pause, ScreenWindow
 from hilt.desktop.geometry import Box, Point
 from hilt.desktop.privacy import Privacy
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
@@ -45,7 +45,7 @@ class XDisplay:
         """The whole screen."""
         return self._screen.area
 
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[ScreenWindow, ...]:
         """Return the visible windows, topmost first."""
         return self._screen.windows()
 
@@ -86,7 +86,7 @@ class XDisplay:
         """Press keys together."""
         self._input.press_keys(keys, pause)
 
-    def activate(self, window: Window, pause: Pause) -> None:
+    def activate(self, window: ScreenWindow, pause: Pause) -> None:
         """Raise a window and give it the keyboard focus."""
         self._input.activate(window, pause)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 import xcffib
 from xcffib.xproto import ClientMessageData, ClientMessageEvent, EventMask, GrabMode, GrabStatus
 
-from hilt.desktop.backend import Pause, Window
+from hilt.desktop.backend import Pause, ScreenWindow
 from hilt.desktop.geometry import Point
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
 from hilt.desktop.x11.keymap import Keymap
@@ -331,7 +331,7 @@ class XInput:
         if self._listener is not None:
             self._listener.close()
 
-    def activate(self, window: Window, pause: Pause) -> None:
+    def activate(self, window: ScreenWindow, pause: Pause) -> None:
         """Raise a window and give it the keyboard focus."""
         connection, client = self._connection, self._screen.client_of(window)
         with connection.frozen():

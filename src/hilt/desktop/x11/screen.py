@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import xcffib
 from xcffib.xproto import ImageFormat, MapState, WindowClass
 
-from hilt.desktop.backend import Capture, Window
+from hilt.desktop.backend import Capture, ScreenWindow
 from hilt.desktop.geometry import Box, Point, uncovered
 from hilt.desktop.privacy import Privacy
 from hilt.desktop.x11.x_server import XConnection
@@ -47,7 +47,7 @@ class XScreen:
 
     # --- windows --------------------------------------------------------------------------------------------------
 
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[ScreenWindow, ...]:
         """Return the visible windows, topmost first."""
         with self.connection.frozen():
             tops = self._tops()
@@ -100,13 +100,13 @@ class XScreen:
         except xcffib.ProtocolException:
             return []
 
-    def _window(self, top: _Top, active: Sequence[int]) -> Window:
+    def _window(self, top: _Top, active: Sequence[int]) -> ScreenWindow:
         names, title = self._words(self._ask_words(top.client))
         pid = self._owner(top.client)
         private = self.privacy.reason(pid, names, title)
         app = names[-1] if names else ""
         is_active = top.client in active
-        return Window(top.id, pid, app, title, top.box, private, is_active, top.is_popup, top.is_opaque)
+        return ScreenWindow(top.id, pid, app, title, top.box, private, is_active, top.is_popup, top.is_opaque)
 
     def _ask_words(self, window: int) -> list[Any]:
         return [self.connection.ask_property(window, name) for name in ("WM_CLASS", "_NET_WM_NAME", "WM_NAME")]
@@ -120,7 +120,7 @@ class XScreen:
     def _owner(self, window: int) -> int:
         return self.connection.owner(self.connection.ask_owner(window))
 
-    def client_of(self, window: Window) -> int:
+    def client_of(self, window: ScreenWindow) -> int:
         """Return the window of the program."""
         return window.id if window.is_popup else self.client(window.id)
 
@@ -200,7 +200,7 @@ class XScreen:
         return bytes(xcffib.ffi.buffer(reply.cdata, reply.known_max))[_REPLY_HEAD:]
 
 
-def _hidden_parts(windows: Sequence[Window]) -> list[Box]:
+def _hidden_parts(windows: Sequence[ScreenWindow]) -> list[Box]:
     """Return where private windows can be seen; windows that are not opaque hide nothing."""
     covers: list[Box] = []
     hidden: list[Box] = []
