@@ -11,8 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from hilt.authority.visibility import shown
 from hilt.call import Call
 from hilt.runtime import Runtime
+from hilt.testing import temporary_runtime
 from tests.desktop.x_session import Agent, GtkForm, XSession, number_in, place_in, x_session
 from tests.marks import wait_until
 from tests.programs import program
@@ -53,6 +55,22 @@ def form(shared_form) -> GtkForm:
 def agent(opened) -> Agent:
     """A session of its own that may do everything."""
     return Agent(opened, f"agent-{next(NAMES)}")
+
+
+def test_the_tool_is_listed_where_a_display_is(opened, base):
+    assert "computer" in {entry.name for entry in shown(opened.authority, session="listing")}
+
+    with temporary_runtime(base) as (runtime, _):
+        assert "computer" not in {entry.name for entry in shown(runtime.authority, session="listing")}
+        assert Agent(runtime, "listing").code("screenshot") == "approval_required"
+
+
+def test_scheduler_mode_has_no_desktop(desktop):
+    with desktop.runtime("scheduler", mode="scheduler", alwaysAllow=["computer"]) as runtime:
+        result = Agent(runtime, "scheduled")("screenshot")
+
+    assert result.error is not None
+    assert (result.error.code, "nobody watches" in result.error.message) == ("denied", True)
 
 
 def test_a_button_is_found_by_its_mark_and_pressed(form, agent):

@@ -24,6 +24,7 @@ TERMINALS = (
 )
 PASSWORDS = (
     *("*keepass*", "bitwarden", "1password*", "enpass*", "seahorse", "*kwallet*", "gcr-prompter", "pinentry*"),
+    *("xscreensaver*", "*-screensaver", "*locker*", "i3lock", "slock", "xsecurelock", "xlock"),
     *("*polkit*", "*askpass*", "gnome-keyring*", "passwords", "proton-pass", "nordpass", "dashlane", "keychain*"),
 )
 # a program that starts any command could approve calls

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 CLIENT_DEPTH = 3  # levels of a window manager's frame above the window of the program
+CHILDREN_MAX = 200  # windows of one level of a frame
 CHAIN_MAX = 50  # levels from the root to the window under the pointer
 _REPLY_HEAD = 32
 _SHAPE_BOUNDING = 0
@@ -91,7 +92,7 @@ class XScreen:
             for id, state in zip(level, states, strict=True):
                 if self.connection.raw(state):
                     return id
-            level = [child for id in level for child in self._children(id)]
+            level = [child for id in level for child in self._children(id)][:CHILDREN_MAX]
         return top
 
     def _children(self, window: int) -> list[int]:
