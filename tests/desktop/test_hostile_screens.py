@@ -373,3 +373,23 @@ def test_actions_ask_and_looking_asks_once_per_session(desktop, form):
         agent.ok("list_windows")
         assert len(questions) == 4
     assert form.seen("clicked") == ["Save", "Save"]
+
+
+def test_an_approval_counts_for_the_element_that_was_shown(desktop, form):
+    workspace = os.path.join(desktop.folder, "renumbered")
+    os.makedirs(workspace)
+    environ = {**environment(workspace), **desktop.own_environment()}
+
+    def answer(asked: Asked) -> UserAnswer:
+        if asked.arguments["action"] == "click":
+            values, key = runtime.authority.values(), (runtime.id, "renumbered", "desktop")
+            stored = values.get(*key)
+            assert stored is not None
+            stored["elements"].reverse()  # another screenshot while the person reads
+            values.set(*key, stored)
+        return UserAnswer("once")
+
+    with Runtime(workspace, environ=environ, asker=answer) as runtime:
+        agent = Agent(runtime, "renumbered")
+        assert agent.code("click", element=agent.number('"Save"')) == "stale_elements"
+    assert form.seen("clicked") == []

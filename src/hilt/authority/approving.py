@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hilt.authority.authority import LOOKS, PARTIAL, Authority
-from hilt.authority.consent import Sight, explicit_arguments, look_at, question
+from hilt.authority.consent import SHOWN, Sight, explicit_arguments, look_at, question
 from hilt.authority.targets import risk_of
 from hilt.authority.weighing import grant_folder, unenforced_rules
 from hilt.call import Call, Json
@@ -35,7 +35,7 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
         # permissions that the tool itself asks for are part of what the user sees
         own = {f"permission {number}": sha256(grant.encode()) for number, grant in enumerate(vote.keeps)}
         if shown := acted_on():
-            own["shown"] = sha256(shown.encode())
+            own[SHOWN] = sha256(shown.encode())
         return sight._replace(files={**sight.files, **own}) if own else sight
 
     sight, shown = look(), acted_on()

@@ -38,6 +38,7 @@ class Sight(NamedTuple):
 
 
 NOTHING = Sight()
+SHOWN = "shown"  # the key of what a tool says that a call acts on, among the files
 
 
 class Consent:
@@ -78,7 +79,10 @@ class Consent:
             return approval.answered_by or "approval"
         answer = self._answered(asked, digest, ctx)
         by = self._settle(asked, answer) if answer is not None else self._wait(asked, ctx, digest)
-        if look().files != files:
+        now = look().files
+        if now.get(SHOWN) != files.get(SHOWN):
+            raise ToolError("stale_elements", f"What {asked.tool} would act on changed while the user was asked.")
+        if now != files:
             raise ToolError(
                 "stale_file",
                 f"The files that {asked.tool} would change were modified while the user was asked.",

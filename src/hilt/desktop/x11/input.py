@@ -59,13 +59,8 @@ class XInput:
     def move(self, point: Point) -> None:
         """Move the pointer, but not onto a private window."""
         with self._connection.frozen():
-            before = self.pointer()
+            self._refuse_private(self._screen.windows_at(point), point)
             self._warp(point)
-            try:
-                self._refuse_private(self._screen.under_pointer(), point)
-            except ToolError:
-                self._warp(before)
-                raise
 
     def click(self, point: Point, button: int, count: int, pause: Pause) -> None:
         """Press and release a button `count` times at a point."""
@@ -122,6 +117,7 @@ class XInput:
     def _press_at(self, point: Point, button: int) -> None:
         with self._announced("button", button), self._connection.frozen():
             self.move(point)
+            self._refuse_private(self._screen.under_pointer(), point)  # a grab may hold the pointer elsewhere
             self._press("button", button)
 
     # --- the keyboard ---------------------------------------------------------------------------------------------

@@ -165,11 +165,14 @@ class XScreen:
                 return reason
         return ""
 
+    def windows_at(self, point: Point) -> list[int]:
+        """Return the windows at a point, from the root's child to the innermost."""
+        core, root = self.connection.core, self.connection.root
+        return self._chain(lambda window: core.TranslateCoordinates(root, window, point.x, point.y))
+
     def owners_at(self, point: Point) -> set[int]:
         """Return the processes whose windows are at a point, the topmost window and what is inside it."""
-        core, root = self.connection.core, self.connection.root
-        chain = self._chain(lambda window: core.TranslateCoordinates(root, window, point.x, point.y))
-        asked = [self.connection.ask_owner(window) for window in chain]
+        asked = [self.connection.ask_owner(window) for window in self.windows_at(point)]
         return {self.connection.owner(cookie) for cookie in asked}
 
     def _chain(self, ask: Callable[[int], Any]) -> list[int]:
