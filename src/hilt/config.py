@@ -57,6 +57,7 @@ def _smaller(own: float | None, project: float) -> float:
 _PROFILES = ("read-only", "workspace-write", "full")
 _NETWORKS = ("none", "loopback", "full")
 _READS = ("workspace", "all")
+_UNDOS = ("caution", "auto", "off")
 _PROVIDERS = ("exa", "tavily", "brave", "duckduckgo")
 _BOXES = ("read-only", "workspace-write", "declared")
 
@@ -86,6 +87,7 @@ KEYS: dict[str, Key] = {
     "shell.memory_mb": Key(int, 16_384, min),
     "shell.file_mb": Key(int, 16_384, min),
     "shell.tmp_mb": Key(int, 2048, min),
+    "shell.undo": Key(str, "auto", _stricter(_UNDOS), _UNDOS),
     "custom.dirs": Key(list, ()),
     "custom.sandbox": Key(str, "declared", _stricter(_BOXES), _BOXES),
     "mcp.servers": Key(dict, {}),

@@ -78,6 +78,10 @@ class Principal(Protocol):
     def hooks(self) -> HookRegistry:
         """The hooks of the session."""
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody can be asked to approve something."""
+
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None restores the mode from the settings."""
 
@@ -293,6 +297,11 @@ class Context:
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None restores the mode from the settings."""
         self.principal.set_mode(mode)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody can be asked to approve something."""
+        return self.principal.can_ask
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user and return the answers by question."""

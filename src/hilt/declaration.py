@@ -113,6 +113,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
+    vote: Callable[[Any, dict[str, Any]], Any] | None = None,
     traits: Traits = Traits(),  # noqa: B008
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
@@ -127,6 +128,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
+    vote: Callable[[Any, dict[str, Any]], Any] | None = None,
     traits: Traits = Traits(),  # noqa: B008
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature becomes the schema, its docstring the description.
@@ -134,7 +136,7 @@ def tool(
     A first parameter named `ctx` receives the Context. `effects` is a space-separated list. `touches` computes what a
     call touches when no annotation marks it; with `partial`, one denied target does not deny the whole call. `output`
     is the schema of a structured result. `writes` returns the paths that a call writes when its arguments do not name
-    them. `traits` are facts that other modules need.
+    them. `vote` is the tool's own vote on a call. `traits` are facts that other modules need.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -142,7 +144,7 @@ def tool(
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
         declared = _declared(function, names, touches, partial, timeout, output)
-        return declared._replace(writes=writes, traits=traits)
+        return declared._replace(writes=writes, vote=vote, traits=traits)
 
     return declare if function is None else declare(function)
 

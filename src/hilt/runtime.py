@@ -555,7 +555,14 @@ class Runtime:
         return self._confinement().module(self._context(self._active(Call("custom"))), sandbox, cwd)
 
     def _processes(self, ctx: Context) -> Processes:
-        return self._confinement().processes(ctx.fence, ctx.session, ctx.door, ctx.overflow, self.jobs)
+        return self._confinement().processes(
+            ctx.fence, ctx.session, ctx.workspace, ctx.overflow, self.jobs, partial(self._has_jobs, ctx.session)
+        )
+
+    def _has_jobs(self, session: str) -> bool:
+        """Whether background jobs of a session are running."""
+        jobs = self._jobs.part if self._shared is None else self._shared.jobs
+        return jobs is not None and any(job.status == "running" for job in jobs.list(session))
 
     # --- calling --------------------------------------------------------------------------------------------------
 

@@ -86,6 +86,13 @@ class Consent:
             )
         return by
 
+    def can_ask(self, ctx: Context) -> bool:
+        """Whether somebody can answer a question of this call."""
+        if self._settings["approve"] is not None or self._approves_all or self._asker is not None:
+            return True
+        attendant = ctx.attendant
+        return (attendant is not None and attendant.can_ask) or self._approvals().attended(self._place.id)
+
     def _answered(self, asked: Asked, digest: str, ctx: Context) -> UserAnswer | None:
         from hilt.state.approvals import UserAnswer
 

@@ -49,6 +49,11 @@ class SessionPrincipal:
         """The hooks of the session."""
         return self._authority.session_hooks().of(self._ctx)
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody can be asked to approve something."""
+        return self.mode not in ("yolo", "scheduler") and self._authority.consent().can_ask(self._ctx)
+
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None restores the mode from the settings."""
         self.values.set(MODE, mode)

@@ -108,7 +108,8 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     circumstances = modes.Circumstances(
         rules=authority.rulebook.has_files,
         risk=None if risk is None else risk.level,
-        forced=prepared.args.get("force") is True,
+        # a preview changes nothing
+        forced=prepared.args.get("force") is True or prepared.args.get("preview") is True,
         sandboxed=not starts or kind != "none",
         full=full,
         action=str(prepared.args.get("action") or ""),

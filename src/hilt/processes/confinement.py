@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from hilt.policy.barriers import Bars, PathWatch
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
+    from hilt.files.workspace import Workspace
     from hilt.processes.piped import PipedProgram
+    from hilt.processes.undoable import Overlays
+    from hilt.sandbox.overlay import Layer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.profile import Profile, Sandbox
 
@@ -84,16 +87,33 @@ class Confinement:
             self._sandbox.close()
 
     def processes(
-        self, fence: Fence, session: str, door: Door, overflow: Overflow, jobs: Callable[[], Jobs]
+        self,
+        fence: Fence,
+        session: str,
+        workspace: Workspace,
+        overflow: Overflow,
+        jobs: Callable[[], Jobs],
+        has_jobs: Callable[[], bool],
     ) -> Processes:
         """Return the starter of child processes for one call."""
-        settings = self._settings
+        settings, door = self._settings, workspace.door
 
-        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
+        def profile_of(network: str | None) -> Profile:
             profile = self._profile(door, session, overflow.open(), network or settings["shell.network"])
             if self._mode(session) == "plan":
                 profile = profile._replace(name="read-only", network="none")
-            return self.sandbox().confine(profile, cwd, tty=tty)
+            return profile
+
+        def confine(
+            cwd: str, *, network: str | None, tty: bool, layer: Layer | None = None
+        ) -> AbstractContextManager[Confined]:
+            return self.sandbox().confine(profile_of(network), cwd, tty=tty, layer=layer)
+
+        def overlays() -> Overlays:
+            from hilt.processes.undoable import Overlays
+
+            available = self.sandbox().availability
+            return Overlays(workspace, lambda: profile_of(None), available, has_jobs, self._place.state)
 
         def watch() -> AbstractContextManager[RoomWatch | None]:
             if settings["shell.sandbox"] == "full" and self._mode(session) != "plan":
@@ -115,6 +135,7 @@ class Confinement:
                 keep=lambda output: overflow.try_save(output, "command"),
                 session=session,
                 jobs=jobs,
+                overlays=overlays,
             ),
         )
 

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.network import Loopbacks
+    from hilt.sandbox.overlay import Layer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.rooms import Rooms
     from hilt.sandbox.running import Watches
@@ -119,10 +120,13 @@ class Sandbox:
             return self._available
 
     @contextmanager
-    def confine(self, profile: Profile, cwd: str, *, tty: bool = False) -> Iterator[Confined]:
+    def confine(
+        self, profile: Profile, cwd: str, *, tty: bool = False, layer: Layer | None = None
+    ) -> Iterator[Confined]:
         """Set up the sandbox of a program; the block lasts from before its start until after its end.
 
-        A program with its own terminal (`tty`) keeps it; all others are detached from any terminal.
+        A program with its own terminal (`tty`) keeps it; all others are detached from any terminal. With a `layer`, it
+        runs on an overlay of the workspace; the caller checks before that nothing rules that out.
         """
         from hilt.sandbox.process import Confined
 
@@ -159,7 +163,7 @@ class Sandbox:
                 make_private(profile)
             self._get_means()[3].catch_up(profile.is_sensitive)
             stack.enter_context(self._alone(available, profile))
-            yield stack.enter_context(self._confine(available, profile, cwd, tty=tty))
+            yield stack.enter_context(self._confine(available, profile, cwd, tty=tty, layer=layer))
 
     def watch(self, private: str, limit: int) -> AbstractContextManager[RoomWatch]:
         """Watch how much programs write to the private folder of their session; begins before one starts."""
@@ -214,13 +218,14 @@ class Sandbox:
         return alone(os.path.join(self._state, "alone"), profile.writable)
 
     def _confine(
-        self, available: Availability, profile: Profile, cwd: str, *, tty: bool
+        self, available: Availability, profile: Profile, cwd: str, *, tty: bool, layer: Layer | None
     ) -> AbstractContextManager[Confined]:
         search, points, loopbacks, watches = self._get_means()
         if available.kind == "bubblewrap":
             from hilt.sandbox import bubblewrap
 
-            return bubblewrap.confine(profile, cwd, available, search, points, loopbacks, watches, tty=tty)
+            means = search, points, loopbacks, watches
+            return bubblewrap.confine(profile, cwd, available, *means, tty=tty, layer=layer)
         if available.kind == "landlock":
             from hilt.sandbox import landlock
 

@@ -109,6 +109,16 @@ ALTER TABLE approvals ADD COLUMN answer TEXT NOT NULL DEFAULT ''""",
     AGENT_RUNS,
     # the call that made a change
     "ALTER TABLE changes ADD COLUMN call TEXT NOT NULL DEFAULT ''",
+    # changes of commands: `layer` is the folder with the other version of each path, `previewed` what a change that is
+    # not made yet was a preview of; an inode of 0 is a missing file
+    """ALTER TABLE changes ADD COLUMN layer TEXT NOT NULL DEFAULT '';
+ALTER TABLE changes ADD COLUMN began INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE changes ADD COLUMN previewed TEXT NOT NULL DEFAULT '';
+CREATE TABLE layer_steps (
+         change INTEGER NOT NULL REFERENCES changes (number), position INTEGER NOT NULL, kind TEXT NOT NULL,
+         root BLOB NOT NULL, path BLOB NOT NULL, slot BLOB NOT NULL, before_inode INTEGER NOT NULL,
+         before_mode INTEGER NOT NULL, after_inode INTEGER NOT NULL, after_mode INTEGER NOT NULL,
+         size INTEGER NOT NULL, files INTEGER NOT NULL, PRIMARY KEY (change, position)) WITHOUT ROWID""",
 )
 
 
