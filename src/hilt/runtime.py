@@ -691,14 +691,15 @@ class Runtime:
         """Return the voters on a call."""
         return self._reading_voters if active.is_calm and only_reads(prepared.tool) else self._voters
 
-    def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> None:
+    def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> Prepared:
         """Ask a person to approve a call; the time they take does not count towards the timeout."""
         from hilt.authority.approving import approve
 
         active.deadline = float("inf")
         with self._scheduler.waiting():
-            active.approver = approve(self.authority, prepared, active.decision, ctx, active.call)
+            active.approver, args = approve(self.authority, prepared, active.decision, ctx, active.call)
         active.deadline = time.perf_counter() + prepared.tool.timeout
+        return prepared._replace(args=args)
 
     def blame(self, active: ActiveCall, error: BaseException) -> ToolError:
         """Log an unexpected exception, ours or the tool's, and return the error to report."""

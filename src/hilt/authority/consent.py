@@ -40,6 +40,10 @@ class Sight(NamedTuple):
 NOTHING = Sight()
 
 
+class PreviewWanted(Exception):
+    """The user wants a preview of the call before they answer."""
+
+
 class Consent:
     """Obtains approvals in one workspace. Safe to use from many threads."""
 
@@ -61,7 +65,7 @@ class Consent:
         sight: Sight = NOTHING,
         look: Callable[[], Sight] = lambda: NOTHING,
     ) -> str:
-        """Return who approved the question; raise if nobody did.
+        """Return who approved the question; raise if nobody did, or PreviewWanted if they want a preview first.
 
         The approval is bound to all arguments and to `sight`; `look` computes it again after the answer.
         """
@@ -70,6 +74,8 @@ class Consent:
         files = sight.files
         digest = call_digest(asked.tool, args, files)
         approvals, workspace = self._approvals(), self._place.id
+        if asked.preview and approvals.use_preview(workspace, ctx.session, digest):
+            raise PreviewWanted
         if call.approval is not None:
             approval: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
         else:
@@ -115,12 +121,16 @@ class Consent:
         seconds = self._settings["approvals.timeout_s"]
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
         answer = ask_both(ask_until, approvals, pending, ctx.fence)
-        if answer.kind != "deny":
+        if answer.kind == "preview":
+            approvals.use_preview(workspace, ctx.session, digest)
+        elif answer.kind != "deny":
             approvals.use(pending.id, workspace, ctx.session, digest)
         return answer
 
     def _settle(self, asked: Asked, answer: UserAnswer) -> str:
         by = answer.by or "terminal"
+        if answer.kind == "preview":
+            raise PreviewWanted
         if answer.kind == "deny":
             why = f": {answer.reason}" if answer.reason else "; no reason was given."
             raise ToolError("USER_REJECTION", f"The user denied this call of {asked.tool}{why}")
@@ -140,6 +150,8 @@ class Consent:
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
         if approvals.attended(workspace):
             pending = approvals.wait(pending.id, lambda seconds: self._pause(seconds, ctx.fence, pending))
+            if pending.state == "preview" and approvals.use_preview(workspace, ctx.session, digest):
+                raise PreviewWanted
             if pending.state == "approved":
                 return approvals.use(pending.id, workspace, ctx.session, digest).answered_by
         raise refusal(pending)

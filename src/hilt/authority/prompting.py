@@ -49,7 +49,12 @@ def _of_person(approvals: Approvals, pending: Approval, answer: UserAnswer) -> U
     """Store the answer that was given here, unless somebody was faster."""
     try:
         approvals.answer(
-            pending.id, approved=answer.kind != "deny", reason=answer.reason, by=answer.by or "terminal", revokes=False
+            pending.id,
+            approved=answer.kind != "deny",
+            preview=answer.kind == "preview",
+            reason=answer.reason,
+            by=answer.by or "terminal",
+            revokes=False,
         )
     except ToolError:
         return _of_other(approvals.find(pending.id))
@@ -60,4 +65,5 @@ def _of_other(approval: Approval) -> UserAnswer:
     if approval.state == "expired":
         return UserAnswer("deny", "Nobody answered in time.", approval.answered_by)
     # what "always" stores is stored already
-    return UserAnswer("deny" if approval.state == "denied" else "once", approval.reason, approval.answered_by)
+    kind = {"denied": "deny", "preview": "preview"}.get(approval.state, "once")
+    return UserAnswer(kind, approval.reason, approval.answered_by)

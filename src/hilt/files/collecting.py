@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 
 from hilt.errors import ToolError
 from hilt.sandbox.handles import open_folder
-from hilt.sandbox.overlay import Layer
+from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
 
 HANDLE = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,7 +34,7 @@ class Tree:
         self.is_changed = False
 
 
-def collect(layer: Layer) -> list[LayerStep]:
+def collect(layer: UpperLayer) -> list[LayerStep]:
     """Return the steps of a command that has ended; removes the marks of the overlay from its upper layer."""
     steps: list[LayerStep] = []
     for root in layer.roots:
@@ -54,7 +54,7 @@ def collect(layer: Layer) -> list[LayerStep]:
 class _Collector:
     """Walks the two layers of one workspace folder."""
 
-    def __init__(self, layer: Layer, root: str, name: str, steps: list[LayerStep]) -> None:
+    def __init__(self, layer: UpperLayer, root: str, name: str, steps: list[LayerStep]) -> None:
         self._layer = layer
         self._root = root
         self._name = name
@@ -70,25 +70,19 @@ class _Collector:
             os.fchmod(upper, ALL)  # from now on part of our own storage
         has_steps = len(self._steps) > count
         is_closed = before.st_mode & ALL != ALL and os.geteuid() != 0
-        if stat.S_IMODE(before.st_mode) != stat.S_IMODE(after.st_mode) or (has_steps and is_closed):
-            inode = before.st_ino
-            versions = Version(inode, before.st_mode), Version(inode, after.st_mode)
-            self._steps.append(LayerStep("mode", self._root, path, "", *versions, files=0))
+        is_changed = before.st_mode != after.st_mode
+        if is_changed or (has_steps and is_closed):
+            versions = Version(before.st_ino, before.st_mode), Version(before.st_ino, after.st_mode)
+            self._steps.append(LayerStep("mode", self._root, path, "", *versions, files=int(is_changed)))
 
-    def _compare_entry(
-        self, path: str, name: str, upper: int, lower: int, around: os.stat_result, depth: int
-    ) -> None:
-        new: os.stat_result | None = os.stat(name, dir_fd=upper, follow_symlinks=False)
-        try:
-            old = os.stat(name, dir_fd=lower, follow_symlinks=False)
-        except FileNotFoundError:
-            old = None
-        assert new is not None
-        if stat.S_ISCHR(new.st_mode) and new.st_rdev == 0:
+    def _compare_entry(self, path: str, name: str, upper: int, lower: int, around: os.stat_result, depth: int) -> None:
+        new = _status(upper, name)
+        old = _status(lower, name)
+        if new is not None and stat.S_ISCHR(new.st_mode) and new.st_rdev == 0:
             os.unlink(name, dir_fd=upper)
-            if old is None:
-                return
             new = None
+        if new is None and old is None:
+            return
         marks = set() if new is None else self._take_marks(upper, name, new)
         is_merged = new is not None and old is not None and stat.S_ISDIR(new.st_mode) and stat.S_ISDIR(old.st_mode)
         if is_merged and "opaque" not in marks:
@@ -106,10 +100,11 @@ class _Collector:
         if old is not None:
             measure(lower, name, replaced, self._layer.began, depth)
             is_conflict = replaced.is_changed
-        elif os.path.join(self._root, os.path.dirname(path)).rstrip("/") in self._layer.shared:
-            is_conflict = "origin" in marks  # a copy of a file that is gone now
         else:
-            is_conflict = around.st_ctime_ns >= self._layer.began
+            # a file that the command has changed may be gone; in a folder that other commands change by starting, only
+            # a copy of an old file counts
+            is_shared = os.path.join(self._root, os.path.dirname(path)).rstrip("/") in self._layer.shared
+            is_conflict = around.st_ctime_ns >= self._layer.began and ("origin" in marks or not is_shared)
         self._steps.append(
             LayerStep(
                 "conflict" if is_conflict else "swap",
@@ -119,7 +114,7 @@ class _Collector:
                 Version() if old is None else Version(old.st_ino, old.st_mode),
                 Version() if new is None else Version(new.st_ino, new.st_mode),
                 added.size if is_conflict else replaced.size,
-                max(replaced.files, added.files),
+                max(replaced.files, added.files, 1),
             )
         )
 
@@ -155,7 +150,6 @@ class _Collector:
                     continue
                 self._take_marks(inner, entry, now)
                 self._prepare(inner, entry, now, tree, depth + 1)
-
 
 
 def measure(folder: int, name: str, tree: Tree, began: int, depth: int = 0) -> None:
@@ -200,6 +194,13 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
                 os.chmod(f"/proc/self/fd/{handle}", status.st_mode & 0o7777)
     finally:
         os.close(handle)
+
+
+def _status(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.stat_result) -> bool:

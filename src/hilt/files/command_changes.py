@@ -20,7 +20,7 @@ from hilt.files.editing import ShownChange, shown_bytes
 from hilt.files.exchanging import Exchange
 from hilt.files.workspace import Workspace
 from hilt.sandbox.handles import open_folder, remove_tree
-from hilt.sandbox.overlay import Layer
+from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, RecordedChange, Recording
 
 SHOWN_FILES = 100
@@ -48,7 +48,7 @@ class CommandChange(NamedTuple):
         return {**facts, "conflicts": list(self.conflicts)} if self.conflicts else facts
 
 
-def apply(workspace: Workspace, layer: Layer, recording: Recording, operation: str) -> CommandChange | None:
+def apply(workspace: Workspace, layer: UpperLayer, recording: Recording, operation: str) -> CommandChange | None:
     """Move the changes of a command that has ended into the workspace; None if it has changed nothing."""
     with _collected(layer, recording) as steps:
         if not steps:
@@ -61,7 +61,7 @@ def apply(workspace: Workspace, layer: Layer, recording: Recording, operation: s
 
 
 def keep_preview(
-    workspace: Workspace, layer: Layer, recording: Recording, operation: str, previewed: str
+    workspace: Workspace, layer: UpperLayer, recording: Recording, operation: str, previewed: str
 ) -> CommandChange:
     """Keep the changes of a command without making them; `previewed` identifies the call that may apply them."""
     with _collected(layer, recording) as steps:
@@ -81,7 +81,7 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
     if change.previewed != previewed:
         raise ToolError(
             "invalid_args",
-            f"The preview {id} was made for another command, folder or session.",
+            f"The preview {id} was made for another command or folder.",
             suggestion="Send the same command and cwd as in the preview.",
         )
     stale = [step for step in change.steps if step.kind == "conflict" or _is_stale(step, change.began)]
@@ -156,7 +156,8 @@ def recover(workspace: Workspace, change: RecordedChange, recording: Recording) 
 
 def restorable(workspace: Workspace, change: RecordedChange) -> tuple[list[LayerStep], list[LayerStep]]:
     """Return the steps that undo may take back, and those that path rules close to tools."""
-    allowed, closed = [], []
+    allowed: list[LayerStep] = []
+    closed: list[LayerStep] = []
     for step in change.steps:
         if step.kind != "conflict":
             (closed if _is_closed(workspace, step) else allowed).append(step)
@@ -200,7 +201,7 @@ def tidy(workspace: Workspace, place: str) -> None:
 
 
 @contextmanager
-def _collected(layer: Layer, recording: Recording) -> Iterator[list[LayerStep]]:
+def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerStep]]:
     """Yield the steps of a command that has ended; if they are not recorded in the block, discard its layer."""
     steps: list[LayerStep] = []
     try:
@@ -222,15 +223,11 @@ def discard(recording: Recording, folder: str) -> None:
     remove_tree(folder)
 
 
-def _new(
-    workspace: Workspace, id: str, operation: str, layer: str, steps: Sequence[LayerStep]
-) -> RecordedChange:
+def _new(workspace: Workspace, id: str, operation: str, layer: str, steps: Sequence[LayerStep]) -> RecordedChange:
     return RecordedChange(id, workspace.session, operation, time.time_ns(), (), layer, tuple(steps))
 
 
-def _perform(
-    workspace: Workspace, change: RecordedChange, recording: Recording, exchange: Exchange
-) -> CommandChange:
+def _perform(workspace: Workspace, change: RecordedChange, recording: Recording, exchange: Exchange) -> CommandChange:
     """Perform the steps of a recorded change; if this process dies, the next call in the workspace completes it."""
     try:
         failed = exchange.perform(change.steps)
@@ -244,9 +241,7 @@ def _perform(
     return CommandChange(change.id, sum(step.files for step in done), _named(workspace, others), shown, omitted)
 
 
-def _invert(
-    exchange: Exchange, steps: Sequence[LayerStep], id: str
-) -> tuple[list[LayerStep], list[LayerStep]]:
+def _invert(exchange: Exchange, steps: Sequence[LayerStep], id: str) -> tuple[list[LayerStep], list[LayerStep]]:
     """Return the steps back to the versions before these steps, and the steps whose old version is gone."""
     inverse, lost = [], []
     for position, step in enumerate(reversed(steps)):

@@ -123,9 +123,7 @@ class Exchange:
         self._restore_modes(place, slot, step)
         return is_done
 
-    def _move(
-        self, place: tuple[int, str], slot: tuple[int, str], now: Version, kept: Version, position: int
-    ) -> bool:
+    def _move(self, place: tuple[int, str], slot: tuple[int, str], now: Version, kept: Version, position: int) -> bool:
         if not kept.inode:
             self._rename(place, slot, _NO_REPLACE)
             if self._look(*slot).inode != now.inode:  # replaced by somebody else a moment ago

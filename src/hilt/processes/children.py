@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hilt.processes.jobs import Job, Jobs
     from hilt.processes.undoable import Overlays, UndoableRun
     from hilt.sandbox import process
-    from hilt.sandbox.overlay import Layer
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Child, Confined, Finished, RoomWatch
     from hilt.sandbox.profile import Availability
 
@@ -36,7 +36,7 @@ class Confine(Protocol):
     """Yields how to confine a program in a folder; its sandbox exists until the end of the block."""
 
     def __call__(
-        self, cwd: str, *, network: str | None, tty: bool, layer: Layer | None = None
+        self, cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
     ) -> AbstractContextManager[Confined]: ...
 
 
@@ -147,10 +147,10 @@ class Processes:
             finished = _retry(attempt)
         self._fence.check()
         if finished.exceeded is not None:
-            error = self._limit_error(finished, finished.exceeded)
+            exceeding = self._limit_error(finished, finished.exceeded)
             if undoable is not None and undoable.change is not None:
-                error.details["undo"] = undoable.change.facts
-            raise error
+                exceeding.details["undo"] = undoable.change.facts
+            raise exceeding
         return finished
 
     def _limit_error(self, finished: Finished, exceeded: process.Excess) -> ToolError:

@@ -21,15 +21,15 @@ from hilt.processes.children import Ground, Processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.files.workspace import Workspace
     from hilt.lsp.known_servers import ServerKind, Site
     from hilt.lsp.pool import ServerGround
     from hilt.policy.barriers import Bars, PathWatch
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
-    from hilt.files.workspace import Workspace
     from hilt.processes.piped import PipedProgram
     from hilt.processes.undoable import Overlays
-    from hilt.sandbox.overlay import Layer
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.profile import Profile, Sandbox
 
@@ -105,7 +105,7 @@ class Confinement:
             return profile
 
         def confine(
-            cwd: str, *, network: str | None, tty: bool, layer: Layer | None = None
+            cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
         ) -> AbstractContextManager[Confined]:
             return self.sandbox().confine(profile_of(network), cwd, tty=tty, layer=layer)
 

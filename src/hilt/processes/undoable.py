@@ -12,7 +12,7 @@ from hilt.files import command_changes
 from hilt.files.command_changes import CommandChange
 from hilt.files.workspace import Workspace
 from hilt.sandbox import bubblewrap, disarming, overlay
-from hilt.sandbox.overlay import Layer
+from hilt.sandbox.overlay import UpperLayer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +25,9 @@ def call_key(command: str, folder: str) -> str:
     return digest(json.dumps([command, folder]))
 
 
-def cannot_undo(ctx: Context, command: str, *, in_background: bool) -> str:
-    """Return why a dangerous command could not be undone; empty if it can, is not dangerous, or nobody can be asked."""
-    from hilt.commands.risk import classify
-
-    if ctx.settings["shell.undo"] == "off" or ctx.settings["shell.sandbox"] == "full" or not ctx.can_ask:
-        return ""
-    if classify(command, sandboxed=True).level != "dangerous":
-        return ""
-    return "it runs in the background" if in_background else ctx.processes.overlays.obstacle()
+def is_covered(setting: str, risk: str) -> bool:
+    """Whether `shell.undo` wants undo for commands of this risk."""
+    return risk in {"auto": ("dangerous",), "caution": ("dangerous", "caution")}.get(setting, ())
 
 
 class Overlays:
@@ -86,13 +80,13 @@ class UndoableRun:
         self._operation = operation
         self._previewed = previewed
         self._accept = accept
-        self._recording: Recording | None = None
+        self._recording: Recording  # of the attempt that runs
         self._is_settled = False
         if self.skipped:
             self._refuse_preview()
 
     @contextmanager
-    def layer(self) -> Iterator[Layer | None]:
+    def layer(self) -> Iterator[UpperLayer | None]:
         """Yield the layer for one attempt to run the command; None if it runs without one."""
         place = None if self.skipped else self._overlays.place()
         if place is None:
@@ -109,11 +103,13 @@ class UndoableRun:
                 command_changes.discard(recording, f"{place}/{recording.id}")
             recording.release()
 
-    def settle(self, layer: Layer) -> tuple[str, ...]:
-        """Apply what a command that has ended has changed, or keep it as a preview; return notes on what was disarmed."""
+    def settle(self, layer: UpperLayer) -> tuple[str, ...]:
+        """Apply what a command that has ended has changed, or keep it as a preview; return what was disarmed."""
         workspace, recording = self._overlays.workspace, self._recording
-        assert recording is not None
-        workspace.fence.commit()
+        if self._previewed:
+            workspace.fence.check()
+        else:
+            workspace.fence.commit()
         profile = self._overlays.profile()
         absent = bubblewrap.plain_names(profile)
         notes = tuple(
@@ -123,9 +119,7 @@ class UndoableRun:
         )
         self._is_settled = True
         if self._previewed:
-            self.change = command_changes.keep_preview(
-                workspace, layer, recording, self._operation, self._previewed
-            )
+            self.change = command_changes.keep_preview(workspace, layer, recording, self._operation, self._previewed)
         else:
             self.change = command_changes.apply(workspace, layer, recording, self._operation)
         return notes

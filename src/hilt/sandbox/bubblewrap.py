@@ -46,7 +46,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount
     from hilt.sandbox.mountpoints import MountPoints
-    from hilt.sandbox.overlay import Layer
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Found, Search
 
@@ -127,7 +127,7 @@ def confine(
     watches: Watches,
     *,
     tty: bool = False,
-    layer: Layer | None = None,
+    layer: UpperLayer | None = None,
 ) -> Iterator[Confined]:
     """Yield how to start a program under bubblewrap; its resources are held until the end of the block."""
     # before the workspace is searched: what a crash left there is not the user's

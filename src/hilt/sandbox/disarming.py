@@ -102,9 +102,7 @@ class _Burst(NamedTuple):
     dangers: set[str]
 
 
-def disarm_new(
-    root: str, upper: str, absent: Iterable[str], is_sensitive: Callable[[str], bool]
-) -> tuple[str, ...]:
+def disarm_new(root: str, upper: str, absent: Iterable[str], is_sensitive: Callable[[str], bool]) -> tuple[str, ...]:
     """Disable what is dangerous in the upper layer of a workspace folder, before it is moved there.
 
     Only repositories that the program has created are in the upper layer as a whole. All others are checked in the

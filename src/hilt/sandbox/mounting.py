@@ -137,7 +137,7 @@ class _Mounter:
         mount = self._kernel.make_overlay(lower, *layers, in_user_namespace=in_user_namespace)
         status = os.fstat(mount)
         self._lower[status.st_dev] = folder[1][0]
-        self._covered[status.st_dev, status.st_ino] = tuple(folder[1])
+        self._covered[status.st_dev, status.st_ino] = folder[1][0], folder[1][1]
         self._kernel.attach(mount, os.dup(lower))
         for path, tree in trees:
             self._kernel.attach(tree, self._kernel.open(self._host, path))

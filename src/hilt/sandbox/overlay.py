@@ -26,7 +26,7 @@ FOLDER = ".hilt-undo-"  # prefix of the folder for layers beside or in a workspa
 _SYS_ADMIN = 1 << 21  # the capability to mount
 
 
-class Layer(NamedTuple):
+class UpperLayer(NamedTuple):
     """The layers of one command: a folder with an upper and a work folder for each workspace folder.
 
     A `whole` layer covers `.git` folders too. Whatever changes in the workspace after the command began has a time of
@@ -91,9 +91,9 @@ def find_place(roots: Sequence[str], state: str, name: str) -> str | None:
     return None
 
 
-def make(place: str, name: str, roots: tuple[str, ...], *, whole: bool) -> Layer:
+def make(place: str, name: str, roots: tuple[str, ...], *, whole: bool) -> UpperLayer:
     """Create the folders of a layer."""
-    layer = Layer(os.path.join(place, name), roots, _needs_user_namespace(), whole)
+    layer = UpperLayer(os.path.join(place, name), roots, _needs_user_namespace(), whole)
     os.mkdir(layer.folder, 0o700)
     for number, root in enumerate(roots):
         os.mkdir(f"{layer.folder}/w{number}", 0o700)
@@ -107,7 +107,7 @@ def make(place: str, name: str, roots: tuple[str, ...], *, whole: bool) -> Layer
     return layer
 
 
-def begin(layer: Layer, mount_points: Iterable[str]) -> Layer:
+def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
     """Return the layer with its time, which is now."""
     shared = tuple({os.path.dirname(path) for path in mount_points})
     path = os.path.join(layer.folder, "clock")
@@ -121,7 +121,7 @@ def begin(layer: Layer, mount_points: Iterable[str]) -> Layer:
         time.sleep(0.0002)  # the clock of the file system ticks every few milliseconds
 
 
-def mounts(layer: Layer, repositories: Sequence[str]) -> list[Overlay]:
+def mounts(layer: UpperLayer, repositories: Sequence[str]) -> list[Overlay]:
     """Return what mounting.py does for a layer; `.git` folders of existing repositories show through."""
     overlays: list[Overlay] = []
     for number, root in enumerate(layer.roots):

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.network import Loopbacks
-    from hilt.sandbox.overlay import Layer
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.rooms import Rooms
     from hilt.sandbox.running import Watches
@@ -121,7 +121,7 @@ class Sandbox:
 
     @contextmanager
     def confine(
-        self, profile: Profile, cwd: str, *, tty: bool = False, layer: Layer | None = None
+        self, profile: Profile, cwd: str, *, tty: bool = False, layer: UpperLayer | None = None
     ) -> Iterator[Confined]:
         """Set up the sandbox of a program; the block lasts from before its start until after its end.
 
@@ -218,7 +218,7 @@ class Sandbox:
         return alone(os.path.join(self._state, "alone"), profile.writable)
 
     def _confine(
-        self, available: Availability, profile: Profile, cwd: str, *, tty: bool, layer: Layer | None
+        self, available: Availability, profile: Profile, cwd: str, *, tty: bool, layer: UpperLayer | None
     ) -> AbstractContextManager[Confined]:
         search, points, loopbacks, watches = self._get_means()
         if available.kind == "bubblewrap":

@@ -225,8 +225,10 @@ class History:
             db.executemany(
                 "INSERT INTO layer_steps VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
                 (
-                    (number, position, step.kind, *map(os.fsencode, (step.root, step.path, step.slot)))
-                    + (*step.before, *step.after, step.size, step.files)
+                    (
+                        *(number, position, step.kind, *map(os.fsencode, (step.root, step.path, step.slot))),
+                        *(*step.before, *step.after, step.size, step.files),
+                    )
                     for position, step in enumerate(change.steps)
                 ),
             )
@@ -639,7 +641,9 @@ class History:
         def work(db: sqlite3.Connection) -> list[RecordedChange]:
             rows = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
             return [
-                RecordedChange(*row[1:5], _snapshots(db, row[0]), row[5], _steps(db, row[0]) if row[5] else (), *row[6:])
+                RecordedChange(
+                    *row[1:5], _snapshots(db, row[0]), row[5], _steps(db, row[0]) if row[5] else (), *row[6:]
+                )
                 for row in rows
             ]
 
@@ -705,8 +709,19 @@ def _steps(db: sqlite3.Connection, change: int) -> tuple[LayerStep, ...]:
     columns = "kind, root, path, slot, before_inode, before_mode, after_inode, after_mode, size, files"
     query = f"SELECT {columns} FROM layer_steps WHERE change=? ORDER BY position"  # noqa: S608  # constant names
     return tuple(
-        LayerStep(row[0], *map(os.fsdecode, row[1:4]), Version(*row[4:6]), Version(*row[6:8]), *row[8:])
-        for row in db.execute(query, (change,))
+        LayerStep(
+            kind,
+            os.fsdecode(root),
+            os.fsdecode(path),
+            os.fsdecode(slot),
+            Version(before_inode, before_mode),
+            Version(after_inode, after_mode),
+            size,
+            files,
+        )
+        for kind, root, path, slot, before_inode, before_mode, after_inode, after_mode, size, files in db.execute(
+            query, (change,)
+        )
     )
 
 

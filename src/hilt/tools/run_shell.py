@@ -44,12 +44,22 @@ def _needs_jobs(args: dict[str, Any]) -> bool:
 
 def _vote(ctx: Context, args: dict[str, Any]) -> Vote | None:
     """Ask about a dangerous command that cannot be undone, if there is somebody to ask."""
-    from hilt.processes.undoable import cannot_undo
-
     if args["dry_run"] or args["preview"] or args.get("apply") is not None or not args["force"]:
         return None
-    reason = cannot_undo(ctx, args["command"], in_background=args["run_in_background"])
+    reason = _no_undo(ctx, args["command"], in_background=args["run_in_background"])
     return Vote("ask", OWN, f"the command is dangerous, and undo cannot take it back: {reason}") if reason else None
+
+
+def _no_undo(ctx: Context, command: str, *, in_background: bool) -> str:
+    """Return why a dangerous command cannot be undone; empty if it can, or if the user does not want to know."""
+    from hilt.commands.risk import classify
+
+    settings = ctx.settings
+    if settings["shell.undo"] == "off" or settings["shell.sandbox"] == "full" or not ctx.can_ask:
+        return ""
+    if classify(command, sandboxed=True).level != "dangerous":
+        return ""
+    return "it runs in the background" if in_background else ctx.processes.overlays.obstacle()
 
 
 _STARTED = record({"task_id": STRING}) | {TEXT: True}
@@ -124,9 +134,7 @@ def run_shell(
             if preview:
                 raise ToolError("invalid_args", "A background job cannot be previewed.", suggestion="Send one of both.")
             return _job(ctx, argv, command, risk, folder, network, tty=tty)
-        undoable = None
-        if preview or _is_covered(ctx, risk):
-            undoable = _undoable(ctx, command, risk, folder, preview=preview)
+        undoable = _undoable(ctx, command, risk, folder, preview=preview)
         finished = ctx.processes.run(
             argv,
             cwd=folder,
@@ -142,13 +150,14 @@ def run_shell(
     return output if undoable is None else _with_change(output, undoable, risk, preview=preview)
 
 
-def _is_covered(ctx: Context, risk: Risk) -> bool:
-    """Whether the settings want undo for commands of this risk."""
-    return risk.level in {"auto": ("dangerous",), "caution": ("dangerous", "caution")}.get(ctx.settings["shell.undo"], ())
+def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, preview: bool) -> UndoableRun | None:
+    """Return how to run the command so that it can be undone; None if the settings do not want that."""
+    if not preview and (risk.level == "safe" or ctx.settings["shell.undo"] == "off"):
+        return None
+    from hilt.processes.undoable import UndoableRun, call_key, is_covered
 
-
-def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, preview: bool) -> UndoableRun:
-    from hilt.processes.undoable import UndoableRun, call_key
+    if not preview and not is_covered(ctx.settings["shell.undo"], risk.level):
+        return None
 
     def accept(reason: str) -> None:
         if risk.level == "dangerous" and ctx.can_ask:

@@ -35,13 +35,14 @@ _ANSWERS = {
     **dict.fromkeys(("a", "always"), "always"),
     **dict.fromkeys(("n", "no", "deny"), "deny"),
     **dict.fromkeys(("s", "show", "all"), "show"),
+    **dict.fromkeys(("p", "preview"), "preview"),
 }
 
 
 class Answer(NamedTuple):
     """The answer to an approval prompt."""
 
-    kind: Literal["once", "always", "deny"]
+    kind: Literal["once", "always", "preview", "deny"]
     reason: str = ""
 
 
@@ -132,6 +133,10 @@ def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], obje
                 return Answer("always")
             case "always":
                 write('"always" is not available for this call.\n')
+            case "preview" if asked.preview:
+                return Answer("preview")
+            case "preview":
+                write("A preview is not available for this call.\n")
             case "deny":
                 write("Reason for the model (optional): ")
                 return Answer("deny", read().strip()[:_REASON_MOST])
@@ -148,6 +153,7 @@ def is_answer(line: str) -> bool:
 
 def _choices(asked: Asked, *, was_cut: bool, color: bool) -> str:
     keys = [("y", "once"), *([("a", "always")] if asked.rules else []), ("n", "deny")]
+    keys += [("p", "preview first")] if asked.preview else []
     keys += [("s", "show all")] if was_cut else []
     return "  ".join(f"{_painted(f'[{key}]', _BOLD, color)} {meaning}" for key, meaning in keys) + " > "
 

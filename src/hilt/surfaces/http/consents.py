@@ -45,7 +45,8 @@ APPROVAL = record(
         "session": STRING,
         "agent": _OR_NULL,
         "folder": STRING,
-        "state": {"type": "string", "enum": ["pending", "approved", "denied", "used", "expired"]},
+        "preview": BOOLEAN,
+        "state": {"type": "string", "enum": ["pending", "approved", "preview", "denied", "used", "expired"]},
         "asked": STRING,
         "expires": STRING,
         "answered_by": _OR_NULL,
@@ -54,7 +55,7 @@ APPROVAL = record(
 _ANSWER: Schema = {
     "type": "object",
     "properties": {
-        "answer": {"type": "string", "enum": ["once", "always", "deny"]},
+        "answer": {"type": "string", "enum": ["once", "always", "preview", "deny"]},
         "reason": {"type": "string", "maxLength": 2000},
         "for": {
             "type": "string",
@@ -152,6 +153,7 @@ def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
             reason=request.body.get("reason", ""),
             by=BY,
             always=answer == "always",
+            preview=answer == "preview",
             expires=expires,
             revokes=False,
         )
