@@ -18,7 +18,7 @@ from typing import Any
 
 from hilt.fence import Fence
 from hilt.files import command_changes
-from hilt.files.exchanging import Exchange
+from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
 from hilt.runtime import Runtime
 from hilt.sandbox import overlay
@@ -90,13 +90,13 @@ def stepped(at: int, work: Any) -> tuple[int, Any]:
     def child() -> int:
         steps = Steps(at, die)
         steps.install()
-        rename = Exchange._rename
+        rename = SlotExchange._rename
 
-        def counted(self: Exchange, *args: Any) -> None:
+        def counted(self: SlotExchange, *args: Any) -> None:
             steps.step("exchange")
             rename(self, *args)
 
-        Exchange._rename = counted  # type: ignore[method-assign]
+        SlotExchange._rename = counted  # type: ignore[method-assign]
         work()
         return steps.count
 
@@ -105,14 +105,14 @@ def stepped(at: int, work: Any) -> tuple[int, Any]:
 
 def forget_exchange() -> None:
     """Make this process, and those that it forks, work like a file system without exchange."""
-    rename = Exchange._rename
+    rename = SlotExchange._rename
 
-    def limited(self: Exchange, source: Any, target: Any, flags: int) -> None:
+    def limited(self: SlotExchange, source: Any, target: Any, flags: int) -> None:
         if flags == _EXCHANGE:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         rename(self, source, target, flags)
 
-    Exchange._rename = limited  # type: ignore[method-assign]
+    SlotExchange._rename = limited  # type: ignore[method-assign]
 
 
 def main(base: Path, way: str, every: int) -> dict[str, Any]:

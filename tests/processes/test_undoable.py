@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -415,6 +415,52 @@ def test_undo_can_be_turned_off(agents, workspace, name):
 
     assert "undo" not in done.meta
     assert (workspace / "a.txt").exists()
+
+
+@contextmanager
+def mounted(*arguments: str) -> Iterator[None]:
+    if os.getuid() != 0:
+        pytest.skip("only root can mount here")
+    subprocess.run(["mount", *arguments], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", arguments[-1]], check=True)
+
+
+@pytest.mark.parametrize("where", ["beside the workspace", "in the workspace"])
+def test_the_layers_lie_on_the_file_system_of_the_workspace(agents, workspace, name, where):
+    other = workspace if where == "in the workspace" else workspace.parent / "state"
+    other.mkdir(exist_ok=True)
+    around = workspace if where == "in the workspace" else workspace.parent
+    with mounted("-t", "tmpfs", "-o", f"uid={agents.uid},gid={agents.uid},mode=755", "tmpfs", str(other)):
+        write(agents, workspace, {"src/a": "a\n"})
+        before = tree(workspace)
+        first = agents.run(name, "rm -rf src")
+        [place] = around.glob(".hilt-undo-*")
+        attack = agents.run(name, "ls -A .hilt-undo-* ../.hilt-undo-*; rm -rf .hilt-undo-* ../.hilt-undo-*; mkdir new")
+        plain = {"shell.undo": "off"}
+        listed = agents.call(name, "run_shell", command="ls -A .hilt-undo-*/* ../.hilt-undo-*/*", flags=plain)
+
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        assert {first.undo, attack.undo} <= set(os.listdir(place))
+        assert first.undo not in attack.text + listed.text
+        assert agents.restore(name, attack.undo).code is None
+        assert agents.restore(name, first.undo).code is None
+        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+
+
+def test_a_workspace_on_overlayfs_has_no_undo(agents, workspace, name):
+    below = workspace.parent / "below"
+    for folder in ("lower", "upper", "work"):
+        (below / folder).mkdir(parents=True)
+    agents.own(below)
+    layers = f"lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
+    with mounted("-t", "overlay", "-o", layers, "overlay", str(workspace)):
+        done = agents.run(name, "echo x > a.txt")
+        assert (workspace / "a.txt").read_text() == "x\n"
+
+    assert done.meta["undo"] == {"skipped": "the overlay could not be mounted"}
 
 
 # --- hostile commands

@@ -26,7 +26,7 @@ _MOST_DEPTH = 200
 _COMPARED_BYTES = 1 << 16
 
 
-class Tree:
+class Measured:
     """The size of a tree, and whether somebody changed it while the command ran."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class _Collector:
             return
         if new is not None and old is not None and _is_same(upper, lower, name, new, old):
             return
-        replaced, added = Tree(), Tree()
+        replaced, added = Measured(), Measured()
         if new is not None:
             self._prepare(upper, name, new, added, depth)
         if old is not None:
@@ -136,7 +136,7 @@ class _Collector:
                 os.chmod(path, status.st_mode & 0o7777)
         return marks
 
-    def _prepare(self, folder: int, name: str, status: os.stat_result, tree: Tree, depth: int) -> None:
+    def _prepare(self, folder: int, name: str, status: os.stat_result, tree: Measured, depth: int) -> None:
         """Remove the marks from a tree that only the upper layer has, and measure it."""
         if not stat.S_ISDIR(status.st_mode):
             tree.files += 1
@@ -152,7 +152,7 @@ class _Collector:
                 self._prepare(inner, entry, now, tree, depth + 1)
 
 
-def measure(folder: int, name: str, tree: Tree, began: int, depth: int = 0) -> None:
+def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) -> None:
     """Measure a file or folder of the workspace, and notice what has changed since a time."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     tree.is_changed |= status.st_ctime_ns >= began

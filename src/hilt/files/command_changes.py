@@ -17,7 +17,7 @@ from hilt.errors import ToolError
 from hilt.files import collecting
 from hilt.files.door import plain_error
 from hilt.files.editing import ShownChange, shown_bytes
-from hilt.files.exchanging import Exchange
+from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
 from hilt.sandbox.handles import open_folder, remove_tree
 from hilt.sandbox.overlay import UpperLayer
@@ -42,6 +42,16 @@ class CommandChange(NamedTuple):
     omitted: int = 0
 
     @property
+    def count(self) -> str:
+        """The number of files in words."""
+        return f"{self.files} file{'s' * (self.files != 1)}"
+
+    @property
+    def summary(self) -> str:
+        """How many files have changed, and how to take that back."""
+        return f"{self.count} changed; undo restore {self.id} takes that back"
+
+    @property
     def facts(self) -> dict[str, object]:
         """The change as metadata."""
         facts: dict[str, object] = {"id": self.id, "files": self.files}
@@ -54,7 +64,7 @@ def apply(workspace: Workspace, layer: UpperLayer, recording: Recording, operati
         if not steps:
             return None
         change = _new(workspace, recording.id, operation, layer.folder, steps)._replace(began=layer.began)
-        with workspace.locked_paths(step.full_path for step in steps), Exchange(layer.folder) as exchange:
+        with workspace.locked_paths(step.full_path for step in steps), SlotExchange(layer.folder) as exchange:
             exchange.sync()
             recording.record(change, call=workspace.call, is_open=True)
             return _perform(workspace, change, recording, exchange)
@@ -105,7 +115,7 @@ def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) 
     """Make exactly the changes of a preview."""
     workspace.fence.commit()
     try:
-        with workspace.locked_paths(step.full_path for step in change.steps), Exchange(change.layer) as exchange:
+        with workspace.locked_paths(step.full_path for step in change.steps), SlotExchange(change.layer) as exchange:
             recording = workspace.store.history().reopen(change, operation, workspace.call)
             return _perform(workspace, change, recording, exchange)
     except OSError as error:
@@ -121,7 +131,7 @@ def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerS
     try:
         with (
             workspace.locked_paths(step.full_path for step in steps),
-            Exchange(change.layer) as exchange,
+            SlotExchange(change.layer) as exchange,
         ):
             recording = workspace.store.history().mark()
             inverse, left_alone = _invert(exchange, steps, recording.id)
@@ -139,7 +149,7 @@ def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerS
 def recover(workspace: Workspace, change: RecordedChange, recording: Recording) -> dict[str, object]:
     """Complete an interrupted change of a command, and return a report."""
     try:
-        with Exchange(change.layer) as exchange:
+        with SlotExchange(change.layer) as exchange:
             failed = exchange.perform(change.steps)
             exchange.sync()
     except OSError:
@@ -227,7 +237,9 @@ def _new(workspace: Workspace, id: str, operation: str, layer: str, steps: Seque
     return RecordedChange(id, workspace.session, operation, time.time_ns(), (), layer, tuple(steps))
 
 
-def _perform(workspace: Workspace, change: RecordedChange, recording: Recording, exchange: Exchange) -> CommandChange:
+def _perform(
+    workspace: Workspace, change: RecordedChange, recording: Recording, exchange: SlotExchange
+) -> CommandChange:
     """Perform the steps of a recorded change; if this process dies, the next call in the workspace completes it."""
     try:
         failed = exchange.perform(change.steps)
@@ -241,7 +253,7 @@ def _perform(workspace: Workspace, change: RecordedChange, recording: Recording,
     return CommandChange(change.id, sum(step.files for step in done), _named(workspace, others), shown, omitted)
 
 
-def _invert(exchange: Exchange, steps: Sequence[LayerStep], id: str) -> tuple[list[LayerStep], list[LayerStep]]:
+def _invert(exchange: SlotExchange, steps: Sequence[LayerStep], id: str) -> tuple[list[LayerStep], list[LayerStep]]:
     """Return the steps back to the versions before these steps, and the steps whose old version is gone."""
     inverse, lost = [], []
     for position, step in enumerate(reversed(steps)):
@@ -270,7 +282,7 @@ def _is_stale(step: LayerStep, began: int) -> bool:
         around = open_folder(os.path.dirname(step.full_path))
     except OSError:
         return True
-    name, tree = os.path.basename(step.path), collecting.Tree()
+    name, tree = os.path.basename(step.path), collecting.Measured()
     try:
         if os.stat(name, dir_fd=around, follow_symlinks=False).st_ino != step.before.inode:
             return True

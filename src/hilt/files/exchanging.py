@@ -26,7 +26,7 @@ _MOST_HANDLES = 64
 _SPARE = "spare"  # folder in the layer for swaps on file systems without exchange
 
 
-class Exchange:
+class SlotExchange:
     """Swaps paths with the slots of one layer."""
 
     def __init__(self, layer: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import hilt
 from hilt import config, places, variables
@@ -43,6 +43,12 @@ class CallScope(Protocol):
     session: str
     door: Door
     overflow: Overflow
+    workspace: Workspace
+    meta: dict[str, Any]
+
+    @property
+    def processes(self) -> Processes:
+        """Child processes of the call."""
 
 
 class Confinement:
@@ -167,7 +173,25 @@ class Confinement:
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        return self.sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
+        profile = profile._replace(name=name, shown=shown)  # type: ignore[arg-type]
+        return self._undoable(ctx, profile, cwd) if sandbox.undo else self.sandbox().confine(profile, cwd)
+
+    @contextmanager
+    def _undoable(self, ctx: CallScope, profile: Profile, cwd: str) -> Iterator[Confined]:
+        """Confine a custom tool on an overlay of the workspace, and apply its changes if it has not failed to run."""
+        from hilt.processes.undoable import Overlays, UndoableRun
+
+        has_jobs, available = ctx.processes.overlays.has_jobs, self.sandbox().availability
+        overlays = Overlays(ctx.workspace, lambda: profile, available, has_jobs, self._place.state)
+        run = UndoableRun(overlays, "custom tool")
+        with run.layer() as layer, self.sandbox().confine(profile, cwd, layer=layer) as confined:
+            yield confined
+            if confined.layer is not None:
+                run.settle(confined.layer)
+        if run.skipped:
+            ctx.meta["undo"] = {"skipped": run.skipped}
+        elif run.change is not None:
+            ctx.meta["undo"] = {**run.change.facts, "summary": run.change.summary}
 
     def language_servers(self, door: Door) -> ServerGround:
         """Return where and how language servers run: read-only, without network, with private caches."""
@@ -239,7 +263,7 @@ class Confinement:
         return rooms.private_folder(self._place.state, self._place.id, config.digest(session))
 
     def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
-        from hilt.sandbox.profile import Profile
+        from hilt.sandbox.profile import Profile, layer_folders
 
         place, settings = self._place, self._settings
         roots = tuple(root.real for root in door.roots if root.writable)
@@ -249,7 +273,7 @@ class Confinement:
             roots=roots,
             is_sensitive=self._rules.is_sensitive,
             protected=tuple(name.strip("/") for name in self._protected if not is_glob(name)),
-            closed=(place.state, place.config),
+            closed=(place.state, place.config, *layer_folders(roots, place.id)),
             home=place.home,
             read=settings["shell.read"],
             network=network,  # type: ignore[arg-type]  # validated by settings and schema

@@ -44,13 +44,13 @@ class Overlays:
         self.workspace = workspace
         self.profile = profile
         self._available = available
-        self._has_jobs = has_jobs
+        self.has_jobs = has_jobs
         self._state = state
 
     def obstacle(self) -> str:
         """Return why commands cannot run on an overlay now; an empty string if they can."""
         reason = overlay.obstacle(self.profile(), self._available())
-        if not reason and self._has_jobs():
+        if not reason and self.has_jobs():
             reason = "a background job of the session is running"
         return reason or ("" if self.place() else "there is no room for its layers on the workspace's file system")
 

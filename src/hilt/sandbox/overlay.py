@@ -15,14 +15,13 @@ from errno import EXDEV
 from typing import NamedTuple
 
 from hilt.sandbox.handles import open_folder
-from hilt.sandbox.profile import Profile, innermost, is_below
+from hilt.sandbox.profile import LAYERS, Profile, hidden_layers, innermost, is_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Handle, Overlay
     from hilt.sandbox.profile import Availability
 
-FOLDER = ".hilt-undo-"  # prefix of the folder for layers beside or in a workspace
 _SYS_ADMIN = 1 << 21  # the capability to mount
 
 
@@ -80,10 +79,8 @@ def find_place(roots: Sequence[str], state: str, name: str) -> str | None:
     It must be on the same mount as the workspace, so that files can be moved between them: in the state directory,
     beside the workspace, or hidden in it.
     """
-    hidden = FOLDER + name[:12]
-    outer = os.path.dirname(roots[0])
     wanted = {_mount_of(root) for root in roots}
-    for path in (os.path.join(state, "layers", name), os.path.join(outer, hidden), os.path.join(roots[0], hidden)):
+    for path in (os.path.join(state, "layers", name), *hidden_layers(roots[0], name)):
         with suppress(OSError):
             if {_mount_of(_existing(path))} == wanted:
                 _make_place(path)
@@ -200,7 +197,7 @@ def _make_place(path: str) -> None:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
-        if os.path.basename(path).startswith(FOLDER):
+        if os.path.basename(path).startswith(LAYERS):
             with open(os.path.join(path, ".gitignore"), "x", encoding="ascii") as file:
                 file.write("*\n")
     status = os.lstat(path)

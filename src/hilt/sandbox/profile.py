@@ -32,6 +32,7 @@ Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 _PRIVATE_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
 _STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
 _CLOSE_SECONDS = 6.0  # a program that was told to end has exited by then, or is stuck in the kernel
+LAYERS = ".hilt-undo-"  # prefix of a folder for what commands have replaced, beside or in a workspace folder
 
 
 is_below = places.is_below  # for the modules beside this one
@@ -302,6 +303,18 @@ class Judged:
         if self._is_protected(path) or (self._denies_write is not None and self._denies_write(full)):
             return 2
         return 0
+
+
+def hidden_layers(root: str, workspace: str) -> tuple[str, str]:
+    """Return where the layers of a workspace, by its id, may lie outside the state directory: beside it, or in it."""
+    name = LAYERS + workspace[:12]
+    return os.path.join(os.path.dirname(root), name), os.path.join(root, name)
+
+
+def layer_folders(roots: tuple[str, ...], workspace: str) -> tuple[str, ...]:
+    """Return those of these folders that exist."""
+    paths = (path for root in roots for path in hidden_layers(root, workspace))
+    return tuple(path for path in paths if os.path.lexists(path))
 
 
 def developer_hint(path: str) -> str:

@@ -175,11 +175,16 @@ def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: st
 
     preview = command_changes.find_preview(ctx.workspace, id, call_key(command, folder.path))
     change = command_changes.apply_preview(ctx.workspace, preview, "run_shell")
-    text = f"Made the changes of the preview {id}; the command did not run again."
+    lines = [
+        "[exit: 0]",
+        f"Made the changes of the preview {id}; the command did not run again.",
+        "[classification: success — the preview was applied]",
+        *_undo_lines(change),
+    ]
     return Output(
-        "\n".join([text, *_undo_lines(change)]),
+        "\n".join(lines),
         view=diff_view(list(change.shown), many=True),
-        meta={"undo": change.facts},
+        meta={"exit_code": 0, "undo": change.facts},
         classification="success",
         risk=risk.level,
     )
@@ -200,7 +205,7 @@ def _with_change(output: Output, undoable: UndoableRun, risk: Risk, *, preview: 
         diff = diff_text(change.shown)
         rest = f"\n[diff: {len(diff) - DIFF_CHARACTERS} more characters]" if len(diff) > DIFF_CHARACTERS else ""
         lines = [diff[:DIFF_CHARACTERS].rstrip("\n") + rest] if diff else []
-        lines.append(f'[preview: {_count(change)} would change; send the command with apply: "{change.id}" to do that]')
+        lines.append(f'[preview: {change.count} would change; send the command with apply: "{change.id}" to do that]')
     else:
         facts = change.facts
         lines = _undo_lines(change)
@@ -219,12 +224,8 @@ def _undo_lines(change: CommandChange) -> list[str]:
             f"[conflict: changed by somebody else while the command ran, so left alone: {paths}; "
             f"undo restore {change.id} with the path puts the command's version there]"
         )
-    lines.append(f"[undo: {_count(change)} changed; undo restore {change.id} takes that back]")
+    lines.append(f"[undo: {change.summary}]")
     return lines
-
-
-def _count(change: CommandChange) -> str:
-    return f"{change.files} file{'s' * (change.files != 1)}"
 
 
 def _narrator(ctx: Context) -> Callable[[bytes], None] | None:

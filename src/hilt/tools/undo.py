@@ -251,6 +251,7 @@ def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_
             text = f"Nothing was restored: the versions before {named} are gone, or closed to tools."
         return Output(text, view=views.none(text), meta=meta)
     text = f"restored {restored.files} file{'s' * (restored.files != 1)} to before {named}"
+    meta["files"] = [shown.path for shown in restored.shown]
     text += f"\nleft alone: {', '.join(left_alone)}" if left_alone else ""
     return changed(text, list(restored.shown), meta, restored.id, many=True)
 

@@ -172,7 +172,11 @@ def check_sandbox(options: dict[str, str]) -> list[Finding]:
 
     available = Sandbox(places.state_dir(os.environ)).availability()
     level = {"none": "wrong", "landlock": "missing"}.get(available.kind, "ok")
-    return [Finding(level, "sandbox", available.facts, available.remedy, available.missing)]
+    undo = Finding("ok", "undo", "dangerous commands can be undone and previewed")
+    if "overlay" not in available.features:
+        fact = "commands cannot be undone or previewed: the sandbox cannot mount overlays"
+        undo = Finding("missing", "undo", fact, available.remedy)
+    return [Finding(level, "sandbox", available.facts, available.remedy, available.missing), undo]
 
 
 def _limits(options: dict[str, str]) -> list[Finding]:

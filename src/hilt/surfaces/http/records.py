@@ -12,6 +12,7 @@ from hilt.call import Call, Json, Result
 from hilt.config import KEYS, digest
 from hilt.formats.times import duration_seconds, rfc3339
 from hilt.output.metrics import prometheus
+from hilt.output.views import encodable
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
 from hilt.state.history import RecordedChange
 from hilt.state.spending import Spending
@@ -118,6 +119,14 @@ def _change(change: RecordedChange) -> dict[str, Any]:
             "size": file.size,
         }
         for file in change.snapshots
+    ]
+    files += [
+        {
+            "path": encodable(step.path),
+            "action": "created" if not step.before.inode else "modified" if step.after.inode else "deleted",
+            "size": step.size,
+        }
+        for step in change.steps
     ]
     facts = {"id": change.id, "session": change.session, "operation": change.operation}
     return {**facts, "time": rfc3339(change.at), "files": files}
