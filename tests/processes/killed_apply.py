@@ -96,7 +96,7 @@ def stepped(at: int, work: Any) -> tuple[int, Any]:
             steps.step("exchange")
             rename(self, *args)
 
-        SlotExchange._rename = counted  # type: ignore[method-assign]
+        SlotExchange._rename = counted  # type: ignore[method-assign, assignment]
         work()
         return steps.count
 

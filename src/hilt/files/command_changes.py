@@ -42,14 +42,14 @@ class CommandChange(NamedTuple):
     omitted: int = 0
 
     @property
-    def count(self) -> str:
+    def counted(self) -> str:
         """The number of files in words."""
         return f"{self.files} file{'s' * (self.files != 1)}"
 
     @property
     def summary(self) -> str:
         """How many files have changed, and how to take that back."""
-        return f"{self.count} changed; undo restore {self.id} takes that back"
+        return f"{self.counted} changed; undo restore {self.id} takes that back"
 
     @property
     def facts(self) -> dict[str, object]:
@@ -345,6 +345,9 @@ def _diffs(
     reading = _Reading()
     shown = []
     for step in steps:
+        if reading.files >= SHOWN_FILES:
+            reading.omitted += step.files
+            continue
         if step.kind == "mode" or _is_closed(workspace, step):
             continue
         path = shown_path(workspace, step).rstrip("/")

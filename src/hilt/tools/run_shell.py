@@ -205,7 +205,7 @@ def _with_change(output: Output, undoable: UndoableRun, risk: Risk, *, preview: 
         diff = diff_text(change.shown)
         rest = f"\n[diff: {len(diff) - DIFF_CHARACTERS} more characters]" if len(diff) > DIFF_CHARACTERS else ""
         lines = [diff[:DIFF_CHARACTERS].rstrip("\n") + rest] if diff else []
-        lines.append(f'[preview: {change.count} would change; send the command with apply: "{change.id}" to do that]')
+        lines.append(f'[preview: {change.counted} would change; send the command with apply: "{change.id}" to do that]')
     else:
         facts = change.facts
         lines = _undo_lines(change)
