@@ -618,6 +618,19 @@ def test_deep_folders_are_refused_and_nothing_is_left(agents, workspace, name):
     assert layers(agents, name) == []
 
 
+def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspace, name):
+    options = f"size=3M,uid={agents.uid},gid={agents.uid},mode=755"
+    with mounted("-t", "tmpfs", "-o", options, "tmpfs", str(workspace)):
+        write(agents, workspace, {"large": "x" * (2 << 20), "small": "old\n"})
+        before = tree(workspace)
+        done = agents.run(name, "echo new > small; echo more >> large")
+
+        assert "No space left" in done.text
+        assert (workspace / "small").read_text() == "new\n"
+        assert agents.restore(name, done.undo).code is None
+        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+
+
 def test_a_cancelled_or_failed_start_leaves_no_layer(agents, workspace, name):
     missing = agents.run(name, "true", cwd="missing")
 
@@ -641,3 +654,32 @@ def test_snapshots_of_commands_age_like_others(agents, workspace, name):
     assert agents.call(name, "undo", flags=flags, action="clear").code is None
     agents.run(name, "true", flags=flags)
     assert layers(agents, name) == []
+
+
+# --- custom tools
+
+TOOL = """---
+name: clean_up
+description: Removes things.
+approval: never
+sandbox: {write: ["."]}
+undo: true
+---
+rm -rf src; echo done
+"""
+
+
+def test_a_custom_tool_with_undo_can_be_taken_back(agents, workspace, name):
+    tools = agents.base / name / "config/tools"
+    tools.mkdir(parents=True)
+    (tools / "clean_up.md").write_text(TOOL)
+    write(agents, workspace, {"src/a": "a\n", "src/b": "b\n"})
+    agents.own(tools.parent)
+
+    done = agents.call(name, "clean_up")
+
+    assert done.code is None, done.message
+    assert done.text == f"done\n[undo: 2 files changed; undo restore {done.undo} takes that back]"
+    assert not (workspace / "src").exists()
+    assert agents.restore(name, done.undo).code is None
+    assert (workspace / "src/a").read_text() == "a\n"
