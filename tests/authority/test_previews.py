@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ class Person:
 
 
 @contextmanager
-def asking(base: str, person: Person | None, rules: str = ASKED) -> Iterator[tuple[Runtime, Folder]]:
+def asking(base: str, person: Person | None, rules: str = ASKED) -> Iterator[Any]:
     folder, config = Folder(os.path.join(base, "workspace")), Folder(os.path.join(base, "config"))
     folder.write("src/a.py", "a = 1\n")
     if rules:

@@ -558,7 +558,9 @@ def test_a_repository_that_the_command_makes_is_harmless_before_it_appears(agent
 
     def watch() -> None:
         config = workspace / "sub/.git/config"
-        while not over.is_set():
+        is_last = False
+        while not is_last:
+            is_last = over.is_set()
             with suppress(OSError):
                 seen.append(config.read_text())
 

@@ -642,9 +642,9 @@ class History:
             rows = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
             return [
                 RecordedChange(
-                    *row[1:5], _snapshots(db, row[0]), row[5], _steps(db, row[0]) if row[5] else (), *row[6:]
+                    id, session, operation, at, _snapshots(db, number), layer, _steps(db, number), began, key
                 )
-                for row in rows
+                for number, id, session, operation, at, layer, began, key in rows
             ]
 
         return self._db.read(work)
