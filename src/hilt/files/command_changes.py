@@ -106,11 +106,6 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
     return change
 
 
-def preview_diffs(workspace: Workspace, change: RecordedChange) -> tuple[tuple[ShownChange, ...], int]:
-    """Return the diffs that a preview would make, and how many files are without one."""
-    return _diffs(workspace, change, change.steps, is_applied=False)
-
-
 def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) -> CommandChange:
     """Make exactly the changes of a preview."""
     workspace.fence.commit()
@@ -136,7 +131,7 @@ def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerS
             recording = workspace.store.history().mark()
             inverse, left_alone = _invert(exchange, steps, recording.id)
             if not inverse:
-                recording.drop()
+                recording.abandon()
                 return CommandChange("", 0, _named(workspace, left_alone)) if left_alone else None
             back = _new(workspace, recording.id, "undo", change.layer, inverse)
             recording.record(back, call=workspace.call, is_open=True)
@@ -229,7 +224,7 @@ def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerSt
 
 def discard(recording: Recording, folder: str) -> None:
     """Forget a command whose changes were not recorded."""
-    recording.drop()
+    recording.abandon()
     remove_tree(folder)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from errno import EEXIST, EINVAL, ENOSYS
 from typing import Self
@@ -42,11 +42,8 @@ class SlotExchange:
         self._close_handles()
         os.close(self._layer)
 
-    def perform(self, steps: Sequence[LayerStep], passed: Callable[[int], None] = lambda position: None) -> list[int]:
-        """Perform all steps that are not done yet; return the positions of those that could not be performed.
-
-        `passed` is called after each step.
-        """
+    def perform(self, steps: Sequence[LayerStep]) -> list[int]:
+        """Perform all steps that are not done yet; return the positions of those that could not be performed."""
         failed = []
         modes = [(position, step) for position, step in enumerate(steps) if step.kind == "mode"]
         for _, step in modes if os.geteuid() != 0 else ():
@@ -62,13 +59,11 @@ class SlotExchange:
                     is_done = False
                 if not is_done:
                     failed.append(position)
-                passed(position)
         for position, step in reversed(modes):
             try:
                 self._set_mode(step, step.after.mode)
             except OSError:
                 failed.append(position)
-            passed(position)
         return failed
 
     def sync(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, cached_property
 
 from hilt.config import digest
 from hilt.errors import ToolError
@@ -42,7 +43,7 @@ class Overlays:
         state: str,
     ) -> None:
         self.workspace = workspace
-        self.profile = profile
+        self.profile = cache(profile)
         self._available = available
         self.has_jobs = has_jobs
         self._state = state
@@ -52,10 +53,11 @@ class Overlays:
         reason = overlay.obstacle(self.profile(), self._available())
         if not reason and self.has_jobs():
             reason = "a background job of the session is running"
-        return reason or ("" if self.place() else "there is no room for its layers on the workspace's file system")
+        return reason or ("" if self.place else "there is no room for its layers on the workspace's file system")
 
+    @cached_property
     def place(self) -> str | None:
-        """Return the folder for the layers of this workspace."""
+        """The folder for the layers of this workspace."""
         return overlay.find_place(overlay.outermost(self.profile()), self._state, self.workspace.store.id)
 
 
@@ -88,7 +90,7 @@ class UndoableRun:
     @contextmanager
     def layer(self) -> Iterator[UpperLayer | None]:
         """Yield the layer for one attempt to run the command; None if it runs without one."""
-        place = None if self.skipped else self._overlays.place()
+        place = None if self.skipped else self._overlays.place
         if place is None:
             yield None
             return

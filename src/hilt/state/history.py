@@ -132,6 +132,10 @@ class Recording:
         self._history._settle(self.id, keep=False)
         self._close()
 
+    def abandon(self) -> None:
+        """Remove the marker of a command whose change was not recorded."""
+        self._close()
+
     def release(self) -> None:
         """Unlock the marker; an unsettled change is left for the next process to recover."""
         if self._descriptor >= 0:
