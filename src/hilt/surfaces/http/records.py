@@ -63,6 +63,7 @@ _ENTRY = record(
         "micros": INTEGER,
         "agent": STRING,
         "contacts": STRING,
+        "call": STRING,
         "hash": STRING,
     }
 )
