@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.state.directory import writing
@@ -24,6 +25,8 @@ from hilt.state.tables import open_state
 
 INLINE_BYTES = 1024 * 1024  # larger blobs are stored as files
 COMPRESS_BYTES = 64 * 1024  # larger blobs are compressed later, not during the call
+
+_EVICTED_MAX = 100_000  # newer changes, after which it is forgotten which call made one
 
 
 class Snapshot(NamedTuple):
@@ -105,6 +108,7 @@ class History:
         self._blobs = os.path.join(directory, "blobs")
         self._journal = journal
         self._workspace = workspace
+        self._evicted = f"{workspace} evicted"  # the workspace of changes that cannot be undone any more
         self._calls = calls
         self._bytes = megabytes * 1024 * 1024
 
@@ -161,8 +165,9 @@ class History:
         """Return the id of the change that a call has made and whether it is unfinished; None if there is none."""
         if not self._db.exists():
             return None
-        query = "SELECT id, open FROM changes WHERE workspace=? AND session=? AND call=?"
-        row = self._db.read(lambda db: db.execute(query, (self._workspace, session, call)).fetchone())
+        query = "SELECT id, open FROM changes WHERE workspace IN (?, ?) AND session=? AND call=?"
+        values = (self._workspace, self._evicted, session, call)
+        row = self._db.read(lambda db: db.execute(query, values).fetchone())
         return None if row is None else (str(row[0]), bool(row[1]))
 
     def _mark(self, id: str) -> tuple[str, int]:
@@ -285,6 +290,17 @@ class History:
                 break
             numbers.append(number)
             count, total = count - 1, total - size
+        return self._evict_numbers(db, numbers)
+
+    def _evict_numbers(self, db: sqlite3.Connection, numbers: Sequence[int]) -> list[bytes]:
+        """Remove changes, but keep which calls of agents made one: a process that was killed may not know."""
+        kept = "UPDATE changes SET workspace=?, bytes=0 WHERE number=? AND call<>'' AND session GLOB ?"
+        db.executemany(kept, [(self._evicted, number, f"{AGENT}*") for number in numbers])
+        old = (
+            "DELETE FROM changes WHERE workspace=?1 "
+            "AND number <= (SELECT max(number) FROM changes WHERE workspace=?1) - ?2"
+        )
+        db.execute(old, (self._evicted, _EVICTED_MAX))
         return self._remove(db, numbers)
 
     def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> list[bytes]:
@@ -294,7 +310,7 @@ class History:
             query = "SELECT DISTINCT before FROM snapshots WHERE change=? AND before NOT NULL"
             hashes = [hash for (hash,) in db.execute(query, (number,))]
             db.execute("DELETE FROM snapshots WHERE change=?", (number,))
-            db.execute("DELETE FROM changes WHERE number=?", (number,))
+            db.execute("DELETE FROM changes WHERE number=? AND workspace=?", (number, self._workspace))
             for hash in hashes:
                 if db.execute("SELECT 1 FROM snapshots WHERE before=? LIMIT 1", (hash,)).fetchone() is None:
                     db.execute("DELETE FROM blobs WHERE hash=?", (hash,))
@@ -468,7 +484,7 @@ class History:
 
         def work(db: sqlite3.Connection) -> list[bytes]:
             query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
-            return self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
+            return self._evict_numbers(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
 
         # some builds of SQLite overwrite deleted data, which on a full disk needs as much space as it frees
         self._db.read(lambda db: db.execute("PRAGMA secure_delete=FAST"))
