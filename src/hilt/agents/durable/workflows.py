@@ -93,6 +93,7 @@ class Workflows:
                 "application_version": __version__,
                 "serializer": _JsonText(),
                 "log_level": "CRITICAL",
+                "notification_listener_polling_interval_sec": 0.1,  # nothing listens, but closing waits this long
             }
         )
         DBOS.listen_queues([])
