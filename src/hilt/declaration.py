@@ -47,6 +47,7 @@ class Traits(_Declared):
     returns_patches: bool = False  # its agents' changes come back as a patch, which asks before it is applied
     frees: bool = False  # frees disk space, so it also runs when the disk is full
     polls: bool = False  # is called again and again to wait for something
+    anywhere: bool = False  # needs neither the files nor the state of one machine
     lasting: Literal["", "last", "each"] = ""  # the results that a compacted conversation keeps word for word
     unhooked: bool = False  # skips the session's hooks, because it manages them
     ruled_as: str = ""  # another tool whose rules also apply to this one

@@ -306,6 +306,15 @@ class Authority:
         """Return the hooks around a call of the session."""
         return self.session_hooks().around(ctx) if self.has_hooks(ctx.session) else NO_HOOKS
 
+    def is_restricted_here(self, session: str) -> bool:
+        """Whether rules or hooks of this folder or of the session apply, which other folders and machines lack."""
+        self._refresh()
+        return (
+            self.rulebook.has_project_files
+            or status(os.path.join(self.place.root, ".hilt", HOOK_FILE)) is not None
+            or any(self.kept(above).get(HOOKS) is not None for above in self.lineage(session))
+        )
+
     def has_hooks(self, session: str) -> bool:
         """Whether a session may have hooks."""
         self._refresh()
