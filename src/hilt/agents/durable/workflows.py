@@ -168,6 +168,6 @@ def _open_file(path: str) -> sqlalchemy.Engine:
     def _set_up(connection: Any, _: object) -> None:
         with suppress(sqlalchemy.exc.OperationalError):
             connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA synchronous=FULL")  # a turn must be known after a power loss if its call has run
 
     return engine
