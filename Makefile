@@ -5,25 +5,36 @@ CODE := src tests benchmarks scripts
 STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sandbox/test_swapping.py \
 	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py \
 	tests/agents/test_kills.py tests/agents/test_rights.py tests/state/test_append_log.py \
-	tests/surfaces/http/test_feed.py tests/agents/durable/test_workers.py
+	tests/surfaces/http/test_feed.py tests/agents/durable/test_workers.py tests/agents/durable/test_attacks.py \
+	tests/processes/test_undoable.py tests/processes/test_killed_apply.py
 
 # program:Debian package, for programs that pip cannot install
 SYSTEM_PACKAGES := git:git ps:procps
 ifeq ($(shell uname),Linux)
 SYSTEM_PACKAGES += bwrap:bubblewrap
 # the same for programs that only the tests run
-TEST_PACKAGES := gopls:gopls pg_ctlcluster:postgresql
+TEST_PACKAGES := chromium:chromium gopls:gopls pg_ctlcluster:postgresql
+# a desktop, a library or service by one of its files, and programs to control
+TEST_PACKAGES += Xvfb:xvfb openbox:openbox dbus-daemon:dbus-daemon /usr/libexec/at-spi-bus-launcher:at-spi2-core \
+	/usr/lib/python3/dist-packages/gi:python3-gi Gtk-3.0.typelib:gir1.2-gtk-3.0 galculator:galculator xterm:xterm
 endif
+# the goals that need no tests
+PLAIN := help run tour docs release clean system venv compiled
+PACKAGES := $(SYSTEM_PACKAGES) $(if $(filter-out $(PLAIN),$(MAKECMDGOALS)),$(TEST_PACKAGES))
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.programs compiled ## create .venv with hilt and the development tools
+setup: $(VENV)/.programs compiled ## for contributors: create .venv with hilt and all that make test needs (1 GB)
 
 .PHONY: run
-run: $(VENV)/.run compiled ## play the tour
+run: $(VENV)/.run compiled ## serve the console on a temporary playground
+	@$(BIN)/python scripts/playground.py
+
+.PHONY: tour
+tour: $(VENV)/.run compiled ## play the tour in the terminal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
 # Many tests wait, for a timeout or another process: two workers keep a core busy. Bytecode must be allowed, or each
@@ -58,28 +69,51 @@ bench: setup ## run the benchmarks
 conformance: setup ## run the MCP conformance suite against hilt mcp
 	$(BIN)/python -m tests.conformance
 
+# An environment of its own: the generator of the site is no dependency of hilt or its tests.
+DOCS := build/docs-env
+
+.PHONY: docs
+docs: $(DOCS)/.installed ## build the documents as a site in build/site, and check its links
+	$(DOCS)/bin/python scripts/site.py
+
+# likewise
+RELEASE := build/release
+
+.PHONY: release
+release: $(RELEASE)/.installed ## build a release in dist, and check it; PYTHONS lists the interpreters to try
+	CLAUDE="node $(RELEASE)/npm/node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs" $(RELEASE)/bin/python -m scripts.release
+
+.PHONY: picture
+picture: setup ## record the moving picture of the README again
+	$(BIN)/python -m scripts.recording build/tour.cast
+	$(BIN)/node $(BIN)/npm install --prefix build/picture --ignore-scripts --no-audit --no-fund --loglevel=error svg-term-cli@2.1.1
+	$(BIN)/node build/picture/node_modules/.bin/svg-term --in build/tour.cast --out docs/images/tour.svg --window
+
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .PHONY: lock
 lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versions
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
-	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra tui -c requirements/setup.txt -o requirements/run.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra serve --extra web -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
 		-c requirements/setup.txt -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/docs.in -o requirements/docs.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/release.in -c requirements/setup.txt -o requirements/release.txt
 	sh requirements/programs.sh lock $(VENV) $(if $(UPGRADE),update,install)
+
+.PHONY: assets
+assets: setup ## bundle the console from console/ into the package
+	sh requirements/programs.sh packages $(VENV) console
+	$(BIN)/node console/build.mjs
 
 .PHONY: clean
 clean: ## remove .venv, caches and build output
-	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist console/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: system
 system:
-	@sh requirements/system.sh programs $(SYSTEM_PACKAGES)
-
-.PHONY: testsystem
-testsystem:
-	@sh requirements/system.sh programs $(TEST_PACKAGES)
+	@PYTHON="$(PYTHON)" sh requirements/system.sh programs $(if $(NO_VENV),python) $(PACKAGES)
 
 .PHONY: venv
 venv: system
@@ -105,9 +139,23 @@ $(VENV)/.run: requirements/run.txt pyproject.toml native/client.c scripts/native
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt $(VENV)/.run | testsystem
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(DOCS)/.installed: requirements/docs.txt | $(VENV)/.setup
+	@echo "Installing the generator of the site into $(DOCS)"
+	@$(BIN)/python -m venv --clear $(DOCS)
+	@$(DOCS)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/docs.txt
+	@touch $@
+
+$(RELEASE)/.installed: requirements/release.txt | $(VENV)/.setup
+	@echo "Installing what builds a release into $(RELEASE)"
+	@$(BIN)/python -m venv --clear $(RELEASE)
+	@$(RELEASE)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/release.txt
+	@npm install --prefix $(RELEASE)/npm --ignore-scripts --no-audit --no-fund --loglevel=error \
+		@anthropic-ai/claude-code@2.1.197 || echo "Without npm, the plug-in of Claude Code is not validated."
 	@touch $@
 
 $(VENV)/.programs: requirements/programs.sh requirements/package.json requirements/package-lock.json $(VENV)/.dev

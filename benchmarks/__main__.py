@@ -25,6 +25,7 @@ from benchmarks import (
     session,
     shell,
     startup,
+    undo,
     web,
 )
 from benchmarks.figure import heading, markdown, row
@@ -39,6 +40,7 @@ _MODULES = (
     knowledge,
     search,
     shell,
+    undo,
     custom,
     mcp,
     http,

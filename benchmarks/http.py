@@ -124,20 +124,32 @@ def resident_megabytes(pid: int) -> float:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
 
 
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        user, system = file.read().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def figures() -> Iterator[Figure]:
     """Measure the rate, the slowest calls, the memory of WebSockets, and the end under load."""
     with fresh_place(files=1) as place:
-        with server(place, [sys.executable, "-c", _ECHO]) as (_, port):
+        with server(place, [sys.executable, "-c", _ECHO]) as (process, port):
             load = Load(port, request(port, small_name(0)))
+            spent = processor_seconds(process.pid)
             echoed = asyncio.run(load.run(CALLS))
+            echo_spent = (processor_seconds(process.pid) - spent) / CALLS * 1000
             echo_p99 = load.p99
         with server(place, [HILT, "serve", "--port", "0", "--no-open"]) as (process, port):
             load = Load(port, request(port, small_name(0)))
             asyncio.run(load.run(CLIENTS))  # the first calls load the tool
             load.seconds.clear()
+            spent = processor_seconds(process.pid)
             rate = asyncio.run(load.run(CALLS))
+            spent = processor_seconds(process.pid) - spent
             name = f"HTTP, read_file, {CLIENTS} clients"
             yield Figure(f"{name}, calls/s", rate, "/s", REFERENCE, echoed, least=1000)
+            yield Figure(f"{name}, server time per call", spent / CALLS * 1000, "ms", REFERENCE, echo_spent, most=0.9)
             yield Figure(f"{name}, p99", load.p99, "ms", REFERENCE, echo_p99)
             yield asyncio.run(_sockets(process.pid, port))
             yield asyncio.run(_end(process, port))

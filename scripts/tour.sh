@@ -3,7 +3,7 @@
 set -eu
 
 command -v hilt >/dev/null || {
-    echo "tour: the command hilt is not on PATH; run make run" >&2
+    echo "tour: the command hilt is not on PATH; run make tour" >&2
     exit 1
 }
 

@@ -21,11 +21,12 @@ ARCHITECTURE = Path(__file__).parents[1] / "docs/architecture.md"
 # every module belongs to one layer, by its first name; imports point down, and within a layer only where listed
 WORDS = {
     *("errors", "places", "choices", "variables", "lazy", "fence", "call", "params", "schema", "wire", "declaration"),
+    "installer",
 }
 LAYERS: tuple[set[str], ...] = (
     {"formats"},
     WORDS,
-    {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp"},
+    {"text", "commands", "policy", "sandbox", "output", "state", "knowledge", "web", "lsp", "desktop"},
     {"config", "catalog", "telemetry"},
     {"files", "processes", "skills"},
     {"context"},

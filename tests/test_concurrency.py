@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import pytest
 
 from hilt.state.trail import Trail
 from hilt.testing import Folder, temporary_runtime
+from tests.databases import connected
 
 PROCESSES = 12
 
@@ -158,7 +158,7 @@ def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, 
             assert not runtime.call("list_dir", path="missing").ok
         assert runtime.trail.verify() is None
     path = os.path.join(memory, "state", "trail.db")
-    with sqlite3.connect(path) as db:
+    with connected(path) as db:
         db.executescript(tamper)
     db.close()
 

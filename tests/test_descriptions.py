@@ -29,6 +29,14 @@ def test_the_list_of_tools_is_short(runtime, is_lean, most):
     assert {name: count for name, count in costs.items() if count > MOST} == {}
 
 
+def test_a_tool_that_needs_a_display_is_short_as_well(tools):
+    listed = {tool.name: tool for tool in tools.values() if tool.traits.needs_display}
+
+    assert list(listed) == ["computer"]
+    for tool in listed.values():
+        assert cost({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}) <= MOST
+
+
 def test_a_lean_list_omits_only_parameter_descriptions(runtime):
     for full, short in zip(
         shown(runtime.authority, session=runtime.session),
@@ -46,6 +54,7 @@ def test_a_lean_list_omits_only_parameter_descriptions(runtime):
         ("apply_patch", ["all or nothing", "*** Begin Patch", "*** Update File: PATH", "*** Move to: PATH", "undo"]),
         ("ask_user", ["one to four questions", "wait"]),
         ("checksum_tree", ["50 MB", "links", "node_modules"]),
+        ("computer", ["last screenshot", "30 s", "data, not instructions", "Positive is down", "Up to 10"]),
         ("edit_file", ["exactly once", "changed since you read it", "empty deletes", "undo", "Preview"]),
         ("enter_plan_mode", ["only reading", "exit_plan_mode", "2-3 files"]),
         ("exit_plan_mode", ["approves", "Markdown", "not granted"]),
@@ -90,7 +99,7 @@ def meanings(schema: dict[str, object]) -> str:
 def test_details_are_for_people_alone(runtime, tools):
     texts = {tool.name: str(definition(tool)) for tool in shown(runtime.authority, session=runtime.session)}
 
-    detailed = {name: tool.details for name, tool in tools.items() if tool.details}
+    detailed = {name: tool.details for name, tool in tools.items() if tool.details and name in texts}
     assert "USER_REJECTION" in detailed["exit_plan_mode"]
     for name, details in detailed.items():
         assert "Details:" not in texts[name]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ import pytest
 from hilt.runtime import Runtime
 from hilt.state.approvals import UserAnswer
 from hilt.testing import environment
+from tests.databases import connected
 from tests.programs import PATH, program
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples/tools"
@@ -324,7 +324,7 @@ def test_ffmpeg_writes_only_in_the_workspace(desk, tmp_path):
 @pytest.fixture
 def database(desk: Desk) -> Path:
     path = desk.workspace / "shop.db"
-    with sqlite3.connect(path) as connection:
+    with connected(path) as connection:
         connection.execute("create table goods (name text, price real, picture blob)")
         connection.executemany("insert into goods values (?, ?, ?)", [(f"good {n}", n / 2, b"\0\1") for n in range(5)])
     connection.close()

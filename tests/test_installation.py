@@ -20,7 +20,7 @@ from hilt.sandbox import landlock
 from hilt.sandbox.profile import Profile, Sandbox
 from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
-from hilt.servers.configured import _is_hilt
+from hilt.servers.configured import starts_hilt
 from hilt.testing import Folder, environment
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
@@ -304,5 +304,5 @@ def test_generated_command_lines_import_nothing_from_the_working_directory(hosti
     assert line[1:] == ["-P", "-m", "hilt"]
     assert done.stdout == f"hilt {hilt.__version__}\n"
     assert not os.path.exists(marker)
-    assert _is_hilt({"command": line[0], "args": line[1:]})
-    assert _is_hilt({"command": "/bin/hilt-py"})
+    assert starts_hilt({"command": line[0], "args": line[1:]})
+    assert starts_hilt({"command": "/bin/hilt-py"})

@@ -75,6 +75,15 @@ def test_without_a_compiler_the_wheel_is_python(tmp_path, environ, warning):
     assert bool(warning) == bool(printed)
 
 
+def test_a_wheel_contains_the_built_console(tmp_path):
+    wheel, _ = build(tmp_path, HILT_NATIVE="off")
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith("hilt/surfaces/http/console/")}
+    built = ROOT / "src/hilt/surfaces/http/console"
+
+    assert packed == {f"hilt/{path.relative_to(ROOT / 'src/hilt')}" for path in built.rglob("*") if path.is_file()}
+
+
 def test_the_client_is_built_for_other_systems(tmp_path):
     if not native.has_zig():
         pytest.skip("ziglang is not installed: pip install ziglang")

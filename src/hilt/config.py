@@ -57,6 +57,7 @@ def _smaller(own: float | None, project: float) -> float:
 _PROFILES = ("read-only", "workspace-write", "full")
 _NETWORKS = ("none", "loopback", "full")
 _READS = ("workspace", "all")
+_UNDOS = ("caution", "auto", "off")
 _PROVIDERS = ("exa", "tavily", "brave", "duckduckgo")
 _BOXES = ("read-only", "workspace-write", "declared")
 
@@ -86,6 +87,7 @@ KEYS: dict[str, Key] = {
     "shell.memory_mb": Key(int, 16_384, min),
     "shell.file_mb": Key(int, 16_384, min),
     "shell.tmp_mb": Key(int, 2048, min),
+    "shell.undo": Key(str, "auto", _stricter(_UNDOS), _UNDOS),
     "custom.dirs": Key(list, ()),
     "custom.sandbox": Key(str, "declared", _stricter(_BOXES), _BOXES),
     "mcp.servers": Key(dict, {}),
@@ -119,13 +121,24 @@ KEYS: dict[str, Key] = {
     "agents.database": Key(str, None),
     "agents.lease_s": Key(int, 30),
     "agents.limits": Key(dict, {}),
+    "state.mb": Key(int, 5120),
+    "desktop.display": Key(str, None),
+    "desktop.private": Key(list, (), _more),
+    "desktop.longest_side": Key(int, 1568),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
 
 _IN_PROFILE = {"name": "profile", "tools": "tools.in_profile"}  # the keys of the table [profile]
 
 # no project file can set these, trusted or not
-PERSONAL = ("workspace.roots", "workspace.writable", "shell.writable", "web.allow_private", "agents.database")
+PERSONAL = (
+    "workspace.roots",
+    "workspace.writable",
+    "shell.writable",
+    "web.allow_private",
+    "agents.database",
+    "state.mb",
+)
 
 
 class RuntimePaths(NamedTuple):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hilt.catalog import Catalog
     from hilt.config import Settings
     from hilt.declaration import Tool
+    from hilt.desktop.control import Desktop
     from hilt.files.door import Door
     from hilt.files.workspace import Workspace
     from hilt.knowledge.related import Knowledge
@@ -77,6 +78,10 @@ class Principal(Protocol):
     @property
     def hooks(self) -> HookRegistry:
         """The hooks of the session."""
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody can be asked to approve something."""
 
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None restores the mode from the settings."""
@@ -149,6 +154,7 @@ class Context:
     __slots__ = (
         "_agents",
         "_board",
+        "_desktop",
         "_jobs",
         "_knowledge",
         "_languages",
@@ -191,6 +197,7 @@ class Context:
         principal: Callable[[Context], Principal],
         web: Callable[[Context], Web],
         languages: Callable[[Context], Languages],
+        desktop: Callable[[Context], Desktop],
         agents: Callable[[Context], Agents],
         attendant: Attendant | None = None,
     ) -> None:
@@ -212,6 +219,7 @@ class Context:
         self._principal = principal
         self._web = web
         self._languages = languages
+        self._desktop = desktop
         self._agents = agents
         self.attendant = attendant
         self.meta: dict[str, Any] = {}  # for programs; part of the result whether the call succeeds or fails
@@ -266,6 +274,11 @@ class Context:
         return self._languages(self)
 
     @property
+    def desktop(self) -> Desktop:
+        """The desktop: the screen, its windows and its input."""
+        return self._desktop(self)
+
+    @property
     def agents(self) -> Agents:
         """Other agents: starting them, and messages between them."""
         return self._agents(self)
@@ -293,6 +306,11 @@ class Context:
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None restores the mode from the settings."""
         self.principal.set_mode(mode)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody can be asked to approve something."""
+        return self.principal.can_ask
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user and return the answers by question."""

@@ -35,8 +35,11 @@ class Traits(_Declared):
     profile: ProfileName = "full"  # the smallest profile that has it
     plan: bool = False  # usable in plan mode although it does more than read
     may_only_read: bool = False  # some of its calls only read: plan mode lists it, and denies the others
-    looks: frozenset[str] = frozenset()  # the actions that plan and scheduler mode allow; empty: all
+    looks: frozenset[str] = frozenset()  # the actions that only look: one approval per session; plan mode has no others
     tells: frozenset[str] = frozenset()  # the actions that need no approval
+    attended: bool = False  # only for sessions that a person attends, so scheduler mode hides it
+    needs_display: bool = False  # useless without a display
+    shows: Callable[[Any, dict[str, Any]], str] | None = None  # what a call acts on; its approval is bound to this
     asks_person: bool = False  # asks a person for input, so scheduler mode hides it
     needs_person: bool = False  # useless when nobody can be asked
     asks_itself: bool = False  # asks for approval while it runs, so nothing asks before it runs
@@ -47,6 +50,7 @@ class Traits(_Declared):
     returns_patches: bool = False  # its agents' changes come back as a patch, which asks before it is applied
     frees: bool = False  # frees disk space, so it also runs when the disk is full
     polls: bool = False  # is called again and again to wait for something
+    anywhere: bool = False  # needs neither the files nor the state of one machine
     lasting: Literal["", "last", "each"] = ""  # the results that a compacted conversation keeps word for word
     unhooked: bool = False  # skips the session's hooks, because it manages them
     ruled_as: str = ""  # another tool whose rules also apply to this one
@@ -113,6 +117,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
+    vote: Callable[[Any, dict[str, Any]], Any] | None = None,
     traits: Traits = Traits(),  # noqa: B008
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
@@ -127,6 +132,7 @@ def tool(
     timeout: float = TIMEOUT_SECONDS,
     output: Schema | None = None,
     writes: Callable[[Any, dict[str, Any]], Iterable[str]] | None = None,
+    vote: Callable[[Any, dict[str, Any]], Any] | None = None,
     traits: Traits = Traits(),  # noqa: B008
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Turn a function into a Tool: its signature becomes the schema, its docstring the description.
@@ -134,7 +140,7 @@ def tool(
     A first parameter named `ctx` receives the Context. `effects` is a space-separated list. `touches` computes what a
     call touches when no annotation marks it; with `partial`, one denied target does not deny the whole call. `output`
     is the schema of a structured result. `writes` returns the paths that a call writes when its arguments do not name
-    them. `traits` are facts that other modules need.
+    them. `vote` is the tool's own vote on a call. `traits` are facts that other modules need.
     """
 
     def declare(function: Callable[..., Any]) -> Tool:
@@ -142,7 +148,7 @@ def tool(
         if not names <= set(EFFECTS):
             raise ValueError(f"effects must be among {', '.join(EFFECTS)}, not {effects!r}")
         declared = _declared(function, names, touches, partial, timeout, output)
-        return declared._replace(writes=writes, traits=traits)
+        return declared._replace(writes=writes, vote=vote, traits=traits)
 
     return declare if function is None else declare(function)
 

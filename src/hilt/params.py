@@ -24,6 +24,12 @@ class Items(NamedTuple):
     maximum: int | None = None
 
 
+class Spellings(NamedTuple):
+    """Other spellings of the values of an enumeration, each with the value it stands for."""
+
+    values: tuple[tuple[str, str], ...]
+
+
 ReadPath = Annotated[str, TouchMark("read")]
 WritePath = Annotated[str, TouchMark("write")]
 Command = Annotated[str, TouchMark("execute")]

@@ -114,8 +114,8 @@ class World(Protocol[ActiveT]):
     def voters(self, active: ActiveT, prepared: Prepared) -> Sequence[Voter]:
         """Return the voters on the call."""
 
-    def approve(self, active: ActiveT, prepared: Prepared, ctx: Context) -> None:
-        """Ask a person for approval; raise unless they approve."""
+    def approve(self, active: ActiveT, prepared: Prepared, ctx: Context) -> Prepared:
+        """Ask a person for approval, and return the call that they approved; raise unless they approve."""
 
     def blame(self, active: ActiveT, error: BaseException) -> ToolError:
         """Log an unexpected exception, ours or the tool's, and return the error to report."""
@@ -145,7 +145,7 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool
         else:
             decision = consult(prepared, ctx, decision)
             active.decision, active.votes = decision
-            permit(active, world, prepared, ctx)
+            prepared = permit(active, world, prepared, ctx)
             output, after = run(prepared, ctx, hooks)
         result = with_hook_results(shape(prepared, ctx, output), before, after)
     except ToolError as error:
@@ -274,14 +274,15 @@ def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_script
     return Decision(unattended(ctx.mode, vote), votes)
 
 
-def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> None:
-    """Raise unless the decision or a person allows the call."""
+def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> Prepared:
+    """Return the call as the decision or a person allows it; raise unless they do."""
     if active.decision.verdict == "deny":
         error = denial(active.decision, prepared.tool)
         raise error if prepared.entry is None else prepared.entry.failure(error, prepared.foreign)
     if active.decision.verdict == "ask":
-        world.approve(active, prepared, ctx)
+        prepared = active.prepared = world.approve(active, prepared, ctx)
     ctx.fence.check()
+    return prepared
 
 
 def denial(vote: Vote, tool: Tool) -> ToolError:

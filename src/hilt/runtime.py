@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from hilt.authority.principal import Questioner, SessionPrincipal
     from hilt.custom.layers import CustomTools
     from hilt.custom.watching import FolderWatch
+    from hilt.desktop.control import Desktop
+    from hilt.desktop.shared_display import SharedDisplay
     from hilt.knowledge.related import Knowledge
     from hilt.lsp.access import Connect, Languages, ServerAccess
     from hilt.lsp.pool import LanguageServers
@@ -151,6 +153,7 @@ class Runtime:
         self._skill_watch = Lazy(self._open_skill_watch)
         self._pages = Lazy(self._open_pages)
         self._pages_file = os.path.join(self.state, "cache", "web.db")
+        self._display = Lazy(self._open_display)
         self._confinement = Lazy(self._open_confinement)
         self._jobs = Lazy(self._open_jobs)
         self._connect = connect if self.settings["resident"] != "off" else None
@@ -204,6 +207,7 @@ class Runtime:
         if self._shared is None:
             self._jobs.close()
         self._own_servers.close()
+        self._display.close()
         self._scheduler.close()
         self._toolbox.close()
         self._servers.close()
@@ -233,12 +237,13 @@ class Runtime:
             self._recorder.telemetry = None
 
     def tidy(self, seconds: float) -> None:
-        """Do deferred cleanup: end idle sessions and compress undo data, for about this long."""
+        """Do deferred cleanup: end idle sessions, remove old files, and compress undo data for about this long."""
         with suppress(ToolError):  # it can be retried later
             self.trail.end_idle()
             self.trail.prune()
             self._store(self.session)[1].make_room()
             self._remove_rooms()
+            self._keep_quota()
             self.history().compress(seconds)
 
     def _remove_rooms(self) -> None:
@@ -247,6 +252,11 @@ class Runtime:
 
         unused_since = time.time() - self.settings["output.keep_days"] * 86400
         rooms.remove_unused(os.path.join(self.state, "sandbox"), unused_since)
+
+    def _keep_quota(self) -> None:
+        from hilt.running.cleaning import clean_if_due
+
+        clean_if_due(self.state, self.settings)
 
     def _open_publisher(self) -> Publisher:
         from hilt.running.publishing import Publication, Publisher
@@ -421,6 +431,22 @@ class Runtime:
 
         return Languages(self.language_servers(ctx.session), ctx.fence, ctx.progress, self._end_own_servers)
 
+    def _open_display(self) -> SharedDisplay:
+        from hilt.desktop.shared_display import SharedDisplay
+
+        settings = self.settings
+        display, private = settings["desktop.display"], settings["desktop.private"]
+        return SharedDisplay(self.environ, display=display, private=private, state=self.state)
+
+    def _desktop(self, ctx: Context, active: ActiveCall) -> Desktop:
+        from hilt.authority.principal import SessionPanic
+        from hilt.desktop.control import Desktop
+
+        called = time.time() - (time.perf_counter() - active.started)
+        panic = SessionPanic(self.authority, ctx.session)
+        longest = self.settings["desktop.longest_side"]
+        return Desktop(self._display(), ctx.values, panic, ctx.fence, longest=longest, called=called)
+
     def _end_own_servers(self) -> None:
         """End the language servers of this process if it ends with its call."""
         if not self._keeps_jobs and self._own_servers.part is not None:
@@ -555,7 +581,14 @@ class Runtime:
         return self._confinement().module(self._context(self._active(Call("custom"))), sandbox, cwd)
 
     def _processes(self, ctx: Context) -> Processes:
-        return self._confinement().processes(ctx.fence, ctx.session, ctx.door, ctx.overflow, self.jobs)
+        return self._confinement().processes(
+            ctx.fence, ctx.session, ctx.workspace, ctx.overflow, self.jobs, partial(self._has_jobs, ctx.session)
+        )
+
+    def _has_jobs(self, session: str) -> bool:
+        """Whether background jobs of a session are running."""
+        jobs = self._jobs.part if self._shared is None else self._shared.jobs
+        return jobs is not None and any(job.status == "running" for job in jobs.list(session))
 
     # --- calling --------------------------------------------------------------------------------------------------
 
@@ -666,6 +699,7 @@ class Runtime:
         except ToolError as error:
             raise unrecorded(error, ran=False) from error
         active.ran = True
+        self._recorder.begin(active)
         ctx = self._context(active)
         active.is_calm = self.authority.is_calm(active.session)
         return ctx
@@ -684,14 +718,15 @@ class Runtime:
         """Return the voters on a call."""
         return self._reading_voters if active.is_calm and only_reads(prepared.tool) else self._voters
 
-    def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> None:
+    def approve(self, active: ActiveCall, prepared: Prepared, ctx: Context) -> Prepared:
         """Ask a person to approve a call; the time they take does not count towards the timeout."""
         from hilt.authority.approving import approve
 
         active.deadline = float("inf")
         with self._scheduler.waiting():
-            active.approver = approve(self.authority, prepared, active.decision, ctx, active.call)
+            active.approver, args = approve(self.authority, prepared, active.decision, ctx, active.call)
         active.deadline = time.perf_counter() + prepared.tool.timeout
+        return prepared._replace(args=args)
 
     def blame(self, active: ActiveCall, error: BaseException) -> ToolError:
         """Log an unexpected exception, ours or the tool's, and return the error to report."""
@@ -722,6 +757,7 @@ class Runtime:
             principal=lambda ctx: self._principal(ctx, active),
             web=lambda ctx: self._web(ctx, active),
             languages=self._languages,
+            desktop=lambda ctx: self._desktop(ctx, active),
             agents=lambda ctx: self.agents().for_call(ctx),
             attendant=active.attendant,
         )

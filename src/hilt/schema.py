@@ -11,12 +11,13 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from hilt.errors import ToolError
-from hilt.params import Bounds, Items, TouchMark
+from hilt.params import Bounds, Items, Spellings, TouchMark
 
 Schema = dict[str, Any]
 
 CLAMP = "x-clamp"  # marks a number that is clamped to its limits instead of rejected
 TOUCH = "x-touch"  # the effect of the call on the target that the argument names
+SPELLINGS = "x-spellings"  # other spellings of the values of an enumeration
 TEXT = "x-text"  # marks the output schema of a tool that may return plain text instead
 
 TOLD_MAX = 20  # violations in the message
@@ -198,6 +199,8 @@ def _marked(schema: Schema, metadata: Iterable[object]) -> Schema:
                 schema["maximum"] = mark.maximum
             if mark.clamp:
                 schema[CLAMP] = True
+        elif isinstance(mark, Spellings):
+            schema[SPELLINGS] = dict(mark.values)
         elif isinstance(mark, Items):
             if mark.minimum is not None:
                 schema["minItems"] = mark.minimum
@@ -209,7 +212,7 @@ def _marked(schema: Schema, metadata: Iterable[object]) -> Schema:
 def public(schema: Any) -> Any:
     """Return the schema without hilt's own keywords."""
     if isinstance(schema, dict):
-        return {key: public(value) for key, value in schema.items() if key not in (CLAMP, TOUCH, TEXT)}
+        return {key: public(value) for key, value in schema.items() if key not in (CLAMP, TOUCH, SPELLINGS, TEXT)}
     if isinstance(schema, list):
         return [public(item) for item in schema]
     return schema
@@ -223,7 +226,7 @@ def compact(schema: Schema) -> Schema:
 
     Drops a default of false, 0 or "", a minimum of 0 or 1, limits that only clamp, and `additionalProperties: false`.
     """
-    dropped = [CLAMP, TOUCH]
+    dropped = [CLAMP, TOUCH, SPELLINGS]
     if schema.get("default") in (False, ""):
         dropped.append("default")
     dropped += [limit for limit in ("minimum", "minItems") if schema.get(limit) in (0, 1)]
@@ -446,6 +449,8 @@ def _check(schema: Schema, value: Any, path: str, violations: list[Violation], n
             Violation(path, f"{path or 'args'} must be {expected}, not {ARTICLES[kind]} ({shown(value)})")
         )
         return value
+    if SPELLINGS in schema:
+        value = schema[SPELLINGS].get(value, value)
     if "enum" in schema and value not in schema["enum"]:
         choices = ", ".join(map(str, schema["enum"]))
         near = did_you_mean(value, schema["enum"])

@@ -12,6 +12,7 @@ from hilt.call import Call
 from hilt.runtime import Runtime
 from hilt.state.trust import Trust
 from tests.agents.model_server import ScriptedCall, Turn
+from tests.marks import wait_until
 
 
 def call(tool: str, **args: Any) -> ScriptedCall:
@@ -318,8 +319,7 @@ def test_stopping_an_agent_ends_what_it_runs(talk, base, folder):
         Turn(calls=[call("run_shell", command="echo $$ > pid; sleep 600", timeout=300)]),
     )
     started = one.runtime.call("agent", prompt="look", run_in_background=True)
-    while not os.path.exists(folder.join("pid")):
-        time.sleep(0.01)
+    wait_until(lambda: os.path.exists(folder.join("pid")))
 
     stopped = one.runtime.call("job_stop", task_id=started.data["task_id"])
 

@@ -322,6 +322,7 @@ def test_the_limit_of_a_day_ends_the_run_and_costs_are_counted(talk):
 
     assert (ended.status, ended.error.code) == (3, "budget_exceeded")
     assert [used.cost for used in talking.tokens] == [pytest.approx(0.2)] * 3
+    assert [record["cost"] for record in talking.records if record["type"] == "answer"] == [pytest.approx(0.2)] * 3
     assert talking.send(None, is_new=False).error.code == "budget_exceeded"
     assert len(talking.server.prompts) == 3
 

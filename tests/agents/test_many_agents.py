@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from hilt.runtime import Runtime
 from hilt.testing import environment
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.test_children import settled
+from tests.databases import connected
 
 PROCESSES = 4
 
@@ -328,7 +328,7 @@ time.sleep(600)
 def test_old_messages_to_nobody_are_removed(runtime, base):
     for target in ("nobody", "somebody"):
         runtime.call("agent_send", agentId="a", targetAgentId=target, message="x")
-    with sqlite3.connect(f"{base}/state/state.db") as db:
+    with connected(f"{base}/state/state.db") as db:
         db.execute("UPDATE agent_messages SET at = at - 31 * 86400 * 1000000000 WHERE target='nobody'")
 
     runtime.call("agent_send", agentId="b", targetAgentId="c", message="x")
@@ -387,7 +387,7 @@ time.sleep(600)
     while not server.prompts:
         time.sleep(0.01)
     process.kill()
-    with sqlite3.connect(f"{base}/state/state.db") as db:
+    with connected(f"{base}/state/state.db") as db:
         db.execute("UPDATE agents SET created = created - 7200 * 1000000000")
     server.add(Turn("too late"))
 

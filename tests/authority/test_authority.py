@@ -57,12 +57,6 @@ def look_up(query: str) -> str:
     return f"found {query}"
 
 
-@tool(effects="control")
-def computer(action: str, text: str = "") -> str:
-    """Use the desktop."""
-    return f"did {action}"
-
-
 @tool(effects="execute", touches=lambda args: [Touch("execute", args["command"])])
 def remote(command: str) -> str:
     """Run a command elsewhere."""
@@ -193,7 +187,7 @@ def test_the_strictest_rule_wins_in_every_combination(tmp_path_factory, data):
     strictest = next((verdict for verdict in VERDICTS if set(chosen[verdict]) & set(rules)), None)
     expected = strictest or ("allow" if name == "read_file" else "ask")
 
-    assert world.verdict(name, fetch, look_up, computer, **args) == expected
+    assert world.verdict(name, fetch, look_up, **args) == expected
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -450,7 +444,8 @@ def test_an_expression_matches_the_text_of_a_call_that_touches_nothing(world, ru
     "lists, action, expected",
     [
         ({"deny": ["computer(action:click)"], "allow": ["computer"]}, "click", "deny"),
-        ({"deny": ["computer(action:double_click)"], "allow": ["computer"]}, "double-click", "deny"),
+        ({"deny": ["computer(action:double_click)"], "allow": ["computer"]}, "doubleclick", "deny"),
+        ({"deny": ["computer(action:key_combo)"], "allow": ["computer"]}, "keys", "deny"),
         ({"deny": ["computer(action:click)"], "allow": ["computer"]}, "type", "allow"),
         ({"allow": ["computer(action:click)"]}, "click", "allow"),
         ({"allow": ["computer(action:click)"]}, "type", "ask"),
@@ -460,7 +455,7 @@ def test_an_expression_matches_the_text_of_a_call_that_touches_nothing(world, ru
 def test_an_action_rule_matches_the_action(world, lists, action, expected):
     world.rules(**lists)
 
-    assert world.verdict("computer", computer, action=action) == expected
+    assert world.verdict("computer", action=action) == expected
 
 
 @pytest.mark.parametrize("rule", ["Bash", "run_shell", "shell_exec", "tool::shell_exec"])
@@ -710,8 +705,8 @@ def test_an_unknown_disabled_tool_changes_nothing(world):
 
 def test_always_allow_settles_questions_and_no_denials(world):
     world.rules(deny=["computer(action:click)"])
-    with world.runtime(computer, alwaysAllow=["computer", "Write"]) as runtime:
-        assert code(runtime.call("computer", action="type")) == "ok"
+    with world.runtime(alwaysAllow=["computer", "Write"]) as runtime:
+        assert code(runtime.call("computer", action="type", text="x")) == "no_display"
         assert code(runtime.call("write_file", path="a", content="x")) == "ok"
         assert code(runtime.call("computer", action="click")) == "denied"
         assert code(runtime.call("edit_file", path="a", old_text="x", new_text="y")) == "approval_required"

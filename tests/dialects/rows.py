@@ -27,6 +27,7 @@ CALLS: dict[str, dict[str, dict[str, Any]]] = {
         "Compact": {},
         "Agent": {"prompt": "Count."},
         "RegisterHook": {"action": "list"},
+        "ComputerUse": {"action": "doubleclick", "element": 2},
     },
     "agentos": {
         "tool::file_read": {"path": "a.txt"},

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hilt.state.trail import Trail
 from hilt.testing import temporary_runtime
+from tests.databases import connected
 from tests.state.ordinary import calls
 
 # --- stale files: one process per call, so the guard lives in the state, not in the runtime -------------------------
@@ -128,12 +129,11 @@ def test_a_refused_or_failed_read_counts_as_nothing_seen(base, file):
 
 
 def test_a_session_idle_for_a_day_has_seen_nothing(base, file):
-    import sqlite3
 
     path = os.path.join(base, "state", "trail.db")
     with closing(Trail(path)) as trail:
         trail.rows()  # the database takes the log in
-    with sqlite3.connect(path) as db:
+    with connected(path) as db:
         db.execute("UPDATE sessions SET used = used - 24 * 3600 - 1")
     db.close()
     file.write_text("two\n")

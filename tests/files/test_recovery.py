@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from hilt.testing import Folder, temporary_runtime
+from tests.databases import connected
 from tests.state.ordinary import calls
 
 STRESS = os.environ.get("HILT_STRESS")  # kills at every step, whatever the number of files and starts
@@ -272,7 +272,7 @@ def test_a_change_that_cannot_be_rolled_back_yet_is_retried(cut_off):
 
 
 def test_damaged_old_contents_leave_the_new_ones_and_do_not_stop_the_workspace(cut_off):
-    with sqlite3.connect(os.path.join(cut_off, "state", "state.db")) as db:
+    with connected(os.path.join(cut_off, "state", "state.db")) as db:
         db.execute("UPDATE blobs SET data=zeroblob(10)")
     db.close()
     with temporary_runtime(cut_off) as (runtime, folder):

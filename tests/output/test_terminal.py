@@ -8,14 +8,14 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from hilt.output import foreign_views
+from hilt.output import foreign_views, views
 from hilt.output.terminal import inert, render
 
 HUNK: dict[str, Any] = {
@@ -281,6 +281,23 @@ def test_markdown_is_formatted_when_rich_is_installed_and_shown_as_written_other
         assert "Some \x1b[1mbold\x1b[0m text." in render(view, width=60, color=True)
     with rich_installed(False):
         assert render(view, width=60, color=True) == view["content"].rstrip()
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_pictures_are_named_and_not_printed(color):
+    class Picture(NamedTuple):
+        data: bytes
+        kind: str
+
+    view = views.pictures(
+        "click", {"before": Picture(b"\xff" * 3000, "image/jpeg"), "after": Picture(b"x", "image/png")}
+    )
+
+    text = colours_removed(render(view, width=60, color=color))
+
+    assert "[image: before]" in text
+    assert "[image: after]" in text
+    assert "base64" not in text
 
 
 def test_links_and_html_in_markdown_are_shown_as_text():

@@ -44,7 +44,7 @@ WRITE = Catalog().find("write_file").tool
 SHELL = Catalog().find("run_shell").tool
 FETCH = built_in("web_fetch", "network")
 HOOK = Catalog().find("register_hook").tool
-DESKTOP = built_in("computer", "control", approval="always", plan=True, looks=frozenset({"screenshot", "ax_tree"}))
+DESKTOP = Catalog().find("computer").tool
 INSTALL = built_in("install_tool", "control")
 TODO = built_in("todo_write", "control", plan=True)
 
@@ -70,6 +70,8 @@ TODO = built_in("todo_write", "control", plan=True)
         (HOOK, NO_RULES, "ask", "ask"),
         (DESKTOP, Circumstances(action="click"), "ask", "ask"),
         (DESKTOP, Circumstances(action="screenshot"), "ask", "ask"),
+        (DESKTOP, Circumstances(action="screenshot", may_look=True), "allow", "allow"),
+        (DESKTOP, Circumstances(action="click", may_look=True), "ask", "ask"),
         (INSTALL, NO_RULES, "ask", "ask"),
         (TODO, NO_RULES, "allow", "allow"),
         (built_in("nothing", ""), NO_RULES, "ask", "ask"),
@@ -137,6 +139,7 @@ def test_the_approval_of_custom_tools_in_every_mode(approval, read_only, expecte
         (built_in("memory", "write"), NO_RULES, ("allow", "allow", "allow", "deny", "allow")),
         (DESKTOP, Circumstances(action="click"), ("ask", "ask", "allow", "deny", "deny")),
         (DESKTOP, Circumstances(action="screenshot"), ("ask", "ask", "allow", "ask", "deny")),
+        (DESKTOP, Circumstances(action="ax_tree", may_look=True), ("allow", "allow", "allow", "allow", "deny")),
         (DESKTOP, NO_RULES, ("ask", "ask", "allow", "deny", "deny")),
     ],
     ids=lambda value: value.name if isinstance(value, Tool) else "",

@@ -76,6 +76,15 @@ def test_a_program_that_does_not_work_is_reported_with_its_error(only, tmp_path)
     assert availability_found.remedy
 
 
+def test_a_damaged_program_is_reported(only, tmp_path):
+    program(only, "x")
+
+    available = availability.find(str(tmp_path))
+
+    assert available.kind in ("landlock", "none")
+    assert "is not in an executable format." in available.facts
+
+
 def test_a_program_that_is_too_old_is_reported(only, tmp_path):
     program(only, "#!/bin/sh\necho bubblewrap 0.1\n")
 

@@ -41,10 +41,13 @@ def run(tmp_path) -> Iterator[Callable[..., str]]:
 
 
 def test_a_program_that_may_read_a_folder_reads_nothing_else(run, tmp_path):
+    def complaint(path: str) -> str:
+        return str(run(CAT, path)).partition(": ")[2]  # the name of the program is its path or only its last part
+
     assert run(CAT, "file") == "inside"
-    assert run(CAT, "link") in [f"{CAT}: link: {reason}\n" for reason in (os.strerror(EACCES), os.strerror(ELOOP))]
-    assert run(CAT, "../secret") == f"{CAT}: ../secret: Permission denied\n"
-    assert run(CAT, str(tmp_path / "secret")) == f"{CAT}: {tmp_path}/secret: Permission denied\n"
+    assert complaint("link") in [f"link: {reason}\n" for reason in (os.strerror(EACCES), os.strerror(ELOOP))]
+    assert complaint("../secret") == "../secret: Permission denied\n"
+    assert complaint(str(tmp_path / "secret")) == f"{tmp_path}/secret: Permission denied\n"
 
 
 def test_an_open_file_can_be_allowed(run, tmp_path):
@@ -59,10 +62,11 @@ def test_an_open_file_can_be_allowed(run, tmp_path):
         "open('file', 'a')",
         "os.unlink('file')",
         "os.mkdir('new')",
-        "os.execv('/bin/true', ['true'])",
+        "os.execv('../program', ['program'])",
     ],
 )
 def test_a_read_only_program_changes_nothing_and_starts_nothing(run, tmp_path, attempt):
+    shutil.copy(CAT, tmp_path / "program")  # the prefix of Python, which it may read, can be /usr
     script = f"import os\ntry:\n    {attempt}\nexcept PermissionError:\n    print('refused')"
 
     assert run(sys.executable, "-I", "-S", "-c", script) == "refused\n"

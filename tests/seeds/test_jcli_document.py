@@ -43,6 +43,7 @@ ASK = """{
 }]
 }"""
 
+UNAPPROVED = ("approval_required", "input_required")
 NOBODY = ("no_one_to_ask", "input_required")  # nobody answers here; some clients are asked to
 
 # the arguments as printed
@@ -72,6 +73,9 @@ OTHERS: list[Step] = [
     Step("RegisterHook", {"action": "list"}, lambda a: True),
     Step("RegisterHook", {"action": "help"}, lambda a: "pre_tool_execution" in a.text),
     Step("Compact", {}, lambda a: a.text.startswith("There is nothing to compact")),  # the conversation is not hilt's
+    # every action needs approval, and nobody is there to give it
+    Step("ComputerUse", {"action": "screenshot", "som": True}, lambda a: a.code in UNAPPROVED, fails=True),
+    Step("ComputerUse", {"action": "keys", "keys": ["cmd", "c"]}, lambda a: a.code in UNAPPROVED, fails=True),
     Step("WebSearch", {"query": "serde", "count": 3, "type": "keyword"}, lambda a: bool(a.code), fails=True),
 ]
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from hilt.runtime import Runtime
 from hilt.testing import environment
+from tests.databases import connected
 
 STEPS = ("write", "fsync", "rename", "replace", "unlink", "mkdir", "rmdir", "fchmod", "link")
 
@@ -169,7 +170,7 @@ def leftovers(base: str) -> list[str]:
         paths += [os.path.join(folder, name) for name in names]
     if not os.path.exists(os.path.join(state, "state.db")):
         return paths
-    with sqlite3.connect(os.path.join(state, "state.db")) as db:
+    with connected(os.path.join(state, "state.db")) as db:
         known = {hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")}
         paths += [f"open {id}" for (id,) in db.execute("SELECT id FROM changes WHERE open")]
     db.close()

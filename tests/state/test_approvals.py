@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from hilt.state import approvals as module
 from hilt.state.approvals import Approval, Approvals, Asked, call_digest, refusal
 from hilt.state.db import Database
 from hilt.state.tables import MIGRATIONS
+from tests.databases import connected
 from tests.state.asking import CALL, DIGEST
 
 HANG_SECONDS = 60
@@ -40,7 +40,7 @@ def ask(approvals: Approvals, digest: str = DIGEST, *, session: str = "s", secon
 
 def change(tmp_path: Path, statement: str, *values: object) -> None:
     """Change the stored rows, as the passing of time would."""
-    with sqlite3.connect(tmp_path / "state.db") as db:
+    with connected(tmp_path / "state.db") as db:
         assert db.execute(statement, values).rowcount > 0
     db.close()
 
@@ -510,7 +510,7 @@ def test_many_processes_that_ask_and_answer_lose_nothing(approvals, tmp_path):
 
     assert len(approvals.pending()) == 2 * PROCESSES
     assert len(approvals.grants()) == 1  # they all stored the same rule
-    with sqlite3.connect(tmp_path / "state.db") as db:
+    with connected(tmp_path / "state.db") as db:
         rows = db.execute("SELECT answered_by, count(*) FROM approvals WHERE state='approved' GROUP BY 1").fetchall()
     db.close()
     assert dict(rows) == {str(number): 2 for number in range(PROCESSES)}
@@ -550,15 +550,16 @@ def test_an_older_database_without_approvals_opens_and_keeps_its_history(base):
         assert runtime.call("write_file", path="a.txt", content="new\n").ok
     path = os.path.join(base, "state", "state.db")
     names = "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'"
-    with sqlite3.connect(":memory:") as first:
+    with connected(":memory:") as first:
         first.executescript(MIGRATIONS[0])
         original = {name for (name,) in first.execute(names)}
     first.close()
-    with sqlite3.connect(path) as db:
+    with connected(path) as db:
         for (table,) in db.execute(names).fetchall():
             if table not in original:
                 db.execute(f"DROP TABLE {table}")
-        db.execute("ALTER TABLE changes DROP COLUMN call")
+        for column in ("call", "layer", "began", "previewed"):
+            db.execute(f"ALTER TABLE changes DROP COLUMN {column}")
         db.execute("PRAGMA user_version=1")
     db.close()
 
@@ -568,6 +569,6 @@ def test_an_older_database_without_approvals_opens_and_keeps_its_history(base):
 
     with temporary_runtime(base) as (runtime, folder):
         assert runtime.call("undo", action="list").data["total"] == 1
-    with sqlite3.connect(path) as db:
+    with connected(path) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
     db.close()

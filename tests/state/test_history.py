@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.state.history import History, Snapshot
 from hilt.testing import temporary_runtime
+from tests.databases import connected
 
 MEGABYTE = 1024 * 1024
 
@@ -154,7 +154,7 @@ def test_compressing_continues_past_missing_contents(open_history, tmp_path):
 def test_an_ambiguous_id_prefix_is_refused_with_the_candidates(open_history, tmp_path):
     history = open_history()
     ids = [add(history, b"%d" % number) for number in range(20)]
-    with sqlite3.connect(tmp_path / "state.db") as db:
+    with connected(tmp_path / "state.db") as db:
         for number, id in enumerate(ids):
             db.execute("UPDATE changes SET id=? WHERE id=?", (f"abc{number:09x}", id))
     db.close()
@@ -180,7 +180,7 @@ def test_damaged_contents_are_refused_and_nothing_is_restored(base, size):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "o" * size)
         id = runtime.call("write_file", path="a.txt", content="new").meta["undo"]
-        with sqlite3.connect(os.path.join(base, "state", "state.db")) as db:
+        with connected(os.path.join(base, "state", "state.db")) as db:
             db.execute("UPDATE blobs SET data=zeroblob(7) WHERE data NOT NULL")
         db.close()
         for inner, _, names in os.walk(os.path.join(base, "state", "blobs")):
@@ -284,7 +284,7 @@ def test_exactly_the_contents_of_the_newest_calls_are_kept(tmp_path_factory, seq
     assert [change.id for change in history.changes()] == [id for id, _ in reversed(expected)]
     needed = {sha256(data): data for _, contents in expected for data in contents}
     assert {hash: history.blob(hash) for hash in needed} == needed
-    with sqlite3.connect(folder / "state.db") as db:
+    with connected(folder / "state.db") as db:
         assert {hash for (hash,) in db.execute("SELECT hash FROM blobs")} == set(needed)
     db.close()
     history.close()

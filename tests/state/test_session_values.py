@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hilt.state.session_values import SessionValues
+from tests.databases import connected
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_change_that_fails_changes_nothing(values, value):
 def test_values_of_abandoned_sessions_are_deleted(values, tmp_path):
     values.set("w", "old", "k", 1)
     values.set("w", "new", "k", 1)
-    with sqlite3.connect(tmp_path / "state.db") as db:
+    with connected(tmp_path / "state.db") as db:
         db.execute("UPDATE session_values SET at=1 WHERE session='old'")
     db.close()
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from hilt.state.reserve import Reserve
 from hilt.state.trail import SESSION_IDLE_SECONDS, Stamp, Trail, TrailEntry, chained, digest
 from hilt.state.usage import BOUNDS_MS, UNKNOWN
+from tests.databases import connected
 
 SECOND = 1_000_000_000
 DAY = 24 * 3600 * SECOND
@@ -184,7 +184,7 @@ def test_rows_name_the_agent_and_can_be_filtered_by_it(trail):
 def change(trail: Trail, tmp_path, *statements: str) -> None:
     trail.rows(limit=1)  # takes the log in
     trail.close()
-    with sqlite3.connect(tmp_path / "trail.db") as db:
+    with connected(tmp_path / "trail.db") as db:
         for statement in statements:
             db.execute(statement)
     db.close()
@@ -236,7 +236,7 @@ def test_a_rebuilt_chain_is_detected_by_the_head(trail, tmp_path):
     rows = trail.rows()
     change(trail, tmp_path, "UPDATE audit SET outcome='denied' WHERE seq=5")
     previous = rows[3].hash
-    with sqlite3.connect(tmp_path / "trail.db") as db:
+    with connected(tmp_path / "trail.db") as db:
         for row in rows[4:]:
             altered = row.entry._replace(outcome="denied") if row.seq == 5 else row.entry
             previous = chained(previous, altered)
@@ -453,10 +453,10 @@ def test_threads_of_one_process_append_to_one_chain_while_it_is_verified(trail):
 def test_an_older_trail_without_agents_stays_valid_and_continues(tmp_path):
     rows = [entry(at=NOW + number) for number in range(3)]
     previous = b""
-    with sqlite3.connect(tmp_path / "trail.db") as db:
+    with connected(tmp_path / "trail.db") as db:
         from hilt.state import trail as module
 
-        db.executescript(module._MIGRATIONS[0] + ";PRAGMA user_version=1")
+        db.executescript(module.MIGRATIONS[0] + ";PRAGMA user_version=1")
         for seq, row in enumerate(rows, 1):
             previous = chained(previous, row)
             db.execute("INSERT INTO audit VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (seq, *row[:10], previous))

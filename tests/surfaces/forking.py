@@ -106,7 +106,8 @@ def main() -> None:
     from hilt.surfaces.cli import main
 
     for module in walk_packages(hilt.__path__, "hilt."):
-        if module.name != "hilt.__main__":
+        # the desktop's modules are for one system each
+        if module.name != "hilt.__main__" and not module.name.startswith("hilt.desktop."):
             import_module(module.name)
     assert threading.active_count() == 1
     gc.freeze()

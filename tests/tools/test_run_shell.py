@@ -9,6 +9,7 @@ import pytest
 
 from hilt.call import Call, Result
 from hilt.testing import temporary_runtime
+from tests.marks import wait_until
 
 
 def run(runtime, command, **args):
@@ -179,8 +180,7 @@ def test_a_cancelled_command_ends_at_once_with_its_children(runtime, workspace):
         ended.set()
 
     running = runtime.submit(Call("run_shell", {"command": "sleep 300 & echo > running; wait"}), done)
-    while not os.path.exists(workspace.join("running")):
-        time.sleep(0.01)
+    wait_until(lambda: os.path.exists(workspace.join("running")))
     running.cancel()
 
     assert ended.wait(30)

@@ -6,23 +6,24 @@ parent may and what its definition says: the authority looks both up by the sess
 
 An agent in the background runs in a worker if there is one, else in the process that keeps the caller's jobs. If that
 process ends or is killed, the agent is queued again, and the next process that looks at the agents of the workspace
-with the same settings goes on with its transcript. In workers, and with a database that several machines share, each
-run is a workflow (`durable/`).
+with the same settings goes on with its transcript. Each of its runs is a workflow (`durable/`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from hilt.agents.definitions import DEFAULT, AgentDefinition, read_definitions
 from hilt.agents.durable.leases import AgentOwner, TakenOver
-from hilt.agents.durable.runs import DurableRuns, InterruptedCalls
+from hilt.agents.durable.places import machine_name
+from hilt.agents.durable.runs import DurableRuns, InterruptedCalls, runs_of_last_turn
 from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import TITLE_CHARACTERS, Record, read
@@ -68,6 +69,7 @@ _LEAST_SECONDS = 0.001  # of an agent whose time is up: it ends with budget_exce
 _LISTED_MAX = 1_000  # agents that may share a budget
 # settings that do not matter for what an agent may do, or are too secret to be stored
 _LEFT_OUT = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
+_OTHERS_SECONDS = 60.0  # that a runtime for other settings is kept without an agent
 
 
 class AgentRun:
@@ -104,6 +106,13 @@ class AgentRun:
         return self._is_cancelled
 
 
+class OtherRuntime(NamedTuple):
+    """A runtime for agents with other settings, and when it was last needed; None: the settings do not apply here."""
+
+    runtime: Runtime | None
+    used: float
+
+
 class AgentHost:
     """Creates and runs the agents of one runtime. Safe to use from many threads."""
 
@@ -117,10 +126,10 @@ class AgentHost:
             settings["agents.idle_s"],
             settings["agents.max_queued"],
         )
-        stored = {name: settings[name] for name, key in KEYS.items() if key.type is not dict and name not in _LEFT_OUT}
-        self.settings = json.dumps(stored, sort_keys=True)
+        self.settings = _stored({name: settings[name] for name in KEYS})
         self.slots = 0  # of a worker; set before the first agent runs
-        self.is_durable = self.store.database.is_shared
+        self._main: AgentHost | None = None  # of a host for other settings or another workspace
+        self._is_elsewhere = False  # whether it only runs agents of another workspace that any worker may run
         self.owner = Lazy(lambda: AgentOwner(runtime, self.slots))
         self._durable = Lazy(lambda: DurableRuns(runtime))
         self.worktrees = Worktrees(runtime, self.store)
@@ -128,7 +137,7 @@ class AgentHost:
         self._restored_budgets: dict[str, Allowance] = {}  # of callers whose process has ended
         self._runs: dict[str, AgentRun] = {}
         self._lock = threading.Lock()
-        self._others: dict[str, Runtime | None] = {}  # for agents with other settings; None: these do not apply here
+        self._others: dict[tuple[str, str], OtherRuntime] = {}  # by workspace, "" for this one, and settings
         self._claiming = threading.Lock()
         self._starting: set[str] = set()  # agents that are to run here at once
         self._is_closing = False
@@ -148,9 +157,11 @@ class AgentHost:
         until = time.monotonic() + STOP_SECONDS
         while self._runs and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
-        for other in self._others.values():
-            if other is not None:
-                other.close()
+        with self._lock:
+            others = list(self._others.values())
+        for other in others:
+            if other.runtime is not None:
+                other.runtime.close()
         if self.owner.part is not None:
             with suppress(ToolError):  # then they are queued when somebody sees that the owner is gone
                 self.store.release(self.owner.part.name)
@@ -161,12 +172,17 @@ class AgentHost:
     def running(self) -> int:
         """How many agents run here."""
         with self._lock:
-            others = [other for other in self._others.values() if other is not None]
+            others = [other.runtime for other in self._others.values() if other.runtime is not None]
             return len(self._runs) + sum(other.agents().running for other in others)
 
+    @property
+    def _has_room(self) -> bool:
+        main = self._main or self
+        return main.running < (main.slots or RUNNING_MAX) and not self._is_closing
+
     def become_worker(self, slots: int) -> None:
-        """Run up to this many agents at once, as workflows, before any other process does."""
-        self.slots, self.is_durable = slots, True
+        """Run up to this many agents at once, before any other process does."""
+        self.slots = slots
         self._durable()
         self.owner()
         self.runtime.listen(lambda: None)  # keeps one watch of the tools' folders, which each agent would start anew
@@ -213,6 +229,7 @@ class AgentHost:
             self.worktrees.check()
             self.worktrees.sweep()
         in_worktree = has_worktree or self.worktrees.owner(parent) != ""
+        tools = granted_tools(self.runtime.authority, definition, parent, in_worktree=in_worktree)
         new = NewAgent(
             parent=parent,
             caller=caller,
@@ -221,8 +238,10 @@ class AgentHost:
             title=" ".join((order.title or order.prompt).split())[:TITLE_CHARACTERS],
             prompt=order.prompt,
             settings=self.settings,
+            anywhere=not in_worktree and self._needs_no_folder(tools, parent),
+            machine=machine_name(self.runtime.state),
             profile=AgentProfile(
-                tools=granted_tools(self.runtime.authority, definition, parent, in_worktree=in_worktree),
+                tools=tools,
                 mode=granted_mode(self.runtime.authority, definition, parent),
                 model=_model(order.model or definition.model),
                 role=definition.body,
@@ -239,6 +258,12 @@ class AgentHost:
         if above is not None and kind != "call":
             self._above[agent.id] = above
         return agent
+
+    def _needs_no_folder(self, tools: Sequence[str], parent: str) -> bool:
+        """Whether an agent with these tools can run without the files and the rules of this folder."""
+        authority = self.runtime.authority
+        travelling = {tool.name for tool in authority.catalog.tools() if tool.traits.anywhere}
+        return self._is_elsewhere or (travelling.issuperset(tools) and not authority.is_restricted_here(parent))
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -296,8 +321,8 @@ class AgentHost:
     ) -> AgentOutcome:
         agent = run.agent
         earlier = [] if agent.kind == "call" else self.store.runs.of(agent.id)
-        if earlier and self.store.database.is_shared:
-            self._check_worktree(agent, earlier[-1].host)
+        if self.store.database.is_shared:
+            self._check_worktree(agent)
         folder = self.worktrees.folder(agent.id)
         runtime = self.runtime.in_session(agent.id, _settings(self.runtime, agent.profile), folder)
         try:
@@ -315,13 +340,12 @@ class AgentHost:
             if folder is not None:
                 runtime.close_folder()
 
-    def _check_worktree(self, agent: AgentRecord, host: str) -> None:
+    def _check_worktree(self, agent: AgentRecord) -> None:
         """Raise if an agent works in a worktree of another machine."""
-        line = [self.store.get(id) for id in self.store.chain(agent.id)]
-        if host != self.owner().record.host and any(above and above.profile.worktree for above in line):
+        if agent.machine not in ("", self.owner().record.host):
             raise ToolError(
                 "not_found",
-                f"The worktree of this agent is on {host}, which no longer runs it.",
+                f"The worktree of this agent is on {agent.machine}, where no worker has taken it for an hour.",
                 suggestion="Look there for what it changed, and start the agent again.",
             )
 
@@ -340,12 +364,13 @@ class AgentHost:
         agent = run.agent
         transcripts = transcripts_of(runtime)
         durable = None
-        if agent.kind != "call" and self.is_durable:
-            durable = self._durable()
+        if agent.kind != "call" and (durable := self._open_durable()) is not None:
             durable.take_over(agent.id, earlier, transcripts)
         is_new = not transcripts.exists(agent.id)
         records = [] if is_new else list(read(transcripts.path(agent.id)))
-        settle = InterruptedCalls(runtime, earlier[-1]).settle if earlier and earlier[-1].outcome == LOST else None
+        settle = None
+        if earlier and earlier[-1].outcome == LOST:
+            settle = InterruptedCalls(runtime, runs_of_last_turn(earlier, records)).settle
         used = [0, 0]
         # a run whose process was killed has used tokens that the store does not know
         before = sum(_tokens(record) for record in records) - agent.input_tokens - agent.output_tokens
@@ -396,6 +421,18 @@ class AgentHost:
             return AgentOutcome("completed", ended.text, "", *used)
         error = ended.error or ToolError("internal", "The agent ended without an error.")
         return AgentOutcome("cancelled" if ended.status == INTERRUPTED else "failed", error.message, error.code, *used)
+
+    def _open_durable(self) -> DurableRuns | None:
+        """Return what runs agents as workflows; None if this process runs those of another state directory.
+
+        On one machine, a transcript alone is enough to go on.
+        """
+        try:
+            return self._durable()
+        except ToolError:
+            if self.store.database.is_shared:
+                raise
+            return None
 
     def _settle_worktree(self, agent: AgentRecord, outcome: AgentOutcome, client: Attendant | None) -> AgentOutcome:
         """Take over what an agent changed in a worktree of its own, and say so after its answer."""
@@ -496,11 +533,12 @@ class AgentHost:
             return 0  # a worker takes them
         if not self.runtime.keeps_agents:
             return waiting
-        if self.owner.part is not None and self.is_durable:
+        if self.owner.part is not None:
             self._release_lost()
-        while waiting and self.running < (self.slots or RUNNING_MAX) and not self._is_closing:
+        while waiting and self._has_room:
             with self._claiming:
-                agent = self.store.claim(self.settings, self.owner().name)
+                owner = self.owner().record
+                agent = self.store.claim(self.settings, owner.name, owner.host, anywhere=self._is_elsewhere)
                 if agent is None:
                     break
                 waiting -= 1
@@ -510,24 +548,59 @@ class AgentHost:
                 with self._lock:
                     self._runs[agent.id] = run  # counts from now on
             threading.Thread(target=self._work, args=(run,), name=agent.id, daemon=True).start()
-        if waiting and not self._is_closing:
-            self._serve_others()
+        if self._main is None:
+            self._serve_others(waiting)
         return waiting
 
-    def _serve_others(self) -> None:
-        """Go on with agents that were started with other settings, such as a stricter mode, under exactly those."""
-        for settings in self.store.queued_settings():
+    def _serve_others(self, waiting: int) -> None:
+        """Go on with agents that were started with other settings, such as a stricter mode, under exactly those.
+
+        A worker also takes agents of other workspaces if any worker may run them.
+        """
+        wanted = [("", settings) for settings in self.store.queued_settings()] if waiting else []
+        if self.slots and self.store.database.is_shared:
+            wanted += self.store.queued_elsewhere()
+        for key in wanted:
+            if key == ("", self.settings) or not self._has_room:
+                continue
+            now = time.monotonic()
             with self._lock:
-                is_known = settings == self.settings or settings in self._others
-                if not is_known:
-                    self._others[settings] = None
-            if not is_known:
-                other = _with_settings(self.runtime, settings)
+                other = self._others.get(key)
+                if other is None:
+                    self._others[key] = OtherRuntime(None, now)  # only this thread opens it
+                elif other.runtime is not None:
+                    self._others[key] = other._replace(used=now)
+            if other is None:
+                other = OtherRuntime(self._open_other(*key), now)
                 with self._lock:
-                    self._others[settings] = other
-            host = self._others.get(settings)
-            if host is not None:
-                host.agents().serve()
+                    self._others[key] = other
+            if other.runtime is not None:
+                other.runtime.agents().serve()
+        self._close_idle()
+
+    def _open_other(self, workspace: str, settings: str) -> Runtime | None:
+        """Return a runtime with exactly these settings; None if the user's own rule that out."""
+        runtime = _with_settings(self.runtime, settings, workspace)
+        if runtime is not None:
+            host = runtime.agents()
+            host.settings, host._main, host._is_elsewhere = settings, self, bool(workspace)
+            host.slots = 0 if workspace else self.slots  # the workspace may wait for a worker of its own
+            host._claiming = self._claiming
+        return runtime
+
+    def _close_idle(self) -> None:
+        """Close runtimes for other settings that nobody needs any more."""
+        since = time.monotonic() - _OTHERS_SECONDS
+        with self._lock:
+            idle = [
+                key
+                for key, (runtime, used) in self._others.items()
+                if used < since and (runtime is None or not runtime.agents().running)
+            ]
+            closed = [self._others.pop(key).runtime for key in idle]
+        for runtime in closed:
+            if runtime is not None:
+                runtime.close()
 
     def _work(self, run: AgentRun) -> None:
         try:
@@ -587,16 +660,24 @@ class AgentHost:
 
     def progress(self, id: str) -> str:
         """Return the calls that an agent has made, one line each, the newest last."""
-        path = transcripts_of(self.runtime).path(id)
         lines: list[str] = []
-        with suppress(FileNotFoundError):
-            for record in read(path):
-                if record.get("type") == "answer":
-                    parts = [part for part in record.get("parts", ()) if "call" in part]
-                    lines += [_line(part["call"], part.get("args")) for part in parts]
+        for record in self._records(id):
+            if record.get("type") == "answer":
+                parts = [part for part in record.get("parts", ()) if "call" in part]
+                lines += [_line(part["call"], part.get("args")) for part in parts]
         if len(lines) > PROGRESS_LINES:
             lines = [f"[{len(lines) - PROGRESS_LINES} earlier calls]", *lines[-PROGRESS_LINES:]]
         return "\n".join(lines)
+
+    def _records(self, id: str) -> Sequence[Record]:
+        """Return what an agent has done: of the transcript, or of the steps if another machine has run it."""
+        if self.store.database.is_shared:
+            runs = self.store.runs.of(id)
+            if any(run.host != machine_name(self.runtime.state) for run in runs):
+                return self._durable().records(id, runs)
+        with suppress(FileNotFoundError):
+            return list(read(transcripts_of(self.runtime).path(id)))
+        return []
 
 
 class CallAgents:
@@ -782,16 +863,40 @@ def _settings(runtime: Runtime, profile: AgentProfile) -> Any:
     return settings.replaced("agent", {**changes, "model.context_tokens": None})
 
 
-def _with_settings(runtime: Runtime, stored: str) -> Runtime | None:
-    """Return a runtime with exactly these settings; None if the user's own rule that out."""
+def _stored(settings: Mapping[str, Any]) -> str:
+    """Return the settings that an agent needs, as JSON: without defaults, so that other versions of hilt know them."""
+    needed = {
+        name: value
+        for name, value in settings.items()
+        if name not in KEYS
+        or (
+            KEYS[name].type is not dict
+            and name not in _LEFT_OUT
+            and json.dumps(value) != json.dumps(KEYS[name].default)
+        )
+    }
+    return json.dumps(needed, sort_keys=True)
+
+
+def _with_settings(runtime: Runtime, stored: str, workspace: str) -> Runtime | None:
+    """Return a runtime with exactly these settings; None if the user's own rule that out.
+
+    For the agents of another workspace, it works in an empty folder.
+    """
     own = {name: runtime.settings[name] for name in _LEFT_OUT}
-    flags = {name: value for name, value in {**own, **json.loads(stored)}.items() if value is not None}
+    defaults = {name: key.default for name, key in KEYS.items() if key.type is not dict and name not in _LEFT_OUT}
+    root = runtime.root
     try:
-        other = Runtime(runtime.root, environ=runtime.environ, flags=flags)
-    except ToolError:
+        values = {**own, **defaults, **json.loads(stored)}
+        if workspace:
+            values["workspace.name"] = workspace
+            root = os.path.join(runtime.state, "nowhere")
+            os.makedirs(root, mode=0o700, exist_ok=True)
+        flags = {name: value for name, value in values.items() if value is not None}
+        other = Runtime(root, environ=runtime.environ, flags=flags)
+    except (ToolError, ValueError, TypeError):
         return None  # of another version
-    if other.agents().settings == stored:
-        other.agents().slots, other.agents().is_durable = runtime.agents().slots, runtime.agents().is_durable
+    if other.agents().settings == _stored(json.loads(stored)):
         return other
     other.close()
     return None

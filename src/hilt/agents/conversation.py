@@ -337,14 +337,15 @@ class Conversation:
 
         async def work() -> Record:
             try:
-                response = await self._ask(request)
+                response, cost = await self._ask(request)
                 response = await self._after_response(_with_unique_ids(response, self._call_ids))
                 self._check_stopped()
             except (ModelFault, ToolError) as failure:
                 failures.append(failure)
                 return {}
             answers.append(response)
-            return self._transcript.record("answer", **answer_record(response))
+            costs = {} if cost is None else {"cost": cost}
+            return self._transcript.record("answer", **answer_record(response), **costs)
 
         record = await (work() if self._steps is None else self._steps.run("model turn", work))
         if failures:
@@ -353,18 +354,19 @@ class Conversation:
         self._transcript.write(record)
         return answers[0]
 
-    async def _ask(self, request: ModelInput) -> ModelResponse:
+    async def _ask(self, request: ModelInput) -> tuple[ModelResponse, float | None]:
         response = await self._interruptible(ask(self.model, request, self._emit, self._clock))
         self.size.answered(response, len(self.messages) + 1)
-        await self._count(response.usage)
-        return response
+        return response, await self._count(response.usage)
 
-    async def _count(self, usage: RequestUsage) -> None:
+    async def _count(self, usage: RequestUsage) -> float | None:
+        """Count the tokens of a request; return its cost in dollars, None if it is unknown."""
         self._budget.spend(usage.input_tokens + usage.output_tokens)
         meter = self._meter
         cost = None if meter is None else await self._offload(lambda: meter.add(usage))
         context = self.size.of(self.messages), self.model.context_tokens
         self._emit(TokensUsed(usage.input_tokens, usage.output_tokens, cost, *context))
+        return cost
 
     async def _check_cost(self) -> None:
         if self._meter is not None:

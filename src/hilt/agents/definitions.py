@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hilt.errors import ToolError
@@ -74,6 +74,13 @@ class AgentDefinitions(NamedTuple):
                 suggestion=f"Ask the user to review it: {command('trust', path)}",
             )
         raise unknown("agent", name, self.known)
+
+
+def with_all_tools(definition: AgentDefinition, tools: Sequence[str]) -> AgentDefinition:
+    """Return a definition that has all tools, those that start agents included, and the usual prompt."""
+    return definition._replace(
+        model="", tools=tuple(tools), disallowed=(), mode="", turns=None, body="", worktree=False
+    )
 
 
 def read_definitions(runtime: Runtime) -> AgentDefinitions:

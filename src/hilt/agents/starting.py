@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hilt.agents.marks import Marks
 from hilt.agents.transcripts import TITLE_CHARACTERS, Transcript, Transcripts
 from hilt.errors import ToolError
+from hilt.installer import needs
 from hilt.output.redaction import Redactor
 from hilt.places import command, config_dir
 from hilt.runtime import Runtime
@@ -102,7 +103,7 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
     program = None if choice else program or runtime.environ.get(COMMAND)
     choice = None if program else choice or choose_model(runtime)
     context = runtime.settings["model.context_tokens"]
-    try:
+    with needs("agents", "Running an agent"):
         if choice is None:
             from hilt.agents.program_model import ProgramModel
 
@@ -117,14 +118,6 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
         if limits is None:
             return model
         return PacedModel(model, ProviderPace(runtime.roster().database, provider, limits))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "hilt":
-            raise
-        raise ToolError(
-            "runtime_missing",
-            f"The agent loop needs the extra agents: {error.name} is not installed.",
-            suggestion="Install it: pip install 'hilt[agents]'",
-        ) from error
 
 
 def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> CostMeter | None:

@@ -2,7 +2,7 @@
 
     {"type": "session", "id": …, "workspace": …, "model": …, "title": …, "word": …}    first line
     {"type": "user", "content": text or list}            a message of the person; images are {"image": type, "data": …}
-    {"type": "answer", "parts": [{"text": …}, {"call": tool, "id": …, "args": …}], "usage": …}
+    {"type": "answer", "parts": [{"text": …}, {"call": tool, "id": …, "args": …}], "usage": …, "cost": …}
     {"type": "result", "id": …, "tool": …, "outcome": …, "content": …}                 of one call
     {"type": "compacted", "records": [user, answer and result records]}               replaces everything before it
     {"type": "ended", "status": …, "error_code": …}                                    the end of a run

@@ -3,51 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from hilt.authority.authority import PARTIAL, Authority
-from hilt.authority.consent import Sight, explicit_arguments, look_at, question
+from hilt.authority.authority import LOOKS, PARTIAL, Authority
+from hilt.authority.consent import (
+    DIFF_CHARACTERS,
+    SHOWN,
+    PreviewWanted,
+    Sight,
+    explicit_arguments,
+    look_at,
+    question,
+)
 from hilt.authority.targets import risk_of
 from hilt.authority.weighing import grant_folder, unenforced_rules
-from hilt.call import Call, Json
+from hilt.call import Call, Json, Output
 from hilt.context import Context
+from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.pipeline import Prepared
 from hilt.policy import rules
 from hilt.policy.decision import OWN, Vote
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.commands.risk import Risk
+
 # voters whose questions no grant can settle
 _NEVER_GRANTED = (OWN, "rules", "hooks", "paths")
 
 
-def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call) -> str:
-    """Return who approved a call; raise if nobody did."""
+class Approved(NamedTuple):
+    """Who approved a call, and the arguments with which it runs: after a preview, those that apply it."""
+
+    by: str
+    args: dict[str, Any]
+
+
+def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call) -> Approved:
+    """Ask for approval of a call, and return the answer; raise if nobody approved it."""
     if prepared.tool.traits.asks_itself:
-        return ""
+        return Approved("", prepared.args)
+    try:
+        return Approved(_approve(authority, prepared, vote, ctx, call), prepared.args)
+    except PreviewWanted:
+        preview = prepared.tool.run(ctx, {**prepared.args, "preview": True})
+        found = preview.meta.get("preview")
+        args = {**prepared.args, "apply": found["id"]} if found else prepared.args
+        # the answer was for the preview, the next one is for its changes
+        call = call._replace(approval=None)
+        try:
+            return Approved(_approve(authority, prepared._replace(args=args), vote, ctx, call, preview), args)
+        except ToolError as error:
+            if error.code == "approval_required" and found:
+                error.details["apply"] = found["id"]
+                error.suggestion = f"{error.suggestion} Add apply: {found['id']!r}, the preview that the user sees."
+            raise
+
+
+def _approve(
+    authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call, preview: Output | None = None
+) -> str:
+    """Return who approved a call, after its preview if there was one; raise if nobody did."""
     risk = risk_of(prepared, authority.settings)
     subject = authority.subject(prepared, ctx.door, risk)
+
+    def acted_on() -> str:
+        shows = prepared.tool.traits.shows
+        return "" if shows is None else shows(ctx, prepared.args)
 
     def look() -> Sight:
         sight = look_at(prepared, ctx, risk)
         # permissions that the tool itself asks for are part of what the user sees
         own = {f"permission {number}": sha256(grant.encode()) for number, grant in enumerate(vote.keeps)}
+        if shown := acted_on():
+            own[SHOWN] = sha256(shown.encode())
         return sight._replace(files={**sight.files, **own}) if own else sight
 
-    sight = look()
+    sight, shown = look(), acted_on()
+    facts = dict(sight.facts)
+    if preview is None:
+        facts["preview"] = _offers_preview(prepared, ctx, risk)
+    else:
+        facts["diff"] = preview.text[:DIFF_CHARACTERS]
     asked = question(
         authority.place,
         prepared.tool.name,
         explicit_arguments(prepared),
-        marked(authority, ctx, ("⚠ " if prepared.tool.traits.dangerous else "") + vote.reason),
+        marked(
+            authority,
+            ctx,
+            ("⚠ " if prepared.tool.traits.dangerous else "") + "; ".join(filter(None, (vote.reason, shown))),
+        ),
         ctx.session,
         rules=(*vote.keeps, *(() if vote.voter in _NEVER_GRANTED else rules.narrowest(subject))),
         folder=grant_folder(authority, prepared, ctx.door),
-        **sight.facts,
+        client=ctx.client or "",
+        **facts,
     )
     by = authority.consent().obtain(asked, prepared.args, ctx, call, sight, look)
     if vote.voter == "sandbox":
         accepted = unenforced_rules(authority, ctx, authority.mode(ctx.session))
         authority.values().set(authority.place.id, ctx.session, PARTIAL, value=accepted or True)
+    if prepared.args.get("action") in prepared.tool.traits.looks:
+        authority.values().set(authority.place.id, ctx.session, LOOKS + prepared.tool.name, value=True)
     return by
+
+
+def _offers_preview(prepared: Prepared, ctx: Context, risk: Risk | None) -> bool:
+    """Whether the user can see what a dangerous command would change before they answer."""
+    args = prepared.args
+    if risk is None or risk.level != "dangerous" or "preview" not in prepared.tool.schema["properties"]:
+        return False
+    if args.get("preview") or args.get("apply") is not None or args.get("run_in_background"):
+        return False
+    return not ctx.processes.overlays.obstacle()
 
 
 def approve_summary(
@@ -58,7 +128,8 @@ def approve_summary(
     grant = facts.get("grant")
     facts = {name: value for name, value in facts.items() if name != "grant"}
     grants = (grant,) if isinstance(grant, str) else ()
-    asked = question(authority.place, tool, facts, marked(authority, ctx, summary), ctx.session)._replace(rules=grants)
+    summary = marked(authority, ctx, summary)
+    asked = question(authority.place, tool, facts, summary, ctx.session, rules=grants, client=ctx.client or "")
     return authority.consent().obtain(asked, facts, ctx, call)
 
 

@@ -45,6 +45,8 @@ IDLE_SECONDS = 24 * 3600  # after which a session has ended, and its values are 
 SESSIONS_MAX = 1024  # whose values are cached
 GRANT = "permission "  # prefix of the grants of tools that manage their own permissions
 MODE = "mode"  # the key of the session's mode
+LOOKS = "looks "  # prefix of the keys that store that the user lets the session look with a tool
+PANIC = "panic"  # the key that stores that the panic key was pressed
 PARTIAL = "partial_sandbox"  # the key that stores that the user accepted a partial sandbox
 
 HOOK_FILE = "hooks.yaml"
@@ -305,6 +307,15 @@ class Authority:
     def hooks(self, ctx: Context) -> HooksAround:
         """Return the hooks around a call of the session."""
         return self.session_hooks().around(ctx) if self.has_hooks(ctx.session) else NO_HOOKS
+
+    def is_restricted_here(self, session: str) -> bool:
+        """Whether rules or hooks of this folder or of the session apply, which other folders and machines lack."""
+        self._refresh()
+        return (
+            self.rulebook.has_project_files
+            or status(os.path.join(self.place.root, ".hilt", HOOK_FILE)) is not None
+            or any(self.kept(above).get(HOOKS) is not None for above in self.lineage(session))
+        )
 
     def has_hooks(self, session: str) -> bool:
         """Whether a session may have hooks."""

@@ -38,6 +38,11 @@ class Sight(NamedTuple):
 
 
 NOTHING = Sight()
+SHOWN = "shown"  # the key of what a tool says that a call acts on, among the files
+
+
+class PreviewWanted(Exception):
+    """The user wants a preview of the call before they answer."""
 
 
 class Consent:
@@ -61,7 +66,7 @@ class Consent:
         sight: Sight = NOTHING,
         look: Callable[[], Sight] = lambda: NOTHING,
     ) -> str:
-        """Return who approved the question; raise if nobody did.
+        """Return who approved the question; raise if nobody did, or PreviewWanted if they want a preview first.
 
         The approval is bound to all arguments and to `sight`; `look` computes it again after the answer.
         """
@@ -70,6 +75,8 @@ class Consent:
         files = sight.files
         digest = call_digest(asked.tool, args, files)
         approvals, workspace = self._approvals(), self._place.id
+        if asked.preview and approvals.use_preview(workspace, ctx.session, digest):
+            raise PreviewWanted
         if call.approval is not None:
             approval: Approval | None = approvals.use(approvals.find(call.approval).id, workspace, ctx.session, digest)
         else:
@@ -78,13 +85,23 @@ class Consent:
             return approval.answered_by or "approval"
         answer = self._answered(asked, digest, ctx)
         by = self._settle(asked, answer) if answer is not None else self._wait(asked, ctx, digest)
-        if look().files != files:
+        now = look().files
+        if now.get(SHOWN) != files.get(SHOWN):
+            raise ToolError("stale_elements", f"What {asked.tool} would act on changed while the user was asked.")
+        if now != files:
             raise ToolError(
                 "stale_file",
                 f"The files that {asked.tool} would change were modified while the user was asked.",
                 suggestion="Read them again, then repeat the call.",
             )
         return by
+
+    def can_ask(self, ctx: Context) -> bool:
+        """Whether somebody can answer a question of this call."""
+        if self._settings["approve"] is not None or self._approves_all or self._asker is not None:
+            return True
+        attendant = ctx.attendant
+        return (attendant is not None and attendant.can_ask) or self._approvals().attended(self._place.id)
 
     def _answered(self, asked: Asked, digest: str, ctx: Context) -> UserAnswer | None:
         from hilt.state.approvals import UserAnswer
@@ -108,12 +125,16 @@ class Consent:
         seconds = self._settings["approvals.timeout_s"]
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
         answer = ask_both(ask_until, approvals, pending, ctx.fence)
-        if answer.kind != "deny":
+        if answer.kind == "preview":
+            approvals.use_preview(workspace, ctx.session, digest)
+        elif answer.kind != "deny":
             approvals.use(pending.id, workspace, ctx.session, digest)
         return answer
 
     def _settle(self, asked: Asked, answer: UserAnswer) -> str:
         by = answer.by or "terminal"
+        if answer.kind == "preview":
+            raise PreviewWanted
         if answer.kind == "deny":
             why = f": {answer.reason}" if answer.reason else "; no reason was given."
             raise ToolError("USER_REJECTION", f"The user denied this call of {asked.tool}{why}")
@@ -133,6 +154,8 @@ class Consent:
         pending = approvals.ask(workspace, ctx.session, digest, asked, seconds=seconds)
         if approvals.attended(workspace):
             pending = approvals.wait(pending.id, lambda seconds: self._pause(seconds, ctx.fence, pending))
+            if pending.state == "preview" and approvals.use_preview(workspace, ctx.session, digest):
+                raise PreviewWanted
             if pending.state == "approved":
                 return approvals.use(pending.id, workspace, ctx.session, digest).answered_by
         raise refusal(pending)
@@ -169,7 +192,9 @@ def look_at(prepared: Prepared, ctx: Context, risk: Risk | None) -> Sight:
     """Return what the user must see of a call: the command and its risk, or the diff of a change."""
     if risk is not None:
         command = next(touch.target for touch in prepared.touches if touch.effect == "execute")
-        return Sight({"kind": "command", "command": command, "risk": risk.level, "part": risk.part})
+        return Sight(
+            {"kind": "command", "command": command, "risk": risk.level, "part": risk.part, "risk_reason": risk.reason}
+        )
     if "write" not in prepared.tool.effects:
         return Sight()
     seen = ctx.workspace.seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hilt.authority.authority import MODE, Authority
+from hilt.authority.authority import MODE, PANIC, Authority
 from hilt.call import Call, Json
 from hilt.context import Context
 from hilt.declaration import Tool
@@ -49,17 +49,23 @@ class SessionPrincipal:
         """The hooks of the session."""
         return self._authority.session_hooks().of(self._ctx)
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody can be asked to approve something."""
+        return self.mode not in ("yolo", "scheduler") and self._authority.consent().can_ask(self._ctx)
+
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None restores the mode from the settings."""
         self.values.set(MODE, mode)
 
     def hidden(self, tool: Tool) -> str | None:
-        """Return why a tool is hidden in this mode and profile or without a person to ask, or None."""
-        from hilt.authority.visibility import lacks_person
+        """Return why a tool is hidden in this mode and profile, or without a person or a display, or None."""
+        from hilt.authority.visibility import lacks_display, lacks_person
 
-        attendant = self._ctx.attendant
+        authority, attendant = self._authority, self._ctx.attendant
         asks = attendant is None or attendant.can_ask
-        return self._authority.hidden(tool, self._ctx.session) or lacks_person(self._authority, tool, client_asks=asks)
+        lacks = lacks_person(authority, tool, client_asks=asks) or lacks_display(authority, tool)
+        return authority.hidden(tool, self._ctx.session) or lacks
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:
         """Ask the user and return the answers by question."""
@@ -76,11 +82,13 @@ class SessionPrincipal:
         return {originals.get(text, text): answer for text, answer in answers.items()}
 
     def _ask_person(self, questions: Sequence[Any]) -> dict[str, Any]:
-        if self._questioner is not None:
-            return self._questioner(questions)
+        authority, questioner = self._authority, self._questioner
+        ask_until = getattr(questioner, "ask_until", None)  # of prompts that can be interrupted
+        if questioner is not None and (ask_until is None or not authority.approvals().attended(authority.place.id)):
+            return questioner(questions)
         from hilt.authority.questioning import ask_elsewhere
 
-        return ask_elsewhere(self._authority, self._ctx, questions)
+        return ask_elsewhere(authority, self._ctx, questions, ask_until)
 
     def approve(self, summary: str, **facts: Any) -> None:
         """Ask the user for approval; raise unless they approve."""
@@ -88,6 +96,25 @@ class SessionPrincipal:
 
         by = approve_summary(self._authority, self._call.tool, summary, self._ctx, self._call, facts)
         self._note_approver(by)
+
+
+class SessionPanic:
+    """Whether a person has pressed the panic key in a session or in one that it works for."""
+
+    def __init__(self, authority: Authority, session: str) -> None:
+        self._authority = authority
+        self._sessions = authority.lineage(session)
+        self._pressed = False
+
+    def is_set(self) -> bool:
+        """Whether the desktop is closed to the session."""
+        return self._pressed or any(self._authority.kept(session).get(PANIC) for session in self._sessions)
+
+    def set(self) -> None:
+        """Close the desktop to the session, and to those that it works for."""
+        self._pressed = True
+        for session in self._sessions:
+            Values(self._authority, session).set(PANIC, value=True)
 
 
 class Values:

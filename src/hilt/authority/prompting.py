@@ -4,60 +4,106 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from hilt.errors import ToolError
 from hilt.fence import Fence
 from hilt.state.approvals import POLL_SECONDS, Approval, Approvals, Asked, UserAnswer
+from hilt.state.questions import Questions, QuestionSet
 
-AskUntil = Callable[[Asked, int], UserAnswer]  # asks a person who is present, until a descriptor becomes readable
+# ask a person who is present, until a descriptor becomes readable: it says who has answered
+AskUntil = Callable[[Asked, int], UserAnswer]
+QuestionUntil = Callable[[Sequence[Any], int], dict[str, Any]]
+
+NOTE_SECONDS = 1.0  # for a prompt to say who has answered
+
+T = TypeVar("T")
 
 
 def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence: Fence) -> UserAnswer:
     """Ask the person here about a pending approval, and return the first answer, theirs or somebody else's."""
-    answers: SimpleQueue[UserAnswer | BaseException] = SimpleQueue()
+
+    def look() -> str | None:
+        now = approvals.find(pending.id)
+        return None if now.state == "pending" else now.answered_by
+
+    answer = _first(lambda settled: ask_until(pending.asked, settled), look, fence)
+    if answer is not None:
+        try:
+            approvals.answer(
+                pending.id,
+                approved=answer.kind != "deny",
+                preview=answer.kind == "preview",
+                reason=answer.reason,
+                by=answer.by or "terminal",
+                revokes=False,
+            )
+        except ToolError:
+            answer = None  # somebody was faster
+    return answer or answer_of(approvals.find(pending.id))
+
+
+def ask_questions(
+    ask_until: QuestionUntil, questions: Sequence[Any], store: Questions, pending: QuestionSet, fence: Fence
+) -> dict[str, Any] | None:
+    """Ask the person here; return the first answers, theirs or somebody else's, or None if there are none."""
+
+    def look() -> str | None:
+        now = store.get(pending.id)
+        return None if now.state == "pending" else now.answered_by
+
+    answers = _first(lambda settled: ask_until(questions, settled), look, fence)
+    if answers is not None:
+        try:
+            store.answer(pending.id, answers, by="terminal")
+        except ToolError:
+            answers = None  # somebody was faster
+    if answers is not None:
+        return answers
+    now = store.get(pending.id)
+    return now.answers if now.state == "answered" else None
+
+
+def _first(ask: Callable[[int], T], look: Callable[[], str | None], fence: Fence) -> T | None:
+    """Return the answer of the person here; None if `look` says first that it was settled elsewhere, and by whom."""
+    answers: SimpleQueue[T | BaseException] = SimpleQueue()
     settled, settle = os.pipe()
 
     def prompt() -> None:
         try:
-            answers.put(ask_until(pending.asked, settled))
+            answers.put(ask(settled))
         except BaseException as error:  # noqa: BLE001 -- raised again below
             answers.put(error)
         finally:
             os.close(settled)
 
-    threading.Thread(target=prompt, name="hilt-prompt", daemon=True).start()
+    thread = threading.Thread(target=prompt, name="hilt-prompt", daemon=True)
+    thread.start()
     try:
         while True:
             try:
                 answer = answers.get(timeout=POLL_SECONDS)
             except Empty:
                 fence.check()
-                now = approvals.find(pending.id)
-                if now.state != "pending":
-                    return _of_other(now)
+                by = look()
+                if by is not None:
+                    os.write(settle, by.encode("utf-8", "replace")[:1000])
+                    return None
                 continue
             if isinstance(answer, BaseException):
                 raise answer
-            return _of_person(approvals, pending, answer)
+            return answer
     finally:
         os.close(settle)  # ends the prompt
+        thread.join(NOTE_SECONDS)
 
 
-def _of_person(approvals: Approvals, pending: Approval, answer: UserAnswer) -> UserAnswer:
-    """Store the answer that was given here, unless somebody was faster."""
-    try:
-        approvals.answer(
-            pending.id, approved=answer.kind != "deny", reason=answer.reason, by=answer.by or "terminal", revokes=False
-        )
-    except ToolError:
-        return _of_other(approvals.find(pending.id))
-    return answer
-
-
-def _of_other(approval: Approval) -> UserAnswer:
+def answer_of(approval: Approval) -> UserAnswer:
+    """Return the answer to an approval that is no longer pending."""
     if approval.state == "expired":
         return UserAnswer("deny", "Nobody answered in time.", approval.answered_by)
     # what "always" stores is stored already
-    return UserAnswer("deny" if approval.state == "denied" else "once", approval.reason, approval.answered_by)
+    kind = {"denied": "deny", "preview": "preview"}.get(approval.state, "once")
+    return UserAnswer(kind, approval.reason, approval.answered_by)

@@ -8,17 +8,23 @@ from contextlib import closing
 from typing import Any
 
 from hilt.authority.authority import Authority
+from hilt.authority.prompting import QuestionUntil, ask_questions
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.state.questions import Questions
 
 
-def ask_elsewhere(authority: Authority, ctx: Context, questions: Sequence[Any]) -> dict[str, Any]:
-    """Store the questions, wait as long as somebody is there to answer, and return the answers by question."""
+def ask_elsewhere(
+    authority: Authority, ctx: Context, questions: Sequence[Any], ask_until: QuestionUntil | None = None
+) -> dict[str, Any]:
+    """Store the questions, wait as long as somebody is there to answer, and return the answers by question.
+
+    With `ask_until`, the person here is asked too.
+    """
     place = authority.place
     if not authority.approvals().attended(place.id):
         raise _nobody()
-    asked = [_as_json(question) for question in questions]
+    asked = [question_json(question) for question in questions]
     with closing(Questions(place.state)) as store:
         seconds = authority.settings["approvals.timeout_s"]
         pending = store.ask(place.id, ctx.session, place.root, asked, seconds=seconds)
@@ -30,15 +36,20 @@ def ask_elsewhere(authority: Authority, ctx: Context, questions: Sequence[Any]) 
             time.sleep(seconds)
 
         try:
-            settled = store.wait(pending.id, pause)
+            if ask_until is not None:
+                answers = ask_questions(ask_until, questions, store, pending, ctx.fence)
+            else:
+                settled = store.wait(pending.id, pause)
+                answers = settled.answers if settled.state == "answered" else None
         finally:
             store.withdraw(pending.id)
-    if settled.state == "answered":
-        return settled.answers
+    if answers is not None:
+        return answers
     raise ToolError("no_one_to_ask", f"Nobody answered within {seconds} s.")
 
 
-def _as_json(question: Any) -> dict[str, Any]:
+def question_json(question: Any) -> dict[str, Any]:
+    """Return a question as it is stored."""
     options = [{"label": option.label, "description": option.description} for option in question.options]
     return {**question._asdict(), "options": options}
 

@@ -42,6 +42,7 @@ class Rulebook:
         self._stamps: tuple[object, ...] | None = None
         self.rulesets: tuple[RuleSet, ...] = ()
         self.has_files = False
+        self.has_project_files = False
 
     def files(self) -> list[str]:
         """Return the possible paths of rule files, the personal one first."""
@@ -60,7 +61,7 @@ class Rulebook:
         if stamps == self._stamps:
             return
         self.rulesets = tuple(self._read_all([path for path, _ in present]))
-        self.has_files = bool(present)
+        self.has_files, self.has_project_files = bool(present), needs_trust
         self._stamps = stamps if all(is_settled(stamp) for _, stamp in present) else None
 
     def notes(self) -> list[str]:

@@ -14,6 +14,7 @@ from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.files.door import LINKS_MAX, Door
 from hilt.pipeline import Prepared
+from hilt.schema import SPELLINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -207,8 +208,11 @@ def risk_of(prepared: Prepared, settings: Settings) -> Risk | None:
 
 def _actions(prepared: Prepared) -> frozenset[str]:
     """Return every spelling of a call's action: the tool's own, and the dialect's."""
-    spellings = (prepared.args.get("action"), prepared.foreign.get("action"))
-    return frozenset(action for action in spellings if isinstance(action, str))
+    action = prepared.args.get("action")
+    known = prepared.tool.schema.get("properties", {}).get("action", {}).get(SPELLINGS, {})
+    others = (spelling for spelling, value in known.items() if value == action)
+    spellings = (action, prepared.foreign.get("action"), *others)
+    return frozenset(spelling for spelling in spellings if isinstance(spelling, str))
 
 
 def _texts(args: Mapping[str, Any]) -> tuple[str, ...]:

@@ -51,7 +51,11 @@ def shown(
     return visible(
         authority.catalog,
         authority.settings["dialect"],
-        lambda tool: authority.hidden(tool, session) or lacks_person(authority, tool, client_asks=client_asks),
+        lambda tool: (
+            authority.hidden(tool, session)
+            or lacks_person(authority, tool, client_asks=client_asks)
+            or lacks_display(authority, tool)
+        ),
         only=only,
         search=search,
         lean=lean,
@@ -142,6 +146,15 @@ def lacks_person(authority: Authority, tool: Tool, *, client_asks: bool) -> str 
     if not tool.traits.needs_person or client_asks or authority.settings["approve"] in ("once", "always", "all"):
         return None
     return None if authority.approvals().attended(authority.place.id) else "nobody can be asked here"
+
+
+def lacks_display(authority: Authority, tool: Tool) -> str | None:
+    """Return why a tool that needs a display is not listed, or None."""
+    if not tool.traits.needs_display:
+        return None
+    from hilt.desktop.displays import is_offered
+
+    return None if is_offered(authority.environ, authority.settings["desktop.display"]) else "there is no display"
 
 
 def _only(authority: Authority) -> set[str]:

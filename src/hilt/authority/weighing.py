@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hilt.authority.authority import GRANT, PARTIAL, Authority
+from hilt.authority.authority import GRANT, LOOKS, PARTIAL, Authority
 from hilt.authority.targets import effects_of, risk_of, touched
 from hilt.context import Context
 from hilt.errors import ToolError
@@ -108,10 +108,12 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
     circumstances = modes.Circumstances(
         rules=authority.rulebook.has_files,
         risk=None if risk is None else risk.level,
-        forced=prepared.args.get("force") is True,
+        # a preview changes nothing
+        forced=prepared.args.get("force") is True or prepared.args.get("preview") is True,
         sandboxed=not starts or kind != "none",
         full=full,
         action=str(prepared.args.get("action") or ""),
+        may_look=bool(prepared.tool.traits.looks and authority.kept(ctx.session).get(LOOKS + prepared.tool.name)),
     )
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
     if mode == "yolo":

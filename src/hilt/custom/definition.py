@@ -183,13 +183,21 @@ def definition_of(tool: Tool) -> Definition | None:
     return tool.run.definition if isinstance(tool.run, _Run) else None
 
 
-def sandbox_from(value: Any) -> tuple[DeclaredSandbox | None, list[str]]:
-    """Parse the value of a `sandbox` key; return the sandbox and the problems."""
+_SANDBOX_KEYS = ("network", "write", "read")
+
+
+def sandbox_from(value: Any, undo: Any = None, *, is_warm: bool = False) -> tuple[DeclaredSandbox | None, list[str]]:
+    """Parse the values of the keys `sandbox` and `undo`; return the sandbox and the problems."""
+    if undo not in (None, False):
+        if undo is not True:
+            return None, ["undo must be true or false"]
+        if not isinstance(value, Mapping) or not value.get("write") or is_warm:
+            return None, ["undo needs sandbox.write, and a tool that is not warm"]
     if value is None:
         return None, []
     if not isinstance(value, Mapping):
         return None, ["sandbox must be an object with network, write and read"]
-    problems = [f"sandbox.{key} is not a known key" for key in value if key not in DeclaredSandbox._fields]
+    problems = [f"sandbox.{key} is not a known key" for key in value if key not in _SANDBOX_KEYS]
     network = value.get("network", False)
     if not isinstance(network, bool):
         problems.append("sandbox.network must be true or false")
@@ -200,7 +208,9 @@ def sandbox_from(value: Any) -> tuple[DeclaredSandbox | None, list[str]]:
             problems.append(f"sandbox.{key} must be a list of paths")
         else:
             paths[key] = tuple(listed)
-    return (None, problems) if problems else (DeclaredSandbox(network, paths["write"], paths["read"]), [])
+    if problems:
+        return None, problems
+    return DeclaredSandbox(network, paths["write"], paths["read"], undo is True), []
 
 
 def examples_from(value: Any) -> tuple[tuple[Example, ...], list[str]]:
@@ -240,7 +250,12 @@ class _Run:
         self._execute = execute
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
-        return self._execute(ctx, args)
+        output = self._execute(ctx, args)
+        change = ctx.meta.get("undo")
+        if change is None or "id" not in change or output.data is not None:
+            return output
+        lines = [output.text.removesuffix("\n"), f"[undo: {change['summary']}]"]
+        return output._replace(text="\n".join(filter(None, lines)))
 
 
 class _Touches:

@@ -53,7 +53,7 @@ _KEYS = frozenset(
     (
         *("name", "description", "script", "runtime", "inputSchema", "outputSchema", "timeout", "requireApproval"),
         *("dangerous", "hasSecurityCheck", "securityScript", "securityTimeout", "env"),
-        *("sandbox", "effects", "examples", "result", "warm"),
+        *("sandbox", "undo", "effects", "examples", "result", "warm"),
     )
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
@@ -114,7 +114,7 @@ class _Reading:
         parameters, results = self._schema("inputSchema"), self._schema("outputSchema")
         if parameters.get("type", "object") not in ("object", ["object"]):
             self._wrong("inputSchema", "must have type object")
-        sandbox, wrong = sandbox_from(fields.get("sandbox"))
+        sandbox, wrong = sandbox_from(fields.get("sandbox"), fields.get("undo"), is_warm=fields.get("warm") is True)
         effects, wrong_effects = effects_from(fields.get("effects"))
         examples, wrong_examples = examples_from(fields.get("examples"))
         for key, messages in (("sandbox", wrong), ("effects", wrong_effects), ("examples", wrong_examples)):

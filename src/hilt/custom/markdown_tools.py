@@ -41,7 +41,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _KEYS = frozenset(
     (
         *("name", "description", "parameters", "approval", "read_only", "timeout_ms", "cwd", "env", "env_only"),
-        *("shell", "sandbox", "effects", "examples", "result", "warm"),
+        *("shell", "sandbox", "undo", "effects", "examples", "result", "warm"),
     )
 )
 # the constraints of a parameter: the types they apply to, and their names in JSON Schema
@@ -97,7 +97,7 @@ class _Reading:
         approval = self._choice("approval", ("never", "always", "destructive"), "always")
         parameters = self._parameters()
         shell = self._choice("shell", ("bash", "sh"), None)
-        sandbox, wrong = sandbox_from(fields.get("sandbox"))
+        sandbox, wrong = sandbox_from(fields.get("sandbox"), fields.get("undo"))
         effects, wrong_effects = effects_from(fields.get("effects"))
         examples, wrong_examples = examples_from(fields.get("examples"))
         for key, messages in (("sandbox", wrong), ("effects", wrong_effects), ("examples", wrong_examples)):

@@ -14,7 +14,7 @@ from hilt import __version__
 from hilt.custom.definition import Definition, Example, Loaded, Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
 
-VERSION = f"2, hilt {__version__}"  # of the file: entries of another version are discarded
+VERSION = f"3, hilt {__version__}"  # of the file: entries of another version are discarded
 RETRY_SECONDS = 30.0  # a file that failed may load later though it is unchanged: its runtime was installed
 SLOW_SECONDS = 1.0  # a file that took longer to fail is not retried: every call would wait for it
 
@@ -132,8 +132,8 @@ def _entry(row: Sequence[Any]) -> RememberedTool:
 
 def _definition(row: dict[str, Any]) -> Definition:
     if "sandbox" in row:
-        network, write, read = row["sandbox"]
-        row["sandbox"] = DeclaredSandbox(network, tuple(write), tuple(read))
+        network, write, read, undo = row["sandbox"]
+        row["sandbox"] = DeclaredSandbox(network, tuple(write), tuple(read), undo)
     if "examples" in row:
         row["examples"] = tuple(Example(*item) for item in row["examples"])
     if "effects" in row:

@@ -378,6 +378,8 @@ ENTRIES = entries(
             "description": string("What it does, in 5-10 words"),
             "run_in_background": boolean("Return an ID for BashOutput at once"),
             "dangerouslyDisableSandbox": boolean("Ask the user to allow a dangerous command, and the network"),
+            "preview": boolean("Run it, show the diff, and change nothing"),
+            "apply": string("ID of a preview of this command: make exactly its changes"),
         },
         "command",
         renames={"description": ""},

@@ -147,10 +147,13 @@ def _fitting(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]
 
 
 def _image_too_large(name: str, size: str) -> ToolError:
+    from hilt.installer import add_command
+
     return ToolError(
         "file_too_large",
         f"The image {name} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
-        suggestion="Ask the user for a smaller image, or to install the documents extra, which scales images down.",
+        suggestion="Ask the user for a smaller image, or to install the extra documents, which scales images down: "
+        + add_command("documents"),
     )
 
 
@@ -159,7 +162,10 @@ def pdf_text(name: str, data: bytes, check: Callable[[], None]) -> str:
     try:
         import pypdfium2
     except ImportError:
-        raise _no_pdf(name) from None
+        from hilt.installer import add_command, missing
+
+        advice = f"{missing('documents', f'Reading {name}', 'pypdfium2')} To install it: {add_command('documents')}"
+        raise ToolError("unsupported_file", advice, suggestion=PDF_ADVICE) from None
     with _PDFIUM:
         try:
             with closing(pypdfium2.PdfDocument(data)) as document:

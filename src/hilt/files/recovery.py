@@ -28,6 +28,11 @@ def recover_all(workspace: Workspace) -> list[Recovered]:
         # the user was already asked when the change was made
         own = Workspace(workspace.store, workspace.session, workspace.fence)
         try:
+            if change.layer:
+                from hilt.files import command_changes
+
+                results.append(Recovered(change, command_changes.recover(own, change, recording)))
+                continue
             with own.locked(file.path for file in change.snapshots):
                 for file in change.snapshots:
                     own.ask(file.path)

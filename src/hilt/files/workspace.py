@@ -241,14 +241,14 @@ class Workspace:
         while True:
             with self.locked(shown):
                 # every writer of these files holds these locks, so an unfinished change was interrupted
-                if not self.store.history().is_unfinished(shown):
+                if not self.store.history().is_unfinished(shown, map(self.full_path, shown)):
                     yield Draft(self, operation, shown, force=force, fresh=fresh)
                     return
             from hilt.files.recovery import recover_all
 
             for recovered in recover_all(self):
                 targets = {file.path for file in recovered.change.snapshots}
-                if recovered.error is not None and not targets.isdisjoint(shown):
+                if recovered.error is not None and (recovered.change.layer or not targets.isdisjoint(shown)):
                     raise recovered.error
             self.fence.check()
             time.sleep(0.01)  # another process may be recovering it
@@ -257,11 +257,13 @@ class Workspace:
         """Hold the locks of these targets, which are shared by all workspaces that contain the files."""
         from hilt.state import locks
 
-        names = []
-        for path in paths:
-            root, parts = self.door.locate(path)
-            names.append("/".join((root.real.rstrip("/"), *(part for part in parts if part not in ("", ".")))))
-        return locks.targets(self.store.locks, names, self.fence.check)
+        return locks.targets(self.store.locks, map(self.full_path, paths), self.fence.check)
+
+    def locked_paths(self, paths: Iterable[str]) -> AbstractContextManager[None]:
+        """Like `locked`, for absolute paths."""
+        from hilt.state import locks
+
+        return locks.targets(self.store.locks, paths, self.fence.check)
 
     # --- history --------------------------------------------------------------------------------------------------
 

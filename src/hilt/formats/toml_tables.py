@@ -14,6 +14,8 @@ from typing import Any
 
 from hilt.formats.jsonc import NotEditable
 
+TomlValue = str | bool | Sequence[str] | Mapping[str, str]
+
 _HEADER = re.compile(r"""[ \t]*(\[\[?)((?:[^"'\[\]]|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\]?[ \t]*(?:#.*)?$""")
 LINES_MAX = 500  # of a table that is replaced: each value is parsed separately
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -27,8 +29,8 @@ def parsed(text: str) -> dict[str, Any]:
         raise NotEditable(f"it is not TOML: {error}") from None
 
 
-def with_table(text: str, path: Sequence[str], values: Mapping[str, str | bool | Sequence[str]]) -> str:
-    """Return the document with a table of strings, booleans and lists of strings; comments in an old one stay."""
+def with_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) -> str:
+    """Return the document with a table of such values; comments in an old one stay."""
     before = parsed(text)
     if _at(before, path) == {name: _plain(value) for name, value in values.items()}:
         return text  # already set, in whatever formatting
@@ -137,7 +139,9 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _value(name)
 
 
-def _value(value: str | bool | Sequence[str]) -> str:
+def _value(value: TomlValue) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(inner)}' for name, inner in value.items())} }}"
     if isinstance(value, bool):
         return "true" if value else "false"
     # a JSON string is a valid basic string in TOML, except for one character that must be escaped
@@ -146,7 +150,9 @@ def _value(value: str | bool | Sequence[str]) -> str:
     return f"[{', '.join(map(_value, value))}]"
 
 
-def _plain(value: str | bool | Sequence[str]) -> str | bool | list[str]:
+def _plain(value: TomlValue) -> str | bool | list[str] | dict[str, str]:
+    if isinstance(value, Mapping):
+        return dict(value)
     return value if isinstance(value, str | bool) else list(value)
 
 

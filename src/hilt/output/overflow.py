@@ -40,18 +40,18 @@ class Overflow:
         excerpt = f"{head}\n\n{OMITTED}\n\n{tail}".removesuffix("\n")
         return KeptText(f"{excerpt}\n{note}", path, len(text))
 
-    def try_save(self, text: str | bytes, label: str) -> str | None:
+    def try_save(self, text: str | bytes, label: str, *, suffix: str = ".txt") -> str | None:
         """Save text as `save` does, but return None on failure, so that the result is still returned."""
         try:
-            return self.save(text, label)
+            return self.save(text, label, suffix=suffix)
         except ToolError:
             return None
 
-    def save(self, text: str | bytes, label: str) -> str:
+    def save(self, text: str | bytes, label: str, *, suffix: str = ".txt") -> str:
         """Save text or bytes to a new file, readable by its owner only, and return its path."""
         data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
         safe = "".join(character if character.isalnum() or character in "._-" else "_" for character in label)[-60:]
-        path = os.path.join(self.directory, f"{os.urandom(4).hex()}-{safe}.txt")
+        path = os.path.join(self.directory, f"{os.urandom(4).hex()}-{safe}{suffix}")
         self.open()
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring_ascii
 
 from hilt.call import Json
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_AUTH|_PAT$|DSN$|DATABASE_URL$", re.IGNORECASE)
 _SHORTEST = 8  # shorter values occur by chance
 _PLAIN = re.compile(r"true|false|\d{1,8}|(?:/[\w.-]+)+|[a-z]{1,12}", re.IGNORECASE)  # settings and paths, no secrets
+# how tokens begin, and how they go on
+_TOKENS = {
+    "sk-": "[A-Za-z0-9_-]{20,}",
+    **{f"{kind}k_{stage}_": "[A-Za-z0-9]{16,}" for kind in "sr" for stage in ("live", "test")},
+    **{f"gh{kind}_": "[A-Za-z0-9]{30,}" for kind in "opsur"},
+    "github_pat_": "[A-Za-z0-9_]{22,}",
+    "glpat-": "[A-Za-z0-9_-]{20,}",
+    "AKIA": "[0-9A-Z]{16}",
+    "ASIA": "[0-9A-Z]{16}",
+    "AIza": "[0-9A-Za-z_-]{35}",
+    "xox": "[abeoprs]-[A-Za-z0-9-]{10,}",
+    "npm_": "[A-Za-z0-9]{30,}",
+    "hf_": "[A-Za-z0-9]{30,}",
+    "pypi-": "[A-Za-z0-9_-]{50,}",
+    "tvly-": "[A-Za-z0-9-]{20,}",
+    "eyJ": r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+}
+_KEY = "-----BEGIN "
 _FORMATS = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{20,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{30,}"
-    r"|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}"
-    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{50,}"
-    r"|tvly-[A-Za-z0-9-]{20,}|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    rf"\b(?:{'|'.join(start + rest for start, rest in _TOKENS.items())})"
+    rf"|{_KEY}[A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 )
+_STARTS = (*_TOKENS, _KEY)  # finding none of them is much faster than the pattern
 # binary and signed data: nothing that a person reads, and worthless if changed
 _OPAQUE = frozenset({"data", "signature", "encrypted_content"})
 
@@ -34,12 +51,17 @@ class Redactor:
         }
         longest_first = sorted(self._names, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        self._clues = (*(encode_basestring_ascii(value)[1:-1] for value in longest_first), *_STARTS)
+
+    def is_clean(self, text: str) -> bool:
+        """Whether JSON in ASCII holds no secret for certain; escapes in it change no part of a token."""
+        return not any(map(text.__contains__, self._clues))
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
         if self._values is not None:
             text = self._values.sub(lambda match: f"[redacted: {self._names[match[0]]}]", text)
-        return _FORMATS.sub("[redacted]", text)
+        return _FORMATS.sub("[redacted]", text) if any(map(text.__contains__, _STARTS)) else text
 
     def json(self, value: Json) -> Json:
         """Return a JSON value whose strings have no secrets."""
@@ -50,4 +72,4 @@ class Redactor:
                 self.text(key): inner if key in _OPAQUE and isinstance(inner, str) else self.json(inner)
                 for key, inner in value.items()
             }
-        return [self.json(inner) for inner in value] if isinstance(value, list) else value
+        return [self.json(inner) for inner in value] if isinstance(value, list | tuple) else value

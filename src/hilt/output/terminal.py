@@ -38,6 +38,7 @@ _Span: TypeAlias = tuple[str, str]
 _Line: TypeAlias = list[_Span]
 
 
+_EMBEDDED = re.compile(r"!\[([^\]\n]*)\]\(data:[^)\s]*\)")  # an image inside Markdown
 _SGR = re.compile(r"\x1b\[([0-9;]{0,40})m")
 # bold, underlined and so on, and colours; not 8, which hides text
 _LOOK = re.compile(
@@ -283,7 +284,7 @@ def _table(view: View, width: int, color: bool) -> _DrawnPage:
 
 
 def _markdown(view: View, width: int, color: bool) -> _DrawnPage:
-    lines = _split(view["content"])
+    lines = _split(_EMBEDDED.sub(r"[image: \1]", view["content"]))
     rows = (color and _formatted(lines.shown, width)) or [_TableRow([(line, "")], words=True) for line in lines.shown]
     subject = [(_inline(view["sourceUrl"]), _DIM)] if "sourceUrl" in view else []
     return _DrawnPage(subject, rows + lines.more or [_note("empty")], _number(lines.total, "line"))

@@ -1,6 +1,6 @@
 """Views: how a result is displayed to people, as JSON objects of nine types; the builders limit their size."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 View: TypeAlias = dict[str, Any]
@@ -189,6 +189,25 @@ def shell_output(command: str, output: str, exit_code: int | None, *, errors: st
 def todo_list(todos: Iterable[TodoLike]) -> View:
     """Return a checklist."""
     return {"type": "todo-list", "items": [{"content": todo.content, "status": todo.status} for todo in todos]}
+
+
+class PictureLike(Protocol):
+    """An encoded image; kind is its MIME type."""
+
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def kind(self) -> str: ...
+
+
+def pictures(title: str, images: Mapping[str, PictureLike]) -> View:
+    """Return images by label as Markdown that contains them, so that it can be shown anywhere and later."""
+    from base64 import b64encode
+
+    shown = [
+        f"![{label}](data:{image.kind};base64,{b64encode(image.data).decode()})" for label, image in images.items()
+    ]
+    return {"type": "markdown", "title": title, "content": "\n\n".join(shown)}
 
 
 def language_of(path: str) -> str | None:

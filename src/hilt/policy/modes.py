@@ -25,6 +25,7 @@ class Circumstances(NamedTuple):
 
     `rules` is set when there is a rule file. `risk`, `forced`, `sandboxed` and `full` (the user disabled the sandbox)
     are about commands; the risk is None when unknown, as for input to a job. `action` is the argument of that name.
+    `may_look` is set when the user has let the session look with this tool.
     """
 
     rules: bool = False
@@ -33,6 +34,7 @@ class Circumstances(NamedTuple):
     sandboxed: bool = True
     full: bool = False
     action: str = ""
+    may_look: bool = False
 
 
 def named(mode: str) -> Mode:
@@ -104,8 +106,10 @@ def _refusal(mode: Mode, tool: Tool, effects: frozenset[str], action: str | None
     name, traits = tool.name, tool.traits
     if mode == "plan" and not (traits.plan or (not tool.is_custom and effects <= {"read", "network"})):
         return f"{name} is not available in plan mode, which is read-only"
-    if mode in ("plan", "scheduler") and traits.looks and action is not None and action not in traits.looks:
-        return f"{mode} mode allows only these actions of {name}: {', '.join(sorted(traits.looks))}"
+    if mode == "plan" and traits.looks and action is not None and action not in traits.looks:
+        return f"plan mode allows only these actions of {name}: {', '.join(sorted(traits.looks))}"
+    if mode == "scheduler" and traits.attended:
+        return f"{name} is not available in scheduler mode: nobody watches"
     if mode == "scheduler" and traits.asks_person:
         return f"{name} is not available in scheduler mode: nobody can answer"
     # a rule can allow the tools of a server, but not custom tools that need approval
@@ -156,6 +160,8 @@ def _default(effect: str, tool: Tool, circumstances: Circumstances) -> Vote:
     traits = tool.traits
     if traits.approval == "always" and circumstances.action in traits.tells:
         return Vote("allow", "default", f"this action of {tool.name} only reads")
+    if traits.approval == "always" and circumstances.may_look and circumstances.action in traits.looks:
+        return Vote("allow", "default", f"the user lets this session look with {tool.name}")
     if traits.approval == "always":
         return Vote("ask", "default", f"{tool.name} needs approval unless a rule allows it")
     if effect == "read":

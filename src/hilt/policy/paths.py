@@ -29,6 +29,7 @@ PROTECTED = (
     "opencode.json",
     "opencode.jsonc",
     "agents.config.json",
+    ".hilt-undo-*",  # what commands have replaced, where the state directory is on another file system
 )
 # configuration that runs code when the user opens or enters the folder, or uses git in it
 ASKED = (

@@ -6,7 +6,7 @@ import os
 import select
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from time import monotonic
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -17,7 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.files.door import Door
     from hilt.processes.jobs import Job, Jobs
+    from hilt.processes.undoable import Overlays, UndoableRun
     from hilt.sandbox import process
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Child, Confined, Finished, RoomWatch
     from hilt.sandbox.profile import Availability
 
@@ -33,7 +35,9 @@ Started = TypeVar("Started")
 class Confine(Protocol):
     """Yields how to confine a program in a folder; its sandbox exists until the end of the block."""
 
-    def __call__(self, cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]: ...
+    def __call__(
+        self, cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
+    ) -> AbstractContextManager[Confined]: ...
 
 
 class Ground(NamedTuple):
@@ -51,6 +55,7 @@ class Ground(NamedTuple):
     keep: Callable[[bytes], str | None]  # saves output there; None when that fails
     session: str
     jobs: Callable[[], Jobs]
+    overlays: Callable[[], Overlays]
 
 
 class WorkingFolder(NamedTuple):
@@ -72,6 +77,11 @@ class Processes:
         """Which sandbox works here."""
         return self._ground.available()
 
+    @property
+    def overlays(self) -> Overlays:
+        """The overlays on which commands can run."""
+        return self._ground.overlays()
+
     @contextmanager
     def folder(self, path: str) -> Iterator[WorkingFolder]:
         """Open a workspace folder as a working directory."""
@@ -91,10 +101,12 @@ class Processes:
         keep_bytes: int = 1 << 20,
         hear: Callable[[bytes], None] | None = None,
         variables: Mapping[str, str] | None = None,
+        undoable: UndoableRun | None = None,
     ) -> Finished:
         """Run a command of the caller to its end, confined; none of its processes outlive it.
 
-        `hear` receives the output as it arrives. `variables` are set in addition to those of every command.
+        `hear` receives the output as it arrives. `variables` are set in addition to those of every command. With
+        `undoable`, the command runs on an overlay of the workspace if possible.
         """
         from hilt.sandbox import process
 
@@ -103,9 +115,11 @@ class Processes:
         limits = self._limits(seconds)._replace(keep_bytes=keep_bytes)
 
         def attempt() -> Finished:
+            notes: tuple[str, ...] = ()
             with (
                 self._ground.watch() as watch,
-                self._ground.confine(cwd.path, network=network, tty=tty) as confined,
+                nullcontext() if undoable is None else undoable.layer() as layer,
+                self._ground.confine(cwd.path, network=network, tty=tty, layer=layer) as confined,
             ):
                 finished = process.run(
                     argv,
@@ -121,12 +135,22 @@ class Processes:
                     hear=hear,
                     watch=watch,
                 )
-            return finished._replace(notes=confined.notes())
+                if undoable is not None and confined.layer is not None and finished.reason != "cancelled":
+                    notes = undoable.settle(confined.layer)
+            return finished._replace(notes=(*notes, *confined.notes()))
 
-        finished = _retry(attempt)
+        try:
+            finished = _retry(attempt)
+        except ToolError as error:
+            if undoable is None or not undoable.falls_back(error):
+                raise
+            finished = _retry(attempt)
         self._fence.check()
         if finished.exceeded is not None:
-            raise self._limit_error(finished, finished.exceeded)
+            exceeding = self._limit_error(finished, finished.exceeded)
+            if undoable is not None and undoable.change is not None:
+                exceeding.details["undo"] = undoable.change.facts
+            raise exceeding
         return finished
 
     def _limit_error(self, finished: Finished, exceeded: process.Excess) -> ToolError:

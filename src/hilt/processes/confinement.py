@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import hilt
 from hilt import config, places, variables
@@ -21,12 +21,15 @@ from hilt.processes.children import Ground, Processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.files.workspace import Workspace
     from hilt.lsp.known_servers import ServerKind, Site
     from hilt.lsp.pool import ServerGround
     from hilt.policy.barriers import Bars, PathWatch
     from hilt.processes.declared_sandbox import DeclaredSandbox
     from hilt.processes.jobs import Jobs
     from hilt.processes.piped import PipedProgram
+    from hilt.processes.undoable import Overlays
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.profile import Profile, Sandbox
 
@@ -40,6 +43,12 @@ class CallScope(Protocol):
     session: str
     door: Door
     overflow: Overflow
+    workspace: Workspace
+    meta: dict[str, Any]
+
+    @property
+    def processes(self) -> Processes:
+        """Child processes of the call."""
 
 
 class Confinement:
@@ -84,16 +93,33 @@ class Confinement:
             self._sandbox.close()
 
     def processes(
-        self, fence: Fence, session: str, door: Door, overflow: Overflow, jobs: Callable[[], Jobs]
+        self,
+        fence: Fence,
+        session: str,
+        workspace: Workspace,
+        overflow: Overflow,
+        jobs: Callable[[], Jobs],
+        has_jobs: Callable[[], bool],
     ) -> Processes:
         """Return the starter of child processes for one call."""
-        settings = self._settings
+        settings, door = self._settings, workspace.door
 
-        def confine(cwd: str, *, network: str | None, tty: bool) -> AbstractContextManager[Confined]:
+        def profile_of(network: str | None) -> Profile:
             profile = self._profile(door, session, overflow.open(), network or settings["shell.network"])
             if self._mode(session) == "plan":
                 profile = profile._replace(name="read-only", network="none")
-            return self.sandbox().confine(profile, cwd, tty=tty)
+            return profile
+
+        def confine(
+            cwd: str, *, network: str | None, tty: bool, layer: UpperLayer | None = None
+        ) -> AbstractContextManager[Confined]:
+            return self.sandbox().confine(profile_of(network), cwd, tty=tty, layer=layer)
+
+        def overlays() -> Overlays:
+            from hilt.processes.undoable import Overlays
+
+            available = self.sandbox().availability
+            return Overlays(workspace, lambda: profile_of(None), available, has_jobs, self._place.state)
 
         def watch() -> AbstractContextManager[RoomWatch | None]:
             if settings["shell.sandbox"] == "full" and self._mode(session) != "plan":
@@ -115,6 +141,7 @@ class Confinement:
                 keep=lambda output: overflow.try_save(output, "command"),
                 session=session,
                 jobs=jobs,
+                overlays=overlays,
             ),
         )
 
@@ -146,7 +173,25 @@ class Confinement:
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        return self.sandbox().confine(profile._replace(name=name, shown=shown), cwd)  # type: ignore[arg-type]
+        profile = profile._replace(name=name, shown=shown)  # type: ignore[arg-type]
+        return self._undoable(ctx, profile, cwd) if sandbox.undo else self.sandbox().confine(profile, cwd)
+
+    @contextmanager
+    def _undoable(self, ctx: CallScope, profile: Profile, cwd: str) -> Iterator[Confined]:
+        """Confine a custom tool on an overlay of the workspace, and apply its changes if it has not failed to run."""
+        from hilt.processes.undoable import Overlays, UndoableRun
+
+        has_jobs, available = ctx.processes.overlays.has_jobs, self.sandbox().availability
+        overlays = Overlays(ctx.workspace, lambda: profile, available, has_jobs, self._place.state)
+        run = UndoableRun(overlays, "custom tool")
+        with run.layer() as layer, self.sandbox().confine(profile, cwd, layer=layer) as confined:
+            yield confined
+            if confined.layer is not None:
+                run.settle(confined.layer)
+        if run.skipped:
+            ctx.meta["undo"] = {"skipped": run.skipped}
+        elif run.change is not None:
+            ctx.meta["undo"] = {**run.change.facts, "summary": run.change.summary}
 
     def language_servers(self, door: Door) -> ServerGround:
         """Return where and how language servers run: read-only, without network, with private caches."""
@@ -218,7 +263,7 @@ class Confinement:
         return rooms.private_folder(self._place.state, self._place.id, config.digest(session))
 
     def _profile(self, door: Door, session: str, folder: str | None, network: str) -> Profile:
-        from hilt.sandbox.profile import Profile
+        from hilt.sandbox.profile import Profile, layer_folders
 
         place, settings = self._place, self._settings
         roots = tuple(root.real for root in door.roots if root.writable)
@@ -228,7 +273,7 @@ class Confinement:
             roots=roots,
             is_sensitive=self._rules.is_sensitive,
             protected=tuple(name.strip("/") for name in self._protected if not is_glob(name)),
-            closed=(place.state, place.config),
+            closed=(place.state, place.config, *layer_folders(roots, place.id)),
             home=place.home,
             read=settings["shell.read"],
             network=network,  # type: ignore[arg-type]  # validated by settings and schema

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 
 class DeclaredSandbox(NamedTuple):
-    """What the `sandbox` key of a tool allows its process; paths as written in the file."""
+    """What the `sandbox` key of a tool allows its process; paths as written in the file.
+
+    With `undo`, a key of its own in the file, the tool runs on an overlay of the workspace.
+    """
 
     network: bool = False
     write: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
+    undo: bool = False
 
 
 def readable(paths: Iterable[str], root: str, home: str) -> tuple[str, ...]:

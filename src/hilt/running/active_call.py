@@ -43,6 +43,7 @@ class ActiveCall:
         self.decision = _INVALID
         self.votes: tuple[Vote, ...] = ()  # behind the decision
         self.approver = ""
+        self.event_id = ""  # of its events; all runs of a call that asks its client have the same
         self.is_calm = False  # whether no rules, hooks or modes restrict its session
         self.contacts: list[str] = []  # addresses that it connected to
         self.ran = False  # whether any part of it may have run

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections import deque
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from hilt import wire
 from hilt.call import Json, Result
 from hilt.output.redaction import Redactor
-from hilt.state.events import EventStore, NewEvent, is_served
+from hilt.state.events import EventStore, NewEvent, encode, is_served
 from hilt.state.trail import TrailEntry
 
 TYPE_CHECKING = False
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 
 SERVED_SECONDS = 0.1  # between two checks whether a server still runs
+START_SECONDS = 0.05  # after which a call that has not ended is published as started
 
 
 class Publication(NamedTuple):
@@ -41,12 +45,62 @@ class Publisher:
         self._events = EventStore(publication.state)
         self._redactor = Redactor(publication.environ)
         self._served_until = 0.0
+        self._lock = threading.Lock()
+        self._open: set[str] = set()  # ids of the calls that have begun
+        self._begun: deque[tuple[float, ActiveCall]] = deque()  # calls to publish as started, and when they began
+        self._woken = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._has_ended = False
+
+    def begin(self, active: ActiveCall) -> None:
+        """Publish that a call has started, unless it ends soon: most do, and then their end is enough."""
+        if not self._is_served():
+            return
+        active.event_id = id = active.event_id or os.urandom(8).hex()
+        with self._lock:
+            if id in self._open:
+                return  # it runs again, with an answer of its client
+            self._open.add(id)
+            self._begun.append((time.monotonic(), active))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._publish_starts, name="hilt-starts", daemon=True)
+                self._thread.start()
+        if not self._woken.is_set():
+            self._woken.set()
+
+    def _publish_starts(self) -> None:
+        while self._woken.wait() and not self._has_ended:
+            time.sleep(START_SECONDS)
+            self._woken.clear()
+            while self._begun and self._begun[0][0] < time.monotonic() - START_SECONDS:
+                active = self._begun.popleft()[1]
+                if active.event_id in self._open:
+                    self._publish_start(active)
+            if self._begun:
+                self._woken.set()
+
+    def _publish_start(self, active: ActiveCall) -> None:
+        prepared = active.prepared
+        facts: dict[str, Json] = {
+            "id": active.event_id,
+            "workspace": self._root,
+            "session": active.session,
+            "tool": prepared.tool.name if prepared else active.call.tool[:200],
+        }
+        if self._keeps:
+            facts["args"] = prepared.args if prepared else active.call.args
+        with self._lock, suppress(Exception):  # the end of the call is published in any case
+            if active.event_id in self._open:  # its end must not come first
+                self._append("call_started", facts)
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
         """Publish a call that has ended, if a server runs."""
+        with self._lock:
+            self._open.discard(active.event_id)
         if not self._is_served():
             return
         facts: dict[str, Json] = {
+            "id": active.event_id or os.urandom(8).hex(),
             "workspace": self._root,
             "session": entry.session,
             "tool": entry.tool,
@@ -58,13 +112,18 @@ class Publisher:
             "change": result.meta.get("undo"),
         }
         if self._keeps:
-            args = active.call.args if active.prepared is None else active.prepared.args
-            facts["args"] = self._redactor.json(args)
+            facts["args"] = active.call.args if active.prepared is None else active.prepared.args
             facts["votes"] = [
                 {"verdict": vote.verdict, "voter": vote.voter, "reason": vote.reason} for vote in active.votes
             ]
-            facts["envelope"] = self._redactor.json(wire.envelope(result))
-        self._events.append(NewEvent("call", facts, kept=self._keeps))
+            facts["envelope"] = wire.envelope(result)
+        self._append("call", facts)
+
+    def _append(self, type: str, facts: dict[str, Json]) -> None:
+        data = encode(facts)
+        if not self._redactor.is_clean(data):
+            facts, data = self._redactor.json(facts), ""
+        self._events.append(NewEvent(type, facts, kept=self._keeps), data)
 
     def _is_served(self) -> bool:
         """Whether a server runs, or did a moment ago."""
@@ -74,7 +133,9 @@ class Publisher:
         return now <= self._served_until
 
     def close(self) -> None:
-        """Close the database."""
+        """Stop publishing, and close the database."""
+        self._has_ended = True
+        self._woken.set()
         self._events.close()
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from hilt.call import Result
+from hilt.call import Json, Result
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared, failure
 from hilt.places import serving_marker
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from hilt.policy.hook_results import HookRun
     from hilt.running.publishing import Publisher
     from hilt.telemetry import Telemetry
+
+
+_ID_CHARACTERS = 200
 
 
 class Recorder:
@@ -42,6 +45,12 @@ class Recorder:
         self._take_notes = take_notes
         self.telemetry: Telemetry | None = None
 
+    def begin(self, active: ActiveCall) -> None:
+        """Note the start of a call, for `hilt serve`."""
+        if os.path.exists(self._marker):
+            with suppress(Exception):  # it is shown when it ends
+                self._publisher().begin(active)
+
     def record(self, active: ActiveCall, result: Result) -> Result:
         """Record the end of a call; return its result, or an error if it cannot be recorded."""
         prepared = active.prepared
@@ -63,6 +72,7 @@ class Recorder:
                 result.error.code if result.error else "ok",
                 micros,
                 contacts=", ".join(dict.fromkeys(active.contacts)),
+                call=_id_text(active.call.id),
             )
             self._trail.record(entry, seen, ran=active.ran)
             if self.telemetry is not None:
@@ -112,12 +122,22 @@ class Recorder:
 
     def incident(self, error: BaseException) -> ToolError:
         """Log a bug in hilt and return the error to report."""
-        incident = os.urandom(4).hex()
-        with suppress(Exception):  # the log may not be writable; the caller still gets an error
-            from hilt.running.incidents import log
+        return log_incident(self._state, error)
 
-            log(self._state, incident, error)
-        return ToolError("internal", f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
+
+def log_incident(state: str, error: BaseException) -> ToolError:
+    """Log a bug in hilt and return the error to report."""
+    incident = os.urandom(4).hex()
+    with suppress(Exception):  # the log may not be writable; the caller still gets an error
+        from hilt.running.incidents import log
+
+        log(state, incident, error)
+    return ToolError("internal", f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
+
+
+def _id_text(id: Json) -> str:
+    """Return the id of a call as text that every database can store."""
+    return "" if id is None else str(id)[:_ID_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def unrecorded(error: ToolError, *, ran: bool) -> ToolError:

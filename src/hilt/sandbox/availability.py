@@ -15,9 +15,9 @@ from hilt.sandbox.profile import Availability
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.mounting import Mount
+    from hilt.sandbox.mounting import Mount, Overlay
 
-_FORMAT = 3
+_FORMAT = 4
 _RECORD = "sandbox.json"
 _SYSTEM_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _SWITCHES = (
@@ -99,7 +99,10 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
     from hilt.sandbox.process import Limits, run
 
     limits = Limits(timeout=_PROBE_SECONDS)
-    help_text = run((program, "--help"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace")
+    try:
+        help_text = run((program, "--help"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace")
+    except ToolError as error:  # damaged, or built for another machine
+        return None, error.message
     version = run((program, "--version"), cwd="/", env={}, limits=limits).stdout.head.decode("utf-8", "replace").strip()
     features = tuple(feature for feature in ("disable-userns", "size") if f"--{feature} " in help_text)
     if "--perms " not in help_text:
@@ -118,7 +121,7 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
             missing = () if is_filtered else (f"Unix sockets can be used: no system call filter for {machine}",)
             facts = f"{version} works."
             if _mounts_by_handle(program, state):
-                tried = (*tried, "handles")
+                tried = (*tried, "handles", *(["overlay"] if _mounts_overlays(program, state) else []))
             else:
                 facts += " Mounts by handle are not supported, so one command runs at a time in a workspace."
             return Availability("bubblewrap", facts, missing, "", program, tried), ""
@@ -128,15 +131,42 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
 def _mounts_by_handle(program: str, state: str) -> bool:
     """Whether the kernel supports mounts by handle (5.12) and lets this user create a namespace for them."""
     from hilt.sandbox.mounting import DEVICES
+
+    mounts: list[Mount] = [(b"/run", None, 0o500, None, False), (b"/dev", None, DEVICES, None, False)]
+    return _runs(program, state, mounts, [], ": > /dev/null")
+
+
+def _mounts_overlays(program: str, state: str) -> bool:
+    """Whether the kernel lets this user mount overlays (5.11 for ordinary users) in the state directory."""
+    import shlex
+
+    from hilt.sandbox import overlay
+    from hilt.sandbox.handles import remove_tree
+
+    folder = os.path.join(os.path.realpath(state), f"probe-{os.urandom(4).hex()}")
+    probed = os.path.join(folder, "probed")
+    try:
+        os.makedirs(probed, 0o700)
+        layer = overlay.make(folder, "layer", (probed,), whole=True)
+        shown: list[Mount] = [(os.fsencode(probed), None, os.fsencode(probed), None, True)]
+        is_kept = _runs(program, state, shown, overlay.mounts(layer, ()), f": > {shlex.quote(probed)}/new")
+        return is_kept and os.listdir(layer.upper(probed)) == ["new"] and not os.listdir(probed)
+    except OSError:
+        return False
+    finally:
+        remove_tree(folder)
+
+
+def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay], script: str) -> bool:
+    """Whether a script runs in a sandbox with these mounts."""
     from hilt.sandbox.process import Confined, Limits, run
 
     stage = os.path.join(os.path.realpath(state), "stage")
     try:
         os.makedirs(stage, 0o700, exist_ok=True)
-        mounts: list[Mount] = [(b"/run", None, 0o500, None, False), (b"/dev", None, DEVICES, None, False)]
-        confined = Confined(mounts=(os.fsencode(stage), mounts))
+        confined = Confined(mounts=(os.fsencode(stage), mounts, overlays))
         words = ("--unshare-user", "--unshare-pid", "--dev-bind", stage, "/", "--proc", "/proc")
-        argv = (program, *words, "--", "/bin/sh", "-c", ": > /dev/null")
+        argv = (program, *words, "--", "/bin/sh", "-c", script)
         return run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS), confined=confined).exit_code == 0
     except (OSError, ToolError):
         return False

@@ -46,6 +46,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount
     from hilt.sandbox.mountpoints import MountPoints
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Found, Search
 
@@ -126,6 +127,7 @@ def confine(
     watches: Watches,
     *,
     tty: bool = False,
+    layer: UpperLayer | None = None,
 ) -> Iterator[Confined]:
     """Yield how to start a program under bubblewrap; its resources are held until the end of the block."""
     # before the workspace is searched: what a crash left there is not the user's
@@ -149,7 +151,14 @@ def confine(
             stage = os.path.join(os.path.realpath(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
             left = {step for step in plan.steps if step.options and (tty or not step.made)}
-            mounts = os.fsencode(stage), [_as_held(step, held).mount for step in plan.steps if step not in left]
+            steps = [_as_held(step, held).mount for step in plan.steps if step not in left]
+            overlays = []
+            if layer is not None:
+                from hilt.sandbox import overlay
+
+                layer = overlay.begin(layer, plan.missing)
+                overlays = overlay.mounts(layer, found.repositories)
+            mounts = os.fsencode(stage), steps, overlays
             words = ["--dev-bind", stage, "/", *_made_by_bubblewrap(plan, left, profile, stage)]
         else:
             mounts = None
@@ -167,7 +176,7 @@ def confine(
             kept={step.path for step in plan.steps if step.purpose == "repository"},
             hides=True,
             empty=[path for path in plan.missing if not mountpoints.is_file(path)],
-            absent=_plain_names(profile),
+            absent=plain_names(profile),
         )
         watch = stack.enter_context(watches.hold(profile, found, guard))
         status = _memory_file("status", b"")
@@ -186,6 +195,7 @@ def confine(
             fds=tuple(fds),
             namespaces=entered,
             mounts=mounts,
+            layer=layer,
             has_run=lambda: b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
             notes=watch.notes,
             look=watch.look,
@@ -634,7 +644,7 @@ def _is_plain(path: str) -> bool:
     return not any(name.startswith(".") for name in path.split("/"))
 
 
-def _plain_names(profile: Profile) -> list[str]:
+def plain_names(profile: Profile) -> list[str]:
     """The protected paths that listings would show, which are watched while they are missing."""
     names = [os.path.join(root, name) for root in profile.writable for name in profile.protected if _is_plain(name)]
     roots = ((path, innermost(path, profile.writable)) for path in profile.kept)

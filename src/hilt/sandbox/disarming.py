@@ -102,6 +102,29 @@ class _Burst(NamedTuple):
     dangers: set[str]
 
 
+def disarm_new(root: str, upper: str, absent: Iterable[str], is_sensitive: Callable[[str], bool]) -> tuple[str, ...]:
+    """Disable what is dangerous in the upper layer of a workspace folder, before it is moved there.
+
+    Only repositories that the program has created are in the upper layer as a whole. All others are checked in the
+    workspace afterwards, like `.git` files, which may point to a folder there.
+    """
+    from hilt.sandbox.sensitive import Search
+
+    def in_upper(path: str) -> str:
+        return upper + path[len(root.rstrip("/")) :]
+
+    found = Search().find_all(upper, is_sensitive, frozenset())
+    new = [
+        path
+        for path in found.repositories
+        if os.path.isdir(path) and not os.path.lexists(root.rstrip("/") + path[len(upper) :])
+    ]
+    names = [in_upper(path) for path in absent if is_below(path, root) and not os.path.lexists(path)]
+    watch = GitWatch(StateBefore([upper], [upper], [], [], names, [], [], {}, []))
+    watch.check_ended(new)
+    return watch.notes
+
+
 class GitWatch:
     """Records what existed before a program, and disables what is dangerous and new."""
 
@@ -192,6 +215,13 @@ class GitWatch:
         with suppress(OSError):  # `settle` reports it
             self._check([path for path in paths if path not in self.before.absent], is_over=False)
         return tuple(self._notes[began:])
+
+    def check_ended(self, paths: Collection[str]) -> None:
+        """Check these repositories and the absent names after the program has ended."""
+        try:
+            self._check(paths, is_over=True)
+        except OSError as error:
+            self._add_note(f"Some repositories could not be checked: {error.strerror}. Check them before you use git.")
 
     def _report_new(self, guarded: Iterable[str]) -> None:
         """Report configuration that the program has created and nobody has reviewed."""

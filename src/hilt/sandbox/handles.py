@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE
 from typing import Self
 
@@ -41,6 +42,60 @@ def open_below(root: str, relative: str) -> int:
         return os.open(name or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
     finally:
         os.close(handle)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder with everything in it, as far as possible, whatever programs have put there.
+
+    Inner folders are moved up before they are emptied, so that the depth does not matter.
+    """
+    outer, first = os.path.split(path)
+    with suppress(OSError):
+        around = open_folder(os.path.realpath(outer))
+        try:
+            pending = [first]
+            while pending:
+                pending += _empty(around, pending[-1]) or _remove_last(around, pending)
+        finally:
+            os.close(around)
+
+
+def _remove_last(around: int, pending: list[str]) -> list[str]:
+    with suppress(OSError):
+        os.rmdir(pending.pop(), dir_fd=around)
+    return []
+
+
+def _empty(around: int, name: str) -> list[str]:
+    """Remove the files of a folder, move its folders up, and return their new names."""
+    moved: list[str] = []
+    with suppress(OSError):
+        handle = os.open(name, _FOLDER, dir_fd=around)
+        try:
+            os.chmod(f"/proc/self/fd/{handle}", 0o700)
+            folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
+            try:
+                for inner in os.listdir(folder):
+                    try:
+                        os.unlink(inner, dir_fd=folder)
+                    except (IsADirectoryError, PermissionError):
+                        moved.append(_move_up(around, folder, inner))
+            finally:
+                os.close(folder)
+        finally:
+            os.close(handle)
+    return moved
+
+
+def _move_up(around: int, folder: int, name: str) -> str:
+    inner = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{inner}", 0o700)  # moving a folder writes to it
+    finally:
+        os.close(inner)
+    new = f".removed-{os.urandom(8).hex()}"
+    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=around)
+    return new
 
 
 class Parents:

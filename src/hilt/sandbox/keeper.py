@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from hilt.sandbox.meter import Meter
-    from hilt.sandbox.mounting import Mount
+    from hilt.sandbox.mounting import Mount, Overlay
 
     Prctl = Callable[[int, int | bytes], object]
 
@@ -97,7 +97,7 @@ def request(
     kept: int,
     namespaces: int,
     shielded: bool,
-    mounts: tuple[bytes, list[Mount]] | None,
+    mounts: tuple[bytes, list[Mount], list[Overlay]] | None,
     memory: int,
     grouped: bool,
     trusted: bool,

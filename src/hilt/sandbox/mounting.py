@@ -8,6 +8,9 @@ The whole file system is cloned to a stage, read-only, and the steps are perform
 stage its root. Everything but devices is mounted with nosuid and nodev, so bubblewrap has nothing to remount by name.
 It reads the table of mounts after each mount of its own, which takes longer than the mount, so /dev is made here too.
 
+For a command that can be undone, an overlay covers each workspace folder before that, so that every later step sees the
+overlay: what the command changes goes to its upper layer. The layers are opened and compared like everything else.
+
 This module runs in the keeper's child, without the rest of hilt.
 """
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     # path, expected (device, inode) there, what to mount, (device, inode) of the source, whether it is writable;
     # to mount: a source, or the mode of an empty folder, or one of the words below
     Mount = tuple[bytes, tuple[int, int] | None, bytes | int | str, tuple[int, int] | None, bool]
+    # a folder to cover, its upper layer and its work folder, each with its (device, inode); folders in it that show
+    # through; whether the overlay keeps its attributes in the namespace "user"
+    Handle = tuple[bytes, tuple[int, int]]
+    Overlay = tuple[Handle, Handle, Handle, list[Handle], bool]
 
 DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
 SHARED_BYTES = 1 << 30
@@ -31,7 +38,7 @@ _SMALL_BYTES = 1 << 20  # enough for mount points
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
 _CLOEXEC, _OPEN_TREE_CLONE, _MOVE_MOUNT_BY_HANDLES = 0o2000000, 1, 0x44
-_FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 1, 6
+_FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
 _READ_ONLY, _NOSUID, _NODEV, _NOEXEC, _NO_SYMLINKS = 1, 2, 4, 8, 0x200000
 _PLAIN = _NOSUID | _NODEV
 _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
@@ -55,11 +62,11 @@ def prepare() -> None:
     _Kernel()
 
 
-def carry_out(stage: bytes, mounts: list[Mount]) -> None:
+def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> None:
     """Enter a new mount namespace and build the file system of a plan at the folder `stage`."""
     kernel = _Kernel()
     kernel.separate()
-    _Mounter(kernel, stage).make(mounts)
+    _Mounter(kernel, stage, overlays).make(mounts)
 
 
 def follow_no_links() -> None:
@@ -82,10 +89,14 @@ def follow_no_links() -> None:
 class _Mounter:
     """Mounts the steps of a plan on the stage."""
 
-    def __init__(self, kernel: _Kernel, stage: bytes) -> None:
+    def __init__(self, kernel: _Kernel, stage: bytes, overlays: list[Overlay]) -> None:
         self._kernel = kernel
         self._folder = stage
         self._host = os.open("/", _HANDLE)
+        self._lower: dict[int, int] = {}  # by device of an overlay: that of its lower layer
+        self._covered: dict[tuple[int, int], tuple[int, int]] = {}  # by identity of an overlay: that of its folder
+        for overlay in overlays:
+            self._cover(*overlay)
         whole = kernel.clone(self._host, _PLAIN | _READ_ONLY)
         kernel.attach(whole, kernel.open(self._host, stage))
         self._stage = kernel.open(self._host, stage)
@@ -101,14 +112,14 @@ class _Mounter:
                 continue
             if isinstance(source, bytes):
                 origin = self._source(source)
-                _compare(origin, source_identity)
+                self._compare(origin, source_identity)
                 target = self._target(path, like=origin)
                 tree = self._kernel.clone(origin, _PLAIN if writable else _PLAIN | _READ_ONLY)
                 os.close(origin)
             else:
                 target = self._target(path)
                 tree = self._folder_of(source, stays_empty=path.rstrip(b"/") not in around)
-            _compare(target, identity)
+            self._compare(target, identity)
             self._kernel.attach(tree, target)
             if path == b"/":
                 self._stage = self._kernel.open(self._host, self._folder)
@@ -116,6 +127,38 @@ class _Mounter:
                 self._fill_devices(path)
         for mount in self._closing:
             self._kernel.restrict(mount, _READ_ONLY, whole_tree=False)
+
+    def _cover(
+        self, folder: Handle, upper: Handle, work: Handle, shown_through: list[Handle], in_user_namespace: bool
+    ) -> None:
+        """Mount an overlay over a folder, and what shows through over that."""
+        lower, *layers = handles = [self._expect(*handle) for handle in (folder, upper, work)]
+        trees = [(path, self._kernel.clone(self._expect(path, identity))) for path, identity in shown_through]
+        mount = self._kernel.make_overlay(lower, *layers, in_user_namespace=in_user_namespace)
+        status = os.fstat(mount)
+        self._lower[status.st_dev] = folder[1][0]
+        self._covered[status.st_dev, status.st_ino] = folder[1][0], folder[1][1]
+        self._kernel.attach(mount, os.dup(lower))
+        for path, tree in trees:
+            self._kernel.attach(tree, self._kernel.open(self._host, path))
+        for handle in handles:
+            os.close(handle)
+
+    def _expect(self, path: bytes, identity: tuple[int, int]) -> int:
+        handle = self._source(path)
+        self._compare(handle, identity)
+        return handle
+
+    def _compare(self, handle: int, identity: tuple[int, int] | None) -> None:
+        """Raise if a handle is not what the plan was made for; in an overlay, inodes have the numbers of its layers."""
+        if identity is None:
+            return
+        status = os.fstat(handle)
+        now = status.st_dev, status.st_ino
+        if status.st_dev in self._lower:
+            now = self._covered.get(now, (self._lower[status.st_dev], status.st_ino))
+        if now != tuple(identity):
+            raise OSError(ESTALE, os.strerror(ESTALE))
 
     def _folder_of(self, kind: int | str, *, stays_empty: bool) -> int:
         """Return the mount of a new folder; those of one mode that stay empty are clones of the first."""
@@ -219,10 +262,20 @@ class _Kernel:
         """Return the mount of a folder of terminals that has none yet."""
         return self._make(b"devpts", {b"mode": b"620", b"ptmxmode": b"666"}, _NOSUID | _NOEXEC)
 
-    def _make(self, kind: bytes, options: dict[bytes, bytes], attributes: int) -> int:
+    def make_overlay(self, lower: int, upper: int, work: int, *, in_user_namespace: bool) -> int:
+        """Return the mount of an overlay of these folders, which never syncs and never renames a folder in place."""
+        layers = {b"lowerdir": lower, b"upperdir": upper, b"workdir": work}
+        options = {name: b"/proc/self/fd/%d" % handle for name, handle in layers.items()}
+        options |= {b"redirect_dir": b"nofollow", b"index": b"off", b"metacopy": b"off"}
+        flags = (b"volatile", b"userxattr") if in_user_namespace else (b"volatile",)
+        return self._make(b"overlay", options, _PLAIN, flags)
+
+    def _make(self, kind: bytes, options: dict[bytes, bytes], attributes: int, flags: tuple[bytes, ...] = ()) -> int:
         context = self._system(_FSOPEN, kind, 1)
         for name, value in options.items():
             self._system(_FSCONFIG, context, _FSCONFIG_SET_STRING, name, value, 0)
+        for name in flags:
+            self._system(_FSCONFIG, context, _FSCONFIG_SET_FLAG, name, None, 0)
         self._system(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
         mount = self._system(_FSMOUNT, context, 1, attributes)
         os.close(context)
@@ -268,13 +321,6 @@ class _Kernel:
         if outcome < 0:
             raise OSError(self._errno(), name)
         return outcome
-
-
-def _compare(handle: int, identity: tuple[int, int] | None) -> None:
-    """Raise if a handle is not what the plan was made for."""
-    status = os.fstat(handle)
-    if identity is not None and (status.st_dev, status.st_ino) != tuple(identity):
-        raise OSError(ESTALE, os.strerror(ESTALE))
 
 
 def _folders_above(path: bytes) -> list[bytes]:

@@ -28,7 +28,8 @@ from hilt.sandbox.cgroups import Group, Groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.mounting import Mount
+    from hilt.sandbox.mounting import Mount, Overlay
+    from hilt.sandbox.overlay import UpperLayer
 
 Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
 Resource = Literal["memory", "room"]
@@ -118,7 +119,8 @@ class Confined(NamedTuple):
     prefix: tuple[str, ...] = ()
     fds: tuple[int, ...] = ()  # numbered 3, 4, 5 ... in the program
     namespaces: tuple[int, ...] = ()  # entered in this order
-    mounts: tuple[bytes, list[Mount]] | None = None  # performed before the program starts, see mounting.py
+    mounts: tuple[bytes, list[Mount], list[Overlay]] | None = None  # performed before the start, see mounting.py
+    layer: UpperLayer | None = None  # of the overlay that it runs on
     ruleset: int | None = None  # a Landlock ruleset
     trusted: bool = False  # one of our own programs, which keeps its capabilities
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran; valid after its end

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.network import Loopbacks
+    from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.process import Confined, RoomWatch
     from hilt.sandbox.rooms import Rooms
     from hilt.sandbox.running import Watches
@@ -31,6 +32,7 @@ Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 _PRIVATE_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
 _STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
 _CLOSE_SECONDS = 6.0  # a program that was told to end has exited by then, or is stuck in the kernel
+LAYERS = ".hilt-undo-"  # prefix of a folder for what commands have replaced, beside or in a workspace folder
 
 
 is_below = places.is_below  # for the modules beside this one
@@ -119,10 +121,13 @@ class Sandbox:
             return self._available
 
     @contextmanager
-    def confine(self, profile: Profile, cwd: str, *, tty: bool = False) -> Iterator[Confined]:
+    def confine(
+        self, profile: Profile, cwd: str, *, tty: bool = False, layer: UpperLayer | None = None
+    ) -> Iterator[Confined]:
         """Set up the sandbox of a program; the block lasts from before its start until after its end.
 
-        A program with its own terminal (`tty`) keeps it; all others are detached from any terminal.
+        A program with its own terminal (`tty`) keeps it; all others are detached from any terminal. With a `layer`, it
+        runs on an overlay of the workspace; the caller checks before that nothing rules that out.
         """
         from hilt.sandbox.process import Confined
 
@@ -159,7 +164,7 @@ class Sandbox:
                 make_private(profile)
             self._get_means()[3].catch_up(profile.is_sensitive)
             stack.enter_context(self._alone(available, profile))
-            yield stack.enter_context(self._confine(available, profile, cwd, tty=tty))
+            yield stack.enter_context(self._confine(available, profile, cwd, tty=tty, layer=layer))
 
     def watch(self, private: str, limit: int) -> AbstractContextManager[RoomWatch]:
         """Watch how much programs write to the private folder of their session; begins before one starts."""
@@ -214,13 +219,14 @@ class Sandbox:
         return alone(os.path.join(self._state, "alone"), profile.writable)
 
     def _confine(
-        self, available: Availability, profile: Profile, cwd: str, *, tty: bool
+        self, available: Availability, profile: Profile, cwd: str, *, tty: bool, layer: UpperLayer | None
     ) -> AbstractContextManager[Confined]:
         search, points, loopbacks, watches = self._get_means()
         if available.kind == "bubblewrap":
             from hilt.sandbox import bubblewrap
 
-            return bubblewrap.confine(profile, cwd, available, search, points, loopbacks, watches, tty=tty)
+            means = search, points, loopbacks, watches
+            return bubblewrap.confine(profile, cwd, available, *means, tty=tty, layer=layer)
         if available.kind == "landlock":
             from hilt.sandbox import landlock
 
@@ -297,6 +303,18 @@ class Judged:
         if self._is_protected(path) or (self._denies_write is not None and self._denies_write(full)):
             return 2
         return 0
+
+
+def hidden_layers(root: str, workspace: str) -> tuple[str, str]:
+    """Return where the layers of a workspace, by its id, may lie outside the state directory: beside it, or in it."""
+    name = LAYERS + workspace[:12]
+    return os.path.join(os.path.dirname(root), name), os.path.join(root, name)
+
+
+def layer_folders(roots: tuple[str, ...], workspace: str) -> tuple[str, ...]:
+    """Return those of these folders that exist."""
+    paths = (path for root in roots for path in hidden_layers(root, workspace))
+    return tuple(path for path in paths if os.path.lexists(path))
 
 
 def developer_hint(path: str) -> str:

@@ -86,7 +86,7 @@ def configured(root: str, personal: Mapping[str, Any], trusts: Trusts) -> Config
             continue
         try:
             data = rulebook.contents(path, follow=True)
-            entries = [(key, entry) for key, entry in _entries(decode_value(data)) if not _is_hilt(entry)]
+            entries = [(key, entry) for key, entry in _entries(decode_value(data)) if not starts_hilt(entry)]
         except ToolError as error:
             problems.append(ServerProblem(path, error.message.replace("The request", "The file", 1)))
             continue
@@ -170,12 +170,14 @@ def _entries(value: Any) -> Iterator[tuple[str, Any]]:
             raise ValueError("mcpServers is not an object")
 
 
-def _is_hilt(entry: Any) -> bool:
+def starts_hilt(entry: Any) -> bool:
     """Whether an entry starts hilt itself, which other programs need; here it would start itself endlessly."""
-    args = entry.get("args") if isinstance(entry, dict) else None
-    command = os.path.basename(str(entry.get("command"))) if isinstance(entry, dict) else ""
-    words = [word for word in args if word not in ("-I", "-P")] if isinstance(args, list) else []
-    return command in places.PROGRAMS or words[:2] == ["-m", "hilt"]
+    if not isinstance(entry, dict):
+        return False
+    command, args = entry.get("command"), entry.get("args")
+    program, *rest = command if isinstance(command, list) and command else [command]
+    words = [word for word in (*rest, *(args if isinstance(args, list) else ())) if word not in ("-I", "-P")]
+    return os.path.basename(str(program)) in places.PROGRAMS or words[:2] == ["-m", "hilt"]
 
 
 def _read(
@@ -215,7 +217,7 @@ def _server(name: str, entry: Any, origin: str, source: Literal["personal", "pro
         _table(entry, "headers"),
         _seconds(entry.get("timeout")),
         frozenset(_texts(entry, "readOnly")),
-        entry.get("disabled") is True or entry.get("enabled") is False or _is_hilt(entry),
+        entry.get("disabled") is True or entry.get("enabled") is False or starts_hilt(entry),
     )
 
 

@@ -35,7 +35,7 @@ REASON_MOST = 2000
 CONNECTION = "mcp-"  # prefix of sessions that end with their connection; the client then reconnects as a new one
 
 Kind = Literal["command", "edit", "call"]
-State = Literal["pending", "approved", "denied", "used", "expired"]
+State = Literal["pending", "approved", "preview", "denied", "used", "expired"]
 
 _SECOND = 1_000_000_000
 _COLUMNS = (
@@ -45,7 +45,7 @@ _HEX = "0123456789abcdef"
 
 
 class UserAnswer(NamedTuple):
-    """A person's answer to a call: once, always, all or deny, and why."""
+    """A person's answer to a call: once, always, all, preview or deny, and why."""
 
     kind: str
     reason: str = ""
@@ -53,7 +53,10 @@ class UserAnswer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a person sees of a call. `rules` are the rules that "always" would store; empty if it is not offered."""
+    """What a person sees of a call. `rules` are the rules that "always" would store; empty if it is not offered.
+
+    With `preview`, the person may ask for a preview first: it is run, and the question asked again with its diff.
+    """
 
     tool: str
     arguments: Mapping[str, Json]
@@ -62,11 +65,14 @@ class Asked(NamedTuple):
     command: str = ""
     risk: str = ""
     part: str = ""  # the part of the command that has this risk
+    risk_reason: str = ""  # why it has
     diff: str = ""  # unified
     rules: tuple[str, ...] = ()
     workspace: str = ""  # its folder
     session: str = ""
     folder: str = ""  # where a stored rule applies: for a command, the folder it runs in
+    client: str = ""  # the program that calls, as it names itself
+    preview: bool = False
 
 
 class Approval(NamedTuple):
@@ -83,7 +89,7 @@ class Approval(NamedTuple):
     asked_at: int
     answered_at: int | None
     expires_at: int  # until when it can be answered; once approved, until when it can be used
-    answer: str = ""  # once, always or deny
+    answer: str = ""  # once, always, preview or deny
 
 
 class Grant(NamedTuple):
@@ -202,13 +208,14 @@ class Approvals:
         reason: str = "",
         by: str,
         always: bool = False,
+        preview: bool = False,
         expires: int | None = None,
         revokes: bool = True,
     ) -> Approval:
         """Approve or deny a pending approval; with `revokes`, deny also revokes an approved one that is not yet used.
 
         An approval can be used for as long as its question could be answered. `always` stores a grant of the rules
-        that were shown, until `expires` (in nanoseconds) if given.
+        that were shown, until `expires` (in nanoseconds) if given. `preview` approves nothing but a preview.
         """
         now = time.time_ns()
 
@@ -216,20 +223,26 @@ class Approvals:
             approval = _by_id(db, id, now)
             if approval.state != "pending" and not (revokes and approval.state == "approved" and not approved):
                 raise _answered(approval)
+            if preview and not approval.asked.preview:
+                raise ToolError(
+                    "invalid_args",
+                    f"A preview is not available for this call of {approval.asked.tool}.",
+                    suggestion="Approve or deny it.",
+                )
             answered = approval._replace(
-                state="approved" if approved else "denied",
+                state="preview" if preview else "approved" if approved else "denied",
                 reason=_storable(reason)[:REASON_MOST],
                 answered_by=by,
                 answered_at=now,
                 expires_at=now + approval.expires_at - (approval.answered_at or approval.asked_at),
-                answer="deny" if not approved else "always" if always else "once",
+                answer="preview" if preview else "deny" if not approved else "always" if always else "once",
             )
             db.execute(
                 "UPDATE approvals SET state=?, reason=?, answered_by=?, answered_at=?, expires_at=?, answer=? "
                 "WHERE id=?",
                 (answered.state, answered.reason, by, now, answered.expires_at, answered.answer, id),
             )
-            if approved and always:
+            if approved and always and not preview:
                 if not approval.asked.rules:
                     raise ToolError(
                         "invalid_args",
@@ -277,6 +290,21 @@ class Approvals:
                     db.execute("UPDATE approvals SET state='used' WHERE id=?", (approval.id,))
                     return approval._replace(state="used")
             return None
+
+        return self._db.write(work)
+
+    def use_preview(self, workspace: str, session: str, digest: str) -> bool:
+        """Use up the answer that exactly this call should be previewed first; False if nobody answered so."""
+        if not self._db.exists():
+            return False
+
+        def work(db: sqlite3.Connection) -> bool:
+            wanted = "workspace=? AND digest=? AND state='preview'"
+            for approval in _select(db, wanted, (workspace, digest)):
+                if approval.state == "preview" and _is_for(approval, session):
+                    db.execute("UPDATE approvals SET state='used' WHERE id=?", (approval.id,))
+                    return True
+            return False
 
         return self._db.write(work)
 
@@ -390,7 +418,8 @@ def _not_for(reason: str, id: str) -> ToolError:
 
 
 def _answered(approval: Approval) -> ToolError:
-    state = {"expired": "expired", "used": "been approved and used"}.get(approval.state, f"been {approval.state}")
+    known = {"expired": "expired", "used": "been approved and used", "preview": "been answered with a preview"}
+    state = known.get(approval.state, f"been {approval.state}")
     by = f" by {approval.answered_by}" if approval.answered_by and approval.state != "expired" else ""
     return ToolError(
         "not_found",
@@ -433,7 +462,7 @@ def _approval(row: Sequence[object], now: int) -> Approval:
     fields = json.loads(approval.asked)  # type: ignore[arg-type]
     fields["rules"] = tuple(fields["rules"])
     approval = approval._replace(asked=Asked(**fields))
-    if approval.state in ("pending", "approved") and approval.expires_at <= now:
+    if approval.state in ("pending", "approved", "preview") and approval.expires_at <= now:
         return approval._replace(state="expired")
     return approval
 

@@ -30,8 +30,8 @@ def unwritable(reason: str, directory: str) -> ToolError:
         "resource_limit",
         f"The state directory cannot be written: {reason} ({directory}{room}).",
         suggestion=(
-            "Ask the user to free disk space: `hilt undo clear` deletes the undo history; the folder overflow in the "
-            "state directory holds long outputs and may be deleted. Or set HILT_STATE_DIR to another folder."
+            "Ask the user to free disk space: `hilt state clean` removes what can be spared, and `hilt undo clear` the "
+            "undo history of a folder. Or set HILT_STATE_DIR to another folder."
         ),
         directory=directory,
         free_bytes=free,

@@ -7,7 +7,6 @@ while a server holds the lock of `serve.lock`. The server removes old events; nu
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from hilt.call import Json
 from hilt.formats.times import rfc3339
 from hilt.places import serving_marker
 from hilt.state.db import Database
+from hilt.wire import json_encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ CREATE INDEX passing_events ON events (seq) WHERE kept=0;
 CREATE INDEX events_by_key ON events (key) WHERE key IS NOT NULL""",
 )
 
-_ENCODE = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
+encode = json_encoder(ascii_only=True, allow_nan=True, default=str)
 
 
 class EventRow(NamedTuple):
@@ -74,9 +74,9 @@ class EventStore:
         """Close the database; the next use opens it again."""
         self._db.close()
 
-    def append(self, event: NewEvent) -> None:
-        """Append an event."""
-        data = _encoded(event.fields)
+    def append(self, event: NewEvent, data: str | None = None) -> None:
+        """Append an event; `data` are its fields as JSON, if the caller has encoded them."""
+        data = _shortened(event.fields, data or encode(event.fields))
         self._waiting.append((time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key))
         # threads that wait for the database meanwhile find their events stored, in one transaction
         self._db.read(self._store)
@@ -138,6 +138,10 @@ class EventStore:
 
         return self._db.write(work)
 
+    def shrink(self) -> None:
+        """Return the space of removed events to the file system."""
+        self._db.shrink()
+
 
 _INSERT = (
     "INSERT INTO events (at, kept, size, type, key, data) SELECT ?,?,?,?,?,? "
@@ -145,18 +149,17 @@ _INSERT = (
 )
 
 
-def _encoded(fields: Mapping[str, Json]) -> str:
+def _shortened(fields: Mapping[str, Json], data: str) -> str:
     """Return the fields as JSON; long texts are cut if it is too long."""
-    data = _ENCODE(fields)
     for characters in _CUTS:
         if len(data) <= EVENT_CHARACTERS:
             return data
-        data = _ENCODE({**_cut(fields, characters), "cut": True})
+        data = encode({**_cut(fields, characters), "cut": True})
     if len(data) <= EVENT_CHARACTERS:
         return data
     # many short values: only the facts are kept
     plain = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
-    return _ENCODE({**_cut(plain, _CUTS[-1]), "cut": True})
+    return encode({**_cut(plain, _CUTS[-1]), "cut": True})
 
 
 def _cut(value: Json, characters: int) -> Json:
@@ -169,7 +172,7 @@ def _cut(value: Json, characters: int) -> Json:
 
 
 def _text(seq: int, at: int, type: str, data: str) -> str:
-    head = f'{{"seq":{seq},"type":{_ENCODE(type)},"time":"{rfc3339(at)}"'
+    head = f'{{"seq":{seq},"type":"{type}","time":"{rfc3339(at)}"'
     return f"{head},{data[1:]}" if data != "{}" else head + "}"
 
 

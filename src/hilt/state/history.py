@@ -3,6 +3,9 @@
 A change is one call's set of files. Before any file is touched, its old contents and the hash of its new contents are
 committed to the database with synchronous FULL. A marker file in the journal folder, locked for as long as its process
 lives, marks the change as unfinished. If the lock can be taken, the change was interrupted and must be recovered.
+
+The change of a command keeps no contents here: its rows say which version of each path is in the workspace, and where
+in the folder of its layer the other one is.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from hilt.call import AGENT
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.state.directory import writing
@@ -24,6 +28,9 @@ from hilt.state.tables import open_state
 
 INLINE_BYTES = 1024 * 1024  # larger blobs are stored as files
 COMPRESS_BYTES = 64 * 1024  # larger blobs are compressed later, not during the call
+_LAST = (1 << 63) - 1  # the largest integer in SQLite
+
+_EVICTED_MAX = 100_000  # newer changes, after which it is forgotten which call made one
 
 
 class Snapshot(NamedTuple):
@@ -38,14 +45,48 @@ class Snapshot(NamedTuple):
     new_mode: int | None = None  # if the change sets one
 
 
+class Version(NamedTuple):
+    """What is at a path before or after the change of a command; the inode is 0 if nothing is."""
+
+    inode: int = 0
+    mode: int = 0
+
+
+class LayerStep(NamedTuple):
+    """A path that a command has changed: a file or a whole folder that is swapped with the one in its slot.
+
+    `root` is a workspace folder, `path` is relative to it, and `slot` to the folder of the layer. A step of the kind
+    "mode" sets the permissions of a folder; one of the kind "conflict" is not performed. `size` and `files` count what
+    the layer keeps.
+    """
+
+    kind: Literal["swap", "mode", "conflict"]
+    root: str
+    path: str
+    slot: str
+    before: Version
+    after: Version
+    size: int = 0
+    files: int = 1
+
+    @property
+    def full_path(self) -> str:
+        """The absolute path."""
+        return os.path.join(self.root, self.path)
+
+
 class RecordedChange(NamedTuple):
-    """One call's set of snapshots."""
+    """One call's set of snapshots; that of a command has a layer and steps instead."""
 
     id: str
     session: str
     operation: str
     at: int  # nanoseconds since the epoch
     snapshots: tuple[Snapshot, ...]
+    layer: str = ""
+    steps: tuple[LayerStep, ...] = ()
+    began: int = 0  # when the command began, on the clock of the file system
+    previewed: str = ""  # identifies the call that it is a preview of
 
 
 class _Blob(NamedTuple):
@@ -70,6 +111,12 @@ class Recording:
         self._marker = marker
         self._descriptor = descriptor
         self._linked = linked
+        self.is_recorded = False  # of the change of a command
+
+    def record(self, change: RecordedChange, *, call: str, is_open: bool) -> None:
+        """Store the change of a command: before its steps are performed (`is_open`), or as a preview."""
+        self._history._record(change, call, is_open=is_open)
+        self.is_recorded = True
 
     def keep(self) -> None:
         """Complete the change: its snapshots become history."""
@@ -79,9 +126,18 @@ class Recording:
         self._history._settle(self.id, keep=True)
         self._close()
 
+    def keep_steps(self, conflicts: Iterable[int]) -> None:
+        """Complete the change of a command; steps at these positions were not performed."""
+        self._history._note_conflicts(self.id, conflicts)
+        self.keep()
+
     def drop(self) -> None:
         """Discard the record of a change that was rolled back."""
         self._history._settle(self.id, keep=False)
+        self._close()
+
+    def abandon(self) -> None:
+        """Remove the marker of a command whose change was not recorded."""
         self._close()
 
     def release(self) -> None:
@@ -105,6 +161,7 @@ class History:
         self._blobs = os.path.join(directory, "blobs")
         self._journal = journal
         self._workspace = workspace
+        self._evicted = f"{workspace} evicted"  # the workspace of changes that cannot be undone any more
         self._calls = calls
         self._bytes = megabytes * 1024 * 1024
 
@@ -157,12 +214,79 @@ class History:
             raise
         return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
 
+    def mark(self) -> Recording:
+        """Open the journal entry of a command, which has no rows before `Recording.record`."""
+        id = os.urandom(6).hex()
+        with writing(self.directory):
+            return Recording(self, id, *self._mark(id), {})
+
+    def _record(self, change: RecordedChange, call: str, *, is_open: bool) -> None:
+        def work(db: sqlite3.Connection) -> list[bytes]:
+            columns = "id, workspace, session, operation, at, bytes, open, call, layer, began, previewed"
+            number = db.execute(
+                f"INSERT INTO changes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608  # constant names
+                (
+                    *(change.id, self._workspace, change.session, change.operation, change.at),
+                    *(sum(step.size for step in change.steps), is_open, call),
+                    *(change.layer, change.began, change.previewed),
+                ),
+            ).lastrowid
+            db.executemany(
+                "INSERT INTO layer_steps VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+                (
+                    (
+                        *(number, position, step.kind, *map(os.fsencode, (step.root, step.path, step.slot))),
+                        *(*step.before, *step.after, step.size, step.files),
+                    )
+                    for position, step in enumerate(change.steps)
+                ),
+            )
+            return [] if is_open else self._evict(db)
+
+        with writing(self.directory):
+            self._unlink_unused(self._db.write(work))
+
+    def reopen(self, preview: RecordedChange, operation: str, call: str) -> Recording:
+        """Open the journal entry of a preview whose steps are about to be performed."""
+        with writing(self.directory):
+            recording = Recording(self, preview.id, *self._mark(preview.id), {})
+
+        def work(db: sqlite3.Connection) -> int:
+            query = "UPDATE changes SET open=1, previewed='', operation=?, call=?, at=? WHERE id=? AND previewed!=''"
+            return db.execute(query, (operation, call, time.time_ns(), preview.id)).rowcount
+
+        if not self._db.write(work):
+            recording._close()
+            raise _no_preview(preview.id)
+        return recording
+
+    def _note_conflicts(self, id: str, conflicts: Iterable[int]) -> None:
+        query = (
+            "UPDATE layer_steps SET kind='conflict' "
+            "WHERE change=(SELECT number FROM changes WHERE id=?) AND position=? AND kind='swap'"
+        )
+        rows = [(id, position) for position in conflicts]
+        if rows:
+            self._db.write(lambda db: db.executemany(query, rows))
+
+    def layers(self) -> set[str]:
+        """Return the folders of all layers that changes refer to."""
+        if not self._db.exists():
+            return set()
+        query = "SELECT DISTINCT layer FROM changes WHERE layer!=''"
+        return {layer for (layer,) in self._db.read(lambda db: db.execute(query).fetchall())}
+
+    def is_marked(self, id: str) -> bool:
+        """Whether a live process holds the marker of this change, in any workspace."""
+        return os.path.isdir(os.path.dirname(self._journal)) and self._is_marked(id)
+
     def change_of(self, session: str, call: str) -> tuple[str, bool] | None:
         """Return the id of the change that a call has made and whether it is unfinished; None if there is none."""
         if not self._db.exists():
             return None
-        query = "SELECT id, open FROM changes WHERE workspace=? AND session=? AND call=?"
-        row = self._db.read(lambda db: db.execute(query, (self._workspace, session, call)).fetchone())
+        query = "SELECT id, open FROM changes WHERE workspace IN (?, ?) AND session=? AND call=?"
+        values = (self._workspace, self._evicted, session, call)
+        row = self._db.read(lambda db: db.execute(query, values).fetchone())
         return None if row is None else (str(row[0]), bool(row[1]))
 
     def _mark(self, id: str) -> tuple[str, int]:
@@ -285,6 +409,17 @@ class History:
                 break
             numbers.append(number)
             count, total = count - 1, total - size
+        return self._evict_numbers(db, numbers)
+
+    def _evict_numbers(self, db: sqlite3.Connection, numbers: Sequence[int]) -> list[bytes]:
+        """Remove changes, but keep which calls of agents made one: a process that was killed may not know."""
+        kept = "UPDATE changes SET workspace=?, bytes=0 WHERE number=? AND call<>'' AND session GLOB ?"
+        db.executemany(kept, [(self._evicted, number, f"{AGENT}*") for number in numbers])
+        old = (
+            "DELETE FROM changes WHERE workspace=?1 "
+            "AND number <= (SELECT max(number) FROM changes WHERE workspace=?1) - ?2"
+        )
+        db.execute(old, (self._evicted, _EVICTED_MAX))
         return self._remove(db, numbers)
 
     def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> list[bytes]:
@@ -294,7 +429,8 @@ class History:
             query = "SELECT DISTINCT before FROM snapshots WHERE change=? AND before NOT NULL"
             hashes = [hash for (hash,) in db.execute(query, (number,))]
             db.execute("DELETE FROM snapshots WHERE change=?", (number,))
-            db.execute("DELETE FROM changes WHERE number=?", (number,))
+            db.execute("DELETE FROM layer_steps WHERE change=?", (number,))
+            db.execute("DELETE FROM changes WHERE number=? AND workspace=?", (number, self._workspace))
             for hash in hashes:
                 if db.execute("SELECT 1 FROM snapshots WHERE before=? LIMIT 1", (hash,)).fetchone() is None:
                     db.execute("DELETE FROM blobs WHERE hash=?", (hash,))
@@ -322,16 +458,21 @@ class History:
 
     # --- interrupted changes --------------------------------------------------------------------------------------
 
-    def is_unfinished(self, paths: Iterable[str]) -> bool:
-        """Whether a running or interrupted change affects any of these paths.
+    def is_unfinished(self, paths: Iterable[str], full_paths: Iterable[str] = ()) -> bool:
+        """Whether a running or interrupted change affects any of these paths; `full_paths` are the same, absolute.
 
         This queries the database, not the journal folder: after a power loss a row may exist without its marker.
         """
-        wanted = set(paths)
-        query = "SELECT path FROM snapshots WHERE change IN (SELECT number FROM changes WHERE workspace=? AND open)"
+        wanted, full = set(paths), [os.fsencode(path) for path in full_paths]
+        unfinished = "change IN (SELECT number FROM changes WHERE workspace=? AND open)"
+        query = f"SELECT path FROM snapshots WHERE {unfinished}"  # noqa: S608  # constants
+        steps = f"SELECT root, path FROM layer_steps WHERE {unfinished}"  # noqa: S608  # constants
 
         def work(db: sqlite3.Connection) -> bool:
-            return any(path in wanted for (path,) in db.execute(query, (self._workspace,)))
+            if any(path in wanted for (path,) in db.execute(query, (self._workspace,))):
+                return True
+            changed = [os.path.join(*row) for row in db.execute(steps, (self._workspace,))]
+            return any(path == step or path.startswith(step + b"/") for step in changed for path in full)
 
         return self._db.exists() and self._db.read(work)
 
@@ -412,16 +553,22 @@ class History:
         """Return finished changes of one session or of all, newest first."""
         if not self._db.exists():
             return []
+        condition, values = "workspace=? AND NOT open AND previewed=''", (self._workspace,)
         if session is None:
-            return self._load("workspace=? AND NOT open", (self._workspace,), limit)
-        return self._load("workspace=? AND session=? AND NOT open", (self._workspace, session), limit)
+            return self._load(condition, values, limit)
+        return self._load(f"{condition} AND session=?", (*values, session), limit)
 
     def total(self) -> int:
         """Return how many snapshots there are."""
         if not self._db.exists():
             return 0
-        query = "SELECT count(*) FROM snapshots JOIN changes ON change=number WHERE workspace=? AND NOT open"
-        return int(self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchone()[0]))
+        made = "workspace=? AND NOT open AND previewed=''"
+        counts = [
+            f"(SELECT count(*) FROM {table} JOIN changes ON change=number WHERE {made})"  # noqa: S608  # constants
+            for table in ("snapshots", "layer_steps")
+        ]
+        query = f"SELECT {counts[0]} + {counts[1]}"
+        return int(self._db.read(lambda db: db.execute(query, (self._workspace, self._workspace)).fetchone()[0]))
 
     def find(self, prefix: str) -> RecordedChange:
         """Return the finished change with this id or unique id prefix."""
@@ -429,7 +576,8 @@ class History:
             raise _no_snapshot(prefix)
         if not self._db.exists():
             raise _no_snapshot(prefix)
-        matches = self._load("workspace=? AND NOT open AND id GLOB ?", (self._workspace, prefix + "*"), 11)
+        made = "workspace=? AND NOT open AND previewed='' AND id GLOB ?"
+        matches = self._load(made, (self._workspace, prefix + "*"), 11)
         exact = [change for change in matches if change.id == prefix]
         if exact or len(matches) == 1:
             return (exact or matches)[0]
@@ -441,6 +589,15 @@ class History:
             f"{prefix} is the prefix of {len(ids)}{'+' * (len(ids) > 10)} snapshot ids: {', '.join(ids[:10])}.",
             candidates=ids[:10],
         )
+
+    def find_preview(self, id: str) -> RecordedChange:
+        """Return the preview of a command with this id."""
+        found = []
+        if self._db.exists():
+            found = self._load("workspace=? AND NOT open AND previewed!='' AND id=?", (self._workspace, id))
+        if not found:
+            raise _no_preview(id)
+        return found[0]
 
     def blob(self, hash: bytes) -> bytes:
         """Return the contents with this hash, verified."""
@@ -460,21 +617,22 @@ class History:
             raise _damaged(hash)
         return contents
 
-    def clear(self) -> int:
-        """Delete all finished changes of the workspace; return the number of snapshots deleted."""
+    def clear(self, before: int = _LAST) -> int:
+        """Delete all finished changes, or those made before a time; return the number of snapshots deleted."""
         if not self._db.exists():
             return 0
         count = self.total()
 
         def work(db: sqlite3.Connection) -> list[bytes]:
-            query = "SELECT number FROM changes WHERE workspace=? AND NOT open"
-            return self._remove(db, [number for (number,) in db.execute(query, (self._workspace,)).fetchall()])
+            query = "SELECT number FROM changes WHERE workspace=? AND NOT open AND at<?"
+            numbers = [number for (number,) in db.execute(query, (self._workspace, before)).fetchall()]
+            return self._evict_numbers(db, numbers)
 
         # some builds of SQLite overwrite deleted data, which on a full disk needs as much space as it frees
         self._db.read(lambda db: db.execute("PRAGMA secure_delete=FAST"))
         self._unlink_unused(self._db.write(work))
         self._db.shrink()
-        return count
+        return count - self.total()
 
     def compress(self, seconds: float) -> None:
         """Compress large blobs that are stored uncompressed, for about this long."""
@@ -499,11 +657,17 @@ class History:
         self._db.close()
 
     def _load(self, condition: str, values: Sequence[object], limit: int | None = None) -> list[RecordedChange]:
-        query = f"SELECT number, id, session, operation, at FROM changes WHERE {condition} ORDER BY number DESC LIMIT ?"  # noqa: S608
+        columns = "number, id, session, operation, at, layer, began, previewed"
+        query = f"SELECT {columns} FROM changes WHERE {condition} ORDER BY number DESC LIMIT ?"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> list[RecordedChange]:
             rows = db.execute(query, (*values, -1 if limit is None else limit)).fetchall()
-            return [RecordedChange(row[1], row[2], row[3], row[4], _snapshots(db, row[0])) for row in rows]
+            return [
+                RecordedChange(
+                    id, session, operation, at, _snapshots(db, number), layer, _steps(db, number), began, key
+                )
+                for number, id, session, operation, at, layer, began, key in rows
+            ]
 
         return self._db.read(work)
 
@@ -560,6 +724,34 @@ def _snapshots(db: sqlite3.Connection, change: int) -> tuple[Snapshot, ...]:
     return tuple(
         Snapshot(path, before, mode, size, after, tuple(folders.split("\0")) if folders else (), new_mode)
         for path, before, mode, size, after, folders, new_mode in db.execute(query, (change,))
+    )
+
+
+def _steps(db: sqlite3.Connection, change: int) -> tuple[LayerStep, ...]:
+    columns = "kind, root, path, slot, before_inode, before_mode, after_inode, after_mode, size, files"
+    query = f"SELECT {columns} FROM layer_steps WHERE change=? ORDER BY position"  # noqa: S608  # constant names
+    return tuple(
+        LayerStep(
+            kind,
+            os.fsdecode(root),
+            os.fsdecode(path),
+            os.fsdecode(slot),
+            Version(before_inode, before_mode),
+            Version(after_inode, after_mode),
+            size,
+            files,
+        )
+        for kind, root, path, slot, before_inode, before_mode, after_inode, after_mode, size, files in db.execute(
+            query, (change,)
+        )
+    )
+
+
+def _no_preview(id: str) -> ToolError:
+    return ToolError(
+        "not_found",
+        f"There is no preview {id[:40]!r}, or it was applied already.",
+        suggestion="Preview the command again.",
     )
 
 

@@ -29,8 +29,9 @@ QUEUE_MAX = 1_000
 PAIR_MAX = 10
 PAIR_SECONDS = 60
 ENDED_MAX = 1_000  # agents that are kept after their end
-KILLS_MAX = 3  # processes killed in a row at the same step of an agent, before it is stopped
+KILLS_MAX = 5  # processes killed in a row at the same step of an agent, before it is stopped
 MESSAGE_DAYS = 30  # that messages to ids that are no agents are kept
+MACHINE_SECONDS = 3600  # that an agent waits for the machine with its worktree
 
 _FORGOTTEN_MAX = 100  # at once
 _CLAIMED_FROM = 20
@@ -38,7 +39,7 @@ _SECOND = 1_000_000_000
 _QUEUED = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
 _COLUMNS = (
     "id, parent, caller, depth, kind, name, title, status, owner, answers, input_tokens, output_tokens, created, "
-    "changed, ended, error_code, settings, profile, prompt, answer"
+    "changed, ended, error_code, settings, profile, prompt, answer, machine"
 )
 
 
@@ -55,6 +56,9 @@ class AgentProfile(NamedTuple):
     worktree: bool = False  # whether it has a git worktree of its own; the agents below it work there too
 
 
+_INVALID = AgentProfile((), "plan")  # of a record that cannot be read
+
+
 class NewAgent(NamedTuple):
     """An agent to create; `caller` is the session that really asked for it, `parent` it or an agent below it."""
 
@@ -66,6 +70,8 @@ class NewAgent(NamedTuple):
     prompt: str
     settings: str  # that a process must have to run it, as JSON
     profile: AgentProfile
+    anywhere: bool = False  # whether workers of other workspaces may run it
+    machine: str = ""  # the name of this one
 
 
 class AgentRecord(NamedTuple):
@@ -91,6 +97,7 @@ class AgentRecord(NamedTuple):
     profile: AgentProfile
     prompt: str
     answer: str  # the last message, or why it failed
+    machine: str = ""  # the only one that can run it, because its worktree is there
 
     @property
     def is_idle(self) -> bool:
@@ -151,8 +158,11 @@ class AgentStore(Protocol):
     def chain(self, id: str) -> Sequence[str]:
         """Return an id, its parent, the parent of that, and so on."""
 
-    def claim(self, settings: str, owner: str) -> AgentRecord | None:
-        """Make this process the owner of a queued agent with these settings: the oldest, but fair between callers."""
+    def claim(self, settings: str, owner: str, machine: str = "", *, anywhere: bool = False) -> AgentRecord | None:
+        """Make this process the owner of a queued agent with these settings: the oldest, but fair between callers.
+
+        An agent with a worktree stays on the machine that has it. With `anywhere`, only agents that any worker may run.
+        """
 
     def owned(self, owner: str) -> Sequence[str]:
         """Return the agents that an owner has to run."""
@@ -162,6 +172,9 @@ class AgentStore(Protocol):
 
     def queued_settings(self) -> Sequence[str]:
         """Return the settings with which queued agents must run."""
+
+    def queued_elsewhere(self) -> Sequence[tuple[str, str]]:
+        """Return other workspaces, with settings, that have agents which any worker may run and nobody does."""
 
     def release(self, owner: str) -> None:
         """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
@@ -274,12 +287,15 @@ class Roster:
                     limit=limits.queued,
                 )
             id = AGENT + os.urandom(6).hex()
+            machine = "" if parent is None else parent.machine
             row = (
                 *(self._workspace, id, new.parent, new.caller, depth, new.kind, new.name, new.title),
                 *("running" if owner else "queued", owner, 0, 0, 0, now, now, None, ""),
                 *(new.settings, json.dumps(new.profile), new.prompt, ""),
+                *(machine or (new.machine if owner and new.profile.worktree else ""), int(new.anywhere)),
             )
-            db.execute(f"INSERT INTO agents VALUES ({','.join('?' * len(row))})", row)  # noqa: S608  # constants only
+            marks = ",".join("?" * len(row))
+            db.execute(f"INSERT INTO agents (workspace, {_COLUMNS}, anywhere) VALUES ({marks})", row)  # noqa: S608
             self._forget_oldest(db)
             agent = self._one(db, id)
             assert agent is not None  # noqa: S101
@@ -307,7 +323,7 @@ class Roster:
             ids.append(agent.parent)
         return ids
 
-    def claim(self, settings: str, owner: str) -> AgentRecord | None:
+    def claim(self, settings: str, owner: str, machine: str = "", *, anywhere: bool = False) -> AgentRecord | None:
         """Make this process the owner of the oldest queued agent with these settings."""
         if not self._db.exists():
             return None
@@ -315,16 +331,24 @@ class Roster:
         query = (
             "SELECT id FROM agents LEFT JOIN (SELECT caller AS busy, count(*) AS running FROM agents "
             "WHERE workspace=? AND ended IS NULL AND status='running' GROUP BY caller) AS callers ON busy=caller "
-            "WHERE workspace=? AND ended IS NULL AND status='queued' AND settings=? "
-            "ORDER BY coalesce(running, 0), changed LIMIT ?"
+            "WHERE workspace=? AND ended IS NULL AND status='queued' AND settings=? AND anywhere>=? "
+            "AND (machine='' OR machine=? OR changed<?) ORDER BY coalesce(running, 0), changed LIMIT ?"
         )
 
         def work(db: Transaction) -> AgentRecord | None:
-            values = (self._workspace, self._workspace, settings, _CLAIMED_FROM)
+            gone = self._db.now(db) - MACHINE_SECONDS * _SECOND
+            values = (self._workspace, self._workspace, settings, int(anywhere), machine, gone, _CLAIMED_FROM)
             for (id,) in db.execute(query, values).fetchall():
                 if self._is_suspect(db, id) and any(self._is_suspect(db, other) for other in self._owned(db, owner)):
                     continue  # if this process is killed, only one of them is to blame
-                self._update(db, id, status="running", owner=owner)
+                agent = self._one(db, id)
+                assert agent is not None  # noqa: S101
+                if agent.profile is _INVALID:
+                    invalid = "Its record in the database is invalid."
+                    self._update(db, id, status="failed", ended=self._db.now(db), error_code="internal", answer=invalid)
+                    continue
+                binds = agent.profile.worktree and not agent.machine
+                self._update(db, id, status="running", owner=owner, machine=machine if binds else agent.machine)
                 return self._one(db, id)
             return None
 
@@ -340,8 +364,7 @@ class Roster:
         def work(db: Transaction) -> None:
             agent = self._one(db, id)
             if agent is not None and agent.owner == owner and agent.ended is None:
-                self.runs.end(db, id, "released")
-                self._update(db, id, status="queued", owner="")
+                self._let_go(db, id, agent.kind, "failed", self._db.now(db))
 
         self._db.write(work)
 
@@ -349,6 +372,20 @@ class Roster:
         """Return the settings with which queued agents must run."""
         query = "SELECT DISTINCT settings FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
         return [settings for (settings,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
+
+    def queued_elsewhere(self) -> Sequence[tuple[str, str]]:
+        """Return other workspaces, with settings, that have agents which any worker may run and nobody does."""
+        query = (
+            "SELECT DISTINCT workspace, settings, owner FROM agents "
+            "WHERE ended IS NULL AND anywhere=1 AND status IN ('queued', 'running') AND workspace<>?"
+        )
+
+        def work(db: Transaction) -> list[tuple[str, str]]:
+            rows = db.execute(query, (self._workspace,)).fetchall()
+            idle = [row[:2] for row in rows if not row[2] or not self._db.lives(db, row[2])]
+            return list(dict.fromkeys(map(tuple, idle)))
+
+        return self._db.read(work)
 
     def release(self, owner: str) -> None:
         """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
@@ -540,23 +577,24 @@ class Roster:
         """Queue the agents of an owner that is gone; a call cannot go on without its caller, and ends as `status`."""
         query = "SELECT id, kind FROM agents WHERE workspace=? AND ended IS NULL AND owner=?"
         for id, kind in db.execute(query, (self._workspace, owner)).fetchall():
-            if kind != "call":
-                if status == "failed":
-                    kills = self.runs.lose(db, id)
-                else:
-                    kills = 0
-                    self.runs.end(db, id, "released")
-                if kills < KILLS_MAX:
-                    self._update(db, id, status="queued", owner="")
-                    continue
-                answer = f"The process that ran this agent was killed {kills} times at the same step."
-                self._update(db, id, status=status, owner="", ended=now, error_code="resource_limit", answer=answer)
-                self._cancel_below(db, id)
+            kills = self.runs.lose(db, id) if status == "failed" and kind != "call" else 0
+            if kills < KILLS_MAX:
+                self._let_go(db, id, kind, status, now)
                 continue
-            self._update(db, id, status=status, owner="", ended=now, error_code="cancelled")
+            answer = f"The process that ran this agent was killed {kills} times at the same step."
+            self._update(db, id, status=status, owner="", ended=now, error_code="resource_limit", answer=answer)
             self._cancel_below(db, id)
         ended = "UPDATE agents SET owner='' WHERE workspace=? AND owner=?"
         db.execute(ended, (self._workspace, owner))
+
+    def _let_go(self, db: Transaction, id: str, kind: Kind, status: AgentStatus, now: int) -> None:
+        """Queue an agent that its owner does not run; a call cannot go on without its caller, and ends as `status`."""
+        if kind == "call":
+            self._update(db, id, status=status, owner="", ended=now, error_code="cancelled")
+            self._cancel_below(db, id)
+        else:
+            self.runs.end(db, id, "released")  # unless it was lost
+            self._update(db, id, status="queued", owner="")
 
     def _owned(self, db: Transaction, owner: str) -> list[str]:
         query = "SELECT id FROM agents WHERE workspace=? AND owner=? AND ended IS NULL"
@@ -632,5 +670,9 @@ class Roster:
 
 def _record(row: Sequence[Any]) -> AgentRecord:
     agent = AgentRecord(*row)
-    tools, *others = json.loads(row[17])
-    return agent._replace(profile=AgentProfile(tuple(tools), *others))
+    try:
+        tools, *others = json.loads(row[17])
+        known = others[: len(AgentProfile._fields) - 1]  # a newer version may have stored more
+        return agent._replace(profile=AgentProfile(tuple(tools), *known))
+    except (ValueError, TypeError):
+        return agent._replace(profile=_INVALID)

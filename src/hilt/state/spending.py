@@ -1,7 +1,8 @@
-"""What models have cost per day, counted across processes."""
+"""What models have cost, per day and lately per ten minutes, counted across processes."""
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 from hilt.state.tables import open_state
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 KEPT_DAYS = 400
+SLOTS_DAYS = 8  # for which the slots of ten minutes are kept
 
+_SLOT = "t"  # prefix of the slots, which are in the column of the days
 _NANO = 1_000_000_000  # amounts are stored as whole billionths of a dollar, so that sums are exact
 
 
@@ -35,14 +38,16 @@ class Spending:
     def add(self, day: str, model: str, *, input_tokens: int, output_tokens: int, cost: Decimal | None) -> None:
         """Count one request; a cost of None is unknown."""
         amount = 0 if cost is None else int((cost * _NANO).to_integral_value())
-        row = (day, model, 1, int(cost is None), input_tokens, output_tokens, amount)
+        counts = (model, 1, int(cost is None), input_tokens, output_tokens, amount)
+        now = time.time()
+        rows = [(day, *counts), (_slot(now), *counts)]
         query = """INSERT INTO spending VALUES (?,?,?,?,?,?,?) ON CONFLICT (day, model) DO UPDATE SET
                      requests=requests+1, unpriced=unpriced+excluded.unpriced,
                      input_tokens=input_tokens+excluded.input_tokens,
                      output_tokens=output_tokens+excluded.output_tokens, nanodollars=nanodollars+excluded.nanodollars"""
-        self._db.write(
-            lambda db: (db.execute(query, row), db.execute("DELETE FROM spending WHERE day<?", (_first(day),)))
-        )
+        forget = "DELETE FROM spending WHERE day<? OR day BETWEEN ? AND ?"
+        oldest = _first(day), _SLOT, _slot(now - SLOTS_DAYS * 86_400)
+        self._db.write(lambda db: (db.executemany(query, rows), db.execute(forget, oldest)))
 
     def total(self, day: str) -> float:
         """Return what all models have cost on a day, in dollars."""
@@ -60,9 +65,23 @@ class Spending:
         rows = self._db.read(lambda db: db.execute(query, (day,)).fetchall())
         return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in rows]
 
+    def since(self, moment: float) -> list[ModelSpending]:
+        """Return the models used since a time of the last days, the most expensive first; accurate to ten minutes."""
+        if not self._db.exists():
+            return []
+        query = """SELECT model, sum(requests), sum(unpriced), sum(input_tokens), sum(output_tokens), sum(nanodollars)
+                   FROM spending WHERE day>=? GROUP BY model ORDER BY 6 DESC, model"""
+        rows = self._db.read(lambda db: db.execute(query, (_slot(moment),)).fetchall())
+        return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in rows]
+
     def close(self) -> None:
         """Close the database; the next use opens it again."""
         self._db.close()
+
+
+def _slot(moment: float) -> str:
+    """Return the slot of a time, which sorts after all days."""
+    return f"{_SLOT}{int(moment // 600):010d}"
 
 
 def _first(day: str) -> str:

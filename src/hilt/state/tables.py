@@ -37,8 +37,14 @@ CREATE TABLE provider_use (
          number INTEGER PRIMARY KEY AUTOINCREMENT, provider TEXT NOT NULL, at INTEGER NOT NULL,
          tokens INTEGER NOT NULL);
 CREATE INDEX use_of_provider ON provider_use (provider, at)"""
+# `anywhere` is 1 if any worker may run the agent; `machine` is the only one that can, because its worktree is there
+AGENT_MACHINES = """ALTER TABLE agents ADD COLUMN anywhere INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agents ADD COLUMN machine TEXT NOT NULL DEFAULT ''"""
+# for the long queues of many machines; state.db has to stay small, because a full disk must have room to rewrite it
+AGENT_QUEUES = """CREATE INDEX queued_agents ON agents (workspace, changed) WHERE ended IS NULL AND status='queued';
+CREATE INDEX agents_for_all ON agents (workspace) WHERE ended IS NULL AND anywhere=1"""
 # the tables of a database that several machines share; append only
-AGENT_TABLES = (AGENTS, AGENT_READERS, AGENT_RUNS)
+AGENT_TABLES = (AGENTS, AGENT_READERS, AGENT_RUNS, AGENT_MACHINES, AGENT_QUEUES)
 
 # these have already run on existing databases: append new ones, never change one
 MIGRATIONS = (
@@ -109,6 +115,17 @@ ALTER TABLE approvals ADD COLUMN answer TEXT NOT NULL DEFAULT ''""",
     AGENT_RUNS,
     # the call that made a change
     "ALTER TABLE changes ADD COLUMN call TEXT NOT NULL DEFAULT ''",
+    # changes of commands: `layer` is the folder with the other version of each path, `previewed` what a change that is
+    # not made yet was a preview of; an inode of 0 is a missing file
+    """ALTER TABLE changes ADD COLUMN layer TEXT NOT NULL DEFAULT '';
+ALTER TABLE changes ADD COLUMN began INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE changes ADD COLUMN previewed TEXT NOT NULL DEFAULT '';
+CREATE TABLE layer_steps (
+         change INTEGER NOT NULL REFERENCES changes (number), position INTEGER NOT NULL, kind TEXT NOT NULL,
+         root BLOB NOT NULL, path BLOB NOT NULL, slot BLOB NOT NULL, before_inode INTEGER NOT NULL,
+         before_mode INTEGER NOT NULL, after_inode INTEGER NOT NULL, after_mode INTEGER NOT NULL,
+         size INTEGER NOT NULL, files INTEGER NOT NULL, PRIMARY KEY (change, position)) WITHOUT ROWID""",
+    AGENT_MACHINES,
 )
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -52,7 +52,7 @@ _SECOND = 1_000_000_000
 _HOUR = 3600 * _SECOND
 _DAY = 24 * _HOUR
 
-_MIGRATIONS = (
+MIGRATIONS = (
     """CREATE TABLE audit (
          seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, workspace TEXT NOT NULL, session TEXT NOT NULL,
          tool TEXT NOT NULL, digest TEXT NOT NULL, decision TEXT NOT NULL, reason TEXT NOT NULL,
@@ -73,10 +73,11 @@ CREATE TABLE removed (
          calls INTEGER NOT NULL, micros INTEGER NOT NULL,
          PRIMARY KEY (tool, status, bound)) WITHOUT ROWID""",
     "ALTER TABLE audit ADD COLUMN contacts TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE audit ADD COLUMN call TEXT NOT NULL DEFAULT ''",
 )
 
-_COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts"
-_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608
+_COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts, call"
+_INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES ({','.join('?' * 15)})"  # noqa: S608
 _ONE = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
 _ANEW = "it is not the row that was recorded: the chain was rebuilt"
 
@@ -96,6 +97,7 @@ class TrailEntry(NamedTuple):
     micros: int
     agent: str = ""  # of several that share a session; empty for the main one
     contacts: str = ""  # hosts that it connected to, each with its address
+    call: str = ""  # the id that the caller gave the call
 
 
 class Stamp(NamedTuple):
@@ -153,7 +155,7 @@ def digest(args: object) -> str:
 
 def chained(previous: bytes, entry: TrailEntry) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
-    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent, contacts = entry
+    at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent, contacts, call = entry
     at, micros = str(at), str(micros)  # type: ignore[assignment]
     # the lengths separate the fields, whatever they contain; written out for speed
     text = (
@@ -161,10 +163,12 @@ def chained(previous: bytes, entry: TrailEntry) -> bytes:
         f"{len(decision)}:{decision},{len(reason)}:{reason},{len(approver)}:{approver},{len(outcome)}:{outcome},"
         f"{len(micros)}:{micros}"  # type: ignore[arg-type]
     )
-    if agent or contacts:  # rows written before these columns existed keep their hashes
+    if agent or contacts or call:  # rows written before these columns existed keep their hashes
         text += f",{len(agent)}:{agent}"
-    if contacts:
+    if contacts or call:
         text += f",{len(contacts)}:{contacts}"
+    if call:
+        text += f",{len(call)}:{call}"
     return sha256(previous + text.encode("utf-8", "surrogatepass"))
 
 
@@ -182,7 +186,7 @@ class Trail:
         from hilt.state.db import Database  # most processes only append to the log
 
         # durable, because the log is emptied once the database has its rows
-        return Database(self._path, _MIGRATIONS, durable=True)
+        return Database(self._path, MIGRATIONS, durable=True)
 
     @property
     def _db(self) -> Database:
@@ -515,6 +519,17 @@ class Trail:
 
         self._take_in(work)
         return removed
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep all rows in the database and its head: nothing is appended while this is entered."""
+        self._settle()
+        while True:
+            self._take_in()
+            with self._log as log:
+                if log.is_empty:
+                    yield
+                    return
 
     def counters(self, tool: str | None = None) -> "list[Counter]":
         """Return calls and durations by tool and status, including removed rows."""

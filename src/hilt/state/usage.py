@@ -53,12 +53,13 @@ class Use(NamedTuple):
 
 
 class UsageReport(NamedTuple):
-    """The calls within a period by tool, and the count of each error code."""
+    """The calls within a period by tool, the count of each error code, and the failures in equal parts of it."""
 
     start: float
     end: float
     tools: list[Use]
     errors: dict[str, int]
+    failures: tuple[int, ...]
 
 
 def counters(db: Connection, tool: str | None) -> list[Counter]:
@@ -102,9 +103,11 @@ def _usage(db: Connection, chosen: str, values: list[Any], now: int, parts: int)
     start = values[0] or db.execute(f"SELECT min(at) FROM {chosen}", values).fetchone()[0] or now  # noqa: S608
     width = max(1, -(-(now - start) // parts))
     plots: dict[str, list[int]] = {}
-    query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*) FROM {chosen} GROUP BY 1, 2"  # noqa: S608
-    for name, part, calls in db.execute(query, (start, width, parts - 1, *values)):
+    failures = [0] * parts
+    query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*), sum(outcome<>'ok') FROM {chosen} GROUP BY 1, 2"  # noqa: S608
+    for name, part, calls, failed in db.execute(query, (start, width, parts - 1, *values)):
         plots.setdefault(name, [0] * parts)[part] = calls
+        failures[part] += failed
     # nearest rank: a duration that was measured, not an interpolated one
     query = (
         "SELECT tool, calls, sum(outcome<>'ok'), max(iif(rank=(calls*50+99)/100, micros, 0))/1000.0, "  # noqa: S608
@@ -114,4 +117,5 @@ def _usage(db: Connection, chosen: str, values: list[Any], now: int, parts: int)
     )
     tools = [Use(name, *use, tuple(plots[name])) for name, *use in db.execute(query, values)]  # type: ignore[call-arg]
     query = f"SELECT outcome, count(*) FROM {chosen} WHERE outcome<>'ok' GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608
-    return UsageReport(start / 1_000_000_000, now / 1_000_000_000, tools, dict(db.execute(query, values).fetchall()))
+    errors = dict(db.execute(query, values).fetchall())
+    return UsageReport(start / 1_000_000_000, now / 1_000_000_000, tools, errors, tuple(failures))

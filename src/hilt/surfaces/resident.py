@@ -109,16 +109,20 @@ def _start() -> int:
     return _status()
 
 
-def _stop() -> int:
+def stop() -> bool:
+    """Stop the resident process; return whether there was one."""
     if ask("stop") is None:
-        sys.stdout.write("not running\n")
-        return 0
+        return False
     deadline = time.monotonic() + START_SECONDS
     while ask("status") is not None:
         if time.monotonic() > deadline:
-            return _fail("the resident process did not stop")
+            raise ToolError("busy", "The resident process did not stop.")
         time.sleep(0.02)
-    sys.stdout.write("stopped\n")
+    return True
+
+
+def _stop() -> int:
+    sys.stdout.write("stopped\n" if stop() else "not running\n")
     return 0
 
 

@@ -15,6 +15,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     timeout=CALL_SECONDS,
     output=record({"task_id": STRING, "status": STRING}) | {TEXT: True},
     traits=Traits(
+        anywhere=True,
         plan=True,
         nests=True,
         returns_patches=True,

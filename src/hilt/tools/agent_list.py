@@ -29,7 +29,7 @@ _AGENT = record(
 @tool(
     effects="read",
     output=record({"agents": array(_AGENT)}),
-    traits=Traits(polls=True, needs_jobs=lambda args: True),
+    traits=Traits(anywhere=True, polls=True, needs_jobs=lambda args: True),
 )
 def agent_list(ctx: Context) -> Output:
     """List the agents of this workspace, newest first.

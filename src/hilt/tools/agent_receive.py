@@ -16,7 +16,7 @@ _MESSAGE = record({"id": INTEGER, "from": STRING, "message": STRING, "time": STR
     effects="control",
     timeout=660,
     output=record({"messages": array(_MESSAGE), "left": INTEGER}),
-    traits=Traits(plan=True, polls=True),
+    traits=Traits(anywhere=True, plan=True, polls=True),
 )
 def agent_receive(
     ctx: Context,

@@ -12,7 +12,7 @@ from hilt.schema import BOOLEAN, STRING, record
     effects="control",
     output=record({"sent": BOOLEAN, "targetAgentId": STRING}),
     # waking an agent needs a process that goes on
-    traits=Traits(plan=True, needs_jobs=lambda args: str(args.get("targetAgentId")).startswith(AGENT)),
+    traits=Traits(anywhere=True, plan=True, needs_jobs=lambda args: str(args.get("targetAgentId")).startswith(AGENT)),
 )
 def agent_send(ctx: Context, agentId: str, targetAgentId: str, message: str) -> Output:  # named as in agentos
     """Send a message to another agent; an idle one wakes, others read it with agent_receive.

@@ -8,7 +8,7 @@ from hilt.declaration import Traits, tool
 from hilt.output import views
 
 
-@tool(effects="control", traits=Traits(plan=True, approval="never"))
+@tool(effects="control", traits=Traits(anywhere=True, plan=True, approval="never"))
 def compact(ctx: Context, focus: str = "") -> Output:
     """Shorten this conversation: old results become one line, old turns a summary.
 

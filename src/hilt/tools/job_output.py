@@ -27,7 +27,9 @@ _ANSWER = record(
 )
 
 
-@tool(effects="read", timeout=660, output=_ANSWER, traits=Traits(needs_jobs=lambda args: True, polls=True))
+@tool(
+    effects="read", timeout=660, output=_ANSWER, traits=Traits(anywhere=True, needs_jobs=lambda args: True, polls=True)
+)
 def job_output(
     ctx: Context, task_id: str, block: bool = True, timeout: Milliseconds = 30_000, new: bool = False
 ) -> Output:

@@ -12,30 +12,54 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import printed, views
 from hilt.params import Bounds, Command
+from hilt.policy.decision import OWN, Vote
 from hilt.schema import STRING, TEXT, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.commands.risk import Risk
+    from hilt.files.command_changes import CommandChange
     from hilt.processes.children import WorkingFolder
+    from hilt.processes.undoable import UndoableRun
     from hilt.sandbox.process import Finished
 
 LONGEST_SECONDS = 300
 CALL_SECONDS = 660.0  # longer than any command may take
 PROGRESS_SECONDS = 0.5  # between two progress messages
 PROGRESS_BYTES = 400
+DIFF_CHARACTERS = 20_000  # of a preview, in the text for the model
 
 
 def _touches(args: dict[str, Any]) -> Iterable[Touch]:
     if args.get("dry_run"):
         return
     yield Touch("execute", args["command"])
-    if args.get("network") == "full":
+    if args.get("network") == "full" and not args.get("preview"):
         yield Touch("network", "*")
 
 
 def _needs_jobs(args: dict[str, Any]) -> bool:
     return bool(args["run_in_background"] and not args["dry_run"])
+
+
+def _vote(ctx: Context, args: dict[str, Any]) -> Vote | None:
+    """Ask about a dangerous command that cannot be undone, if there is somebody to ask."""
+    if args["dry_run"] or args["preview"] or args.get("apply") is not None or not args["force"]:
+        return None
+    reason = _no_undo(ctx, args["command"], in_background=args["run_in_background"])
+    return Vote("ask", OWN, f"the command is dangerous, and undo cannot take it back: {reason}") if reason else None
+
+
+def _no_undo(ctx: Context, command: str, *, in_background: bool) -> str:
+    """Return why a dangerous command cannot be undone; empty if it can, or if the user does not want to know."""
+    from hilt.commands.risk import classify
+
+    settings = ctx.settings
+    if settings["shell.undo"] == "off" or settings["shell.sandbox"] == "full" or not ctx.can_ask:
+        return ""
+    if classify(command, sandboxed=True).level != "dangerous":
+        return ""
+    return "it runs in the background" if in_background else ctx.processes.overlays.obstacle()
 
 
 _STARTED = record({"task_id": STRING}) | {TEXT: True}
@@ -46,6 +70,7 @@ _STARTED = record({"task_id": STRING}) | {TEXT: True}
     touches=_touches,
     timeout=CALL_SECONDS,
     output=_STARTED,
+    vote=_vote,
     traits=Traits(profile="nano", plan=True, ruled_as="shell_exec", needs_jobs=_needs_jobs),
 )
 def run_shell(
@@ -59,6 +84,8 @@ def run_shell(
     tty: bool = False,
     network: Literal["none", "loopback", "full"] | None = None,
     compact: bool = False,
+    preview: bool = False,
+    apply: str | None = None,
 ) -> Output:
     """Run a bash command in the workspace, in a sandbox: it writes there and in /tmp, without network unless allowed.
 
@@ -73,7 +100,9 @@ def run_shell(
     or when the command seems to need the network and it is off. `[disarmed: …]` lists files that the user's next git
     command would have run; hilt renamed them. `force` does not change the sandbox. The commands of a session share
     one loopback network, separate from the machine's. The timeout does not apply to background jobs. Use tty only for
-    programs that need a terminal.
+    programs that need a terminal. `[undo: …]` says how to take back what a dangerous command has changed in the
+    workspace, or why that is not possible. A preview runs the command without network on a copy of the workspace and
+    returns its output and the diff; it needs no force.
 
     Args:
         command: Command for bash -c; no standard input.
@@ -85,6 +114,8 @@ def run_shell(
         tty: Run in a terminal.
         network: loopback: among this session's commands.
         compact: Collapse repeated lines.
+        preview: Run it, show the diff, and change nothing.
+        apply: Id of a preview of this command: make exactly its changes.
     """
     from hilt.commands.risk import classify
 
@@ -94,16 +125,107 @@ def run_shell(
         raise ToolError("invalid_args", "The command contains a NUL character, which is not allowed.")
     risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full")
     if dry_run:
-        return _preview(command, risk)
+        return _report(command, risk)
     argv = ["bash", "-c", command]
     with ctx.processes.folder(cwd) as folder:
+        if apply is not None:
+            return _apply(ctx, command, risk, folder, apply)
         if run_in_background:
+            if preview:
+                raise ToolError("invalid_args", "A background job cannot be previewed.", suggestion="Send one of both.")
             return _job(ctx, argv, command, risk, folder, network, tty=tty)
+        undoable = _undoable(ctx, command, risk, folder, preview=preview)
         finished = ctx.processes.run(
-            argv, cwd=folder, seconds=timeout, network=network, merge=True, tty=tty, hear=_narrator(ctx)
+            argv,
+            cwd=folder,
+            seconds=timeout,
+            network="none" if preview else network,
+            merge=True,
+            tty=tty,
+            hear=_narrator(ctx),
+            undoable=undoable,
         )
-    allowed = network or ctx.settings["shell.network"]
-    return _answer(ctx, command, risk, finished, timeout, network=allowed, compact=compact)
+    allowed = "none" if preview else network or ctx.settings["shell.network"]
+    output = _answer(ctx, command, risk, finished, timeout, network=allowed, compact=compact)
+    return output if undoable is None else _with_change(output, undoable, risk, preview=preview)
+
+
+def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, preview: bool) -> UndoableRun | None:
+    """Return how to run the command so that it can be undone; None if the settings do not want that."""
+    if not preview and (risk.level == "safe" or ctx.settings["shell.undo"] == "off"):
+        return None
+    from hilt.processes.undoable import UndoableRun, call_key, is_covered
+
+    if not preview and not is_covered(ctx.settings["shell.undo"], risk.level):
+        return None
+
+    def accept(reason: str) -> None:
+        if risk.level == "dangerous" and ctx.can_ask:
+            summary = f"The command is dangerous, and undo cannot take it back: {reason}"
+            ctx.approve(summary, command=command)
+
+    previewed = call_key(command, folder.path) if preview else ""
+    return UndoableRun(ctx.processes.overlays, "run_shell", previewed=previewed, accept=accept)
+
+
+def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: str) -> Output:
+    from hilt.files import command_changes
+    from hilt.files.editing import diff_view
+    from hilt.processes.undoable import call_key
+
+    preview = command_changes.find_preview(ctx.workspace, id, call_key(command, folder.path))
+    change = command_changes.apply_preview(ctx.workspace, preview, "run_shell")
+    lines = [
+        "[exit: 0]",
+        f"Made the changes of the preview {id}; the command did not run again.",
+        "[classification: success — the preview was applied]",
+        *_undo_lines(change),
+    ]
+    return Output(
+        "\n".join(lines),
+        view=diff_view(list(change.shown), many=True),
+        meta={"exit_code": 0, "undo": change.facts},
+        classification="success",
+        risk=risk.level,
+    )
+
+
+def _with_change(output: Output, undoable: UndoableRun, risk: Risk, *, preview: bool) -> Output:
+    """Return the output with what the command has changed, or would change."""
+    from hilt.files.editing import diff_text, diff_view
+
+    change = undoable.change
+    if undoable.skipped:
+        facts: dict[str, object] = {"skipped": undoable.skipped}
+        lines = [f"[undo: not possible, {undoable.skipped}]"] if risk.level == "dangerous" else []
+    elif change is None or not (change.files or change.conflicts):
+        return output._replace(text=f"{output.text}\n[preview: nothing would change]") if preview else output
+    elif preview:
+        facts = change.facts
+        diff = diff_text(change.shown)
+        rest = f"\n[diff: {len(diff) - DIFF_CHARACTERS} more characters]" if len(diff) > DIFF_CHARACTERS else ""
+        lines = [diff[:DIFF_CHARACTERS].rstrip("\n") + rest] if diff else []
+        lines.append(f'[preview: {change.counted} would change; send the command with apply: "{change.id}" to do that]')
+    else:
+        facts = change.facts
+        lines = _undo_lines(change)
+    view = output.view
+    if change is not None and change.shown and view is not None:
+        view = {**view, "diffs": diff_view(list(change.shown), many=True)}
+    text = "\n".join([output.text, *lines])
+    return output._replace(text=text, view=view, meta={**output.meta, "preview" if preview else "undo": facts})
+
+
+def _undo_lines(change: CommandChange) -> list[str]:
+    lines = []
+    if change.conflicts:
+        paths = ", ".join(change.conflicts)
+        lines.append(
+            f"[conflict: changed by somebody else while the command ran, so left alone: {paths}; "
+            f"undo restore {change.id} with the path puts the command's version there]"
+        )
+    lines.append(f"[undo: {change.summary}]")
+    return lines
 
 
 def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
@@ -128,7 +250,7 @@ def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
     return hear
 
 
-def _preview(command: str, risk: Risk) -> Output:
+def _report(command: str, risk: Risk) -> Output:
     lines = [f"[dry-run] would execute: {command}", f"[risk: {risk.level} — {risk.reason[:300]}]"]
     runs = [
         part.words[0] or "a program known only at run time"

@@ -41,8 +41,9 @@ _ANSWER = record(
         "truncated": BOOLEAN,
         "advice": STRING,
         "disarmed": array(STRING),
+        "undo": STRING,
     },
-    optional="truncated advice disarmed",
+    optional="truncated advice disarmed undo",
 )
 
 
@@ -67,7 +68,7 @@ def shell_exec(
     repository's hooks, pagers, editors and helpers. Returns JSON: stdout (up to 100 KB), stderr (up to 50 KB) and
     exitCode; truncated is true when more was printed. advice suggests a call after a timeout, or when the program seems
     to need the network and it is off. disarmed lists files that the user's next git command would have run; hilt
-    renamed them.
+    renamed them. undo says how to take back what a dangerous program has changed.
 
     Args:
         argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
@@ -87,8 +88,17 @@ def shell_exec(
         raise ToolError("invalid_args", "An argument contains a NUL character, which is not allowed.")
     command = shlex.join(argv)
     hardened, variables = harden_argv(argv)
+    risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full").level
+    undoable = None
+    if risk != "safe":
+        from hilt.processes.undoable import UndoableRun, is_covered
+
+        if is_covered(ctx.settings["shell.undo"], risk):
+            undoable = UndoableRun(ctx.processes.overlays, "shell_exec")
     with ctx.processes.folder(cwd) as folder:
-        finished = ctx.processes.run(hardened, cwd=folder, seconds=timeout / 1000, variables=variables)
+        finished = ctx.processes.run(
+            hardened, cwd=folder, seconds=timeout / 1000, variables=variables, undoable=undoable
+        )
     raw = {"stdout": _first(finished.stdout, STDOUT_BYTES), "stderr": _first(finished.stderr, STDERR_BYTES)}
     data: dict[str, Any] = {name: printed.plain(text) for name, text in raw.items()}
     data["exitCode"] = finished.exit_code
@@ -99,13 +109,16 @@ def shell_exec(
     if finished.notes:
         data["disarmed"] = list(finished.notes)
     view = views.shell_output(command, raw["stdout"], finished.exit_code, errors=raw["stderr"])
-    risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full").level
     meta: dict[str, Any] = {"duration_ms": round(finished.duration * 1000), "ended_by": finished.reason}
     spilled = [stream.spill for stream in (finished.stdout, finished.stderr) if stream.spill]
     if spilled:
         meta["output_files"] = spilled
     if finished.notes:
         meta["disarmed"] = data["disarmed"]
+    if undoable is not None and undoable.change is not None:
+        data["undo"], meta["undo"] = undoable.change.summary, undoable.change.facts
+    elif undoable is not None and undoable.skipped:
+        meta["undo"] = {"skipped": undoable.skipped}
     return Output(data=data, view=view, meta=meta, risk=risk)
 
 

@@ -11,7 +11,7 @@ from hilt.schema import STRING, array, record
 _TODO = record({"id": {"type": ["string", "integer"]}, "content": STRING, "status": STRING})
 
 
-@tool(effects="read", output=record({"todos": array(_TODO)}), traits=Traits(lasting="last"))
+@tool(effects="read", output=record({"todos": array(_TODO)}), traits=Traits(anywhere=True, lasting="last"))
 def todo_read(ctx: Context) -> Output:
     """Read the todo list of this session: id, content and status of every item."""
     todos = ctx.todos.read(ctx.session)

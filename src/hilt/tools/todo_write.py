@@ -33,7 +33,9 @@ class TodoChange(NamedTuple):
     status: TodoStatus | None = None
 
 
-@tool(effects="control", output=record({"todos": array(_TODO)}), traits=Traits(plan=True, lasting="last"))
+@tool(
+    effects="control", output=record({"todos": array(_TODO)}), traits=Traits(anywhere=True, plan=True, lasting="last")
+)
 def todo_write(
     ctx: Context, todos: Annotated[list[TodoChange], Items(maximum=TODOS_MAX)], merge: bool = False
 ) -> Output:

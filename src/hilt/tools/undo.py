@@ -1,7 +1,7 @@
 """Browse snapshots and restore files."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from hilt.call import Output, Touch
 from hilt.context import Context
@@ -13,7 +13,7 @@ from hilt.formats.times import rfc3339
 from hilt.output import views
 from hilt.params import Bounds
 from hilt.schema import BOOLEAN, INTEGER, STRING, TEXT, array, record
-from hilt.state.history import RecordedChange, Snapshot
+from hilt.state.history import LayerStep, RecordedChange, Snapshot
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:
@@ -30,6 +30,8 @@ def _writes(ctx: Context, args: dict[str, Any]) -> list[str]:
     try:
         path = args.get("path")
         change = ctx.workspace.find_change(args["id"])
+        if change.layer:
+            return _written_by_command(ctx, change, path)
         return [file.path for file in _chosen(change, None if path is None else ctx.workspace.resolve(path))]
     except ToolError:
         return []  # the tool itself reports the error
@@ -44,8 +46,9 @@ _SNAPSHOT = record(
         "size": INTEGER,
         "created": BOOLEAN,
         "deleted": BOOLEAN,
+        "conflict": BOOLEAN,
     },
-    optional="created deleted",
+    optional="created deleted conflict",
 )
 _LIST = record({"snapshots": array(_SNAPSHOT), "count": INTEGER, "total": INTEGER}) | {TEXT: True}
 
@@ -67,7 +70,9 @@ def undo(
 
     Details:
     A restore removes files that the call created and brings back files that it deleted. Without limit, list returns all
-    snapshots.
+    snapshots. The changes of a command can be restored if its result says so; paths of folders end with a slash. A
+    conflict is a file that somebody else changed while the command ran: restore with its path puts the command's
+    version there.
 
     Args:
         action: list: newest first; preview: diff to the snapshot; clear: delete all.
@@ -91,6 +96,10 @@ def undo(
             suggestion='Use action "list" to see the ids.',
         )
     change = ctx.workspace.find_change(id)
+    if change.layer:
+        if if_checksum:
+            raise ToolError("invalid_args", "if_checksum does not apply to the change of a command.")
+        return _undo_command(ctx, change, path, is_preview=action == "preview" or dry_run)
     files = _chosen(change, None if path is None else ctx.workspace.resolve(path))
     if action == "preview" or dry_run:
         return _preview(ctx, change, files, force=force)
@@ -114,6 +123,7 @@ def _list(ctx: Context, limit: int | None) -> Output:
             elif file.after is None:
                 entry["deleted"] = True
             snapshots.append(entry)
+        snapshots += _listed_steps(ctx, change) if change.layer else ()
     snapshots = snapshots[:limit]
     data = {"snapshots": snapshots, "count": len(snapshots), "total": total}
     names = ("id", "path", "timestamp", "operation", "action")
@@ -126,8 +136,30 @@ def _list(ctx: Context, limit: int | None) -> Output:
     return Output(data=data, view=view)
 
 
+def _listed_steps(ctx: Context, change: RecordedChange) -> list[dict[str, Any]]:
+    from hilt.files.command_changes import shown_path
+
+    entries = []
+    for step in change.steps:
+        entry = {
+            "id": change.id,
+            "path": views.encodable(shown_path(ctx.workspace, step)),
+            "timestamp": rfc3339(change.at),
+            "operation": change.operation,
+            "size": step.size,
+        }
+        if step.kind == "conflict":
+            entry["conflict"] = True
+        elif not step.before.inode:
+            entry["created"] = True
+        elif not step.after.inode:
+            entry["deleted"] = True
+        entries.append(entry)
+    return entries
+
+
 def _action(entry: dict[str, Any]) -> str:
-    return "created" if "created" in entry else "deleted" if "deleted" in entry else "modified"
+    return next((action for action in ("created", "deleted", "conflict") if action in entry), "modified")
 
 
 def _chosen(change: RecordedChange, path: str | None) -> list[Snapshot]:
@@ -188,3 +220,82 @@ def _restore(
         + "\n".join(lines)
     )
     return changed(text, changes, {"id": change.id, "files": [shown.path for shown in changes]}, id)
+
+
+# --- changes of commands
+
+
+def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_preview: bool) -> Output:
+    from hilt.files import command_changes
+
+    named = f"{change.operation} {change.id}"
+    if path is None:
+        steps, closed = command_changes.restorable(ctx.workspace, change)
+    else:
+        chosen = _step_of(ctx, change, path)
+        if chosen.inner:
+            return _restore_inner(ctx, change, chosen, is_preview=is_preview)
+        steps, closed = [chosen.step], []
+    if is_preview:
+        diffs, omitted = command_changes.restore_diffs(ctx.workspace, change, steps)
+        rest = f"[{omitted} more files are not shown]\n" if omitted else ""
+        text = diff_text(diffs) + rest or f"Nothing to restore: the files are the same as before {named}."
+        return Output(text, view=diff_view(list(diffs), many=True), meta={"id": change.id})
+    restored = command_changes.restore(ctx.workspace, change, steps)
+    left_alone = [command_changes.shown_path(ctx.workspace, step) for step in closed]
+    left_alone += () if restored is None else restored.conflicts
+    meta: dict[str, Any] = {"id": change.id, "left_alone": left_alone} if left_alone else {"id": change.id}
+    if restored is None or not restored.id:
+        text = f"Nothing to restore: the files are the same as before {named}."
+        if left_alone:
+            text = f"Nothing was restored: the versions before {named} are gone, or closed to tools."
+        return Output(text, view=views.none(text), meta=meta)
+    text = f"restored {restored.files} file{'s' * (restored.files != 1)} to before {named}"
+    meta["files"] = [shown.path for shown in restored.shown]
+    text += f"\nleft alone: {', '.join(left_alone)}" if left_alone else ""
+    return changed(text, list(restored.shown), meta, restored.id, many=True)
+
+
+class _Chosen(NamedTuple):
+    step: LayerStep
+    inner: str  # the path of a file in its folder; empty for the whole step
+
+
+def _step_of(ctx: Context, change: RecordedChange, path: str) -> _Chosen:
+    from hilt.files.command_changes import shown_path
+
+    paths = {shown_path(ctx.workspace, step).rstrip("/"): step for step in change.steps if step.kind != "mode"}
+    wanted = path.rstrip("/")
+    if wanted in paths:
+        return _Chosen(paths[wanted], "")
+    for outer, step in paths.items():
+        if wanted.startswith(outer + "/"):
+            return _Chosen(step, wanted[len(outer) + 1 :])
+    known = ", ".join(list(paths)[:20])
+    raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")
+
+
+def _restore_inner(ctx: Context, change: RecordedChange, chosen: _Chosen, *, is_preview: bool) -> Output:
+    """Restore one file of a folder that the command has deleted or replaced."""
+    from hilt.files import command_changes
+
+    path = f"{command_changes.shown_path(ctx.workspace, chosen.step).rstrip('/')}/{chosen.inner}"
+    old = command_changes.old_file(change, chosen.step, chosen.inner)
+    if old is None:
+        raise ToolError("not_found", f"{path} was not a file before {change.operation} {change.id}.", path=path)
+    with ctx.workspace.change("undo", [path], fresh=False) as draft:
+        shown = shown_bytes(path, draft.old(path), old[0])
+        if is_preview:
+            return Output(shown.diff, view=diff_view([shown]), meta={"id": change.id})
+        draft.write(path, old[0], mode=old[1])
+        id = draft.commit()
+    return changed(f"restored {path} to before {change.operation} {change.id}", [shown], {"id": change.id}, id)
+
+
+def _written_by_command(ctx: Context, change: RecordedChange, path: str | None) -> list[str]:
+    from hilt.files import command_changes
+
+    if path is not None:
+        return [path]
+    steps, _ = command_changes.restorable(ctx.workspace, change)
+    return [command_changes.shown_path(ctx.workspace, step).rstrip("/") for step in steps if step.kind != "mode"]

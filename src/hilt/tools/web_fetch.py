@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Bounds, Count, Url
@@ -35,7 +35,7 @@ class PageText(NamedTuple):
     markdown: bool = False
 
 
-@tool(effects="network", timeout=CALL_SECONDS)
+@tool(effects="network", timeout=CALL_SECONDS, traits=Traits(anywhere=True))
 def web_fetch(
     ctx: Context,
     url: Url,

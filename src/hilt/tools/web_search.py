@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from hilt.call import Output
 from hilt.context import Context
-from hilt.declaration import tool
+from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.output import views
 from hilt.params import Bounds
@@ -19,6 +19,7 @@ _RESULT = record({"title": STRING, "url": STRING, "content": STRING})
     effects="network",
     timeout=CALL_SECONDS,
     output=record({"results": array(_RESULT), "provider": STRING, "untrusted": BOOLEAN}),
+    traits=Traits(anywhere=True),
 )
 def web_search(
     ctx: Context,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from hilt.errors import ToolError
+from hilt.installer import needs
 
 
 def trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
@@ -25,7 +26,8 @@ def trusted(environ: Mapping[str, str]) -> ssl.SSLContext:
 @lru_cache(maxsize=4)  # loading the authorities takes longer than most requests
 def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
     if not file and not folder and sys.platform == "darwin":
-        import truststore
+        with needs("web", "Connecting to the web"):
+            import truststore
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return ssl.create_default_context(cafile=file or None, capath=folder or None)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from hilt.installer import needs
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -57,7 +59,8 @@ class WebPage(NamedTuple):
 
 def read(html: str, base_url: str, *, plain: bool) -> WebPage:
     """Return the main content of a page, with absolute links; as plain text, or as Markdown."""
-    from html_to_markdown import ConversionOptions, convert
+    with needs("web", "Reading web pages"):
+        from html_to_markdown import ConversionOptions, convert
 
     tree = parse(html)
     title = tree.css_first("title")
@@ -84,7 +87,8 @@ def read(html: str, base_url: str, *, plain: bool) -> WebPage:
 
 def parse(html: str) -> LexborHTMLParser:
     """Parse a page that may be hostile."""
-    from selectolax.lexbor import LexborHTMLParser
+    with needs("web", "Reading web pages"):
+        from selectolax.lexbor import LexborHTMLParser
 
     from hilt.web.nesting import flattened
 

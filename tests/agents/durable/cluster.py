@@ -89,9 +89,11 @@ def running_postgres() -> Iterator[Postgres]:
 class Machine:
     """A machine of the cluster: a state directory and a clone of the workspace."""
 
-    def __init__(self, base: str, url: str, model: ModelServer, name: str = "cluster", **environ: str) -> None:
+    def __init__(
+        self, base: str, url: str, model: ModelServer, name: str = "cluster", key: str = "", **environ: str
+    ) -> None:
         self.workspace = f"{base}/workspace"
-        self.key = f"key-of-{os.path.basename(base)}"
+        self.key = key or f"key-of-{os.path.basename(base)}"
         for folder in ("workspace", "home"):
             os.makedirs(f"{base}/{folder}", exist_ok=True)
         self.environ = {
@@ -110,11 +112,11 @@ class Machine:
         """Open a runtime on this machine that runs no agents itself."""
         return Runtime(self.workspace, session="test", environ=self.environ)
 
-    def worker(self, concurrency: int = 8) -> subprocess.Popen[str]:
+    def worker(self, concurrency: int = 8, **environ: str) -> subprocess.Popen[str]:
         """Start a worker, and return when it takes agents."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "hilt", "worker", "--concurrency", str(concurrency), self.workspace],
-            env=self.environ,
+            [sys.executable, "-m", "hilt", "worker", "--concurrency", str(concurrency), "--workspace", self.workspace],
+            env={**self.environ, **environ},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -185,6 +187,7 @@ class SteppingModel(ModelServer):
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
+        self.unmade: dict[int, int] = {}  # calls of each agent that may have had no effect
         super().__init__([])
 
     def asked(self, key: str) -> int:
@@ -198,6 +201,9 @@ class SteppingModel(ModelServer):
             return 0, Turn(status=400)
         agent, step = int(match[1]), len(request.results)
         if step == self._steps:
+            # cancelled: its worker had lost the lease, or was stopped, before the call ran
+            codes = (b"outcome_unknown: ", b"stale_file: ", b"cancelled: ")
+            self.unmade[agent] = sum(request.raw.count(code) for code in codes)
             return 0, Turn(f"done {agent}")
         id = f"call_{agent}_{step}"
         if step % 5 == 4:

@@ -13,12 +13,13 @@ import pytest
 
 from hilt.agents.calls import MadeCall
 from hilt.agents.durable.places import machine_name
-from hilt.agents.durable.runs import InterruptedCalls
+from hilt.agents.durable.runs import InterruptedCalls, runs_of_last_turn
 from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.agent_runs import LOST, RunRecord
 from hilt.state.roster import Owner
+from hilt.testing import temporary_runtime
 
 SESSION = "agent_0123456789ab"
 DEAD = "0-dead"
@@ -26,8 +27,8 @@ EDIT = {"path": "a.txt", "old_text": "one", "new_text": "two"}
 
 
 def interrupted(runtime: Runtime, *, host: str = "", owner: str = DEAD) -> InterruptedCalls:
-    last = RunRecord(1, owner, host or machine_name(runtime.state), "1", 0, 0, 3, LOST)
-    return InterruptedCalls(runtime.in_session(SESSION, runtime.settings), last)
+    run = RunRecord(1, owner, host or machine_name(runtime.state), "1", 0, 0, 3, LOST)
+    return InterruptedCalls(runtime.in_session(SESSION, runtime.settings), [run])
 
 
 def made(tool: str, args: dict[str, Any], id: str = "call_1") -> MadeCall:
@@ -72,10 +73,28 @@ def test_a_change_is_settled_by_the_journal(runtime, workspace):
     assert settled
     assert settled.ok
     assert settled.meta["change"] in settled.text
+    assert [row.entry.call for row in runtime.trail.rows(session=SESSION)] == ["call_1"]
     assert calls.settle(made("edit_file", EDIT, id="call_2")) is None
     forwarded = calls.settle(made("tool_call", {"name": "edit_file", "arguments": EDIT}))
     assert forwarded
     assert forwarded.meta == settled.meta
+
+
+@pytest.mark.parametrize("forget", ["evict", "clear"])
+def test_a_change_that_can_no_longer_be_undone_is_still_known(base, forget):
+    with temporary_runtime(base, flags={"undo.calls": 1}) as (runtime, workspace):
+        workspace.write("a.txt", "one\n")
+        workspace.write("b.txt", "one\n")
+        assert runtime.request(Call("edit_file", EDIT, id="call_1", session=SESSION)).ok
+        if forget == "evict":
+            assert runtime.request(Call("edit_file", {**EDIT, "path": "b.txt"}, id="call_2", session=SESSION)).ok
+        else:
+            runtime.history().clear()
+        settled = interrupted(runtime).settle(made("edit_file", EDIT))
+
+        assert len(runtime.history().changes()) == (forget == "evict")
+        assert settled
+        assert settled.ok
 
 
 def test_a_change_that_another_thread_recovers_is_waited_for(runtime, workspace):
@@ -116,6 +135,23 @@ def test_a_change_of_a_process_that_only_hangs_is_unknown(runtime, workspace):
         owner.close()
 
     assert interrupted(runtime, owner=owner.name).settle(made("edit_file", EDIT)) is None
+
+
+def test_a_change_is_unknown_if_a_second_process_was_killed_before_it_settled_it(runtime, workspace):
+    workspace.write("a.txt", "one\n")
+    here = machine_name(runtime.state)
+    runs = [
+        RunRecord(number, DEAD, host, "1", 0, 0, steps, LOST)
+        for number, (host, steps) in enumerate([(here, 0), ("elsewhere", 2), (here, 5), (here, 6)], start=1)
+    ]
+    records = [{"type": kind} for kind in ("session", "user", "answer", "result", "answer", "result")]
+
+    makers = runs_of_last_turn(runs, records)
+    settled = InterruptedCalls(runtime.in_session(SESSION, runtime.settings), makers).settle(made("edit_file", EDIT))
+
+    assert [run.number for run in makers] == [2, 3, 4]
+    assert code_of(settled) == "outcome_unknown"
+    assert runs_of_last_turn(runs[:1], records[:2]) == runs[:1]
 
 
 def test_malformed_arguments_fail_again(runtime):

@@ -80,7 +80,7 @@ def test_an_agent_that_kills_its_process_at_the_same_step_is_stopped(roster):
     stopped = roster.get(agent)
 
     assert (stopped.status, stopped.error_code) == ("failed", "resource_limit")
-    assert "killed 3 times" in stopped.answer
+    assert f"killed {KILLS_MAX} times" in stopped.answer
     assert [run.outcome for run in roster.runs.of(agent)] == ["lost"] * KILLS_MAX
     assert roster.claim("{}", DEAD) is None
 
@@ -183,3 +183,76 @@ def test_invalid_limits_are_rejected(limits):
         ProviderLimits.of({"openai": limits}, "openai")
 
     assert "agents.limits.openai" in caught.value.message
+
+
+def row_of(roster: Roster, agent: str, **values: object) -> None:
+    """Change the columns of an agent, as another version or a hand could."""
+    names = ", ".join(f"{name}=?" for name in values)
+    roster.database.write(lambda db: db.execute(f"UPDATE agents SET {names} WHERE id=?", (*values.values(), agent)))
+
+
+def with_worktree(roster: Roster) -> str:
+    profile = AgentProfile(("read_file",), "normal", worktree=True)
+    return roster.create(new("a")._replace(profile=profile), LIMITS).id
+
+
+def test_an_agent_with_a_worktree_stays_on_the_machine_that_has_it(roster):
+    agent = with_worktree(roster)
+    assert roster.claim("{}", DEAD, "first").machine == "first"
+    child = roster.create(new(agent), LIMITS)
+    roster.sweep(3600)
+
+    assert child.machine == "first"
+    assert roster.claim("{}", "other owner", "second") is None
+    assert roster.claim("{}", "another owner", "first").id in (agent, child.id)
+
+
+def test_an_agent_whose_machine_stays_away_is_given_to_another_which_says_where_its_worktree_is(roster):
+    agent = with_worktree(roster)
+    roster.claim("{}", DEAD, "first")
+    roster.sweep(3600)
+    row_of(roster, agent, changed=0)
+
+    assert roster.claim("{}", "other owner", "second").machine == "first"
+
+
+def test_agents_that_need_no_folder_are_seen_by_workers_of_other_workspaces(roster):
+    elsewhere = Roster("", f"another {id(roster)}", roster.database)
+    before = list(elsewhere.queued_elsewhere())
+    bound = roster.create(new("a"), LIMITS)
+    assert [pair for pair in elsewhere.queued_elsewhere() if pair not in before] == []
+    free = roster.create(new("a")._replace(anywhere=True), LIMITS)
+
+    (pair,) = [pair for pair in elsewhere.queued_elsewhere() if pair not in before]
+    assert pair[1] == "{}"
+    assert pair not in roster.queued_elsewhere()
+    assert roster.claim("{}", DEAD, anywhere=True).id == free.id
+    assert roster.claim("{}", DEAD, anywhere=True) is None
+    assert pair in elsewhere.queued_elsewhere()  # its owner is dead
+    assert roster.get(bound.id).status == "queued"
+
+
+@pytest.mark.parametrize("profile", ["", "{", "{}", "[1, 2]", "null"])
+def test_an_agent_with_an_invalid_record_fails_and_holds_up_nobody(roster, profile):
+    poison, next_one = roster.create(new("a"), LIMITS).id, roster.create(new("a"), LIMITS).id
+    row_of(roster, poison, profile=profile)
+
+    assert {agent.id for agent in roster.newest(5)} == {poison, next_one}
+    assert roster.claim("{}", DEAD).id == next_one
+    failed = roster.get(poison)
+    assert (failed.status, failed.error_code, failed.profile.tools) == ("failed", "internal", ())
+
+
+def test_what_a_newer_version_adds_to_a_profile_is_ignored(roster):
+    agent = roster.create(new("a"), LIMITS).id
+    row_of(roster, agent, profile='[["read_file"], "normal", "", "", null, null, null, false, "new", 7]')
+
+    assert roster.claim("{}", DEAD).profile == AgentProfile(("read_file",), "normal")
+
+
+def test_an_agent_of_a_call_that_its_owner_does_not_run_has_failed(roster):
+    agent = roster.create(new("a")._replace(kind="call"), LIMITS, owner=DEAD).id
+
+    roster.requeue(agent, DEAD)
+
+    assert (roster.get(agent).status, roster.claim("{}", "other")) == ("failed", None)

@@ -13,6 +13,7 @@ import pytest
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
 from tests.surfaces.chat.chatting import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, UP, ChatScreen, messages
 from tests.surfaces.commands import HILT
+from tests.surfaces.http.servers import pending, serving
 from tests.surfaces.terminals import Screen, bare
 
 
@@ -139,6 +140,34 @@ def test_a_call_is_approved_in_place(chat, asks):
     screen.expect("Ran.\n")
 
     assert exists(screen, "marker")
+
+
+def test_what_a_chat_asks_is_answered_at_the_console_or_in_the_chat(chat, asks, command):
+    question = ScriptedCall("ask_user", {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]})
+    with serving(command) as server, server.events(approver=True):
+        screen = chat(
+            Turn(calls=[asking()]), Turn(calls=[question]), Turn(calls=[asking("touch second")]), Turn("End.")
+        )
+
+        screen.send("Run it")
+        screen.expect("run_shell wants to run a command")
+        screen.type("half a line")
+        server.post(f"/v1/approvals/{pending(server)['id']}", {"answer": "once"})
+        screen.expect("answered elsewhere, by console")
+        screen.expect("Which colour?")
+        server.post(f"/v1/questions/{pending(server, 'questions')['id']}", {"answers": {"Which colour?": "blue"}})
+        screen.expect("answered elsewhere, by console")
+        screen.expect("touch second")
+        screen.expect("[n]")
+        id = pending(server)["id"]
+        screen.send("y")
+        screen.expect("End.\n")
+        late = server.post(f"/v1/approvals/{id}", {"answer": "deny"}, status=409)
+
+    assert exists(screen, "marker")
+    assert exists(screen, "second")
+    assert late["first"]["by"] == "terminal"
+    assert "blue" in json.dumps(messages(screen.server))
 
 
 def test_a_denied_call_gives_the_model_the_reason(chat, asks):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn, serving_model
+from tests.marks import wait_until
 from tests.surfaces.commands import Command
 
 
@@ -85,10 +86,9 @@ def test_cancelling_an_agent_ends_its_children_and_what_they_run(hilt, server):
         Turn(calls=[ScriptedCall("run_shell", {"command": script, "timeout": 300})], when="deeper"),
     )
     parent = background(hilt)
-    while not os.path.exists(hilt.folder.join("pid")):
-        time.sleep(0.02)
-    while not (marked := sleeping(hilt.folder.path)):
-        time.sleep(0.02)
+    wait_until(lambda: os.path.exists(hilt.folder.join("pid")))
+    wait_until(lambda: sleeping(hilt.folder.path))
+    marked = sleeping(hilt.folder.path)
 
     done = hilt.run("agents", "cancel", parent)
 

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from typing import Any
 
 import pytest
+
+from tests.databases import connected
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +100,7 @@ def test_tampering_is_detected_and_stays_detected(command, statement, row):
 
 def change(command, statement: str) -> None:
     assert command.run("audit").returncode == 0  # the database takes the log in
-    with sqlite3.connect(os.path.join(command.state, "trail.db")) as db:
+    with connected(os.path.join(command.state, "trail.db")) as db:
         db.execute(statement)
     db.close()
 

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from hilt.surfaces.cli import split
 from tests.surfaces.commands import HILT, Command
 
 READ = '{"tool": "read_file", "args": {"path": "a.txt"}}'
@@ -22,6 +23,12 @@ def test_an_invalid_flag_value_is_a_usage_error_on_every_command(command, words,
     name, _, value = flag.partition("=")
     assert done.stderr.decode().startswith(f"hilt: {name} takes ")
     assert repr(value) in done.stderr.decode()
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_commands_for_several_folders_take_each_as_a_workspace(name):
+    assert split([name, "--workspace", "a", "--workspace=b"]) == ({"workspace": "a"}, [name, "b"])
+    assert split(["tools", "--workspace", "a", "--workspace", "b"]) == ({"workspace": "b"}, ["tools"])
 
 
 def test_the_values_of_a_flag_are_those_of_its_setting(command):

@@ -468,6 +468,84 @@ def test_a_tool_cannot_install_anything(command):
     assert not os.path.exists(command.folder.join(".mcp.json"))
 
 
+# --- hilt serve -----------------------------------------------------------------------------------------------------
+
+TOKEN = "agents-token-of-this-test"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+URL = "http://127.0.0.1:7654/mcp"
+REMOTE = {
+    "claude": {"type": "http", "url": URL, "headers": BEARER},
+    "codex": {"url": URL, "http_headers": BEARER, "default_tools_approval_mode": "approve", "required": True},
+    "copilot": {"type": "http", "url": URL, "headers": BEARER, "tools": ["*"]},
+    "cursor": {"url": URL, "headers": BEARER},
+    "gemini": {"httpUrl": URL, "headers": BEARER},
+    "kiro": {"url": URL, "headers": BEARER},
+    "lmstudio": {"url": URL, "headers": BEARER},
+    "opencode": {"type": "remote", "url": URL, "headers": BEARER, "enabled": True},
+    "qwen": {"httpUrl": URL, "headers": BEARER},
+    "vscode": {"type": "http", "url": URL, "headers": BEARER},
+    "windsurf": {"serverUrl": URL, "headers": BEARER},
+    "zed": {"url": URL, "headers": BEARER},
+}
+
+
+def test_every_program_that_connects_to_a_url_is_tested():
+    assert {name for name, host in HOSTS.items() if host.remote is not None} == REMOTE.keys()
+
+
+@LINUX
+@PERSON
+@pytest.mark.parametrize("host", REMOTE)
+def test_an_entry_for_hilt_serve_has_its_address_and_the_token_of_agents(command, home, host):
+    command.environ["HILT_AGENT_TOKEN"] = TOKEN
+    output = install(command, host, "--http", "--yes")
+    path = home.join(USER[host][0])
+
+    assert entry_of(home.read(USER[host][0]), host) == REMOTE[host]
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert "hilt serve must be running" in output
+    assert TOKEN not in "".join(command.folder.tree().values())
+    assert command.run("mcp", "uninstall", host, "--user", "--yes").returncode == 0
+    assert TOKEN not in home.read(USER[host][0])
+
+
+@LINUX
+@PERSON
+def test_an_entry_for_hilt_serve_names_the_chosen_workspace_and_address(command, home):
+    address = "https://hilt.example:8443"
+    install(command, "cursor", "--http", address, "--yes", "--workspace", command.folder.path)
+
+    entry = entry_of(home.read(".cursor/mcp.json"), "cursor")
+
+    assert entry["url"] == f"{address}/mcp?workspace={command.folder.path}"
+    with open(os.path.join(command.state, "serve-agent-token"), encoding="ascii") as file:
+        assert entry["headers"]["Authorization"] == f"Bearer {file.read().strip()}"
+
+
+@LINUX
+@PERSON
+def test_a_file_that_others_can_read_is_reported(command, home):
+    os.chmod(home.write(".cursor/mcp.json", "{}"), 0o644)
+
+    assert "chmod 600" in install(command, "cursor", "--http", "--yes")
+
+
+@PERSON
+@pytest.mark.parametrize(
+    "words, problem",
+    [
+        (["claude-desktop", "--http"], b"does not connect to a URL"),
+        (["claude", "--http", "--project"], b"omit --project"),
+        (["claude", "--http", "--lean"], b"belongs to hilt serve"),
+        (["claude", "--http", "ftp://x"], b"takes the address of hilt serve"),
+    ],
+)
+def test_what_an_entry_for_hilt_serve_cannot_say_is_refused(command, words, problem):
+    done = command.run("mcp", "install", *words, "--print")
+
+    assert (done.returncode, problem in done.stderr) == (2, True), done.stderr
+
+
 @PERSON
 def test_hilt_ignores_its_own_entry(command):
     install(command, "claude", "--yes")

@@ -67,7 +67,8 @@ def test_calls_are_filtered_by_tool_session_workspace_and_time(filled):
 def test_json_holds_the_same_and_more(filled):
     stats = json.loads(stats_text(filled, "--json"))
 
-    assert set(stats) == {"start", "end", "tools", "errors"}
+    assert set(stats) == {"start", "end", "tools", "errors", "failures"}
+    assert sum(stats["failures"]) == 21
     assert stats["errors"] == {"file_not_found": 20, "unknown_tool": 1}
     shell = next(use for use in stats["tools"] if use["tool"] == "run_shell")
     assert (shell["calls"], shell["failed"], sum(shell["plot"])) == (33, 7, 33)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -67,6 +68,22 @@ def test_any_answer_but_yes_undoes_nothing(command, answer):
 
     assert (status, "Nothing was undone." in text) == (1, True)
     assert command.folder.read("a.txt") == "one\n2\nthree\n"
+
+
+@pytest.mark.parametrize("words", [("last", "--yes"), ("restore", "ID")])
+def test_rules_that_do_not_mention_undo_ask_the_person_at_the_terminal(command, words):
+    id = change(command)
+    os.makedirs(command.environ["HILT_CONFIG_DIR"], exist_ok=True)
+    with open(os.path.join(command.environ["HILT_CONFIG_DIR"], "permissions.yaml"), "w", encoding="utf-8") as rules:
+        rules.write("allow: ['Bash(echo:*)']\n")
+    words = tuple(word.replace("ID", id) for word in words)
+    with Screen([HILT, "undo", *words], env=command.environ, cwd=command.folder.path) as screen:
+        assert "undo" in bare(screen.expect(" > "))
+        screen.type("y\n")
+        status, text = screen.end()
+
+    assert (status, "restored 2 files" in text) == (0, True)
+    assert command.folder.read("a.txt") == "one\ntwo\nthree\n"
 
 
 def test_without_a_terminal_only_the_yes_flag_undoes(command):

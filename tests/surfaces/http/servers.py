@@ -6,13 +6,15 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import httpx2
 from websockets.sync.client import ClientConnection, connect
 
+from tests.marks import wait_until
 from tests.surfaces.commands import HILT, Command, forked
 
 WAIT_SECONDS = 60  # for what must happen, so that a failing test does not hang
@@ -59,9 +61,12 @@ class Server:
         envelope: dict[str, Any] = self.post("/v1/call", body, token=self.agents_token)
         return envelope
 
-    def events(self, after: int | None = None, *, approver: bool = False, token: str | None = None) -> EventClient:
+    def events(
+        self, after: int | None = None, *, recent: int = 0, approver: bool = False, token: str | None = None
+    ) -> EventClient:
         """Open a WebSocket."""
-        return EventClient(self, after, approver=approver, token=token or self.token)
+        query = f"recent={recent}" if after is None else f"after={after}"
+        return EventClient(self, query, approver=approver, token=token or self.token)
 
     def stop(self) -> int:
         """Stop the server as Ctrl-C does; return its exit status."""
@@ -72,9 +77,8 @@ class Server:
 class EventClient:
     """A WebSocket of events."""
 
-    def __init__(self, server: Server, after: int | None, *, approver: bool, token: str) -> None:
-        query = "" if after is None else f"?after={after}"
-        address = f"ws{server.url.removeprefix('http')}/v1/events{query}"
+    def __init__(self, server: Server, query: str, *, approver: bool, token: str) -> None:
+        address = f"ws{server.url.removeprefix('http')}/v1/events?{query}"
         self._stack = ExitStack()
         self.socket: ClientConnection = self._stack.enter_context(
             # a client that is busy receiving does not wait for the answer to its close
@@ -94,6 +98,31 @@ class EventClient:
             event: dict[str, Any] = json.loads(self.socket.recv(timeout=WAIT_SECONDS))
             if not types or event["type"] in types:
                 return event
+
+
+class Waiting:
+    """Work on another thread, and its result."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._results: list[Any] = []
+        self._thread = threading.Thread(target=lambda: self._results.append(work()))
+        self._thread.start()
+
+    def result(self) -> Any:
+        self._thread.join(WAIT_SECONDS)
+        return self._results[0]
+
+
+def pending(server: Server, path: str = "approvals") -> dict[str, Any]:
+    """Wait for something that a person must answer, and return it."""
+    rows: list[dict[str, Any]] = []
+
+    def found() -> bool:
+        rows[:] = server.get(f"/v1/{path}")[path]
+        return bool(rows)
+
+    wait_until(found)
+    return rows[0]
 
 
 @contextmanager

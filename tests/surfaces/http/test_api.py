@@ -5,50 +5,29 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+import time
 from contextlib import closing
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import pytest
 
+from hilt.agents.starting import transcripts_of
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.questions import Questions
+from hilt.state.roster import AgentLimits, AgentProfile, NewAgent
+from hilt.state.spending import Spending
 from tests.marks import wait_until
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.http.conftest import asking
-from tests.surfaces.http.servers import WAIT_SECONDS, Server, serving
+from tests.surfaces.http.servers import WAIT_SECONDS, Waiting, pending, serving
 from tests.surfaces.terminals import Screen
 
 ASK = {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]}
-
-
-class Waiting:
-    """Work on another thread, and its result."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._results: list[Any] = []
-        self._thread = threading.Thread(target=lambda: self._results.append(work()))
-        self._thread.start()
-
-    def result(self) -> Any:
-        self._thread.join(WAIT_SECONDS)
-        return self._results[0]
-
-
-def pending(server: Server, path: str = "approvals") -> dict[str, Any]:
-    """Wait for something that a person must answer, and return it."""
-    rows: list[dict[str, Any]] = []
-
-    def found() -> bool:
-        rows[:] = server.get(f"/v1/{path}")[path]
-        return bool(rows)
-
-    wait_until(found)
-    return rows[0]
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
@@ -150,6 +129,18 @@ def test_a_call_of_another_process_waits_for_an_open_console(server):
     assert (answered["state"], answered["answered_by"]) == ("approved", "console")
 
 
+def test_calls_that_wait_for_a_person_hold_up_no_others(server):
+    with server.events(approver=True):
+        bodies = [{"tool": "write_file", "args": {"path": f"w{number}.txt", "content": ""}} for number in range(12)]
+        waiting = [Waiting(partial(server.post, "/v1/call", body)) for body in bodies]
+        wait_until(lambda: len(server.get("/v1/approvals")["approvals"]) == len(bodies))
+
+        assert server.call("read_file", path="a.txt")["ok"]
+        for approval in server.get("/v1/approvals")["approvals"]:
+            server.post(f"/v1/approvals/{approval['id']}", {"answer": "deny"})
+        assert {call.result()["error_code"] for call in waiting} == {"USER_REJECTION"}
+
+
 def test_a_call_over_http_is_answered_in_a_terminal(server):
     with server.events(approver=True):
         waiting = Waiting(lambda: server.call("write_file", path="t.txt", content="x\n"))
@@ -188,6 +179,17 @@ def test_what_the_console_shows_is_answered_in_the_terminal_that_prompts(server)
     assert status == 0
     assert server.post(f"/v1/approvals/{id}", {"answer": "once"}, status=409)["first"]["by"] == "terminal"
     assert command.folder.read("prompted.txt") == "x"
+
+
+def test_questions_in_a_terminal_are_answered_at_the_console(server):
+    command = server.command
+    line = [HILT, "call", "ask_user", f"questions={json.dumps(ASK['questions'])}"]
+    with server.events(approver=True), Screen(line, env=command.environ, cwd=command.folder.path) as screen:
+        screen.expect("Which colour?")
+        server.post(f"/v1/questions/{pending(server, 'questions')['id']}", {"answers": {"Which colour?": "blue"}})
+        status, rest = screen.end()
+
+    assert (status, "answered elsewhere, by console" in rest, "blue" in rest) == (0, True, True)
 
 
 def test_without_a_console_a_call_does_not_wait(server):
@@ -432,6 +434,21 @@ def test_agents_are_listed_and_unknown_ones_are_not_found(server):
         assert server.request(method, f"/v1/agents/agent_none{path}", json=body).status_code == 404
 
 
+def test_the_cost_of_an_agent_is_the_sum_of_its_answers(tmp_path):
+    command = Command(str(tmp_path))
+    with Runtime(command.folder.path, environ=command.environ) as runtime:
+        new = NewAgent("s", "s", "spawned", "general", "t", "p", "{}", AgentProfile((), "normal"))
+        priced, unknown = (runtime.roster().create(new, AgentLimits(5, 20, 3600), owner="o").id for _ in range(2))
+        with closing(transcripts_of(runtime).create(priced, title="t")) as transcript:
+            for _ in range(2):
+                transcript.append("answer", parts=[{"text": "x"}], cost=0.25)
+    with serving(command) as server:
+        costs = {row["id"]: row["cost"] for row in server.get("/v1/agents")["agents"]}
+
+        assert costs == {priced: 0.5, unknown: None}
+        assert server.get(f"/v1/agents/{priced}")["cost"] == 0.5
+
+
 def test_a_session_is_listed_with_its_transcript(server):
     server.call("read_file", session="with / and %", path="a.txt")
 
@@ -466,6 +483,10 @@ def test_statistics_cover_a_range(server):
 
     assert stats["calls"] >= 1
     assert {"read_file"} <= {use["tool"] for use in stats["tools"]}
+    series = stats["series"]
+    assert (len(series), sum(part["calls"] for part in series)) == (60, stats["calls"])
+    assert sum(part["failed"] for part in series) == stats["failed"]
+    assert series[-1]["calls_per_minute"] == pytest.approx(series[-1]["calls"], rel=0.01)
     assert server.request("GET", "/v1/stats?range=2h").status_code == 422
     assert "tool_execution_total" in server.request("GET", "/metrics", token=server.agents_token).text
 
@@ -475,7 +496,40 @@ def test_settings_are_shown_with_their_sources(server):
 
     by_id = {row["id"]: row for row in settings["settings"]}
     assert (by_id["resident"]["value"], by_id["resident"]["source"]) == ("off", "HILT_RESIDENT")
-    assert settings["rules"][0]["file"].endswith("permissions.yaml")
+    (rules,) = settings["rules"]
+    assert (rules["file"], rules["trusted"], rules["problems"]) == ("permissions.yaml", True, [])
+    assert {"verdict": "ask", "rule": "write_file", "line": 3} in rules["rules"]
+
+
+def test_rules_are_shown_with_their_problems_and_servers_with_their_state(tmp_path):
+    command = Command(str(tmp_path))
+    command.folder.write(".hilt/permissions.yaml", "deny: [run_shell]\nallow: ['read_file(', x]\n")
+    command.folder.write(".mcp.json", json.dumps({"mcpServers": {"theirs": {"command": "their-server"}}}))
+    own = '[mcp.servers.mine]\ncommand = "no-such-server"\n[mcp.servers.off]\ncommand = "x"\ndisabled = true\n'
+    command.folder.write("../config/config.toml", own)
+    with serving(command) as server:
+        settings = server.get("/v1/settings")
+
+    (rules,) = settings["rules"]
+    assert (rules["file"], rules["trusted"]) == (".hilt/permissions.yaml", False)
+    assert rules["rules"][0] == {"verdict": "deny", "rule": "run_shell", "line": 1}
+    assert rules["problems"][0]["line"] == 2
+    states = {row["id"]: row["status"] for row in settings["servers"]}
+    assert states == {"mine": "unknown", "off": "disabled", "theirs": "untrusted"}
+
+
+def test_what_models_cost_is_counted_within_the_range(tmp_path):
+    command = Command(str(tmp_path))
+    now = time.time()
+    with closing(Spending(command.state)) as spending:
+        for _ in range(2):
+            spending.add("2026-01-01", "m", input_tokens=10, output_tokens=3, cost=Decimal("0.25"))
+        assert spending.since(now - 3600)[0][1:5] == (2, 0, 20, 6)
+        assert spending.since(now + 3600) == []
+    with serving(command) as server:
+        stats = server.get("/v1/stats?range=1h")
+
+    assert (stats["input_tokens"], stats["output_tokens"], stats["cost"]) == (20, 6, 0.5)
 
 
 def test_a_file_is_trusted_with_exactly_the_content_that_was_shown(server):
@@ -496,6 +550,22 @@ def test_a_file_is_trusted_with_exactly_the_content_that_was_shown(server):
     assert server.request("GET", "/v1/trust/file", params={"path": outside}).status_code == 404
 
 
+def test_a_tool_of_the_project_waits_for_trust_and_is_loaded_after_it(server):
+    text = "---\nname: shout\ndescription: Shout.\n---\necho HELLO\n"
+    path = server.command.folder.write(".hilt/tools/shout.md", text)
+
+    def states() -> dict[str, tuple[str, str]]:
+        return {row["path"]: (row["kind"], row["state"]) for row in server.get("/v1/trust")["files"]}
+
+    wait_until(lambda: path in states())
+    shown = server.get("/v1/trust/file", params={"path": path})
+    before = states()[path]
+    server.post("/v1/trust", {"path": path, "sha256": shown["sha256"]})
+
+    assert (shown["text"], before, states()[path]) == (text, ("tool", "untrusted"), ("tool", "trusted"))
+    wait_until(lambda: any(tool["name"] == "shout" for tool in server.get("/v1/tools")["tools"]))
+
+
 # --- workspaces -----------------------------------------------------------------------------------------------------
 
 
@@ -512,5 +582,6 @@ def test_several_workspaces_are_served_and_the_first_is_the_default(tmp_path):
         assert server.post("/v1/call", body)["result"] == "1\thello"
         assert server.post("/v1/call", {**body, "workspace": other})["result"] == "1\tother"
         assert server.post("/v1/call", {**body, "workspace": "/"}, status=404)
+        assert server.get("/v1/settings")["workspaces"] == [command.folder.path, other]
         assert server.get("/v1/tasks")["tasks"] == []
         assert len(server.get(f"/v1/tasks?workspace={other}")["tasks"]) == 1

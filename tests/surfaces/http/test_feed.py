@@ -20,7 +20,7 @@ from hilt.places import serving_marker
 from hilt.state.events import EventStore, is_served
 from tests.marks import wait_until
 from tests.surfaces.commands import Command
-from tests.surfaces.http.servers import WAIT_SECONDS, EventClient, Server, serving
+from tests.surfaces.http.servers import WAIT_SECONDS, EventClient, Server, Waiting, serving
 
 CALLS = 5_000 if os.environ.get("HILT_STRESS") else 300
 # small limits, so that few events reach them
@@ -76,15 +76,50 @@ def test_events_are_numbered_without_gaps_and_go_on_after_a_number(small):
     with small.events() as client:
         for _ in range(3):
             small.call("read_file", path="a.txt")
-        seen = [client.next() for _ in range(3)]
+        seen = [client.next()]
+        while sum(event["type"] == "call" for event in seen) < 3:
+            seen.append(client.next())
     with small.events(after=seen[0]["seq"]) as client:
-        again = [client.next() for _ in range(2)]
+        again = [client.next() for _ in seen[1:]]
 
-    first = seen[0]["seq"]
-    assert [event["seq"] for event in seen] == [first, first + 1, first + 2]
+    first, call = seen[0]["seq"], seen[-1]
+    assert [event["seq"] for event in seen] == list(range(first, first + len(seen)))
     assert again == seen[1:]
-    assert (seen[0]["type"], seen[0]["tool"], seen[0]["envelope"]["ok"]) == ("call", "read_file", True)
-    assert seen[0]["votes"]
+    assert (call["tool"], call["envelope"]["ok"]) == ("read_file", True)
+    assert call["votes"]
+
+
+def test_a_call_that_takes_a_while_is_an_event_when_it_starts_and_when_it_ends(small):
+    mark = small.command.folder.join("go")
+    command = f"until [ -e {mark} ]; do sleep 0.01; done"
+    with small.events() as client:
+        waiting = Waiting(lambda: small.call("run_shell", session="slow", command=command))
+        started = client.next("call_started")
+        small.command.folder.write("go", "")
+        waiting.result()
+        ended = client.next("call")
+
+    assert (started["session"], started["tool"], started["args"]["command"]) == ("slow", "run_shell", command)
+    assert started["workspace"] == small.command.folder.path
+    assert (ended["id"], ended["outcome"]) == (started["id"], "ok")
+
+
+def test_every_start_has_its_end_after_it_whatever_the_order_of_the_calls(small):
+    calls = 12
+    with small.events() as client:
+        waiting = [
+            Waiting(lambda number=number: small.call("run_shell", command=f"sleep 0.0{number % 10}"))  # type: ignore[misc]
+            for number in range(calls)
+        ]
+        for call in waiting:
+            assert call.result()["ok"]
+        seen: list[dict[str, Any]] = []
+        while sum(event["type"] == "call" for event in seen) < calls:
+            seen.append(client.next("call_started", "call"))
+    ends = {event["id"]: event["seq"] for event in seen if event["type"] == "call"}
+
+    assert len(ends) == calls
+    assert all(event["seq"] < ends[event["id"]] for event in seen if event["type"] == "call_started")
 
 
 def test_approvals_tasks_and_jobs_are_events(small):
@@ -123,6 +158,26 @@ def test_a_number_whose_events_are_gone_is_answered_with_a_reset(small):
 
     with small.events(after=1) as client:
         assert client.next()["type"] == "reset"
+
+
+def test_a_client_starts_with_recent_events_even_if_older_ones_are_gone(small):
+    for _ in range(70):
+        small.call("read_file", path="a.txt")
+    wait_until(lambda: len(EventStore(small.command.state).after(0, 1000)) <= 60)
+
+    with small.events(recent=10_000) as client:
+        seen = [client.next()]
+        small.call("read_file", path="a.txt")
+        while seen[-1]["seq"] < EventStore(small.command.state).last():
+            seen.append(client.next())
+    with small.events(recent=2) as client:
+        few = [client.next()["seq"] for _ in range(2)]
+
+    first = seen[0]["seq"]
+    assert [event["seq"] for event in seen] == list(range(first, first + len(seen)))
+    assert len(seen) > 2
+    assert all(event["type"] != "reset" for event in seen)
+    assert few == [event["seq"] for event in seen[-2:]]
 
 
 @pytest.mark.parametrize("hello", ['{"token": "wrong"}', "{", "[]", '{"token": 5}', "x" * 5000, b"bytes", None])

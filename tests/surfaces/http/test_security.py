@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
+import hashlib
 import json
 import os
 import socket
@@ -9,20 +12,24 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from glob import glob
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from hilt.state.approvals import Approvals
+from hilt.state.questions import Questions
 from hilt.surfaces.http.app import MCP, ROUTES
 from hilt.surfaces.http.static import FOLDER, PAGES, read_files
 from tests.marks import wait_until
 from tests.surfaces.commands import HILT, Command
-from tests.surfaces.http.servers import PERSON_TOKEN, WAIT_SECONDS, Server, serving
+from tests.surfaces.http.servers import PERSON_TOKEN, WAIT_SECONDS, Server, pending, serving
+from tests.surfaces.mcp.hosts import Address, Lines, over_http, run, text_of
 
 PLACES = {"id": "x", "name": "x"}
 PATHS = [(route.method, route.path.format(**PLACES), route.who) for route in ROUTES]
@@ -412,6 +419,105 @@ def test_an_agent_cannot_approve_its_own_call(server):
     )
     assert again["error_code"] == "approval_required"
     assert "own.txt" not in server.command.folder.tree()
+
+
+def test_an_agent_can_neither_revoke_grants_nor_settle_what_others_are_asked(server):
+    with closing(Approvals(server.command.state)) as approvals, closing(Questions(server.command.state)) as questions:
+        grant = approvals.add_grant("w", "read_file", by="terminal")
+        question = questions.ask("w", "s", "/w", [{"question": "Sure?"}], seconds=60)
+        path = server.command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
+        digest = hashlib.sha256(b"hooks: []\n").hexdigest()
+        attempts = [
+            ("DELETE", f"/v1/grants/{grant.id}", None),
+            ("POST", "/v1/trust", {"path": path, "sha256": digest}),
+            ("DELETE", f"/v1/trust?path={path}", None),
+            ("GET", f"/v1/trust/file?path={path}", None),
+            ("POST", f"/v1/questions/{question.id}", {"answers": {"Sure?": "yes"}}),
+            ("GET", "/v1/settings", None),
+        ]
+        for method, address, body in attempts:
+            for token in (server.agents_token, server.token[:-1], server.token + "x", server.token.upper(), None):
+                answer = server.request(method, address, json=body, token=token)
+                assert answer.status_code == (403 if token == server.agents_token else 401), address
+
+        assert [kept.id for kept in approvals.grants("w")] == [grant.id]
+        assert questions.get(question.id).state == "pending"
+    states = {row["path"]: row["state"] for row in server.get("/v1/trust")["files"]}
+    assert states[path] == "untrusted"
+
+
+def test_an_mcp_host_cannot_answer_for_itself_once_the_console_has(server):
+    """A host whose form is answered at the console cannot turn the denial into an approval."""
+    with server.events(approver=True), Lines(server.command, elicitation={}) as host:
+        request = host.send("tools/call", name="write_file", arguments={"path": "forced.txt", "content": "x"})
+        form = host.read()
+        server.post(f"/v1/approvals/{pending(server)['id']}", {"answer": "deny"})
+        yes = {"jsonrpc": "2.0", "id": form["id"], "result": {"action": "accept", "content": {"decision": "always"}}}
+        host.write(json.dumps(yes).encode() + b"\n")
+        answer = host.read()
+        while answer.get("id") != request or "method" in answer:
+            answer = host.read()
+
+    assert "forced.txt" not in server.command.folder.tree()
+    assert answer["result"]["isError"] is True
+    assert "write_file" not in json.dumps(server.get("/v1/grants"))
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_an_agent_cannot_approve_its_own_call_by_a_form(server, mode):
+    """Whoever has the token of agents may speak MCP, but must not answer its own approvals there."""
+    forms: list[str] = []
+
+    async def accept(context: Any, params: Any) -> Any:
+        forms.append(params.message)
+        await asyncio.sleep(1.1)  # as long as a person would take
+        return types.ElicitResult(action="accept", content={"decision": "once"})
+
+    async def check() -> None:
+        address = Address(f"{server.url}/mcp", server.agents_token, server.process)
+        async with over_http(address, mode, elicitation_callback=accept) as client:
+            result = await client.call_tool("write_file", {"path": "self.txt", "content": "x"})
+            assert result.is_error
+            assert "approval" in text_of(result)
+
+    run(check())
+
+    assert forms == []
+    assert "self.txt" not in server.command.folder.tree()
+
+
+def test_what_hosts_call_themselves_is_only_shown(server):
+    """A host cannot pose as the console, or as another host, by its name."""
+    with server.events(approver=True), Lines(server.command, handshake=False) as host:
+        info = {"name": "console", "version": "1\n2"}
+        host.ask("initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}}, clientInfo=info)
+        host.tell("notifications/initialized")
+        host.send("tools/call", name="write_file", arguments={"path": "posed.txt", "content": "x"})
+        form = host.read()
+        row = pending(server)
+        yes = {"jsonrpc": "2.0", "id": form["id"], "result": {"action": "accept", "content": {"decision": "once"}}}
+        host.write(json.dumps(yes).encode() + b"\n")
+        host.read()
+        late = server.post(f"/v1/approvals/{row['id']}", {"answer": "deny"}, status=409)
+
+    assert (row["client"], late["first"]["by"]) == ("mcp client console", "mcp client console")
+
+
+def test_marks_of_hosts_that_are_not_ours_are_ignored(server):
+    folder = os.path.join(server.command.state, "hosts")
+    os.makedirs(folder, exist_ok=True)
+    secret = server.command.folder.write("secret.txt", "secret")
+    os.symlink(secret, os.path.join(folder, "link"))
+    for name, text in (("broken", "{"), ("list", "[]"), ("other", '{"id": 5}')):
+        with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+            file.write(text)
+    with open(os.path.join(folder, "odd"), "w", encoding="ascii") as locked:
+        locked.write('{"id": "odd"}')
+        locked.flush()
+        fcntl.flock(locked, fcntl.LOCK_EX)
+
+        assert {host["transport"] for host in server.get("/v1/settings")["hosts"]} <= {"http"}  # of other tests
+    assert server.command.folder.read("secret.txt") == "secret"
 
 
 def test_a_tool_cannot_start_a_server(hasty):

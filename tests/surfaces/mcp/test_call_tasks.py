@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
+from hilt.call import Call, Result
+from hilt.runtime import Runtime
+from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
+from hilt.surfaces.mcp.call_tasks import CallTask
 from tests.conformance.server import TOOLS
 from tests.marks import Mark, wait_until
 from tests.surfaces.mcp.hosts import Lines, text_of_answer
@@ -91,6 +96,41 @@ def test_a_task_that_asks_runs_again_with_the_answers_and_is_recorded_once(clien
 
     assert text_of_answer(reached(client, task, "completed")["result"]) == "a.txt: decline"
     assert command.run("audit", "--json").stdout.count(b"confirm_delete") == 1
+
+
+def test_a_task_goes_on_when_somebody_elsewhere_approves_its_call(command):
+    command.folder.write("../config/permissions.yaml", "ask: [write_file]\n")
+    replies = ClientAnswers()
+
+    def attending(task: CallTask | None = None) -> Attending:
+        return Attending(replies, frozenset({"form"}), by="mcp client x", send=lambda kind, values: None, wait=None)
+
+    first, results = attending(), SimpleQueue[Result]()
+    call = Call("write_file", {"path": "a.txt", "content": "x"}, session="s")
+    with Runtime(command.folder.path, environ=command.environ) as runtime:
+        running = runtime.submit(call, results.put, attendant=first)
+        task = CallTask(
+            runtime,
+            call,
+            running,
+            first,
+            replies=replies,
+            renew=attending,
+            answer=lambda result, running, attending: {"ok": result.ok},
+            ended=lambda: None,
+        )
+        approvals = runtime.authority.approvals()
+        with approvals.attend("console"):
+            task.ended(first, results.get())
+            task.look()
+            assert task.details()["status"] == "input_required"
+            (pending,) = approvals.pending()
+            approvals.answer(pending.id, approved=True, by="console")
+            task.look()
+            wait_until(lambda: task.details()["status"] == "completed")
+
+    assert task.details()["result"] == {"ok": True}
+    assert command.folder.read("a.txt") == "x"
 
 
 def test_a_question_of_a_cancelled_task_is_recorded_once(client, command):

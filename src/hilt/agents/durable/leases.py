@@ -17,6 +17,7 @@ from hilt.state.agent_runs import OwnerRecord
 from hilt.state.roster import Owner
 
 _RENEWALS = 3  # within a lease
+_CLOSE_SECONDS = 2.0
 
 
 class TakenOver(Exception):
@@ -40,8 +41,11 @@ class AgentOwner:
         self._ended = threading.Event()
         if self._is_known:
             self._runs.register(self.record, self._lease)
+        self._renewing: threading.Thread | None = None
         if self._lease is not None:
-            threading.Thread(target=self._renew, args=(self._lease,), name="hilt-lease", daemon=True).start()
+            renewing = threading.Thread(target=self._renew, args=(self._lease,), name="hilt-lease", daemon=True)
+            self._renewing = renewing
+            renewing.start()
 
     def _renew(self, lease: float) -> None:
         while not self._ended.wait(lease / _RENEWALS):
@@ -51,6 +55,8 @@ class AgentOwner:
     def close(self) -> None:
         """Give up the lease and the lock."""
         self._ended.set()
+        if self._renewing is not None:
+            self._renewing.join(_CLOSE_SECONDS)  # it could register this process again
         if self._is_known:
             with suppress(ToolError):
                 self._runs.unregister(self.name)

@@ -10,6 +10,7 @@ import socket
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.installer import needs
 from hilt.state.agent_database import AgentDatabase
 from hilt.state.directory import writing
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hilt.agents.durable.workflows import Workflows
 
 _POSTGRES = ("postgresql://", "postgres://")
+_FEATURE = "Running durable agents"
 _LOCAL = "agents.db"  # in the state directory: the steps of agents that one machine runs
 
 
@@ -36,31 +38,16 @@ def open_shared(url: str, workspace: str) -> AgentDatabase:
             "agents.database must be a URL of PostgreSQL.",
             suggestion="Set it to postgresql://USER:PASSWORD@HOST/DATABASE, or unset it to use this machine alone.",
         )
-    try:
+    with needs("agents", _FEATURE):
         from hilt.agents.durable.postgres import PostgresDatabase
-    except ModuleNotFoundError as error:
-        raise missing(error) from error
     return PostgresDatabase(url.replace("postgres://", "postgresql://", 1), workspace)
 
 
 def open_workflows(place: DurablePlace) -> Workflows:
     """Return the workflows of this process, with its steps in this place."""
-    try:
+    with needs("agents", _FEATURE):
         from hilt.agents.durable.workflows import Workflows
-    except ModuleNotFoundError as error:
-        raise missing(error) from error
     return Workflows.of(place)
-
-
-def missing(error: ModuleNotFoundError) -> ToolError:
-    """Return the error of an installation without the extra."""
-    if error.name is None or error.name.partition(".")[0] == "hilt":
-        raise error
-    return ToolError(
-        "runtime_missing",
-        f"Durable agents need the extra agents: {error.name} is not installed.",
-        suggestion="Install it: pip install 'hilt[agents]'",
-    )
 
 
 def local_steps(state: str) -> str:

@@ -113,7 +113,7 @@ class PostgresDatabase:
 
     def _run(self, work: Callable[[Transaction], T], lock: int | None) -> T:
         engine = self.engine
-        return self._patiently(lambda: _transact(engine, work, lock))
+        return self._patiently(lambda: _transact(engine, work, lock, lambda: self._engine is engine))
 
     def _patiently(self, work: Callable[[], T]) -> T:
         """Repeat work until the database can be reached."""
@@ -150,7 +150,9 @@ def _storable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
-def _transact(engine: sqlalchemy.Engine, work: Callable[[Transaction], T], lock: int | None) -> T:
+def _transact(
+    engine: sqlalchemy.Engine, work: Callable[[Transaction], T], lock: int | None, is_open: Callable[[], bool]
+) -> T:
     pooled = engine.connect()
     try:
         connection = pooled.connection.driver_connection
@@ -168,6 +170,8 @@ def _transact(engine: sqlalchemy.Engine, work: Callable[[Transaction], T], lock:
             ) from error
         return value
     finally:
+        if not is_open():
+            pooled.invalidate()  # the pool was closed meanwhile, and no longer closes it
         pooled.close()  # rolls back what was not committed
 
 

@@ -35,16 +35,22 @@ class DurableRuns:
         self._database = runtime.roster().database
         self._runs = runtime.roster().runs
         self._workflows = open_workflows(DurablePlace(runtime.state, self._database))
+        self._is_closed = False
 
     def close(self) -> None:
-        """Close the workflows."""
-        self._workflows.close()
+        """Close the workflows; may be called again."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._workflows.close()
+
+    def records(self, agent: str, runs: Sequence[RunRecord]) -> list[Record]:
+        """Return the records of an agent that the steps of these runs have kept."""
+        return self._workflows.records([_id(agent, run.number) for run in runs])
 
     def take_over(self, agent: str, earlier: Sequence[RunRecord], transcripts: Transcripts) -> None:
         """End the earlier runs of an agent wherever they are, and restore the transcript from their steps."""
-        ids = [_id(agent, run.number) for run in earlier]
-        self._workflows.cancel(ids)
-        records = self._workflows.records(ids)
+        self._workflows.cancel([_id(agent, run.number) for run in earlier])
+        records = self.records(agent, earlier)
         if not self._database.is_shared and transcripts.exists(agent):
             written = [record for record in read(transcripts.path(agent)) if record.get("type") in _KEPT]
             if len(written) >= len(records) or records[0]["type"] != "session":
@@ -79,7 +85,8 @@ class DurableRuns:
             living = self._runs.living(sorted({_agent(id) for id in ids}))
             return {id for id in ids if _agent(id) in living}
 
-        return self._workflows.delete_before(datetime.now(UTC) - timedelta(days=days), keeps)
+        now = datetime.fromtimestamp(self._database.read(self._database.now) / 1e9, UTC)
+        return self._workflows.delete_before(now - timedelta(days=days), keeps)
 
 
 class _StepLoop(asyncio.SelectorEventLoop):
@@ -89,15 +96,26 @@ class _StepLoop(asyncio.SelectorEventLoop):
         """Do nothing."""
 
 
-class InterruptedCalls:
-    """What became of the calls of a run that was killed."""
+def runs_of_last_turn(runs: Sequence[RunRecord], records: Sequence[Record]) -> Sequence[RunRecord]:
+    """Return the runs that may have made the calls of the last answer: the one that kept it, and all after it.
 
-    def __init__(self, runtime: Runtime, last: RunRecord) -> None:
-        """`last` is the run that was killed."""
+    A run may be killed before it has settled what an earlier one left.
+    """
+    answered = max((place for place, record in enumerate(records) if record.get("type") == "answer"), default=0)
+    first = max((place for place, run in enumerate(runs) if run.steps <= answered), default=0)
+    return runs[first:]
+
+
+class InterruptedCalls:
+    """What became of calls whose process was killed."""
+
+    def __init__(self, runtime: Runtime, runs: Sequence[RunRecord]) -> None:
+        """`runs` are those that may have made the calls, oldest first."""
         self._runtime = runtime
-        self._host = last.host
+        self._host = runs[0].host
+        here = machine_name(runtime.state)
         # of a process that only lost its lease, nobody knows whether it will still commit
-        self._is_dead = last.host == machine_name(runtime.state) and not holds_lock(runtime.state, last.owner)
+        self._is_dead = all(run.host == here and not holds_lock(runtime.state, run.owner) for run in runs)
 
     def settle(self, call: MadeCall) -> Result | None:
         """Return the result of a call, or None to run it again: it has no effect, or has had none."""

@@ -93,6 +93,7 @@ class Workflows:
                 "application_version": __version__,
                 "serializer": _JsonText(),
                 "log_level": "CRITICAL",
+                "notification_listener_polling_interval_sec": 0.1,  # nothing listens, but closing waits this long
             }
         )
         DBOS.listen_queues([])
@@ -167,6 +168,6 @@ def _open_file(path: str) -> sqlalchemy.Engine:
     def _set_up(connection: Any, _: object) -> None:
         with suppress(sqlalchemy.exc.OperationalError):
             connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA synchronous=FULL")  # a turn must be known after a power loss if its call has run
 
     return engine

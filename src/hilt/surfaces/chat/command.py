@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from hilt.errors import ToolError
+from hilt.installer import needs
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.prompt import wants_color
 from hilt.surfaces.cli.run import add_model_options
@@ -71,17 +72,9 @@ def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> i
     def opened(session: str, **people: Any) -> Runtime:
         return open_runtime({**options, "session": session}, settings=settings, **people)
 
-    try:
+    with needs("agents", "hilt chat"):
         from hilt.surfaces.chat.chat import Chat, ChatOptions
         from hilt.surfaces.chat.history import HistoryFile
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "hilt":
-            raise
-        raise ToolError(
-            "runtime_missing",
-            f"hilt chat needs the extra agents: {error.name} is not installed.",
-            suggestion="Install it: pip install 'hilt[agents]'",
-        ) from error
 
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 

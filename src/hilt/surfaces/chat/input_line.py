@@ -171,6 +171,10 @@ class InputLine:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result("")
 
+    def withdraw_question(self) -> None:
+        """Refuse the answer to the current question, from another thread."""
+        self._call(self.refuse_answer)
+
     def keep(self, text: str) -> None:
         """Add a text to what was typed before the question."""
         self._call(lambda: setattr(self, "_draft", Document(self._draft.text + text)))

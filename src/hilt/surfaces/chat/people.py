@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from select import select
 from typing import TYPE_CHECKING, Any
 
 from hilt.errors import ToolError
 from hilt.state.approvals import Asked, UserAnswer
 from hilt.surfaces.chat.drawing import Ink
-from hilt.surfaces.cli.prompt import Terminal, is_answer, prompt
+from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, is_answer, note_elsewhere, prompt
 from hilt.surfaces.cli.questions import ask_all
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ class People:
         self._one_at_a_time = threading.Lock()
         self._refuses = False
         self._turn = 0  # calls of an earlier turn that still wait for an answer get none
+        self.asker = PersonPrompt(self._approve)
+        self.questioner = PersonPrompt(self._answer)
 
     def attend(self) -> None:
         """Answer the calls of a new turn from now on."""
@@ -37,9 +41,9 @@ class People:
         self._refuses = True
         self._line.refuse_answer()
 
-    def asker(self, asked: Asked) -> UserAnswer:
+    def _approve(self, asked: Asked, settled: int | None) -> UserAnswer:
         """Show a call and return the person's answer. Text that is no answer is a message: it is kept."""
-        with self._taking_over() as ask:
+        with self._taking_over(settled) as ask:
             if ask is None:
                 return UserAnswer("deny", "The turn was interrupted.", "terminal")
             screen = _LineTerminal(self._line, ask)
@@ -55,15 +59,20 @@ class People:
 
             ink = self._ink()
             answer = prompt(asked, read=read, write=screen.write, width=ink.width, color=ink.color)
+            screen.write(note_elsewhere(settled))
         return UserAnswer(answer.kind, answer.reason, "terminal")
 
-    def questioner(self, questions: Sequence[Any]) -> dict[str, Any]:
+    def _answer(self, questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
         """Ask the questions of `ask_user`; return the answers by question."""
-        with self._taking_over() as ask:
+        with self._taking_over(settled) as ask:
             if ask is None:
                 raise ToolError("no_one_to_ask", "The turn was interrupted.")
             screen, ink = _LineTerminal(self._line, ask), self._ink()
-            return ask_all(Terminal(screen.read, screen.write, ink.width, ink.color), questions)
+            try:
+                return ask_all(Terminal(screen.read, screen.write, ink.width, ink.color), questions)
+            finally:
+                note = note_elsewhere(settled)
+                screen.write(note and f"\n{note}")
 
     def confirm(self, question: str) -> bool:
         """Return whether the person says yes."""
@@ -71,19 +80,44 @@ class People:
             return ask is not None and ask(question).strip().casefold() in ("y", "yes")
 
     @contextmanager
-    def _taking_over(self) -> Iterator[Callable[[str], str] | None]:
-        """Take the line over, one question at a time, and yield a function that asks; None if nobody answers."""
-        turn = self._turn
+    def _taking_over(self, settled: int | None = None) -> Iterator[Callable[[str], str] | None]:
+        """Take the line over, one question at a time, and yield a function that asks; None if nobody answers.
+
+        Asking ends when the descriptor `settled` becomes readable.
+        """
+        turn, elsewhere = self._turn, threading.Event()
 
         def is_refused() -> bool:
-            return self._refuses or turn != self._turn
+            return self._refuses or turn != self._turn or elsewhere.is_set()
 
         with self._one_at_a_time:
             if is_refused():
                 yield None
                 return
-            with self._line.question():
+            with self._line.question(), self._watching(settled, elsewhere):
                 yield lambda question: self._line.ask(question, is_refused)
+
+    @contextmanager
+    def _watching(self, settled: int | None, elsewhere: threading.Event) -> Iterator[None]:
+        """End the question, while the block lasts, when the descriptor becomes readable."""
+        if settled is None:
+            yield
+            return
+        over, end = os.pipe()
+
+        def watch() -> None:
+            if settled in select([settled, over], [], [])[0]:
+                elsewhere.set()
+                self._line.withdraw_question()
+
+        thread = threading.Thread(target=watch, name="hilt-settled", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            os.close(end)
+            thread.join()
+            os.close(over)
 
 
 class _LineTerminal:

@@ -95,8 +95,8 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
                 raise Usage(f"{name} needs a value")
             if name != "--workspace":
                 _require_utf8(value)
-            if name == "--workspace" and "workspace" in options and "serve" in arguments:
-                words.append(value)  # serve takes any number of folders
+            if name == "--workspace" and "workspace" in options and ("serve" in arguments or "worker" in arguments):
+                words.append(value)  # these take any number of folders
                 continue
             earlier = options.get(name[2:]) if name in _REPEATED else None
             options[name[2:]] = value if earlier is None else f"{earlier}{_REPEATED[name]}{value}"

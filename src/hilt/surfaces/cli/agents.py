@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from hilt.agents.durable.places import machine_name
 from hilt.call import Call
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
@@ -82,9 +83,14 @@ def _show(options: Options, arguments: Namespace) -> int:
         progress = runtime.agents().progress(agent.id)
         runs = runtime.roster().runs.of(agent.id)
         worktree = runtime.agents().worktrees.record(agent.id)
+        is_elsewhere = agent.machine not in ("", machine_name(runtime.state))
     if arguments.json:
         details: dict[str, Any] = {"prompt": agent.prompt, "answer": agent.answer, "progress": progress}
-        details |= {"worktree": worktree and worktree.root, "runs": [_run_data(run) for run in runs]}
+        details |= {
+            "worktree": worktree and worktree.root,
+            "machine": agent.machine or None,
+            "runs": [_run_data(run) for run in runs],
+        }
         return _print_json({**agent_data(agent), **details})
     status = "idle" if agent.is_idle else agent.status
     facts = {
@@ -95,6 +101,8 @@ def _show(options: Options, arguments: Namespace) -> int:
     facts |= {f"run {run.number}": _run_text(run) for run in runs[-_RUNS_SHOWN:]}
     if worktree is not None:
         facts["worktree"] = f"{worktree.root}{f'. {worktree.problem}' if worktree.problem else ''}"
+    elif is_elsewhere:
+        facts["worktree"] = f"on {agent.machine}"
     lines = [agent.id, *(f"{name}: {value}" for name, value in facts.items()), "", agent.prompt]
     lines += [part for part in (progress and f"\n{progress}", agent.answer and f"\n{agent.answer}") if part]
     sys.stdout.write(inert("\n".join(lines)) + "\n")
@@ -135,6 +143,12 @@ def _apply(options: Options, arguments: Namespace) -> int:
         agent, host = _found(runtime, arguments.id), runtime.agents()
         if agent.ended is None and not agent.is_idle:
             raise ToolError("busy", f"The agent {agent.id} is {agent.status}.", suggestion="Wait for it, or cancel it.")
+        if agent.machine not in ("", machine_name(runtime.state)):
+            raise ToolError(
+                "not_found",
+                f"The worktree of the agent {agent.id} is on {agent.machine}.",
+                suggestion="Run the same command there.",
+            )
         if host.worktrees.record(agent.id) is None:
             raise ToolError("not_found", f"The agent {agent.id} has no worktree with changes.")
         note = host.take_over(agent, None)

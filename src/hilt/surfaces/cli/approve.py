@@ -111,9 +111,19 @@ def _choose(screen: Terminal, approval: Approval, kind: Literal["once", "always"
 def _settle(approvals: Approvals, approval: Approval, answer: Answer, seconds: int | None) -> int:
     approved, always = answer.kind != "deny", answer.kind == "always"
     expires = None if seconds is None else time.time_ns() + seconds * _SECOND
+    is_preview = answer.kind == "preview"
     settled = approvals.answer(
-        approval.id, approved=approved, reason=answer.reason, by=BY, always=always, expires=expires
+        approval.id,
+        approved=approved,
+        reason=answer.reason,
+        by=BY,
+        always=always,
+        preview=is_preview,
+        expires=expires,
     )
+    if is_preview:
+        sys.stdout.write("The call shows a preview and asks again; if it no longer waits, when it is repeated.\n")
+        return 0
     if not approved:
         sys.stdout.write("Denied.\n")
         return 1

@@ -56,7 +56,9 @@ GROUPS: dict[str, dict[str, CliCommand]] = {
     "Setup": {
         "init": CliCommand("Set up hilt for a project and the MCP hosts on this machine"),
         "config": CliCommand("Show settings and their sources, and check them"),
+        "state": CliCommand("Show, back up, restore and clean what hilt has stored"),
         "doctor": CliCommand("Check the installation, and show how to fix it"),
+        "uninstall": CliCommand("Show what hilt leaves on this machine, and remove it"),
         "completion": CliCommand("Print a shell completion script"),
         "man": CliCommand("Print the manual page"),
     },

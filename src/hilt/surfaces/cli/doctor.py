@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from hilt import __version__, places
 from hilt.errors import ToolError
+from hilt.installer import add_command
 from hilt.output.terminal import inert
 from hilt.state.directory import free_bytes
 from hilt.state.reserve import NEEDED_BYTES
@@ -55,6 +56,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         _python,
         _folders,
         _settings,
+        _quota,
         _trail,
         _ripgrep,
         check_sandbox,
@@ -119,6 +121,22 @@ def _folders(options: dict[str, str]) -> list[Finding]:
     return [Finding("ok", "state", state), Finding("ok", "settings", places.config_dir(os.environ))]
 
 
+def _quota(options: dict[str, str]) -> list[Finding]:
+    from hilt.state.inventory import measure
+    from hilt.surfaces.cli.state import readable
+
+    try:
+        with open_runtime(options) as runtime:
+            quota = runtime.settings["state.mb"] << 20
+    except ToolError:
+        return []  # _settings reports it
+    used = sum(size.bytes for size in measure(places.state_dir(os.environ)))
+    if used <= quota:
+        return []
+    fact = f"{readable(used)} of {readable(quota)} (state.mb)"
+    return [Finding("missing", "disk space", fact, places.command("state", "clean"))]
+
+
 def _settings(options: dict[str, str]) -> list[Finding]:
     """Check the workspace, and report each problem in its settings, rules and hooks by file and line."""
     from hilt.surfaces.cli.config import problems
@@ -172,7 +190,11 @@ def check_sandbox(options: dict[str, str]) -> list[Finding]:
 
     available = Sandbox(places.state_dir(os.environ)).availability()
     level = {"none": "wrong", "landlock": "missing"}.get(available.kind, "ok")
-    return [Finding(level, "sandbox", available.facts, available.remedy, available.missing)]
+    undo = Finding("ok", "undo", "dangerous commands can be undone and previewed")
+    if "overlay" not in available.features:
+        fact = "commands cannot be undone or previewed: the sandbox cannot mount overlays"
+        undo = Finding("missing", "undo", fact, available.remedy)
+    return [Finding(level, "sandbox", available.facts, available.remedy, available.missing), undo]
 
 
 def _limits(options: dict[str, str]) -> list[Finding]:
@@ -205,7 +227,10 @@ _PACKAGES = (
     ("rapidfuzz", "rapidfuzz", "finds near matches", None),
     ("jsonschema", "jsonschema_rs", "checks custom tools", None),
     ("tree-sitter", "tree_sitter_bash", "reads shell commands", None),
-    ("rich", "rich", "colours in the terminal", "tui"),
+    ("rich", "rich", "colours in the terminal", None),
+    ("html-to-markdown", "html_to_markdown", "reads web pages", "web"),
+    ("selectolax", "selectolax", "reads web pages", "web"),
+    ("websockets", "websockets", "hilt serve", "serve"),
     ("opentelemetry", "opentelemetry.sdk", "sends spans", "otel"),
     ("pypdfium2", "pypdfium2", "reads PDF", "documents"),
     ("pillow", "PIL", "scales large images", "documents"),
@@ -220,8 +245,8 @@ def _packages(options: dict[str, str]) -> list[Finding]:
         try:
             __import__(module)
         except ImportError:
-            package = f"'hilt[{extra}]'" if extra else "hilt"
-            findings.append(Finding("missing" if extra else "wrong", name, use, f"pip install {package}"))
+            remedy = add_command(extra) if extra else "pip install --force-reinstall hilt"
+            findings.append(Finding("missing" if extra else "wrong", name, use, remedy))
         else:
             findings.append(Finding("ok", name, use))
     return findings
@@ -248,7 +273,7 @@ def _model(options: dict[str, str]) -> list[Finding]:
 
         state = check_endpoint(choice)
     except ImportError:
-        return [Finding("missing", "model", inert(choice.name), "pip install 'hilt[agents]'")]
+        return [Finding("missing", "model", inert(choice.name), add_command("agents"))]
     level, remedy = {
         "ok": ("ok", ""),
         "unchecked": ("ok", ""),

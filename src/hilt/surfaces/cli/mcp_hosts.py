@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 Entry = dict[str, Any]
+Headers = dict[str, str]
 
 
 class OwnTools(NamedTuple):
@@ -39,6 +40,8 @@ class Host(NamedTuple):
     variable: str = ""
     scope: str = "project"  # the default
     entry: Callable[[str, Sequence[str]], Entry] = lambda command, args: {"command": command, "args": list(args)}
+    # the entry of a server at a URL, with headers; None: it has none in its settings
+    remote: Callable[[str, Headers], Entry] | None = lambda url, headers: {"url": url, "headers": headers}
     alone: Mapping[str, Any] = MappingProxyType({})
     step: str = ""
     program: str = ""  # its command; hosts without one are found by their settings
@@ -82,6 +85,14 @@ def _typed(command: str, args: Sequence[str]) -> Entry:
     return {"type": "stdio", "command": command, "args": list(args)}
 
 
+def _typed_url(url: str, headers: Headers) -> Entry:
+    return {"type": "http", "url": url, "headers": headers}
+
+
+def _http_url(url: str, headers: Headers) -> Entry:
+    return {"httpUrl": url, "headers": headers}
+
+
 _SERVERS = ("mcpServers",)
 
 HOSTS: dict[str, Host] = {
@@ -92,6 +103,7 @@ HOSTS: dict[str, Host] = {
         _home(".claude.json"),
         inside=True,
         entry=_typed,
+        remote=_typed_url,
         step="Start claude in the folder and approve the server; /mcp shows its state. "
         "In scripts: claude -p --mcp-config .mcp.json --allowedTools mcp__NAME",
         program="claude",
@@ -106,6 +118,7 @@ HOSTS: dict[str, Host] = {
         _SERVERS,
         (),
         _application("Claude", "claude_desktop_config.json"),
+        remote=None,
         step="Quit and restart it; it prompts before the first use of each tool.",
     ),
     "codex": Host(
@@ -115,6 +128,7 @@ HOSTS: dict[str, Host] = {
         _below("CODEX_HOME", ".codex", "config.toml"),
         inside=True,
         scope="user",
+        remote=lambda url, headers: {"url": url, "http_headers": headers},
         alone={"default_tools_approval_mode": "approve", "required": True},
         step="Start codex in the folder and trust it: project settings apply only in trusted folders.",
         program="codex",
@@ -126,6 +140,7 @@ HOSTS: dict[str, Host] = {
         _below("COPILOT_HOME", ".copilot", "mcp-config.json"),
         inside=True,
         entry=lambda command, args: {**_typed(command, args), "tools": ["*"]},
+        remote=lambda url, headers: {**_typed_url(url, headers), "tools": ["*"]},
         step="Trust the folder when prompted. In scripts: copilot -p ... --allow-tool NAME",
         program="copilot",
     ),
@@ -144,6 +159,7 @@ HOSTS: dict[str, Host] = {
         (".gemini/settings.json",),
         _home(".gemini/settings.json"),
         inside=True,
+        remote=_http_url,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
         program="gemini",
         own_tools=OwnTools(
@@ -184,6 +200,7 @@ HOSTS: dict[str, Host] = {
         _open_code,
         inside=True,
         entry=lambda command, args: {"type": "local", "command": [command, *args], "enabled": True},
+        remote=lambda url, headers: {"type": "remote", "url": url, "headers": headers, "enabled": True},
         step="Nothing else to do; opencode mcp list shows its state.",
         program="opencode",
         own_tools=OwnTools(("permission",), dict.fromkeys(("bash", "edit", "glob", "grep", "list", "read"), "deny")),
@@ -194,6 +211,7 @@ HOSTS: dict[str, Host] = {
         (".qwen/settings.json",),
         _home(".qwen/settings.json"),
         inside=True,
+        remote=_http_url,
         step="Trust the folder where it asks: it connects no server in one that is not trusted.",
         program="qwen",
         own_tools=OwnTools(
@@ -217,6 +235,7 @@ HOSTS: dict[str, Host] = {
         _application("Code/User", "mcp.json"),
         variable="${workspaceFolder}",
         entry=_typed,
+        remote=_typed_url,
         step="Trust the workspace, and trust the server when prompted at its first start.",
         program="code",
     ),
@@ -225,6 +244,7 @@ HOSTS: dict[str, Host] = {
         _SERVERS,
         (),
         _home(".codeium/windsurf/mcp_config.json"),
+        remote=lambda url, headers: {"serverUrl": url, "headers": headers},
         step="Refresh the list of MCP servers.",
         program="windsurf",
     ),

@@ -6,6 +6,7 @@ is printed for pasting.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -18,11 +19,13 @@ from hilt import places
 from hilt.errors import ToolError
 from hilt.formats import jsonc, toml_tables
 from hilt.formats.jsonc import NotEditable
+from hilt.servers.configured import starts_hilt
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Host, OwnTools, file_of, folder_of, own_tools_file
+from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Headers, Host, OwnTools, file_of, folder_of, own_tools_file
 from hilt.surfaces.cli.person import answered
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
+from hilt.surfaces.cli.serve import PORT
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
 
 TYPE_CHECKING = False
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _PASSED = ("profile", "mode", "session", "dialect", "approve", "tools")  # options to pass on to the server
+_URL = f"http://127.0.0.1:{PORT}"
 _MARK = "\ufeff"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -57,6 +61,8 @@ the hosts and their files are listed."""
         below.add_argument("--yes", action="store_true", help="Write without a prompt")
     install.add_argument("--search", action="store_true", help="Offer only tool_search and tool_call to the model")
     install.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")
+    http = f"Connect to hilt serve at this URL, {_URL} by default, with the agents' token; in the user's file only"
+    install.add_argument("--http", metavar="URL", nargs="?", const=_URL, help=http)
     twice = "Let the host prompt for tool calls as well"
     install.add_argument("--ask-twice", action="store_true", help=twice)
     only = "Turn off the host's own tools for files and commands, so that hilt decides on every change and can undo it"
@@ -66,6 +72,7 @@ the hosts and their files are listed."""
         ("hilt mcp install claude", "Add hilt to Claude Code, in this project"),
         ("hilt mcp install claude --only-hilt", "Add it, and turn off Claude Code's own file and shell tools"),
         ("hilt mcp install codex --profile minimal --print", "Print an entry with fewer tools"),
+        ("hilt mcp install cursor --http", "Let Cursor connect to hilt serve"),
     ]
 
 
@@ -81,10 +88,25 @@ def _install(options: Options, arguments: Namespace) -> int:
     host = _named(arguments.host)
     if arguments.ask_twice and not host.alone:
         raise Usage(f"{host.title} always prompts as its own settings say: omit --ask-twice")
+    if arguments.http is not None:
+        _check_http(host, options, arguments)
     if arguments.only_hilt and host.own_tools is None:
         able = ", ".join(name for name, other in HOSTS.items() if other.own_tools is not None)
         raise Usage(f"{host.title} cannot turn its own tools off in its settings; these hosts can: {able}")
     return _write_entry(options, arguments, "install", host)
+
+
+def _check_http(host: Host, options: Options, arguments: Namespace) -> None:
+    """Refuse what an entry with a URL cannot express; it goes to the user's file, because it holds a token."""
+    if host.remote is None:
+        raise Usage(f"{host.title} does not connect to a URL in its settings: omit --http")
+    if arguments.scope == "project":
+        raise Usage("--http writes a token, which does not belong into a file of the project: omit --project")
+    given = [f"--{name}" for name in (*_PASSED, "tools-dir") if name in options]
+    given += [f"--{name}" for name in ("search", "lean") if getattr(arguments, name)]
+    if given:
+        raise Usage(f"with --http, {given[0]} belongs to hilt serve: omit it here")
+    arguments.scope = "user"
 
 
 def _uninstall(options: Options, arguments: Namespace) -> int:
@@ -102,6 +124,8 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
     only_hilt = verb == "install" and arguments.only_hilt
     closing = _closing(host, verb, arguments.name, ask_twice=verb == "install" and arguments.ask_twice)
     path = file_of(host, scope, workspace, os.environ)
+    if verb == "install" and arguments.http is not None:
+        closing += _about_token(arguments.host, path)
     keys = _keys(host, path, arguments.name)
     if arguments.print and entry is not None and not only_hilt:
         sys.stdout.write(f"{one_line(path)}\n\n{plain(_snippet(path, keys, entry))}")
@@ -142,7 +166,7 @@ def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, st
     """Return the change that `hilt mcp install` proposes for a host, the mode of a new file, and the closing lines."""
     from argparse import Namespace
 
-    arguments = Namespace(search=False, lean=False, ask_twice=False)
+    arguments = Namespace(search=False, lean=False, ask_twice=False, http=None)
     scope = _scope(host, None)
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     path = file_of(host, scope, workspace, os.environ)
@@ -150,6 +174,42 @@ def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, st
     by_hand = f"Add this by hand:\n{_snippet(path, keys, entry)}"
     change = _change(path, [_entry_edit(path, keys, entry)], by_hand)
     return change, _mode(scope), _closing(host, "install", "hilt", ask_twice=False)
+
+
+def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
+    """Return the changes that remove every entry for hilt from the settings of a host, whatever its name."""
+    path = file_of(host, scope, workspace, os.environ)
+    real = os.path.realpath(path)
+    data = read_bytes(real)
+    if data is None:
+        return []
+    by_hand = f"Remove the entry for hilt from {one_line(path)} by hand."
+    try:
+        text = _text(data)[1]
+        servers = toml_tables.parsed(text) if real.endswith(".toml") else jsonc.parsed(text) if text.strip() else {}
+    except NotEditable:
+        return []  # the host cannot read it either
+    *keys, _ = _keys(host, path, "")
+    for key in keys:
+        servers = servers.get(key) if isinstance(servers, dict) else None
+    names = [name for name, entry in servers.items() if _is_own(entry)] if isinstance(servers, dict) else []
+    if not names:
+        return []
+    edits = {path: [_entry_edit(path, [*keys, name], None) for name in names]}
+    if host.own_tools is not None:
+        other = own_tools_file(host.own_tools, path, scope, workspace, os.environ)
+        edits.setdefault(other, []).append(partial(_offer, host.own_tools))
+    changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
+    return [change for change in changes if change.after != (change.before or b"")]
+
+
+def _is_own(entry: Any) -> bool:
+    """Whether an entry starts hilt, or connects to `hilt serve` with the agents' token."""
+    with suppress(OSError), open(os.path.join(places.state_dir(os.environ), "serve-agent-token")) as file:
+        token = file.read().strip()
+        if token and token in json.dumps(entry, default=str):
+            return True
+    return starts_hilt(entry)
 
 
 def _mode(scope: str) -> int:
@@ -160,7 +220,7 @@ def _list(options: Options) -> int:
     workspace = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     width = max(map(len, HOSTS))
     for name, host in HOSTS.items():
-        scopes = _scopes(host)
+        scopes = scopes_of(host)
         files = [file_of(host, scope, workspace, os.environ) for scope in scopes]
         choices = "; ".join(f"--{scope} {one_line(path)}" for scope, path in zip(scopes, files, strict=True))
         sys.stdout.write(f"{name:<{width}}  {host.title}: {choices}\n")
@@ -178,12 +238,13 @@ def _named(name: str) -> Host:
     )
 
 
-def _scopes(host: Host) -> list[str]:
+def scopes_of(host: Host) -> list[str]:
+    """Return for whom a host has settings files: the project, the user, or both."""
     return [*(["project"] if host.project else []), *(["user"] if host.user(os.environ) else [])]
 
 
 def _scope(host: Host, wanted: str | None) -> str:
-    scopes = _scopes(host)
+    scopes = scopes_of(host)
     if wanted is None:
         return host.scope if host.scope in scopes else scopes[0]
     if wanted not in scopes:
@@ -192,7 +253,10 @@ def _scope(host: Host, wanted: str | None) -> str:
 
 
 def _entry(host: Host, scope: str, workspace: str, options: Options, arguments: Namespace) -> Entry:
-    """Return the entry: the absolute command of hilt, with the options given to this command."""
+    """Return the entry: the absolute command of hilt, with the options given to this command, or a URL."""
+    alone = host.alone if not arguments.ask_twice else {}
+    if arguments.http is not None and host.remote is not None:
+        return {**host.remote(_address(arguments.http, options), _headers()), **alone}
     command, *args = places.own_command()
     args.append("mcp")
     folder = folder_of(host, scope, workspace)
@@ -206,7 +270,35 @@ def _entry(host: Host, scope: str, workspace: str, options: Options, arguments: 
     for path in filter(None, options.get("tools-dir", "").split(os.pathsep)):
         args += ["--tools-dir", os.path.abspath(path)]
     args += [f"--{name}" for name in ("search", "lean") if getattr(arguments, name)]
-    return {**host.entry(command, args), **(host.alone if not arguments.ask_twice else {})}
+    return {**host.entry(command, args), **alone}
+
+
+def _address(url: str, options: Options) -> str:
+    """Return the URL of MCP at a server, for the workspace that was chosen, if any."""
+    from urllib.parse import quote, urlsplit
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise Usage(f"--http takes the address of hilt serve, such as {_URL}, not {url!r}")
+    folder = f"?workspace={quote(os.path.realpath(options['workspace']))}" if "workspace" in options else ""
+    return f"{parts.scheme}://{parts.netloc}/mcp{folder}"
+
+
+def _headers() -> Headers:
+    from hilt.surfaces.http.tokens import agents_token
+
+    state = places.state_dir(os.environ)
+    places.make_state_dir(state)
+    return {"Authorization": f"Bearer {agents_token(state)}"}
+
+
+def _about_token(name: str, path: str) -> str:
+    """Return closing lines for an entry with a token."""
+    lines = [f"hilt serve must be running; remove the entry with: {places.command('mcp', 'uninstall', name, '--user')}"]
+    with suppress(OSError):
+        if os.stat(path).st_mode & 0o077:
+            lines.append(f"Others on this machine can read the token in {one_line(path)}: chmod 600 keeps them out.")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _keys(host: Host, path: str, name: str) -> list[str]:

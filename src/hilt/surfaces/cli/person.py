@@ -7,16 +7,15 @@ sandbox is still a descendant of a hilt process, and `answered` checks for those
 from __future__ import annotations
 
 import os
-import select
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hilt import places
 from hilt.errors import ToolError
 from hilt.surfaces.cli.ancestry import hilt_above
-from hilt.surfaces.cli.prompt import Terminal, controlling_terminal, one_line
+from hilt.surfaces.cli.prompt import PersonPrompt, Terminal, controlling_terminal, note_elsewhere, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,35 +29,30 @@ def person() -> dict[str, Any]:
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         return {}
 
-    from hilt.surfaces.cli.questions import questioner
-
-    return {"asker": TerminalAsker(), "questioner": questioner}
+    return {"asker": PersonPrompt(_approve), "questioner": PersonPrompt(_answer)}
 
 
-class TerminalAsker:
-    """Prompts the person at this terminal to approve a call, one prompt at a time."""
+def _approve(asked: Asked, settled: int | None) -> UserAnswer:
+    """Prompt the person at this terminal to approve a call, one prompt at a time."""
+    from hilt.state.approvals import UserAnswer
+    from hilt.surfaces.cli.prompt import prompt
 
-    def __call__(self, asked: Asked) -> UserAnswer:
-        """Return the person's answer."""
-        return self._ask(asked, None)
-
-    def ask_until(self, asked: Asked, settled: int) -> UserAnswer:
-        """Return the person's answer, until the descriptor `settled` becomes readable."""
-        return self._ask(asked, settled)
-
-    def _ask(self, asked: Asked, settled: int | None) -> UserAnswer:
-        from hilt.state.approvals import UserAnswer
-        from hilt.surfaces.cli.prompt import prompt
-
-        with _ONE_AT_A_TIME, controlling_terminal(settled) as screen:
-            answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
-            if settled is not None and _is_readable(settled):
-                screen.write("It was answered elsewhere.\n")
-        return UserAnswer(answer.kind, answer.reason, "terminal")
+    with _ONE_AT_A_TIME, controlling_terminal(settled) as screen:
+        answer = prompt(asked, read=screen.read, write=screen.write, width=screen.width, color=screen.color)
+        screen.write(note_elsewhere(settled))
+    return UserAnswer(answer.kind, answer.reason, "terminal")
 
 
-def _is_readable(descriptor: int) -> bool:
-    return bool(select.select([descriptor], [], [], 0)[0])
+def _answer(questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
+    """Ask the questions on the terminal of this process; return the answers by question."""
+    from hilt.surfaces.cli.questions import ask_all
+
+    with _ONE_AT_A_TIME, controlling_terminal(settled) as screen:
+        try:
+            return ask_all(screen, questions)
+        finally:
+            note = note_elsewhere(settled)
+            screen.write(note and f"\n{note}")
 
 
 def answered(command: str, work: Callable[[Terminal], int]) -> int:

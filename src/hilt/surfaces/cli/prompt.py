@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hilt.errors import ToolError
 from hilt.output import terminal
@@ -35,13 +35,14 @@ _ANSWERS = {
     **dict.fromkeys(("a", "always"), "always"),
     **dict.fromkeys(("n", "no", "deny"), "deny"),
     **dict.fromkeys(("s", "show", "all"), "show"),
+    **dict.fromkeys(("p", "preview"), "preview"),
 }
 
 
 class Answer(NamedTuple):
     """The answer to an approval prompt."""
 
-    kind: Literal["once", "always", "deny"]
+    kind: Literal["once", "always", "preview", "deny"]
     reason: str = ""
 
 
@@ -56,6 +57,40 @@ class Terminal(NamedTuple):
     def page(self) -> Page:
         """Return a page with the width and colour of the terminal."""
         return Page(width=self.width, color=self.color)
+
+    def agrees(self, question: str) -> bool:
+        """Whether the person answers a question with yes."""
+        self.write(f"{question} [y/n] > ")
+        answer = self.read()
+        if not answer:
+            self.write("\n")
+        return answer.strip().casefold() in ("y", "yes")
+
+
+class PersonPrompt:
+    """Asks a person who is present; somebody elsewhere may answer first."""
+
+    def __init__(self, ask: Callable[[Any, int | None], Any]) -> None:
+        """`ask` ends when the descriptor that it is passed, if any, becomes readable."""
+        self._ask = ask
+
+    def __call__(self, asked: Any) -> Any:
+        """Return the person's answer."""
+        return self._ask(asked, None)
+
+    def ask_until(self, asked: Any, settled: int) -> Any:
+        """Return the person's answer, until the descriptor `settled` becomes readable."""
+        return self._ask(asked, settled)
+
+
+def note_elsewhere(settled: int | None) -> str:
+    """Return a line that says who has answered elsewhere; empty if nobody has."""
+    from select import select
+
+    if settled is None or not select([settled], [], [], 0)[0]:
+        return ""
+    by = plain(os.read(settled, 1000).decode("utf-8", "replace"))
+    return f"It was answered elsewhere, by {by}.\n" if by else ""
 
 
 @contextmanager
@@ -132,6 +167,10 @@ def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], obje
                 return Answer("always")
             case "always":
                 write('"always" is not available for this call.\n')
+            case "preview" if asked.preview:
+                return Answer("preview")
+            case "preview":
+                write("A preview is not available for this call.\n")
             case "deny":
                 write("Reason for the model (optional): ")
                 return Answer("deny", read().strip()[:_REASON_MOST])
@@ -148,6 +187,7 @@ def is_answer(line: str) -> bool:
 
 def _choices(asked: Asked, *, was_cut: bool, color: bool) -> str:
     keys = [("y", "once"), *([("a", "always")] if asked.rules else []), ("n", "deny")]
+    keys += [("p", "preview first")] if asked.preview else []
     keys += [("s", "show all")] if was_cut else []
     return "  ".join(f"{_painted(f'[{key}]', _BOLD, color)} {meaning}" for key, meaning in keys) + " > "
 

@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hilt.errors import ToolError
-from hilt.surfaces.cli.prompt import Terminal, controlling_terminal, plain
-
-
-def questioner(questions: Sequence[Any]) -> dict[str, Any]:
-    """Ask the questions on the terminal of this process; return the answers by question."""
-    with controlling_terminal() as screen:
-        return ask_all(screen, questions)
+from hilt.surfaces.cli.prompt import Terminal, plain
 
 
 def ask_all(screen: Terminal, questions: Sequence[Any]) -> dict[str, Any]:

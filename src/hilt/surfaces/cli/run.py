@@ -16,6 +16,7 @@ from hilt.agents.budgets import MAX_TURNS, RunLimits
 from hilt.agents.starting import open_conversation, transcripts_of
 from hilt.agents.transcripts import new_id
 from hilt.errors import ToolError
+from hilt.places import command
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import ENDING_SECONDS
@@ -116,11 +117,11 @@ def _run(options: Options, arguments: Namespace) -> int:
     prompt = TypedPrompt(arguments.prompt or "", _standard_input())
     if not any(prompt) and arguments.continued is None and not arguments.show_prompt:
         raise Usage("hilt run needs a prompt")
-    if arguments.durable and (arguments.continued is not None or arguments.agent_command or arguments.show_prompt):
-        raise Usage("--durable cannot be combined with --continue, --agent-command or --show-prompt")
+    if arguments.durable and (arguments.continued is not None or arguments.agent_command):
+        raise Usage("--durable cannot be combined with --continue or --agent-command")
     printer = JsonPrinter() if arguments.json else Printer()
     try:
-        run = _durably if arguments.durable else _in_session
+        run = _durably if arguments.durable and not arguments.show_prompt else _in_session
         status = run(options, arguments, prompt, printer.show)
     except ToolError as error:
         if error.code not in ("no_model", "runtime_missing") and not arguments.json:
@@ -175,14 +176,14 @@ def _in_session(
 
 
 def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]) -> int:
-    """Run the task as an agent of its own, in this process."""
+    """Run the task as an agent of its own, in this process, with the tools and the prompt of any other run."""
     import signal
     import threading
     import time
 
     from hilt.agents.budgets import Budget
     from hilt.agents.children import AgentRun
-    from hilt.agents.definitions import DEFAULT
+    from hilt.agents.definitions import DEFAULT, with_all_tools
     from hilt.agents.marks import Marks
     from hilt.agents.references import expand
     from hilt.state.agent_calls import AgentOrder
@@ -192,13 +193,16 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
     people = person()
     caller = options.get("session") or new_id()
     with open_runtime({**options, "session": caller}, settings=settings, **people) as runtime:
-        typed = expand(runtime, prompt.typed, command=runtime.skills().expand, around=Marks().around).text
+        expansion = expand(runtime, prompt.typed, command=runtime.skills().expand, around=Marks().around)
+        if expansion.images:
+            raise Usage("--durable cannot send images: let the agent read them with read_file")
         host = runtime.agents()
-        host.is_durable = True
         limits = RunLimits(arguments.max_turns, arguments.max_tokens, arguments.max_seconds)
-        text = "\n\n".join(filter(None, (typed, prompt.piped)))
+        text = "\n\n".join(filter(None, (expansion.text, prompt.piped)))
         order = AgentOrder(arguments.agent or DEFAULT, text, title=prompt.typed or prompt.piped)
         definition = host.define(order.agent, or_default=False)
+        if not arguments.agent:
+            definition = with_all_tools(definition, [tool.name for tool in runtime.catalog.tools()])
         above = Budget(limits, time.monotonic)
         agent = host.create(order, definition, "background", caller, above, here=True)
         emit(events.Notice(f"agent {agent.id}"))
@@ -217,12 +221,20 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
                 error = ToolError(outcome.error_code or "internal", outcome.answer)
                 ended.append(events.RunEnded(events.FAILED, agent.id, error=error))
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: threading.Thread(target=host.cancel, args=(agent.id,)).start())
+        is_handed_over = threading.Event()
+        signal.signal(signal.SIGINT, lambda *_: threading.Thread(target=host.cancel, args=(agent.id,)).start())
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: is_handed_over.set())
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
-        while thread.is_alive():
+        while thread.is_alive() and not is_handed_over.is_set():
             thread.join(_JOIN_SECONDS)  # signals are handled in between
+        if thread.is_alive():
+            text = f"{agent.id} goes on in a worker, or with the next command that looks at agents."
+            advice = f"To wait for it: {command('agents', 'wait', agent.id)}"
+            ended.append(
+                events.RunEnded(events.INTERRUPTED, agent.id, error=ToolError("cancelled", text, suggestion=advice))
+            )
         if not ended:
             error = ToolError("internal", "hilt failed to run the agent.")
             ended.append(events.RunEnded(events.FAILED, agent.id, error=error))

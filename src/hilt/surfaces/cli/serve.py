@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import gc
-import html
-import ipaddress
 import os
 import signal
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 
 from hilt import places
 from hilt.errors import ToolError
+from hilt.installer import needs
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import ancestors
 from hilt.surfaces.cli.person import refuse_tools
@@ -65,12 +63,8 @@ def _run(options: Options, arguments: Namespace) -> int:
             "hilt serve does not run inside a sandbox.",
             suggestion=f"Ask the user to run this in their own terminal: {places.command('serve')}",
         )
-    if find_spec("websockets") is None:
-        raise ToolError(
-            "runtime_missing",
-            "hilt serve needs the package websockets, which is not installed.",
-            suggestion="Install the extra: pip install 'hilt[serve]'",
-        )
+    with needs("serve", "hilt serve"):
+        import websockets  # noqa: F401
     if arguments.show_agent_token:
         return _show_agent_token()
     chosen = _options(arguments)
@@ -85,7 +79,7 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 
 def _show_agent_token() -> int:
-    from hilt.surfaces.http.serving import agents_token
+    from hilt.surfaces.http.tokens import agents_token
 
     state = places.state_dir(os.environ)
     places.make_state_dir(state)
@@ -94,6 +88,8 @@ def _show_agent_token() -> int:
 
 
 def _options(arguments: Namespace) -> ServerOptions:
+    import ipaddress
+
     from hilt.surfaces.http.listening import Address
     from hilt.surfaces.http.serving import ServerOptions
 
@@ -123,7 +119,7 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
         sys.stdout.write(f"{secret}\nhilt serves {url}; press Ctrl-C to stop.\n")
         sys.stdout.flush()
         if opens and sys.stdout.isatty():
-            _open_browser(secret)
+            open_browser(secret, places.state_dir(os.environ))
 
     async def main() -> None:
         ending.cancel_task()
@@ -134,11 +130,12 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
     return ending.number
 
 
-def _open_browser(secret: str) -> None:
+def open_browser(secret: str, state: str) -> None:
     """Open the console, by a file that only the user can read: command lines are visible to others."""
+    import html
     import webbrowser
 
-    path = os.path.join(places.state_dir(os.environ), "open-console.html")
+    path = os.path.join(state, "open-console.html")
     with suppress(OSError, webbrowser.Error):
         with suppress(FileNotFoundError):
             os.unlink(path)

@@ -30,10 +30,8 @@ class SettingsChange(NamedTuple):
     def confirm(self, screen: Terminal, mode: int) -> bool:
         """Show the change, prompt, and write it; return whether it was written."""
         screen.write(f"{self._place()}\n" + screen.page().diff(self._difference(), whole=True))
-        screen.write("Write this? [y/n] > ")
-        answer = screen.read()
-        if answer.strip().casefold() not in ("y", "yes"):
-            screen.write(("" if answer else "\n") + "Nothing was written.\n")
+        if not screen.agrees("Write this?"):
+            screen.write("Nothing was written.\n")
             return False
         self.write(mode)
         return True

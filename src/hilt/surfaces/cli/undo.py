@@ -10,6 +10,7 @@ from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.call import show
+from hilt.surfaces.cli.person import person
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -76,7 +77,7 @@ def _clear(options: Options, arguments: Namespace) -> int:
 
 def _ask(options: Options, arguments: Namespace, args: dict[str, Any]) -> int:
     try:
-        with open_runtime(options) as runtime:
+        with open_runtime(options, **person()) as runtime:
             if args["action"] == "clear":
                 runtime.trail.make_way()
             result = runtime.request(Call("undo", args))
@@ -115,7 +116,7 @@ def _print_list(data: dict[str, Any]) -> None:
 
 def _last(options: Options, arguments: Namespace) -> int:
     try:
-        with open_runtime(options) as runtime:
+        with open_runtime(options, **person()) as runtime:
             return _take_back(runtime, arguments)
     except ToolError as error:
         return show(Result(error=error), raw=False)

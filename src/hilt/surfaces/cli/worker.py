@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 
 from hilt.errors import ToolError
+from hilt.running.recorder import log_incident
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
 
@@ -28,11 +29,11 @@ _CLEAN_SECONDS = 3600
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """A worker takes agents that wait, in these folders or the current one, and runs them as durable
-workflows: if it is killed, another process goes on with them, and no finished step is repeated. With the setting
-agents.database, workers on several machines share the agents of all folders with the same workspace.name. SIGTERM and
-Ctrl-C hand over what it runs."""
-    parser.add_argument("folders", metavar="DIR", nargs="*", help="Run the agents of these folders")
+    parser.details = """A worker takes agents that wait, in the current folder or those of --workspace, which may be
+repeated, and runs them as durable workflows: if it is killed, another process goes on with them, and no finished step
+is repeated. With the setting agents.database, workers on several machines share the agents of all folders with the same
+workspace.name, and take agents that need no folder from all of them. SIGTERM and Ctrl-C hand over what it runs."""
+    parser.add_argument("folders", metavar="DIR", nargs="*", help="More folders")
     parser.add_argument(
         "--concurrency",
         metavar="N",
@@ -42,7 +43,10 @@ Ctrl-C hand over what it runs."""
     )
     parser.examples = [
         ("hilt worker", "Run the agents of this folder"),
-        ("hilt worker --concurrency 50 ~/api ~/web", "Run up to 50 agents of each of two folders"),
+        (
+            "hilt worker --concurrency 50 --workspace ~/api --workspace ~/web",
+            "Run up to 50 agents of each of two folders",
+        ),
     ]
 
 
@@ -58,8 +62,9 @@ def _run(options: Options, arguments: Namespace) -> int:
         signal.signal(number, lambda *_: stopped.set())
     with ExitStack() as stack:
         hosts = []
-        for folder in arguments.folders or [""]:
-            place = {"workspace": os.path.abspath(folder)} if folder else {}
+        folders = [options["workspace"], *arguments.folders] if "workspace" in options else arguments.folders
+        for folder in dict.fromkeys(map(os.path.realpath, folders)) or [""]:
+            place = {"workspace": folder} if folder else {}
             host = stack.enter_context(open_runtime({**options, **place})).agents()
             host.become_worker(arguments.concurrency)
             hosts.append(host)
@@ -75,6 +80,8 @@ def _run(options: Options, arguments: Namespace) -> int:
                     host.serve()
                     if is_due:
                         host.clean()
-                except ToolError as error:  # the database is away; nothing is lost
+                except Exception as caught:  # noqa: BLE001  # the database is away, or a bug: nothing is lost
+                    error = caught if isinstance(caught, ToolError) else log_incident(host.runtime.state, caught)
                     sys.stderr.write(f"{error.code}: {error.message}\n")
+                    sys.stderr.flush()
     return 0

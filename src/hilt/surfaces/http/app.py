@@ -13,15 +13,18 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from hilt import wire
+from hilt.call import Call
 from hilt.catalog import built_in_names
+from hilt.declaration import TIMEOUT_SECONDS
 from hilt.errors import ToolError
 from hilt.running.incidents import log
 from hilt.running.threads import CallThreads
+from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.http import calling, catalogue, consents, records, work
-from hilt.surfaces.http.calling import HttpCall, read_call
+from hilt.surfaces.http.calling import HttpCall, YoungCalls, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
-from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS
+from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS, HttpConnection
 from hilt.surfaces.http.openapi import document
 from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem, from_error, sentence
 from hilt.surfaces.http.requests import (
@@ -79,7 +82,14 @@ _POLICY = (
 )
 
 _AFTER: dict[str, dict[str, Any]] = {
-    "after": {"type": "integer", "minimum": 0, "maximum": 2**53, "description": "The last number that was received."}
+    "after": {"type": "integer", "minimum": 0, "maximum": 2**53, "description": "The last number that was received."},
+    "recent": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 10_000,
+        "default": 0,
+        "description": "Without after: how many older events to start with, at most.",
+    },
 }
 OWN_ROUTES = (
     calling.ROUTE,
@@ -148,6 +158,7 @@ class HttpApp:
         self._loop = asyncio.get_running_loop()
         self._quick_threads = CallThreads(QUICK_THREADS)
         self._slow_threads = CallThreads(SLOW_THREADS)
+        self._young = YoungCalls()
         self._table = RouteTable(ROUTES)
         self._document = json.dumps(document(ROUTES)).encode()
         self._built_in = frozenset(built_in_names())
@@ -223,7 +234,7 @@ class HttpApp:
         query = read_query(route, scope["query_string"])
         if route.path == EVENTS:
             raise HttpProblem(426, "Events are sent over a WebSocket.", headers=((b"upgrade", b"websocket"),))
-        await self._answer(route, parts, query, receive, send)
+        await self._answer(route, parts, query, scope["hilt.connection"], receive, send)
 
     def _identify(self, headers: Headers) -> Caller:
         caller = self._tokens.caller(bearer(headers))
@@ -239,11 +250,17 @@ class HttpApp:
             raise HttpProblem(403, f"{route.path} does not take the token of {_OWNERS[caller]}.")
 
     async def _answer(
-        self, route: Route, parts: dict[str, str], query: dict[str, Any], receive: Receive, send: Send
+        self,
+        route: Route,
+        parts: dict[str, str],
+        query: dict[str, Any],
+        connection: HttpConnection,
+        receive: Receive,
+        send: Send,
     ) -> None:
         body = await read_body(receive) if route.body is not None else b""
         if route is calling.ROUTE:
-            await self._call(body, receive, send, streams=query["stream"] == 1)
+            await self._call(body, connection, send, streams=query["stream"] == 1)
         elif route.path == METRICS:
             data = await self.quick(lambda: records.metrics(self._workspaces.first))
             await self._send_body(send, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
@@ -258,21 +275,31 @@ class HttpApp:
             answer = await self.quick(lambda: _encoded(run(served, request)))
             await self._send_body(send, route.status, answer)
 
-    async def _call(self, body: bytes, receive: Receive, send: Send, *, streams: bool) -> None:
+    async def _call(self, body: bytes, connection: HttpConnection, send: Send, *, streams: bool) -> None:
         call, folder = read_call(_decoded(body))
         served = self._workspaces.find(folder)
-        is_near = call.tool in self._built_in and not served.runtime.catalog.find(call.tool).tool.traits.finds
-        running = HttpCall(served, call, self.quick, self.slow, is_near=is_near)
-        leaving = asyncio.ensure_future(_left(receive))
-        leaving.add_done_callback(lambda _: running.cancel())
+        running = HttpCall(
+            served, call, self.quick, self.slow, self._young, is_short=self._is_short(served.runtime, call)
+        )
+        connection.lost = running.cancel
+        if connection.transport.is_closing():
+            running.cancel()  # it was lost before the body was read
         try:
             if streams:
                 await self._stream(running, send)
             else:
                 await self._send_body(send, 200, await running.envelope())
         finally:
-            leaving.cancel()
+            connection.lost = None
             running.cancel()
+
+    def _is_short(self, runtime: Runtime, call: Call) -> bool:
+        """Whether a call runs here, ends soon as a rule, and begins without looking for other tools."""
+        if call.tool not in self._built_in or call.dialect is not None or runtime.dialect is not None:
+            return False
+        tool = runtime.catalog.find(call.tool).tool
+        traits = tool.traits
+        return tool.timeout <= TIMEOUT_SECONDS and not (traits.finds or traits.forwards or traits.needs_jobs)
 
     async def _stream(self, running: HttpCall, send: Send) -> None:
         await _start(send, 200, (*_API_HEADERS, (b"content-type", b"text/event-stream")))
@@ -332,12 +359,12 @@ class HttpApp:
         found = self._table.find(EVENTS)
         assert found is not None  # noqa: S101
         try:
-            after = read_query(found[0]["GET"], scope["query_string"]).get("after")
+            query = read_query(found[0]["GET"], scope["query_string"])
         except HttpProblem as problem:
             raise HttpProblem(400, str(problem)) from None
         connection = scope.get("hilt.connection")
         socket = EventSocket(self._feed, self.attendance, self.quick, self._tokens.person, receive, send)
-        await socket.serve(after, lambda: setattr(connection, "is_idle", False))
+        await socket.serve(query.get("after"), query["recent"], lambda: setattr(connection, "is_idle", False))
 
     # --- answers --------------------------------------------------------------------------------------------------
 
@@ -380,12 +407,6 @@ def _target_size(scope: Scope) -> int:
 
 async def _start(send: Send, status: int, headers: Any) -> None:
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
-
-
-async def _left(receive: Receive) -> None:
-    """Return when the client has disconnected."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _decoded(body: bytes) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -19,6 +20,8 @@ from hilt.surfaces.http.problems import from_error
 from hilt.surfaces.http.routes import Route
 from hilt.surfaces.http.workspaces import ServedWorkspace
 
+YOUNG_MAX = 4  # short calls that have just begun
+YOUNG_SECONDS = 0.05
 UNSENT_MAX = 256  # pieces of output that a slow client has not read; more are skipped
 SKIPPED = "[output skipped: the client reads too slowly]\n"
 
@@ -93,16 +96,64 @@ def read_call(value: Json) -> tuple[Call, Any]:
     return call, folder
 
 
+class YoungCalls:
+    """Lets few short calls begin at the same time: threads that compete for the interpreter slow all of them down.
+
+    A call counts until it ends, or for YOUNG_SECONDS: a call that takes longer mostly waits for something else.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._free = YOUNG_MAX
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def begin(self) -> Callable[[], None]:
+        """Wait for a place, and return a function that frees it."""
+        if self._free:
+            self._free -= 1
+        else:
+            place = self._loop.create_future()
+            self._waiting.append(place)
+            try:
+                await place
+            except asyncio.CancelledError:
+                if not place.cancelled():
+                    self._pass_on()
+                raise
+        is_held = True
+
+        def free() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                timer.cancel()
+                self._pass_on()
+
+        timer = self._loop.call_later(YOUNG_SECONDS, free)
+        return free
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self._free += 1
+
+
 class HttpCall:
     """One call, from the event loop's side."""
 
-    def __init__(self, served: ServedWorkspace, call: Call, quick: Offload, slow: Offload, *, is_near: bool) -> None:
-        """`quick` and `slow` run work on other threads; a tool that `is_near` is found without reading files."""
+    def __init__(
+        self, served: ServedWorkspace, call: Call, quick: Offload, slow: Offload, young: YoungCalls, *, is_short: bool
+    ) -> None:
+        """`quick` and `slow` run work on other threads; a call that `is_short` begins without reading files."""
         self._served = served
         self._call = call
         self._quick = quick
         self._slow = slow
-        self._is_near = is_near
+        self._young = young
+        self._is_short = is_short
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[bytes] = self._loop.create_future()
         self._running: ActiveCall | None = None
@@ -116,8 +167,14 @@ class HttpCall:
 
     async def envelope(self, attendant: HttpAttendant | None = None) -> bytes:
         """Run the call and return its envelope."""
-        is_started = self._start(attendant) if self._is_near else await self._quick(lambda: self._start(attendant))
-        if is_started:
+        if self._is_short:
+            free = await self._young.begin()
+            try:
+                self._start(attendant)
+                return await self._ended
+            finally:
+                free()
+        if await self._quick(lambda: self._start(attendant)):
             return await self._ended
         envelope: bytes = await self._slow(lambda: wire.encode_result(self._served.request(self._call)))
         return envelope

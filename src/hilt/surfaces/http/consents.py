@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing
 from typing import Any
@@ -14,7 +15,7 @@ from hilt.formats.times import duration_seconds, rfc3339
 from hilt.schema import BOOLEAN, STRING, Schema, array, mapping, record
 from hilt.state.approvals import Approval
 from hilt.state.questions import ANSWER_CHARACTERS, QuestionSet
-from hilt.state.trust import Trust
+from hilt.state.trust import Trust, kind_of
 from hilt.surfaces.cli.grants import grant_data
 from hilt.surfaces.cli.prompt import decoded
 from hilt.surfaces.cli.trust import TrustedFile, file_content, known_files, trust_data
@@ -39,13 +40,16 @@ APPROVAL = record(
         "command": STRING,
         "risk": STRING,
         "part": STRING,
+        "risk_reason": STRING,
         "diff": STRING,
         "rules": array(STRING),
         "workspace": STRING,
         "session": STRING,
         "agent": _OR_NULL,
         "folder": STRING,
-        "state": {"type": "string", "enum": ["pending", "approved", "denied", "used", "expired"]},
+        "client": STRING,
+        "preview": BOOLEAN,
+        "state": {"type": "string", "enum": ["pending", "approved", "preview", "denied", "used", "expired"]},
         "asked": STRING,
         "expires": STRING,
         "answered_by": _OR_NULL,
@@ -54,7 +58,7 @@ APPROVAL = record(
 _ANSWER: Schema = {
     "type": "object",
     "properties": {
-        "answer": {"type": "string", "enum": ["once", "always", "deny"]},
+        "answer": {"type": "string", "enum": ["once", "always", "preview", "deny"]},
         "reason": {"type": "string", "maxLength": 2000},
         "for": {
             "type": "string",
@@ -152,6 +156,7 @@ def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
             reason=request.body.get("reason", ""),
             by=BY,
             always=answer == "always",
+            preview=answer == "preview",
             expires=expires,
             revokes=False,
         )
@@ -253,7 +258,10 @@ def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 def _files(served: ServedWorkspace) -> list[TrustedFile]:
     with closing(Trust(served.runtime.state)) as trusted:
-        return known_files(trusted, served.runtime.root)
+        known = known_files(trusted, served.runtime.root)
+    paths = {file.path for file in known}
+    tool_files = [os.path.realpath(path) for tool in served.runtime.custom().untrusted for path in tool.files]
+    return [*known, *(TrustedFile(path, kind_of(path), "untrusted") for path in tool_files if path not in paths)]
 
 
 def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:

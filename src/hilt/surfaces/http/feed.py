@@ -20,6 +20,7 @@ from typing import Any
 from hilt.errors import ToolError
 from hilt.state.approvals import Approvals
 from hilt.state.events import EVENTS_MAX, EventRow, EventStore, NewEvent
+from hilt.state.hosts import HostObserver
 from hilt.state.observer import StateObserver
 
 POLL_SECONDS = 0.05
@@ -49,6 +50,7 @@ class Feed:
         self._events = EventStore(state)
         self._reading = EventStore(state)  # a connection of its own, for clients that read older events
         self._observer = StateObserver(state, workspaces)
+        self._hosts = HostObserver(state)
         self._loop = asyncio.get_running_loop()
         self._recent: deque[EventRow] = deque()
         self._size = 0
@@ -76,7 +78,7 @@ class Feed:
         version, tidied_at = -1, 0.0
         while not self._ended.wait(POLL_SECONDS):
             try:
-                for event in self._observer.look():
+                for event in (*self._observer.look(), *self._hosts.look()):
                     self._events.append(event)
                 seen = self._reading.version()
                 if seen != version:
@@ -201,10 +203,11 @@ class EventSocket:
         self._receive = receive
         self._send = send
 
-    async def serve(self, after: int | None, known: Callable[[], None]) -> None:
+    async def serve(self, after: int | None, recent: int, known: Callable[[], None]) -> None:
         """Accept the connection, check its first message, and send events until it ends.
 
-        `known` is called once the client has shown its token.
+        Without `after`, start with at most `recent` older events. `known` is called once the client has shown its
+        token.
         """
         if (await self._receive())["type"] != "websocket.connect":
             return
@@ -222,7 +225,7 @@ class EventSocket:
         if hello:
             await self._attendance.enter()
         reading = asyncio.create_task(self._read())
-        writing = asyncio.create_task(self._write(newest, after))
+        writing = asyncio.create_task(self._write(newest, after, recent))
         try:
             await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
@@ -240,11 +243,13 @@ class EventSocket:
         while (await self._receive())["type"] != "websocket.disconnect":
             pass
 
-    async def _write(self, newest: int, after: int | None) -> None:
+    async def _write(self, newest: int, after: int | None, recent: int) -> None:
         """Send the events after a number; without one, those after the newest at the time of the connection."""
         feed, position = self._feed, newest if after is None else after
         if position > newest:  # a number of another store
             position = await self._reset(newest)
+        if after is None and recent:
+            await self._send_recent(newest - recent, newest)
         has_caught_up = after is None
         while True:
             if position >= feed.last:
@@ -264,6 +269,17 @@ class EventSocket:
             for row in rows:
                 await self._text(row.text)
                 position = row.seq
+
+    async def _send_recent(self, position: int, newest: int) -> None:
+        """Send what is still stored of the events between two numbers."""
+        while position < newest:
+            rows = await self._offload(partial(self._feed.stored, position))
+            if not rows:
+                return
+            for row in rows:
+                if row.seq <= newest:
+                    await self._text(row.text)
+            position = rows[-1].seq
 
     async def _reset(self, last: int) -> int:
         """Tell the client to reload, and return the number after which the stream goes on."""

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import h11
@@ -52,6 +53,7 @@ class HttpConnection(H11Protocol):
     # the type and body of the answer to an invalid request, by its status
     invalid: Callable[[int], tuple[bytes, bytes]] | None = None
     is_refused = False
+    lost: Callable[[], None] | None = None  # called when the client disconnects
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
@@ -65,6 +67,18 @@ class HttpConnection(H11Protocol):
             oldest = min(idle, key=lambda other: (getattr(other, "cycle", None) is not None, other.since))
             self.connections.discard(oldest)
             oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request that its client has disconnected."""
+        super().connection_lost(exc)
+        if self.lost is not None:
+            self.lost()
+
+    def handle_events(self) -> None:
+        """Begin the requests that have arrived, and let the application reach this connection."""
+        super().handle_events()
+        if self.scope is not None:
+            self.scope["hilt.connection"] = self  # type: ignore[typeddict-unknown-key]
 
     @property
     def is_idle(self) -> bool:
@@ -119,6 +133,13 @@ class HttpServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the caller."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; a client that does not finish the TLS handshake is not waited for longer than for a request."""
+        loop = asyncio.get_running_loop()
+        if self.config.ssl is not None:
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)  # type: ignore[method-assign]
+        await super().startup(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Close connections that have been idle too long; called ten times a second."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any
 
@@ -12,16 +12,24 @@ from hilt.call import Call, Json, Result
 from hilt.config import KEYS, digest
 from hilt.formats.times import duration_seconds, rfc3339
 from hilt.output.metrics import prometheus
+from hilt.output.views import encodable
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, mapping, record
 from hilt.state.history import RecordedChange
+from hilt.state.hosts import connected_hosts
 from hilt.state.spending import Spending
-from hilt.state.usage import BOUNDS_MS
+from hilt.state.usage import BOUNDS_MS, UsageReport
 from hilt.surfaces.cli.audit import audit_data
 from hilt.surfaces.cli.config import without_secrets
+from hilt.surfaces.cli.mcp_servers import summary
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, listing, page
 from hilt.surfaces.http.workspaces import BY, SESSION, ServedWorkspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.policy.rules import RuleSet
+    from hilt.servers.tools import Servers, State
 
 _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
 _PARTS = 60  # of the plots
@@ -63,6 +71,7 @@ _ENTRY = record(
         "micros": INTEGER,
         "agent": STRING,
         "contacts": STRING,
+        "call": STRING,
         "hash": STRING,
     }
 )
@@ -70,6 +79,8 @@ _VERIFIED = record({"ok": BOOLEAN, "breaks": array(record({"row": INTEGER, "reas
 _USE = record(
     {"tool": STRING, "calls": INTEGER, "failed": INTEGER, "p50_ms": NUMBER, "p95_ms": NUMBER, "plot": array(INTEGER)}
 )
+# one of the equal parts of the period, and when it begins
+_PART = record({"time": STRING, "calls": INTEGER, "failed": INTEGER, "calls_per_minute": NUMBER})
 _MODEL = record(
     {
         "model": STRING,
@@ -87,18 +98,61 @@ _STATS = record(
         "calls": INTEGER,
         "failed": INTEGER,
         "approvals_waiting": INTEGER,
+        "input_tokens": INTEGER,
+        "output_tokens": INTEGER,
+        "cost": NUMBER,
+        "series": array(_PART),
         "tools": array(_USE),
         "errors": mapping(INTEGER),
         "models": array(_MODEL),
     }
 )
+_RULES = record(
+    {
+        "file": STRING,
+        "trusted": BOOLEAN,
+        "rules": array(
+            record(
+                {"verdict": {"type": "string", "enum": ["allow", "ask", "deny"]}, "rule": STRING, "line": INTEGER},
+            )
+        ),
+        "problems": array(record({"line": INTEGER, "reason": STRING})),
+    }
+)
+_SERVER = record(
+    {
+        "id": STRING,
+        "transport": STRING,
+        "origin": STRING,
+        "disabled": BOOLEAN,
+        "status": {"type": "string", "enum": ["running", "stopped", "unknown", "failed", "disabled", "untrusted"]},
+        "summary": STRING,
+        "tools": array(STRING),
+        "failure": STRING,
+        "notes": array(STRING),
+        "unaccepted": array(STRING),
+    }
+)
+_HOST = record(
+    {
+        "id": STRING,
+        "name": STRING,
+        "version": STRING,
+        "workspace": STRING,
+        "session": STRING,
+        "transport": {"type": "string", "enum": ["stdio", "http"]},
+        "since": STRING,
+    }
+)
 _SETTINGS = record(
     {
         "settings": array(record({"id": STRING, "value": {}, "source": STRING})),
-        "rules": array(record({"file": STRING, "trusted": BOOLEAN})),
+        "rules": array(_RULES),
         "notes": array(STRING),
-        "servers": array(record({"id": STRING, "transport": STRING, "origin": STRING, "disabled": BOOLEAN})),
+        "servers": array(_SERVER),
+        "hosts": array(_HOST),
         "workspace": STRING,
+        "workspaces": array(STRING),
     }
 )
 
@@ -118,6 +172,14 @@ def _change(change: RecordedChange) -> dict[str, Any]:
             "size": file.size,
         }
         for file in change.snapshots
+    ]
+    files += [
+        {
+            "path": encodable(step.path),
+            "action": "created" if not step.before.inode else "modified" if step.after.inode else "deleted",
+            "size": step.size,
+        }
+        for step in change.steps
     ]
     facts = {"id": change.id, "session": change.session, "operation": change.operation}
     return {**facts, "time": rfc3339(change.at), "files": files}
@@ -194,29 +256,35 @@ def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
     chosen = {} if "workspace" not in request.query else {"workspace": digest(request.query["workspace"])}
     since = now - _RANGES[request.query["range"]]
     usage = served.runtime.trail.usage(since=since, parts=_PARTS, **chosen)
+    with closing(Spending(served.runtime.state)) as spending:
+        models = spending.since(since)
     return {
         "start": usage.start,
         "end": usage.end,
         "calls": sum(use.calls for use in usage.tools),
         "failed": sum(use.failed for use in usage.tools),
         "approvals_waiting": len(served.runtime.authority.approvals().pending()),
+        "input_tokens": sum(model.input_tokens for model in models),
+        "output_tokens": sum(model.output_tokens for model in models),
+        "cost": sum(model.cost for model in models),
+        "series": _series(usage),
         "tools": [{**use._asdict(), "plot": list(use.plot)} for use in usage.tools],
         "errors": usage.errors,
-        "models": _spent(served.runtime.state, since),
+        "models": [model._asdict() for model in models],
     }
 
 
-def _spent(state: str, since: float) -> list[dict[str, Any]]:
-    """Return what models have cost since the day of a time, by model."""
-    totals: dict[str, dict[str, Any]] = {}
-    first, today = date.fromtimestamp(since), date.today()  # noqa: DTZ011, DTZ012 -- stored by local days
-    with closing(Spending(state)) as spending:
-        for number in range((today - first).days + 1):
-            for model in spending.models(str(first + timedelta(days=number))):
-                total = totals.setdefault(model.model, {**model._asdict(), **dict.fromkeys(model._fields[1:], 0)})
-                for name in model._fields[1:]:
-                    total[name] += getattr(model, name)
-    return list(totals.values())
+def _series(usage: UsageReport) -> list[dict[str, Any]]:
+    """Return the calls in the equal parts of a period."""
+    seconds = (usage.end - usage.start) / len(usage.failures)
+    rows = []
+    for number, failed in enumerate(usage.failures):
+        calls = sum(use.plot[number] for use in usage.tools)
+        moment = rfc3339(int((usage.start + number * seconds) * 1_000_000_000))
+        rows.append(
+            {"time": moment, "calls": calls, "failed": failed, "calls_per_minute": round(calls / seconds * 60, 3)}
+        )
+    return rows
 
 
 def metrics(served: ServedWorkspace) -> bytes:
@@ -230,21 +298,59 @@ def metrics(served: ServedWorkspace) -> bytes:
 def _settings(served: ServedWorkspace, request: ApiRequest) -> Json:
     runtime = served.runtime
     settings = runtime.settings
-    servers = runtime.servers()
     return {
         "settings": [
             {"id": key, "value": without_secrets(settings[key]), "source": settings.sources[key]} for key in KEYS
         ],
-        "rules": [
-            {"file": rules.file, "trusted": rules.trusted} for rules in runtime.authority.rulesets() if rules.file
-        ],
+        "rules": [_rules(rules) for rules in runtime.authority.rulesets() if rules.file],
         "notes": runtime.authority.notes(),
-        "servers": [
-            {"id": state.server.name, "transport": state.server.transport, "origin": state.server.origin}
-            | {"disabled": state.server.disabled}
-            for state in (() if servers is None else servers.states())
-        ],
+        "servers": _servers(runtime.servers()),
+        "hosts": [{**host._asdict(), "since": rfc3339(host.since)} for host in connected_hosts(runtime.state)],
         "workspace": runtime.root,
+        "workspaces": served.folders,
+    }
+
+
+def _rules(rules: RuleSet) -> dict[str, Any]:
+    return {
+        "file": rules.file,
+        "trusted": rules.trusted,
+        "rules": [{"verdict": rule.verdict, "rule": rule.text, "line": rule.line} for rule in rules.rules],
+        "problems": [{"line": problem.line, "reason": problem.reason} for problem in rules.problems],
+    }
+
+
+def _servers(servers: Servers | None) -> list[dict[str, Any]]:
+    """Return the MCP servers of a workspace, also those in files that are not trusted."""
+    if servers is None:
+        return []
+    nothing = {"transport": "", "disabled": False, "tools": [], "failure": "", "notes": [], "unaccepted": []}
+    untrusted = [
+        {"id": name, "origin": path, "status": "untrusted", "summary": "its file is not trusted", **nothing}
+        for path, names in servers.configured().untrusted.items()
+        for name in names
+    ]
+    return [*map(_server, servers.states()), *untrusted]
+
+
+def _server(state: State) -> dict[str, Any]:
+    server, differs = state.server, state.difference
+    status = "running" if state.running else "stopped"
+    if state.tools is None:
+        status = "unknown"
+    if state.failure:
+        status = "failed"
+    return {
+        "id": server.name,
+        "transport": server.transport,
+        "origin": server.origin,
+        "disabled": server.disabled,
+        "status": "disabled" if server.disabled else status,
+        "summary": summary(state),
+        "tools": [tool.shown for tool in state.tools or ()],
+        "failure": state.failure,
+        "notes": list(state.notes),
+        "unaccepted": [*differs.changed, *differs.new, *differs.gone],
     }
 
 

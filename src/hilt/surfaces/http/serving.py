@@ -35,7 +35,7 @@ from hilt.surfaces.http.listening import (
 from hilt.surfaces.http.problems import CONTENT_TYPE, HttpProblem
 from hilt.surfaces.http.requests import BODY_BYTES, OwnHosts
 from hilt.surfaces.http.static import read_files
-from hilt.surfaces.http.tokens import SHORTEST, kept_token
+from hilt.surfaces.http.tokens import agents_token, person_token
 from hilt.surfaces.http.workspaces import ServedWorkspace, Workspaces
 from hilt.surfaces.mcp.http import RequestGuard
 from hilt.surfaces.mcp.server import Serving
@@ -47,9 +47,6 @@ CONNECTIONS_MAX = 1024
 MESSAGE_BYTES = 64 << 10  # of a client over a WebSocket
 CLOSE_SECONDS = 2.0  # for runtimes to end what they run
 
-PERSON_FILE = "serve-token"
-AGENTS_FILE = "serve-agent-token"
-
 
 class ServerOptions(NamedTuple):
     """The options of `hilt serve`."""
@@ -59,24 +56,6 @@ class ServerOptions(NamedTuple):
     certificate: str | None = None
     key: str | None = None
     behind_proxy: bool = False
-
-
-def person_token(state: str) -> str:
-    """Return the person's token: HILT_TOKEN, or the one that is kept."""
-    return _chosen("HILT_TOKEN") or kept_token(state, PERSON_FILE).text
-
-
-def agents_token(state: str) -> str:
-    """Return the agents' token: HILT_AGENT_TOKEN, or the one that is kept."""
-    return _chosen("HILT_AGENT_TOKEN") or kept_token(state, AGENTS_FILE).text
-
-
-def _chosen(variable: str) -> str | None:
-    token = os.environ.get(variable)
-    if token and (len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token):
-        advice = f"Use at least {SHORTEST} letters and digits, or unset it."
-        raise ToolError("invalid_args", f"{variable} is not a token.", suggestion=advice)
-    return token or None
 
 
 async def serve(options: dict[str, str], server_options: ServerOptions, started: Callable[[str, str], None]) -> None:
@@ -168,7 +147,8 @@ async def _mcp(served: ServedWorkspace, stack: AsyncExitStack) -> RequestGuard:
     """Start the MCP server of a workspace."""
     runtime = served.runtime
     hand_over = partial(_hand_over, served) if served.uses_resident else None
-    serving = Serving(runtime, Choice(), single=None, providers=(), hand_over=hand_over)
+    # whoever has the token of agents could answer forms without a person
+    serving = Serving(runtime, Choice(), single=None, providers=(), hand_over=hand_over, approves=False)
     stack.callback(serving.close)
     tidying = asyncio.create_task(serving.tidy())
     stack.callback(tidying.cancel)

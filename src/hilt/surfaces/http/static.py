@@ -26,7 +26,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 _COMPRESSED = (".html", ".css", ".js", ".json", ".svg", ".txt")
-_HASHED = re.compile(r"-[0-9a-f]{8,64}\.\w+\Z")  # a name that changes with the content
+_HASHED = re.compile(r"-[0-9A-Z]{8}\.\w+\Z")  # a name that changes with the content
 _SMALLEST = 1024  # bytes; compressing less is not worth it
 
 

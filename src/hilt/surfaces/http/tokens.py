@@ -10,6 +10,8 @@ from typing import NamedTuple
 from hilt.errors import ToolError
 
 SHORTEST = 20  # characters
+PERSON_FILE = "serve-token"
+AGENTS_FILE = "serve-agent-token"
 
 
 class KeptToken(NamedTuple):
@@ -18,6 +20,24 @@ class KeptToken(NamedTuple):
     text: str
     path: str
     is_new: bool = False
+
+
+def person_token(state: str) -> str:
+    """Return the person's token of `hilt serve`: HILT_TOKEN, or the one that is kept."""
+    return _chosen("HILT_TOKEN") or kept_token(state, PERSON_FILE).text
+
+
+def agents_token(state: str) -> str:
+    """Return the agents' token of `hilt serve`: HILT_AGENT_TOKEN, or the one that is kept."""
+    return _chosen("HILT_AGENT_TOKEN") or kept_token(state, AGENTS_FILE).text
+
+
+def _chosen(variable: str) -> str | None:
+    token = os.environ.get(variable)
+    if token and (len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token):
+        advice = f"Use at least {SHORTEST} letters and digits, or unset it."
+        raise ToolError("invalid_args", f"{variable} is not a token.", suggestion=advice)
+    return token or None
 
 
 def kept_token(state: str, name: str) -> KeptToken:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import Any
 
 from hilt.agents.reading import as_messages
@@ -113,6 +115,8 @@ AGENT = record(
         "error_code": _OR_NULL,
         "input_tokens": INTEGER,
         "output_tokens": INTEGER,
+        "model": _OR_NULL,
+        "cost": {"type": ["number", "null"]},
         "prompt": STRING,
         "answer": STRING,
         "messages": array({"type": "object"}),
@@ -231,14 +235,19 @@ def _nothing() -> None:
 
 
 def _agents(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = [agent_data(agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
-    return page("agents", rows, request)
+    rows = [_agent_data(served, agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
+    answer = page("agents", rows, request)
+    return {**answer, "agents": [{**row, "cost": _cost(served, row["id"])} for row in answer["agents"]]}
+
+
+def _agent_data(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
+    return {**agent_data(agent), "model": agent.profile.model or served.runtime.settings["model.name"]}
 
 
 def _agent(served: ServedWorkspace, request: ApiRequest) -> Json:
     agent = _found(served, request.path["id"])
     return {
-        **agent_data(agent),
+        **_agent_row(served, agent),
         "prompt": agent.prompt,
         "answer": agent.answer,
         "messages": _messages(served, agent.id),
@@ -250,6 +259,29 @@ def _found(served: ServedWorkspace, id: str) -> AgentRecord:
     if agent is None:
         raise HttpProblem(404, f"There is no agent {id[:100]!r}.", suggestion="Use an id of /v1/agents.")
     return agent
+
+
+def _agent_row(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
+    return {**_agent_data(served, agent), "cost": _cost(served, agent.id)}
+
+
+def _cost(served: ServedWorkspace, session: str) -> float | None:
+    """Return what the model's answers in a session have cost, in dollars; None if no cost is known."""
+    path = transcripts_of(served.runtime).path(session)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return _cost_of(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(1000)
+def _cost_of(path: str, size: int, changed: int) -> float | None:
+    """Return the sum of the costs in a transcript, which is read again when its size or time changes."""
+    with suppress(OSError):
+        costs = [record["cost"] for record in read(path) if "cost" in record]
+        return sum(costs) if costs else None
+    return None
 
 
 def _messages(served: ServedWorkspace, session: str) -> list[dict[str, Any]]:
@@ -267,13 +299,13 @@ def _send(served: ServedWorkspace, request: ApiRequest) -> Json:
     result = served.request(Call("agent_send", args, session=SESSION, dialect="jinn"))
     if result.error is not None:
         raise result.error
-    return agent_data(_found(served, agent.id))
+    return _agent_row(served, _found(served, agent.id))
 
 
 def _cancel(served: ServedWorkspace, request: ApiRequest) -> Json:
     agent = _found(served, request.path["id"])
     served.runtime.agents().cancel(agent.id)
-    return agent_data(_found(served, agent.id))
+    return _agent_row(served, _found(served, agent.id))
 
 
 # --- sessions -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ class ServedWorkspace:
         self.runtime = runtime
         self.options = {**options, "workspace": runtime.root}
         self.questions = Questions(runtime.state)
+        self.folders = [runtime.root]  # of all workspaces of the server
 
     @property
     def uses_resident(self) -> bool:
@@ -75,6 +76,8 @@ class Workspaces:
     def __init__(self, served: Sequence[ServedWorkspace]) -> None:
         self.all = served
         self.first = served[0]
+        for workspace in served:
+            workspace.folders = [other.runtime.root for other in served]
 
     def find(self, folder: Any) -> ServedWorkspace:
         """Return the workspace of a folder; the first one for None."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,8 @@ class ClientAnswers:
     """The client's answers so far in one call, through all its rounds."""
 
     def __init__(self) -> None:
+        self.event_id = os.urandom(8).hex()  # of the events of the call
+        self.by = ""  # the client, as the one who answers
         self.approvals: dict[str, UserAnswer | None] = {}  # by digest; None if nobody answered
         self.answers: dict[str, Any] | ToolError | None = None  # to questions
         self.own_words: list[int] = []  # the questions to be answered in the person's own words
@@ -63,13 +66,14 @@ class Attending:
         *,
         by: str,
         alone: bool = False,
+        approves: bool = True,
         send: Callable[[str, tuple[Any, ...]], None],
         wait: Callable[[Mapping[str, Any]], Responses] | None,
     ) -> None:
         """Attend a call of a client that supports the requests in `can`.
 
         `wait`, unless None, asks the client and returns its answers. `alone` means that the client has closed a form of
-        this session by itself, so that it has no user.
+        this session by itself, so that it has no user. Only a client that `approves` is asked for approvals.
         """
         self.needs: dict[str, dict[str, Any]] = {}  # requests to the client before the call can continue
         self.missing: str | None = None  # a capability that the call needs and the client lacks
@@ -77,12 +81,14 @@ class Attending:
         self._can = can
         self._by = by
         self._alone = alone
+        self._approves = approves
         self._send = send
         self._wait = wait
         self._count = 0
         self._allowance = _Allowance()
-        self._asked: tuple[Asked, str] | None = None
-        self._questions: Sequence[Any] = ()
+        replies.by = by
+        self.asked: tuple[Asked, str] | None = None  # the approval that the client is asked for, and its digest
+        self.questions: Sequence[Any] = ()  # those that the client is asked
         self._asked_at = 0.0
         self._one_at_a_time: threading.Lock | None = None  # set if it is asked while the call runs
 
@@ -98,14 +104,14 @@ class Attending:
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
         """Return the person's answer to exactly this call, None if nobody answered; end the call to ask first."""
-        if "form" not in self._can:
+        if "form" not in self._can or not self._approves:
             return None
         if self._one_at_a_time is not None:
             response, automatic = self._ask_now(approval_form(asked))
             return None if response is None else read_approval(asked, response, self._by, automatic=automatic)
         if digest in self._replies.approvals:
             return self._replies.approvals[digest]
-        self._asked = asked, digest
+        self.asked = asked, digest
         self._need(APPROVAL, approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
 
@@ -120,7 +126,7 @@ class Attending:
             raise replies.answers
         if replies.answers is not None and not replies.own_words:
             return replies.answers
-        self._questions = questions
+        self.questions = questions
         form = own_words_form(questions, replies.own_words) if replies.own_words else question_form(questions)
         self._need(QUESTIONS, form)
         raise ToolError("no_one_to_ask", "The user has not answered yet.")
@@ -217,11 +223,11 @@ class Attending:
             response = responses.get(name)
             if response is None:
                 continue
-            if name == APPROVAL and self._asked is not None:
-                asked, digest = self._asked
+            if name == APPROVAL and self.asked is not None:
+                asked, digest = self.asked
                 automatic = time.monotonic() - self._asked_at < AUTOMATIC_SECONDS
                 self._replies.approvals[digest] = read_approval(asked, response, self._by, automatic=automatic)
-            elif name == QUESTIONS and self._questions:
+            elif name == QUESTIONS and self.questions:
                 self._take_answers(response)
             else:
                 self._replies.inputs[name] = response
@@ -230,10 +236,10 @@ class Attending:
         replies = self._replies
         try:
             if isinstance(replies.answers, dict):
-                replies.answers = read_own_words(self._questions, replies.own_words, replies.answers, response)
+                replies.answers = read_own_words(self.questions, replies.own_words, replies.answers, response)
                 replies.own_words = []
             else:
-                replies.answers, replies.own_words = read_choices(self._questions, response)
+                replies.answers, replies.own_words = read_choices(self.questions, response)
         except ToolError as error:
             replies.answers = error
 

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
+from hilt.surfaces.mcp.open_forms import OpenForms
 
 AFTER_SECONDS = 0.5  # a call that takes longer becomes a task, if its client supports that
 TTL_MS = 24 * 60 * 60 * 1000
@@ -67,6 +69,7 @@ class CallTask:
         self._running = running
         self._attending = attending
         self._replies = replies
+        self._forms = OpenForms(runtime, call.session or runtime.session, replies)
         self._renew = renew
         self._answer = answer
         self._has_ended = ended
@@ -131,14 +134,31 @@ class CallTask:
             if self._open():
                 return
             self._attending.take(self._responses)
-            self._responses = {}
-            self._attending = self._renew(self)
-            self._set(WORKING)
-            attending = self._attending
+            attending = self._go_on()
+        self._run_again(attending)
+
+    def look(self) -> None:
+        """Go on if somebody elsewhere has answered what the client is asked."""
+        with self._lock:
+            if self._status != INPUT_REQUIRED or not self._forms.is_open or self._forms.answered_by() is None:
+                return
+            attending = self._go_on()
+        self._run_again(attending)
+
+    def _go_on(self) -> Attending:
+        if self._forms.is_open:
+            self._forms.settle()
+        self._responses = {}
+        self._attending = self._renew(self)
+        self._set(WORKING)
+        return self._attending
+
+    def _run_again(self, attending: Attending) -> None:
         self._runtime.submit(self._call, partial(self.ended, attending), began=self._began, attendant=attending)
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
+        running.event_id = self._replies.event_id
         if self._is_cancelled:
             running.cancel()
 
@@ -149,6 +169,8 @@ class CallTask:
                 return
             if attending.needs and not self._is_cancelled:
                 attending.sent()
+                with suppress(ToolError):  # the client is asked in any case
+                    self._forms.open(attending.asked, attending.questions)
                 self._set(INPUT_REQUIRED)
                 return
             if self._is_cancelled or (result.error is not None and result.error.code == "cancelled"):
@@ -169,6 +191,7 @@ class CallTask:
             if was_asking:
                 self._set(CANCELLED)
         if was_asking:
+            self._forms.close()
             if running is not None:
                 running.abandon(ToolError("cancelled", f"The call of {self._call.tool} was cancelled."))
             self._has_ended()

@@ -28,12 +28,14 @@ from hilt.errors import ToolError
 from hilt.pipeline import Prepared
 from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
+from hilt.state.approvals import POLL_SECONDS
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
 from hilt.surfaces.mcp.begun_call import BegunCall
 from hilt.surfaces.mcp.call_tasks import AFTER_SECONDS, CallTask, CallTasks, Failure, Outcome
 from hilt.surfaces.mcp.clients import Client, client_of
 from hilt.surfaces.mcp.content import call_answer, error_result, sound
 from hilt.surfaces.mcp.names import APPROVAL, SESSION, TASKS
+from hilt.surfaces.mcp.open_forms import OpenForms
 from hilt.surfaces.mcp.sessions import Session
 from hilt.surfaces.oneshot import for_resident
 
@@ -53,6 +55,7 @@ class OpenCall(NamedTuple):
 
     run: CallRun | BegunCall
     replies: ClientAnswers
+    forms: OpenForms
     session: Session
     key: str
     until: float
@@ -64,14 +67,16 @@ class Rounds:
     def __init__(self) -> None:
         self._open: dict[str, OpenCall] = {}
 
-    def keep(self, run: CallRun | BegunCall, replies: ClientAnswers, session: Session, key: str) -> str:
+    def keep(
+        self, run: CallRun | BegunCall, replies: ClientAnswers, forms: OpenForms, session: Session, key: str
+    ) -> str:
         """Keep a call, and return the secret that identifies it."""
         now = time.monotonic()
         self.end(before=now)
         while len(self._open) >= ROUNDS_MAX:
             self._end(next(iter(self._open)))
         state = secrets.token_urlsafe(24)
-        self._open[state] = OpenCall(run, replies, session, key, now + ROUND_SECONDS)
+        self._open[state] = OpenCall(run, replies, forms, session, key, now + ROUND_SECONDS)
         return state
 
     def take(self, state: str, key: str, named: str | None) -> OpenCall:
@@ -90,7 +95,9 @@ class Rounds:
             self._end(state)
 
     def _end(self, state: str) -> None:
-        self._open.pop(state).run.abandon(ToolError("approval_timeout", "The client did not answer in time."))
+        open_call = self._open.pop(state)
+        open_call.run.abandon(ToolError("approval_timeout", "The client did not answer in time."))
+        open_call.forms.close()
 
 
 def _key(params: types.CallToolRequestParams) -> str:
@@ -113,12 +120,16 @@ class Calls:
         begun: TakeBegun | None = None,
         tasks: CallTasks | None = None,
         owner: str | None = None,
+        *,
+        approves: bool = True,
     ) -> None:
         """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process.
 
         `begun` returns the first run of a call that ended with questions in the front loop. `tasks` are those of the
-        process; the ones of a connection belong to its session, `owner`.
+        process; the ones of a connection belong to its session, `owner`. Only with `approves`, clients are asked for
+        approvals.
         """
+        self.approves = approves
         self._runtime = runtime
         self._hand_over = hand_over
         self._begun: TakeBegun = begun or (lambda id: None)
@@ -151,15 +162,18 @@ class Calls:
         if modern and params.request_state is not None:
             named = session_of().name if SESSION in meta else None
             open_call = self._rounds.take(params.request_state, _key(params), named)
-            replies, session = open_call.replies, open_call.session
+            replies, session, forms = open_call.replies, open_call.session, open_call.forms
             open_call.run.attending.take(responses)
+            if forms.is_open:
+                await self._offload(forms.settle)
         else:
             session = session_of()
             replies.inputs.update(responses)
+            forms = OpenForms(self._runtime, session.name, replies)
         approval = meta.get(APPROVAL)
         if not isinstance(approval, str) or not _ID.fullmatch(approval):
             approval = session.answered(params.name, params.arguments, self._runtime) if begun is None else None
-        by, can = client(ctx)
+        by, can, *_ = client(ctx)
         call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
         session.calls += 1
         progress = Progress(ctx)
@@ -184,14 +198,18 @@ class Calls:
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
                 attending.sent()
+                await self._offload(partial(forms.open, attending.asked, attending.questions))
                 if modern:
-                    state = self._rounds.keep(run, replies, session, _key(params))
+                    state = self._rounds.keep(run, replies, forms, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
                     return {**required, "requestState": state}
-                answers = await self.ask(ctx, attending.needs)
-                if any(answers[name] is None for name in attending.needs):
-                    can = can - {"form"}  # the client declares forms but does not answer them
-                attending.take({name: answer for name, answer in answers.items() if answer is not None})
+                answers = await self._ask_first(ctx, attending.needs, forms)
+                if answers is not None:
+                    if any(answers[name] is None for name in attending.needs):
+                        can = can - {"form"}  # the client declares forms but does not answer them
+                    attending.take({name: answer for name, answer in answers.items() if answer is not None})
+                if forms.is_open:
+                    await self._offload(forms.settle)
         except ToolError as error:
             if run is not None:
                 run.abandon(error)
@@ -202,8 +220,36 @@ class Calls:
             raise
         finally:
             progress.end()
+            if forms.is_open and not (modern and run is not None and run.attending.needs):
+                self._offload(forms.close)
             session.calls -= 1
             session.used = time.monotonic()
+
+    async def _ask_first(self, ctx: Ctx, requests: Mapping[str, Any], forms: OpenForms) -> Responses | None:
+        """Ask a client that has a connection; return None if somebody elsewhere answers first."""
+        if not forms.is_open:
+            return await self.ask(ctx, requests)
+        asking = asyncio.create_task(self.ask(ctx, requests))
+        looking = asyncio.create_task(self._answered_by(forms))
+        try:
+            await asyncio.wait((asking, looking), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            await _tell(ctx, f"It was answered elsewhere, by {looking.result()}.")
+            return None
+        finally:
+            # the client is told that it need not answer any more
+            asking.cancel()
+            looking.cancel()
+            await asyncio.gather(asking, looking, return_exceptions=True)
+
+    async def _answered_by(self, forms: OpenForms) -> str:
+        """Wait until somebody elsewhere has answered, and return who."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            by: str | None = await self._offload(forms.answered_by)
+            if by is not None:
+                return by
 
     def _as_task(
         self, run: CallRun | BegunCall, session: Session, call: Call, replies: ClientAnswers, can: frozenset[str]
@@ -224,7 +270,13 @@ class Calls:
 
         def renew(task: CallTask) -> Attending:
             return Attending(
-                replies, can, by=str(call.client), alone=session.alone, send=partial(_note, task), wait=None
+                replies,
+                can,
+                by=str(call.client),
+                alone=session.alone,
+                approves=self.approves,
+                send=partial(_note, task),
+                wait=None,
             )
 
         def ended() -> None:
@@ -369,6 +421,7 @@ class CallRun:
         self._running: ActiveCall | None = None
         self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
         self._progress = progress
+        self._event_id = replies.event_id
         self._given_up = False
         self._is_submitted = False
         self._lock = threading.Lock()
@@ -380,6 +433,7 @@ class CallRun:
             can,
             by=by,
             alone=alone,
+            approves=calls.approves,
             send=self._send,
             wait=None if is_modern(ctx) else self._wait,
         )
@@ -464,6 +518,7 @@ class CallRun:
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
+        running.event_id = self._event_id
         if self._given_up:
             running.cancel()  # the request was cancelled before the call began
 
@@ -554,6 +609,14 @@ async def _asked(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
     metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
     response = await ctx.session.send_request(typed, _RESULTS[method], metadata=metadata)
     return response.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+async def _tell(ctx: Ctx, message: str) -> None:
+    """Send a log message to a client that has a connection."""
+    if _is_wanted(ctx, "notice"):
+        params = types.LoggingMessageNotificationParams(level="notice", data=sound(message), logger="hilt")
+        note = types.LoggingMessageNotification(params=params)
+        await ctx.session.send_notification(note, related_request_id=ctx.request_id)
 
 
 _ID = re.compile("[0-9a-f]{12}")  # a whole approval id: accepting prefixes would help guessing

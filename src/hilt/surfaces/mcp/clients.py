@@ -15,13 +15,18 @@ class Client(NamedTuple):
 
     name: str  # for the audit trail
     can: frozenset[str]  # the requests that it supports
+    program: str = ""  # its own name for itself
+    version: str = ""
 
 
 def client_of(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> Client:
     """Return the client with this `clientInfo` and these capabilities, in the protocol's format."""
-    name = str(info.get("name", ""))[:NAME_CHARACTERS]
-    shown = f"mcp client {''.join(char for char in name if char.isprintable())}".rstrip()
-    return Client(shown, _supported(info, capabilities))
+    program, version = _printable(info.get("name", "")), _printable(info.get("version", ""))
+    return Client(f"mcp client {program}".rstrip(), _supported(info, capabilities), program, version)
+
+
+def _printable(name: object) -> str:
+    return "".join(char for char in str(name)[:NAME_CHARACTERS] if char.isprintable())
 
 
 def _supported(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> frozenset[str]:

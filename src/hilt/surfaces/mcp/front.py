@@ -39,6 +39,7 @@ from hilt.surfaces.mcp.plain import (
     SERVER_KEY,
     UNCACHED,
     Plain,
+    client_in,
     discovery_result,
     handshake_of,
     handshake_result,
@@ -53,6 +54,7 @@ from hilt.surfaces.mcp.tool_list import Choice, tool_list
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.declaration import Traits
+    from hilt.state.hosts import HostMark
     from hilt.surfaces.mcp.call_tasks import CallTasks
     from hilt.surfaces.mcp.calls import HandOver
     from hilt.surfaces.mcp.resources import Provider
@@ -116,6 +118,7 @@ class Front:
         self._lines = _Lines()
         self._sdk: SdkThread | None = None
         self._client: Client | None = None  # of the handshake
+        self._host: HostMark | None = None
         self._opening: dict[str, Any] | None = None  # the message that the SDK gets first
         self._is_modern = False
         self._has_era = False
@@ -279,6 +282,25 @@ class Front:
         else:
             self._forwards_all = True
             self._forward(line, request_of(message))
+        client = client_in(message)
+        if client is not None:
+            self._threads.put(partial(self._mark_host, client))
+
+    def _mark_host(self, client: Client) -> None:
+        """Show the host as connected, for as long as it is; without a state directory, it is only not shown."""
+        from hilt.state.hosts import HostMark
+
+        runtime, session = self._runtime, self._session.name
+        with suppress(OSError), self._lock:
+            if not self._has_ended and self._host is None:
+                self._host = HostMark(
+                    runtime.state,
+                    client.program,
+                    client.version,
+                    workspace=runtime.root,
+                    session=session,
+                    transport="stdio",
+                )
 
     @staticmethod
     def _is_note(message: Any) -> bool:
@@ -380,6 +402,8 @@ class Front:
 
     def _began(self, request: _ActiveRequest, running: ActiveCall) -> None:
         request.running = running
+        if request.replies is not None:
+            running.event_id = request.replies.event_id
 
     def _called(self, request: _ActiveRequest, result: Result) -> None:
         """Answer a call that has ended, or let the SDK continue it; on any thread."""
@@ -518,9 +542,11 @@ class Front:
         self._output.close(FLUSH_SECONDS)
         with self._lock:  # other threads may still call `resume`
             wake, waker, self._waker = self._wake, self._waker, -1
-            stop = self._stop_listening
+            stop, host = self._stop_listening, self._host
         if stop is not None:
             stop()
+        if host is not None:
+            host.close()
         os.close(wake)
         os.close(waker)
 

@@ -78,6 +78,16 @@ def is_modern(message: Any) -> bool:
     return type(meta) is dict and VERSION_KEY in meta
 
 
+def client_in(message: Any) -> Client | None:
+    """Return the client that a first message names, in whatever form; for people, not for decisions."""
+    params = message.get("params") if isinstance(message, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    for info in (params and params.get("clientInfo"), meta and isinstance(meta, dict) and meta.get(INFO_KEY)):
+        if isinstance(info, dict):
+            return client_of(info, {})
+    return None
+
+
 def plain_of(message: Any, *, modern: bool) -> Plain | None:
     """Return the plain request in a message of a client of this era."""
     request = request_of(message)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -28,9 +30,11 @@ from hilt import __version__
 from hilt.errors import ToolError
 from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
+from hilt.state.hosts import HostMark
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.mcp.call_tasks import CallTasks
 from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeBegun, client, connection_of, is_modern
+from hilt.surfaces.mcp.clients import Client
 from hilt.surfaces.mcp.content import COMPLETE
 from hilt.surfaces.mcp.instructions import instructions
 from hilt.surfaces.mcp.names import SESSION, TASKS
@@ -39,6 +43,8 @@ from hilt.surfaces.mcp.sessions import Session, Sessions
 from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TIDY_SECONDS = 60.0
+VISIT_SECONDS = 300.0  # for which a host without a connection is shown after its last request
+MARKS_MAX = 64  # hosts that are shown, of each kind: each takes a file descriptor
 SUBSCRIPTIONS_MAX = 256
 COMPLETIONS_MAX = 100
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
@@ -66,12 +72,14 @@ class Serving:
         hand_over: HandOver | None = None,
         begun: TakeBegun | None = None,
         tasks: CallTasks | None = None,
+        approves: bool = True,
     ) -> None:
         """Serve a runtime.
 
         All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
         `hand_over` runs calls that must outlive this process. With `begun`, a front loop has begun calls, and reports
-        changes of the tools. `tasks` are those of the process, if they outlive this server.
+        changes of the tools. `tasks` are those of the process, if they outlive this server. Without `approves`, clients
+        are agents: they are not asked to approve their own calls.
         """
         self._runtime = runtime
         self._choice = choice
@@ -79,11 +87,13 @@ class Serving:
         self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
         owner = None if single is None else single.name
-        self._calls = Calls(runtime, self.offload, hand_over, begun, tasks, owner)
+        self._calls = Calls(runtime, self.offload, hand_over, begun, tasks, owner, approves=approves)
         self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
+        self._marks_hosts = begun is None  # otherwise the front loop does
+        self._visitors: dict[tuple[str, ...], _Visitor] = {}  # hosts without a connection, by name and version
         self._tasks: set[asyncio.Task[None]] = set()
         self._stops = [] if begun is not None else [runtime.listen(lambda: self.announce("tools"))]
         self._stops += [provider.listen(self.announce) for provider in providers]
@@ -96,6 +106,7 @@ class Serving:
             stop()
         for task in self._tasks:
             task.cancel()
+        self._dismiss(seconds=-1)
         self._calls.close()
         self._threads.close()
 
@@ -114,6 +125,7 @@ class Serving:
             await asyncio.sleep(TIDY_SECONDS)
             self._sessions.end_idle()
             self._calls.end_idle()
+            self._dismiss()
 
     def _server(self, *, completes: bool) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
@@ -152,6 +164,39 @@ class Serving:
         if not is_modern(ctx) and connection not in self._connections:
             self._connections.add(connection)
             connection.exit_stack.callback(self._connections.discard, connection)
+            if self._marks_hosts and len(self._connections) <= MARKS_MAX:
+                session = self._session(ctx).name
+                with suppress(OSError):  # it is only not shown
+                    mark = await self.offload(partial(self._mark, client(ctx), session))
+                    connection.exit_stack.callback(mark.close)
+
+    def _mark(self, host: Client, session: str) -> HostMark:
+        """Show a host as connected."""
+        runtime = self._runtime
+        return HostMark(
+            runtime.state, host.program, host.version, workspace=runtime.root, session=session, transport="http"
+        )
+
+    async def _meet(self, ctx: Ctx) -> None:
+        """Show a host without a connection as connected, until it has made no request for a while."""
+        if not self._marks_hosts or connection_of(ctx).session_id is not None:
+            return
+        host = client(ctx)
+        known = self._visitors.get(host[2:])
+        if known is not None:
+            known.used = time.monotonic()
+            return
+        if len(self._visitors) < MARKS_MAX:
+            visitor = self._visitors[host[2:]] = _Visitor()
+            with suppress(OSError):
+                visitor.mark = await self.offload(partial(self._mark, host, ""))
+
+    def _dismiss(self, seconds: float = VISIT_SECONDS) -> None:
+        oldest = time.monotonic() - seconds
+        for names, visitor in list(self._visitors.items()):
+            if visitor.used < oldest:
+                del self._visitors[names]
+                visitor.end()
 
     def _session(self, ctx: Ctx, *, calls: bool = False) -> Session:
         connection = connection_of(ctx)
@@ -176,18 +221,22 @@ class Serving:
 
     async def _list_tools(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
         _refuse_cursor(params)
+        await self._meet(ctx)
         session = self._session(ctx)
         asks = "form" in client(ctx).can and not session.alone
         tools = await self.offload(lambda: tool_list(self._runtime, self._choice, session.name, client_asks=asks))
         return {**COMPLETE, "tools": tools}
 
     async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
+        await self._meet(ctx)
         return await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     async def _get_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
-        return {**COMPLETE, **self._calls.task(ctx, params.task_id).details()}
+        task = self._calls.task(ctx, params.task_id)
+        await self.offload(task.look)
+        return {**COMPLETE, **task.details()}
 
     async def _update_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
         task = self._calls.task(ctx, params.task_id)
@@ -304,6 +353,19 @@ class Serving:
             done()
 
         task.add_done_callback(ended)
+
+
+class _Visitor:
+    """A host without a connection, and when it made its last request."""
+
+    def __init__(self) -> None:
+        self.mark: HostMark | None = None
+        self.used = time.monotonic()
+
+    def end(self) -> None:
+        """Show the host as disconnected."""
+        if self.mark is not None:
+            self.mark.close()
 
 
 class _TaskParams(types.RequestParams):

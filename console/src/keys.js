@@ -1,0 +1,58 @@
+/** Keys of the console: of the whole of it, and of the page that is shown. */
+import { effect, signal, useEffect, useRef } from "./html.js";
+
+const STORED = "hilt.keys";
+
+/** Whether single keys do anything; people who dictate or press keys by accident turn them off. */
+export const hasSingleKeys = signal(localStorage.getItem(STORED) !== "off");
+
+/** The keys that work on every page, {key: {label, run}}; those of a page come first. */
+export const globalKeys = {};
+
+const layers = new Set();
+
+/** Register keys while a component is shown: {"a": {label: "Allow once", run: () => …}}. */
+export function useKeys(keys) {
+  const layer = useRef({ keys });
+  layer.current.keys = keys;
+  useEffect(() => {
+    const own = layer.current;
+    layers.add(own);
+    return () => layers.delete(own);
+  }, []);
+}
+
+/** Return the keys that work now, for the list of keys. */
+export function activeKeys() {
+  const keys = Object.assign({}, globalKeys, ...[...layers].map((layer) => layer.keys));
+  return Object.entries(keys).map(([key, { label }]) => [key, label]);
+}
+
+/** Whether an element takes typed text. */
+export function isTyping(element) {
+  if (!(element instanceof HTMLElement)) return false;
+  if (element.isContentEditable || element.matches("textarea, select")) return true;
+  return element.matches("input") && !element.matches("[type=checkbox], [type=radio], [type=button], [type=submit]");
+}
+
+export function startKeys() {
+  effect(() => {
+    if (hasSingleKeys.value) localStorage.removeItem(STORED);
+    else localStorage.setItem(STORED, "off");
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing || event.repeat) return;
+    const name = event.ctrlKey || event.metaKey ? `Ctrl ${event.key.toUpperCase()}` : event.key;
+    const isPlain = !event.ctrlKey && !event.metaKey;
+    const isBlocked = isPlain && name !== "Escape" && (!hasSingleKeys.value || isTyping(event.target));
+    if (event.altKey || isBlocked) return;
+    if (document.querySelector("dialog[open]")) return; // a dialog has keys of its own
+    if (name === "Escape") document.activeElement?.blur(); // leaves a text field, so that single keys work again
+    const layer = [...layers].reverse().find(({ keys }) => Object.hasOwn(keys, name));
+    const binding = layer ? layer.keys[name] : Object.hasOwn(globalKeys, name) && globalKeys[name];
+    if (binding) {
+      event.preventDefault();
+      binding.run(event);
+    }
+  });
+}

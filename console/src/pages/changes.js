@@ -1,0 +1,135 @@
+/** Changes: a time line of what was changed in files, and the way back. */
+import { api, at, here } from "../api.js";
+import { calls } from "../events.js";
+import { html, useMemo, useState } from "../html.js";
+import { Dialog, Empty, ErrorBox, Loading, Page, Time, useAction, useChosen, useHeld, useList, useLoad } from "../parts/index.js";
+import { query } from "../router.js";
+import { count, oneLine } from "../text.js";
+import { View } from "../views/index.js";
+import { reversed } from "../views/unified.js";
+
+const FILES_MAX = 100;
+const ACTIONS = { created: "good", modified: "warn", deleted: "bad" };
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long", year: "numeric" });
+
+export default function Changes() {
+  const options = { on: ["call"], when: (event) => Boolean(event.change) };
+  const { rows: loaded, error, isLoading, hasMore, more, reload } = useList("/v1/changes", "changes", options);
+  const { rows, hold } = useHeld(loaded);
+  const change = useChosen(rows, query.value.get("id"));
+  const days = useMemo(() => byDay(rows), [rows]);
+  return html`
+    <${Page} title="Changes" fills>
+      <${ErrorBox} error=${error} retry=${reload} />
+      ${isLoading && html`<${Loading} />`}
+      ${!isLoading &&
+      !rows.length &&
+      !error &&
+      html`<${Empty} title="No changes yet">Every change that a tool makes to files is kept here, so that you can look at it and restore the files.<//>`}
+      ${change &&
+      html`<div class="beside">
+        <div class="rows" ...${hold}>
+          ${days.map(
+            ([day, changes]) => html`
+              <section key=${day} aria-label=${day}>
+                <h2 class="day">${day}</h2>
+                <ul>
+                  ${changes.map(
+                    (row) => html`
+                      <li key=${row.id}>
+                        <a class="row" href=${`/changes?id=${encodeURIComponent(row.id)}`} aria-current=${row.id === change.id ? "true" : undefined}>
+                          <span class="row-name">
+                            <span class="mono">${oneLine(row.files[0]?.path, 80)}</span>
+                            ${row.files.length > 1 && html`<span class="muted"> and ${count(row.files.length - 1, "more", "more")}</span>`}
+                          </span>
+                          <span class="row-facts">
+                            <span>${oneLine(row.operation, 40)}</span>
+                            <span class="muted mono">${oneLine(row.session, 40)}</span>
+                            <span class="muted"><${Time} at=${row.time} /></span>
+                          </span>
+                        </a>
+                      </li>
+                    `,
+                  )}
+                </ul>
+              </section>
+            `,
+          )}
+          ${hasMore && html`<button type="button" onClick=${more}>Show older changes</button>`}
+        </div>
+        <${Change} key=${change.id} change=${change} onRestored=${reload} />
+      </div>`}
+    <//>
+  `;
+}
+
+function byDay(rows) {
+  const days = new Map();
+  for (const row of rows) {
+    const day = DAY.format(new Date(row.time));
+    if (!days.has(day)) days.set(day, []);
+    days.get(day).push(row);
+  }
+  return [...days];
+}
+
+function Change({ change, onRestored }) {
+  const [isOpen, setOpen] = useState(false);
+  const [note, setNote] = useState("");
+  const call = calls.rows.findLast((row) => row.change === change.id);
+  const own = call?.envelope?.visualization;
+  const path = own && !isOpen ? null : at("/v1/changes", change.id); // a preview is a call, so it is only made when it is shown
+  const preview = useLoad(path, { on: ["call"], when: (event) => Boolean(event.change) });
+  const since = useMemo(() => reversed(preview.data?.visualization), [preview.data]);
+  const finish = (result) => {
+    setOpen(false);
+    setNote(result.files.length ? `Restored ${result.files.map((path) => oneLine(path, 80)).join(", ")}.` : oneLine(result.result, 200));
+    onRestored();
+  };
+  return html`
+    <section class="change" aria-label=${`Change ${oneLine(change.id, 40)}`}>
+      <header class="section-head">
+        <h2>${oneLine(change.operation, 60)}</h2>
+        <span class="muted"><${Time} at=${change.time} /></span>
+        ${call && html`<a href=${`/activity?call=${encodeURIComponent(call.key)}`}>See the call</a>`}
+        <button type="button" class="main push" onClick=${() => setOpen(true)}>Restore</button>
+      </header>
+      ${note && html`<p class="good" role="status">${note}</p>`}
+      <ul class="file-list">
+        ${change.files.slice(0, FILES_MAX).map(
+          (file) => html`
+            <li key=${file.path}>
+              <span class=${`tag ${ACTIONS[file.action] ?? ""}`}>${file.action}</span> <span class="mono">${oneLine(file.path, 300)}</span>
+            </li>
+          `,
+        )}
+        ${change.files.length > FILES_MAX && html`<li class="muted">and ${count(change.files.length - FILES_MAX, "more file")}</li>`}
+      </ul>
+      <${ErrorBox} error=${preview.error} retry=${preview.reload} />
+      ${own
+        ? html`<${View} view=${own} text=${call.envelope.result ?? ""} />`
+        : html`${preview.isLoading && html`<${Loading} />`}
+            ${preview.data &&
+            html`<p class="muted">The files as they are now, compared with those before this change:</p>
+              <${View} view=${since} text=${preview.data.diff} />`}`}
+      ${isOpen && html`<${Restore} change=${change} preview=${preview} onClose=${() => setOpen(false)} onDone=${finish} />`}
+    </section>
+  `;
+}
+
+/** What a restore would do, and the button that does it. */
+function Restore({ change, preview, onClose, onDone }) {
+  const restore = useAction(async () => onDone(await api.post(at("/v1/changes", change.id, "restore"), {}, here())));
+  const footer = html`
+    <button type="button" onClick=${onClose}>Cancel</button>
+    <button type="button" class="main" data-first disabled=${restore.isRunning || !preview.data} onClick=${restore.run}>Restore</button>
+  `;
+  return html`
+    <${Dialog} title="Restore the files before this change" wide onClose=${onClose} footer=${footer}>
+      <p class="muted">This is what it would change now. A restore is a change of its own, so it can be restored too.</p>
+      <${ErrorBox} error=${restore.error ?? preview.error} retry=${preview.reload} />
+      ${preview.isLoading && html`<${Loading} />`}
+      ${preview.data && html`<${View} view=${preview.data.visualization} text=${preview.data.diff || "Nothing: the files are as they were."} />`}
+    <//>
+  `;
+}

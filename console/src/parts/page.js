@@ -1,0 +1,47 @@
+import { html } from "../html.js";
+import { visible } from "../text.js";
+
+/** A page: its heading, what belongs beside it, and the rest. `fills` gives the rest the height of the window. */
+export function Page({ title, actions, fills, children }) {
+  return html`
+    <div class=${`page${fills ? " fills" : ""}`}>
+      <header class="page-head">
+        <h1 tabindex="-1">${title}</h1>
+        <div class="page-actions">${actions}</div>
+      </header>
+      ${children}
+    </div>
+  `;
+}
+
+/** A part of a page under a heading of its own. */
+export function Section({ title, actions, children }) {
+  return html`
+    <section class="section" aria-label=${title}>
+      <header class="section-head"><h2>${title}</h2>${actions}</header>
+      ${children}
+    </section>
+  `;
+}
+
+/** What a list shows when it has no rows: the fact, and what to do. */
+export function Empty({ title, children }) {
+  return html`<div class="empty"><p class="empty-title">${title}</p>${children && html`<p>${children}</p>`}</div>`;
+}
+
+/** An error: what happened, what to do, and a button to try again. */
+export function ErrorBox({ error, retry }) {
+  if (!error) return null;
+  return html`
+    <div class="error-box" role="alert">
+      <p>${visible(error.message)}</p>
+      ${error.suggestion && html`<p class="muted">${visible(error.suggestion)}</p>`}
+      ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
+    </div>
+  `;
+}
+
+/** Shown while the first rows are on their way; requests end after 30 seconds at the latest. */
+export function Loading() {
+  return html`<p class="loading" role="status">Loading…</p>`;
+}

@@ -1,0 +1,56 @@
+/** The address of the page as a signal; links within the console do not reload it. */
+import { computed, signal } from "./html.js";
+
+export const PAGES = [
+  ["activity", "Activity"],
+  ["approvals", "Approvals"],
+  ["jobs", "Jobs"],
+  ["changes", "Changes"],
+  ["tasks", "Tasks"],
+  ["agents", "Agents"],
+  ["tools", "Tools"],
+  ["metrics", "Metrics"],
+  ["audit", "Audit"],
+  ["settings", "Settings"],
+];
+
+const read = () => ({ path: location.pathname, query: new URLSearchParams(location.search) });
+const place = signal(read());
+
+/** The id of the page that is shown. */
+export const page = computed(() => {
+  const id = place.value.path.slice(1);
+  return PAGES.some(([known]) => known === id) ? id : "activity";
+});
+
+/** The query of the address, as URLSearchParams. */
+export const query = computed(() => place.value.query);
+
+/** Go to an address of the console, such as /jobs?id=1. */
+export function navigate(address, { replace = false } = {}) {
+  if (address === location.pathname + location.search) return;
+  history[replace ? "replaceState" : "pushState"](null, "", address);
+  place.value = read();
+}
+
+/** Change parts of the query; null removes one. Does not add to the history. */
+export function setQuery(parts) {
+  const next = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(parts)) {
+    if (value === null || value === "") next.delete(name);
+    else next.set(name, value);
+  }
+  const text = next.toString();
+  navigate(location.pathname + (text ? `?${text}` : ""), { replace: true });
+}
+
+export function startRouter() {
+  addEventListener("popstate", () => (place.value = read()));
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element ? event.target.closest("a[href^='/']") : null;
+    if (!link || link.target || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    if (!PAGES.some(([id]) => link.pathname === `/${id}`)) return;
+    event.preventDefault();
+    navigate(link.pathname + link.search);
+  });
+}

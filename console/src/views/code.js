@@ -1,0 +1,56 @@
+import { html, useEffect, useMemo, useState } from "../html.js";
+import { Copy } from "../parts/copy.js";
+import { count, oneLine, shortLine, visible } from "../text.js";
+
+const LINES_MAX = 400;
+const LINE_MAX = 2_000;
+const HIGHLIGHTED_MAX = 60_000; // characters; the patterns of some languages are slow
+
+/** Source code with line numbers, highlighted as soon as the languages are loaded. */
+export function Code({ view }) {
+  const { content, language, path, created, lineCount } = view;
+  const first = Number.isInteger(view.firstLine) ? view.firstLine : 1;
+  return html`
+    <div class="code">
+      <div class="diff-head">
+        <span class="mono">${oneLine(typeof path === "string" ? path : "", 300)}</span>
+        ${created === true && html`<span class="tag good">created</span>`}
+        ${Number.isInteger(lineCount) && html`<span class="muted">${count(lineCount, "line")}</span>`}
+      </div>
+      <${Source} text=${content} language=${language} first=${first} marked=${view.highlightLines} />
+    </div>
+  `;
+}
+
+/** Highlighted text with line numbers. */
+export function Source({ text, language, first = 1, marked = [], label = "Code" }) {
+  const [most, setMost] = useState(LINES_MAX);
+  const [lines, setLines] = useState(null);
+  const plain = useMemo(() => text.replace(/\n$/, "").split("\n"), [text]);
+  useEffect(() => {
+    setLines(null);
+    if (typeof language !== "string" || text.length > HIGHLIGHTED_MAX || plain.some((line) => line.length > LINE_MAX)) return undefined;
+    let isCurrent = true;
+    import("./highlighting.js").then(({ highlighted }) => isCurrent && setLines(highlighted(plain.join("\n"), language)), () => {});
+    return () => (isCurrent = false);
+  }, [text, language]);
+  const isMarked = new Set(Array.isArray(marked) ? marked : []);
+  return html`
+    <div class="lines source">
+      <div class="lines-tools"><${Copy} text=${text} /></div>
+      <pre tabindex="0" role="group" aria-label=${label}>${plain.slice(0, most).map(
+        (line, place) => html`
+          <span key=${place} class=${`source-line${isMarked.has(first + place) ? " marked" : ""}`}>
+            <span class="source-number" data-number=${first + place}></span>
+            <span class="source-text">${lines?.[place]?.map(drawPart) ?? shortLine(line)}${"\n"}</span>
+          </span>
+        `,
+      )}</pre>
+      ${plain.length > most && html`<button type="button" onClick=${() => setMost(most * 4)}>Show more of ${count(plain.length, "line")}</button>`}
+    </div>
+  `;
+}
+
+function drawPart({ text, scope }, place) {
+  return scope ? html`<span key=${place} class=${`syntax-${scope}`}>${visible(text)}</span>` : visible(text);
+}

@@ -1,0 +1,26 @@
+import { html, useEffect, useRef, useState } from "../html.js";
+import { Lines } from "../parts/lines.js";
+import { oneLine } from "../text.js";
+
+/** Markdown, sanitised; the text until it is drawn, and if that fails. */
+export function Markdown({ view }) {
+  const element = useRef(null);
+  const [isDrawn, setDrawn] = useState(false);
+  useEffect(() => {
+    let isCurrent = true;
+    import("./rendering.js").then(
+      ({ rendered }) => {
+        if (!isCurrent) return;
+        element.current.replaceChildren(rendered(view.content));
+        setDrawn(true);
+      },
+      () => {},
+    );
+    return () => (isCurrent = false);
+  }, [view.content]);
+  return html`
+    ${typeof view.sourceUrl === "string" && html`<p class="muted mono">${oneLine(view.sourceUrl, 300)}</p>`}
+    <div class="markdown" ref=${element}></div>
+    ${!isDrawn && html`<${Lines} text=${view.content} />`}
+  `;
+}

@@ -1,0 +1,80 @@
+/** Markdown to nodes: HTML in it stays text, and what markdown-it makes passes through DOMPurify. */
+import DOMPurify from "dompurify";
+import markdownIt from "markdown-it";
+import { oneLine, visible } from "../text.js";
+import { highlighted } from "./highlighting.js";
+
+const CHARACTERS_MAX = 200_000;
+const LINE_MAX = 20_000;
+const TAGS = "a blockquote br code del div em hr img li ol p pre s span strong table tbody td th thead tr ul".split(" ");
+const ALIGNED = /text-align:(left|right|center)/;
+
+const markdown = markdownIt({ html: false, linkify: false });
+
+markdown.core.ruler.push("console", ({ tokens }) => {
+  for (const token of tokens) {
+    // the headings of a result are not headings of the page
+    if (token.type === "heading_open" || token.type === "heading_close") {
+      if (token.nesting > 0) token.attrSet("class", `heading-${token.tag}`);
+      token.tag = "div";
+    }
+    const style = token.attrGet("style");
+    if (style !== null) {
+      token.attrs = token.attrs.filter(([name]) => name !== "style");
+      const match = ALIGNED.exec(style);
+      if (match) token.attrJoin("class", `align-${match[1]}`);
+    }
+  }
+});
+
+// an image of another host would be a request to it
+markdown.renderer.rules.image = (tokens, place) => {
+  const source = tokens[place].attrGet("src") ?? "";
+  const alt = markdown.utils.escapeHtml(oneLine(tokens[place].content, 200));
+  if (source.startsWith("data:image/")) return `<img src="${markdown.utils.escapeHtml(source)}" alt="${alt || "Image"}">`;
+  return `<span class="muted">[image: ${alt || markdown.utils.escapeHtml(oneLine(source, 200))}]</span>`;
+};
+
+const purify = DOMPurify();
+purify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.tagName !== "A") return;
+  if (!/^(https?|mailto):/i.test(node.getAttribute("href") ?? "")) node.removeAttribute("href");
+  else {
+    node.setAttribute("title", oneLine(node.getAttribute("href"), 300)); // where it really leads
+    node.setAttribute("target", "_blank");
+    node.setAttribute("rel", "noopener noreferrer");
+  }
+});
+
+/** Return a fragment for a text. */
+export function rendered(text) {
+  const lines = visible(text.slice(0, CHARACTERS_MAX)).split("\n");
+  const short = lines.map((line) => (line.length > LINE_MAX ? `${line.slice(0, LINE_MAX)}…` : line)).join("\n");
+  const fragment = purify.sanitize(markdown.render(short), {
+    ALLOWED_TAGS: TAGS,
+    ALLOWED_ATTR: ["href", "title", "class", "src", "alt", "start"],
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true,
+  });
+  for (const code of fragment.querySelectorAll("pre > code[class^='language-']")) highlight(code);
+  for (const block of fragment.querySelectorAll("pre")) block.tabIndex = 0;
+  return fragment;
+}
+
+function highlight(code) {
+  const lines = highlighted(code.textContent, code.className.slice("language-".length));
+  if (!lines) return;
+  code.replaceChildren(
+    ...lines.flatMap((line, place) => [
+      ...(place ? ["\n"] : []),
+      ...line.map(({ text, scope }) => {
+        if (!scope) return text;
+        const part = document.createElement("span");
+        part.className = `syntax-${scope}`;
+        part.textContent = text;
+        return part;
+      }),
+    ]),
+  );
+}

@@ -1,0 +1,1 @@
+"""The desktop: screenshots, windows, accessible elements, and input."""

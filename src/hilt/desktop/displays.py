@@ -1,0 +1,62 @@
+"""Which display there is, or why there is none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from hilt.errors import ToolError
+
+IS_MAC = sys.platform == "darwin"
+_NEEDED = ("Quartz", "ApplicationServices", "PIL") if IS_MAC else ("xcffib", "jeepney", "PIL")
+
+
+def find_display(environ: Mapping[str, str], chosen: str | None) -> str:
+    """Return the name of the display to use; `chosen` is the setting desktop.display. Raise if there is none."""
+    display = _named(environ, chosen)
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ToolError(
+            "runtime_missing",
+            f"Desktop control needs the extra desktop: {', '.join(missing)} is missing.",
+            suggestion="Ask the user to install it: pip install 'hilt[desktop]'",
+        )
+    return display
+
+
+def is_offered(environ: Mapping[str, str], chosen: str | None) -> bool:
+    """Whether a tool that needs a display is of use here."""
+    try:
+        find_display(environ, chosen)
+    except ToolError:
+        return False
+    return True
+
+
+def _named(environ: Mapping[str, str], chosen: str | None) -> str:
+    if IS_MAC:
+        return "Quartz"
+    if chosen:
+        return chosen
+    if environ.get("WAYLAND_DISPLAY") or environ.get("XDG_SESSION_TYPE") == "wayland":
+        raise ToolError(
+            "no_display",
+            "This is a Wayland session: it lets no program see or control the windows of others.",
+            suggestion="Ask the user to log in with X11, or to start Xvfb and set desktop.display to it.",
+        )
+    display = environ.get("DISPLAY")
+    if not display:
+        raise ToolError(
+            "no_display",
+            "There is no display: DISPLAY is not set.",
+            suggestion="Ask the user to start one, such as Xvfb :1 -screen 0 1280x800x24, and to set DISPLAY=:1.",
+        )
+    return display
+
+
+def lock_name(display: str) -> str:
+    """Return a file name for a display; its screens are one display."""
+    number = display.rpartition(".")[0] if "." in display.rpartition(":")[2] else display
+    return "".join(character if character.isalnum() else "_" for character in os.path.basename(number))

@@ -1,0 +1,1 @@
+"""The desktop under X11."""

@@ -1,0 +1,359 @@
+"""Input to an X display: the pointer and the keyboard.
+
+Before every press, other programs are stopped from changing the display, the window that would get the press is looked
+up by the server's own rules, and its process is checked. Only then the press is sent, and the others go on.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import xcffib
+from xcffib.xproto import ClientMessageData, ClientMessageEvent, EventMask, GrabMode, GrabStatus
+
+from hilt.desktop.backend import Pause, ScreenWindow
+from hilt.desktop.geometry import Point
+from hilt.desktop.x11.dead_man_switch import DeadManSwitch
+from hilt.desktop.x11.keymap import Keymap
+from hilt.desktop.x11.screen import XScreen
+from hilt.desktop.x11.x_server import XConnection
+from hilt.errors import ToolError
+
+PRESS_SECONDS = 0.03  # how long a button or key is down
+HOVER_SECONDS = 0.04  # between the arrival of the pointer and the press
+STEP_SECONDS = 0.01  # between two points of a drag
+SETTLE_SECONDS = 5.0  # how long to wait for a program to handle what was sent
+QUIET_SECONDS = 0.2  # the same for programs that do not answer pings
+MODIFIER_SECONDS = 1.0  # how long to wait until a person releases a modifier
+ACTIVATE_SECONDS = 2.0
+POLL_SECONDS = 0.01
+
+_KEY_PRESS, _KEY_RELEASE, _BUTTON_PRESS, _BUTTON_RELEASE, _MOTION = 2, 3, 4, 5, 6
+_MODIFIERS = 1 | 4 | 8 | 64  # Shift, Control, Alt and Super in the state of the pointer
+_BUTTONS = 0x1F00  # in the same state
+_WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
+
+
+class XInput:
+    """Sends input to an X display."""
+
+    def __init__(self, screen: XScreen, switch: DeadManSwitch) -> None:
+        self._screen = screen
+        self._connection = screen.connection
+        self._switch = switch
+        self._held: list[tuple[str, int]] = []
+        self._listener: XConnection | None = None
+        self.expect: Callable[[int], None] = lambda code: None  # told before a key is pressed
+
+    # --- the pointer ----------------------------------------------------------------------------------------------
+
+    def pointer(self) -> Point:
+        """Return where the pointer is."""
+        reply = self._connection.core.QueryPointer(self._connection.root).reply()
+        return Point(reply.root_x, reply.root_y)
+
+    def move(self, point: Point) -> None:
+        """Move the pointer, but not onto a private window."""
+        with self._connection.frozen():
+            self._refuse_private(self._screen.windows_at(point), point)
+            self._warp(point)
+
+    def click(self, point: Point, button: int, count: int, pause: Pause) -> None:
+        """Press and release a button `count` times at a point."""
+        self._refuse_grabs()
+        self.move(point)
+        pause(HOVER_SECONDS)
+        with self._released_at_end():
+            for _ in range(count):
+                self._press_at(point, button)
+                pause(PRESS_SECONDS)
+                self._release("button", button)
+        self._await_delivery(pause)
+        self._settle(self._screen.under_pointer(), pause)
+
+    def drag(self, points: Sequence[Point], seconds: float, pause: Pause) -> None:
+        """Drag with the left button along a path; dropped on a private window, it goes back to its start."""
+        self._refuse_grabs()
+        self.move(points[0])
+        pause(HOVER_SECONDS)
+        steps = max(len(points) - 1, 1)
+        rest = max(seconds / steps, STEP_SECONDS)
+        with self._released_at_end(points[0]):
+            self._press_at(points[0], 1)
+            pause(PRESS_SECONDS)
+            for point in points[1:]:
+                self.move(point)
+                pause(rest)
+            with self._connection.frozen():
+                self.move(points[-1])
+                self._release("button", 1)
+        self._await_delivery(pause)
+        self._settle(self._screen.under_pointer(), pause)
+
+    def scroll(self, point: Point, dx: int, dy: int, pause: Pause) -> None:
+        """Turn the wheel at a point."""
+        self._refuse_grabs()
+        self.move(point)
+        pause(HOVER_SECONDS)
+        turns = [
+            *([_WHEEL["down" if dy > 0 else "up"]] * abs(dy)),
+            *([_WHEEL["right" if dx > 0 else "left"]] * abs(dx)),
+        ]
+        with self._released_at_end():
+            for button in turns:
+                self._press_at(point, button)
+                self._release("button", button)
+                pause(STEP_SECONDS)
+        self._await_delivery(pause)
+        self._settle(self._screen.under_pointer(), pause)
+
+    def _warp(self, point: Point) -> None:
+        self._connection.test.FakeInput(_MOTION, 0, 0, self._connection.root, point.x, point.y, 0)
+
+    def _press_at(self, point: Point, button: int) -> None:
+        with self._announced("button", button), self._connection.frozen():
+            self.move(point)
+            self._refuse_private(self._screen.under_pointer(), point)  # a grab may hold the pointer elsewhere
+            self._press("button", button)
+
+    # --- the keyboard ---------------------------------------------------------------------------------------------
+
+    def type_text(self, text: str, delay: float, pause: Pause) -> None:
+        """Type a text; keys are borrowed for characters that the keyboard does not have."""
+        self._await_modifiers(pause)
+        self._refuse_grabs()
+        keymap = Keymap(self._connection, self._switch)
+        focused = self._screen.focused()
+        window = self._screen.client(focused[0]) if focused else 0
+        is_answering = bool(window)
+        try:
+            with self._released_at_end():
+                rest = text
+                while rest:
+                    keymap.borrow(rest)
+                    typed = 0
+                    for character in rest:
+                        stroke = keymap.known(character)
+                        if stroke is None:
+                            break  # more characters than spare keys
+                        if stroke.shift:
+                            self._press_key(keymap.key("shift").code)
+                        self._press_key(stroke.code)
+                        self._release("key", stroke.code)
+                        if stroke.shift:
+                            self._release("key", keymap.key("shift").code)
+                        typed += 1
+                        # one at a time: programs that are behind may mix up what waits for them
+                        is_answering = is_answering and self._ping(window, pause)
+                        pause(delay)
+                    # a program looks up what a key means when it handles the press
+                    self._settle(self._screen.focused(), pause)
+                    rest = rest[typed:]
+        finally:
+            keymap.give_back()
+
+    def press_keys(self, keys: Sequence[str], pause: Pause) -> None:
+        """Press keys together, and release them in reverse order."""
+        self._await_modifiers(pause)
+        self._refuse_grabs()
+        keymap = Keymap(self._connection, self._switch)
+        focused = self._screen.focused()
+        try:
+            keymap.borrow(key for key in keys if len(key) == 1)
+            with self._released_at_end():
+                for key in keys:
+                    stroke = keymap.key(key)
+                    if stroke.shift and ("key", keymap.key("shift").code) not in self._held:
+                        self._press_key(keymap.key("shift").code)
+                    self._press_key(stroke.code)
+                pause(PRESS_SECONDS)
+            self._settle(focused, pause)
+        finally:
+            keymap.give_back()
+
+    def _press_key(self, code: int) -> None:
+        with self._announced("key", code), self._connection.frozen():
+            chain = self._screen.focused()
+            if not chain:
+                advice = "Click a window, or use focus_app."
+                raise ToolError("tool_failed", "No window has the keyboard focus.", suggestion=advice)
+            self._refuse_private(chain, None)
+            self.expect(code)
+            self._press("key", code)
+
+    def _await_modifiers(self, pause: Pause) -> None:
+        """Wait until nobody holds a modifier: it would turn letters into commands."""
+        until = time.monotonic() + MODIFIER_SECONDS
+        while self._connection.core.QueryPointer(self._connection.root).reply().mask & _MODIFIERS:
+            if time.monotonic() > until:
+                raise ToolError("busy", "Somebody holds Shift, Ctrl, Alt or Super.")
+            pause(POLL_SECONDS)
+
+    # --- pressing and releasing -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _announced(self, kind: str, code: int) -> Iterator[None]:
+        """Announce a press to the process that would release it. Starting it takes a while: not while others wait."""
+        self._switch.hold(kind, code)
+        try:
+            yield
+        except ToolError:
+            self._switch.let_go(kind, code)
+            raise
+
+    def _press(self, kind: str, code: int) -> None:
+        self._held.append((kind, code))
+        self._send(_KEY_PRESS if kind == "key" else _BUTTON_PRESS, code)
+
+    def _send(self, event: int, code: int) -> None:
+        self._connection.test.FakeInput(event, code, 0, self._connection.root, 0, 0, 0)
+
+    def _release(self, kind: str, code: int) -> None:
+        self._send(_KEY_RELEASE if kind == "key" else _BUTTON_RELEASE, code)
+        self._connection.sync()
+        if (kind, code) in self._held:
+            self._held.remove((kind, code))
+        self._switch.let_go(kind, code)
+
+    @contextmanager
+    def _released_at_end(self, start: Point | None = None) -> Iterator[None]:
+        """Release what is still pressed, the last first; after an interrupted drag, where it started."""
+        try:
+            yield
+        finally:
+            self.release_all(start)
+
+    def release_all(self, start: Point | None = None) -> None:
+        """Release everything that was pressed here."""
+        with self._connection.frozen():
+            if start is not None and self._held:
+                self._warp(start)
+            for kind, code in reversed(self._held[:]):
+                self._release(kind, code)
+
+    # --- refusing -------------------------------------------------------------------------------------------------
+
+    def _refuse_private(self, chain: Sequence[int], point: Point | None) -> None:
+        reason = self._screen.private_reason(chain)
+        if reason:
+            where = "has the keyboard focus" if point is None else "is at that point"
+            raise refused(f"A private window {where}: {reason}.")
+
+    def _refuse_grabs(self) -> None:
+        """Refuse input that a private window may have redirected to itself.
+
+        A grab's owner cannot be asked for. The popup of a program that is not private explains one.
+        """
+        with self._connection.frozen():
+            windows = self._screen.windows()
+            private = [window for window in windows if window.private]
+            if not private:
+                return
+            popup = next((window for window in windows if window.is_popup), None)
+            if popup is not None and popup.private:
+                raise refused(f"A private window has a menu or a dialog open: {popup.private}.")
+            if popup is None and self._is_grabbed():
+                raise refused("A program has grabbed the keyboard or the pointer, and a private window is open.")
+
+    def _is_grabbed(self) -> bool:
+        core, root = self._connection.core, self._connection.root
+        keyboard = core.GrabKeyboard(True, root, 0, GrabMode.Async, GrabMode.Async).reply().status  # noqa: FBT003
+        if keyboard == GrabStatus.Success:
+            core.UngrabKeyboard(0)
+        pointer = core.GrabPointer(True, root, 0, GrabMode.Async, GrabMode.Async, 0, 0, 0).reply().status  # noqa: FBT003
+        if pointer == GrabStatus.Success:
+            core.UngrabPointer(0)
+        return GrabStatus.AlreadyGrabbed in (keyboard, pointer)
+
+    # --- waiting --------------------------------------------------------------------------------------------------
+
+    def _await_delivery(self, pause: Pause) -> None:
+        """Wait until the button counts as released.
+
+        A window manager that looks at clicks holds back the pointer's events, but not the keys that are typed next.
+        """
+        until = time.monotonic() + SETTLE_SECONDS
+        while self._connection.core.QueryPointer(self._connection.root).reply().mask & _BUTTONS:
+            if time.monotonic() > until:
+                return
+            pause(POLL_SECONDS)
+
+    def _settle(self, chain: Sequence[int], pause: Pause) -> None:
+        """Wait until the program has handled what was sent before."""
+        if not chain or not self._ping(self._screen.client(chain[0]), pause):
+            pause(QUIET_SECONDS)
+
+    def _ping(self, window: int, pause: Pause) -> bool:
+        """Wait for a program's answer to a ping, which comes after what was sent before; return False if none comes.
+
+        This is the ping of window managers: the program sends the message back to the root window.
+        """
+        if self._connection.atom("_NET_WM_PING") not in self._connection.numbers(window, "WM_PROTOCOLS"):
+            return False
+        listener = self._listening()
+        ping, stamp = listener.atom("_NET_WM_PING"), int.from_bytes(os.urandom(3), "big")
+        message = _message(window, listener.atom("WM_PROTOCOLS"), [ping, stamp, window, 0, 0])
+        listener.core.SendEvent(False, window, EventMask.NoEvent, message)  # noqa: FBT003
+        listener.x.flush()
+        until = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < until:
+            try:
+                event = listener.x.poll_for_event()
+            except xcffib.ProtocolException:
+                return False  # the window is gone
+            if event is None:
+                pause(0)
+                select.select([listener.x.get_file_descriptor()], [], [], POLL_SECONDS)
+            elif isinstance(event, ClientMessageEvent) and list(event.data.data32)[:2] == [ping, stamp]:
+                return True
+        return False
+
+    def _listening(self) -> XConnection:
+        """Return a connection that receives what programs send to the root window."""
+        if self._listener is None:
+            self._listener = listener = XConnection(self._connection.name)
+            mask = xcffib.xproto.CW.EventMask
+            listener.core.ChangeWindowAttributes(listener.root, mask, [EventMask.SubstructureNotify])
+            listener.sync()
+        return self._listener
+
+    def close(self) -> None:
+        """Release what is pressed and disconnect."""
+        self.release_all()
+        if self._listener is not None:
+            self._listener.close()
+
+    def activate(self, window: ScreenWindow, pause: Pause) -> None:
+        """Raise a window and give it the keyboard focus."""
+        connection, client = self._connection, self._screen.client_of(window)
+        with connection.frozen():
+            self._refuse_private([window.id], None)
+            message = _message(client, connection.atom("_NET_ACTIVE_WINDOW"), [2, 0, 0, 0, 0])
+            mask = EventMask.SubstructureNotify | EventMask.SubstructureRedirect
+            connection.core.SendEvent(False, connection.root, mask, message)  # noqa: FBT003
+        until = time.monotonic() + ACTIVATE_SECONDS
+        while client not in connection.numbers(connection.root, "_NET_ACTIVE_WINDOW"):
+            if time.monotonic() > until:
+                # without a window manager
+                with suppress(xcffib.ProtocolException):
+                    stack = xcffib.xproto.ConfigWindow.StackMode
+                    connection.core.ConfigureWindow(client, stack, [xcffib.xproto.StackMode.Above])
+                    connection.core.SetInputFocusChecked(1, client, 0).check()
+                return
+            pause(POLL_SECONDS)
+
+
+def _message(window: int, kind: int, numbers: list[int]) -> bytes:
+    data = ClientMessageData.synthetic(numbers, "I" * 5)
+    packed: bytes = ClientMessageEvent.synthetic(32, window, kind, data).pack()
+    return packed
+
+
+def refused(message: str) -> ToolError:
+    """Return the error for input that would reach a private window."""
+    advice = "Work in other windows; ask the user to do what the private one needs."
+    return ToolError("denied", message, suggestion=advice)

@@ -1,0 +1,234 @@
+"""Reads the upper layer of an overlay: what a command has changed, as steps that move it into the workspace.
+
+Both layers are walked by handle. In the upper layer, a character device 0/0 stands for a deleted name, and a folder
+with the attribute "opaque" replaces the one below it. Such marks, which only the overlay can set, are removed, so that
+what is left is an ordinary tree.
+
+A path that somebody else changed while the command ran is a conflict: it stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from hilt.errors import ToolError
+from hilt.sandbox.handles import open_folder
+from hilt.sandbox.overlay import UpperLayer
+from hilt.state.history import LayerStep, Version
+
+HANDLE = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ALL = 0o700
+_MOST_DEPTH = 200
+_COMPARED_BYTES = 1 << 16
+
+
+class Measured:
+    """The size of a tree, and whether somebody changed it while the command ran."""
+
+    def __init__(self) -> None:
+        self.files = self.size = 0
+        self.is_changed = False
+
+
+def collect(layer: UpperLayer) -> list[LayerStep]:
+    """Return the steps of a command that has ended; removes the marks of the overlay from its upper layer."""
+    steps: list[LayerStep] = []
+    for root in layer.roots:
+        lower = open_folder(root)
+        try:
+            around = open_folder(os.path.realpath(layer.folder))
+            try:
+                upper = layer.upper(root)
+                _Collector(layer, root, os.path.basename(upper), steps).compare("", around, lower)
+            finally:
+                os.close(around)
+        finally:
+            os.close(lower)
+    return steps
+
+
+class _Collector:
+    """Walks the two layers of one workspace folder."""
+
+    def __init__(self, layer: UpperLayer, root: str, name: str, steps: list[LayerStep]) -> None:
+        self._layer = layer
+        self._root = root
+        self._name = name
+        self._steps = steps
+
+    def compare(self, path: str, around: int, lower: int, depth: int = 0) -> None:
+        """Add the steps of a folder that is in both layers; `around` is the folder of the upper one."""
+        before = os.fstat(lower)
+        with opened(around, os.path.basename(path) or self._name, depth) as (upper, after):
+            count = len(self._steps)
+            for name in sorted(os.listdir(upper)):
+                self._compare_entry(os.path.join(path, name), name, upper, lower, before, depth)
+            os.fchmod(upper, ALL)  # from now on part of our own storage
+        has_steps = len(self._steps) > count
+        is_closed = before.st_mode & ALL != ALL and os.geteuid() != 0
+        is_changed = before.st_mode != after.st_mode
+        if is_changed or (has_steps and is_closed):
+            versions = Version(before.st_ino, before.st_mode), Version(before.st_ino, after.st_mode)
+            self._steps.append(LayerStep("mode", self._root, path, "", *versions, files=int(is_changed)))
+
+    def _compare_entry(self, path: str, name: str, upper: int, lower: int, around: os.stat_result, depth: int) -> None:
+        new = _status(upper, name)
+        old = _status(lower, name)
+        if new is not None and stat.S_ISCHR(new.st_mode) and new.st_rdev == 0:
+            os.unlink(name, dir_fd=upper)
+            new = None
+        if new is None and old is None:
+            return
+        marks = set() if new is None else self._take_marks(upper, name, new)
+        is_merged = new is not None and old is not None and stat.S_ISDIR(new.st_mode) and stat.S_ISDIR(old.st_mode)
+        if is_merged and "opaque" not in marks:
+            inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=lower)
+            try:
+                self.compare(path, upper, inner, depth + 1)
+            finally:
+                os.close(inner)
+            return
+        if new is not None and old is not None and _is_same(upper, lower, name, new, old):
+            return
+        replaced, added = Measured(), Measured()
+        if new is not None:
+            self._prepare(upper, name, new, added, depth)
+        if old is not None:
+            measure(lower, name, replaced, self._layer.began, depth)
+            is_conflict = replaced.is_changed
+        else:
+            # a file that the command has changed may be gone; in a folder that other commands change by starting, only
+            # a copy of an old file counts
+            is_shared = os.path.join(self._root, os.path.dirname(path)).rstrip("/") in self._layer.shared
+            is_conflict = around.st_ctime_ns >= self._layer.began and ("origin" in marks or not is_shared)
+        self._steps.append(
+            LayerStep(
+                "conflict" if is_conflict else "swap",
+                self._root,
+                path,
+                f"{self._name}/{path}",
+                Version() if old is None else Version(old.st_ino, old.st_mode),
+                Version() if new is None else Version(new.st_ino, new.st_mode),
+                added.size if is_conflict else replaced.size,
+                max(replaced.files, added.files, 1),
+            )
+        )
+
+    def _take_marks(self, folder: int, name: str, status: os.stat_result) -> set[str]:
+        """Remove the attributes of the overlay, and return their names without the prefix."""
+        if stat.S_ISLNK(status.st_mode) and self._layer.in_user_namespace:
+            return set()  # links have no attributes for users
+        path, prefix = f"/proc/self/fd/{folder}/{name}", self._layer.attribute
+        marks = set()
+        is_closed = status.st_mode & 0o200 == 0 and os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode)
+        with suppress(OSError):
+            names = [mark for mark in os.listxattr(path, follow_symlinks=False) if mark.startswith(prefix)]
+            if names and is_closed:
+                os.chmod(path, status.st_mode & 0o7777 | ALL)
+            for mark in names:
+                os.removexattr(path, mark, follow_symlinks=False)
+                marks.add(mark.removeprefix(prefix))
+            if names and is_closed:
+                os.chmod(path, status.st_mode & 0o7777)
+        return marks
+
+    def _prepare(self, folder: int, name: str, status: os.stat_result, tree: Measured, depth: int) -> None:
+        """Remove the marks from a tree that only the upper layer has, and measure it."""
+        if not stat.S_ISDIR(status.st_mode):
+            tree.files += 1
+            tree.size += status.st_size
+            return
+        with opened(folder, name, depth) as (inner, _):
+            for entry in os.listdir(inner):
+                now = os.stat(entry, dir_fd=inner, follow_symlinks=False)
+                if stat.S_ISCHR(now.st_mode) and now.st_rdev == 0:
+                    os.unlink(entry, dir_fd=inner)
+                    continue
+                self._take_marks(inner, entry, now)
+                self._prepare(inner, entry, now, tree, depth + 1)
+
+
+def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) -> None:
+    """Measure a file or folder of the workspace, and notice what has changed since a time."""
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    tree.is_changed |= status.st_ctime_ns >= began
+    if not stat.S_ISDIR(status.st_mode):
+        tree.files += 1
+        tree.size += status.st_size
+        return
+    if depth >= _MOST_DEPTH:
+        raise _too_deep()
+    try:
+        inner = os.open(name, FOLDER, dir_fd=folder)
+    except OSError:
+        tree.is_changed = True  # or closed to us, so that its contents are unknown
+        return
+    try:
+        for entry in os.listdir(inner):
+            measure(inner, entry, tree, began, depth + 1)
+    finally:
+        os.close(inner)
+
+
+@contextmanager
+def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a folder of ours for listing, whatever its permissions, which are the same afterwards."""
+    if depth >= _MOST_DEPTH:
+        raise _too_deep()
+    handle = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=around)
+    try:
+        status = os.fstat(handle)
+        is_closed = status.st_mode & ALL != ALL and os.geteuid() != 0
+        if is_closed:
+            os.chmod(f"/proc/self/fd/{handle}", status.st_mode & 0o7777 | ALL)
+        folder = os.open(".", FOLDER, dir_fd=handle)
+        try:
+            yield folder, status
+        finally:
+            os.close(folder)
+            if is_closed and stat.S_IMODE(os.fstat(handle).st_mode) != ALL:
+                os.chmod(f"/proc/self/fd/{handle}", status.st_mode & 0o7777)
+    finally:
+        os.close(handle)
+
+
+def _status(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.stat_result) -> bool:
+    """Whether a file was only opened, or written with what it had before."""
+    facts = [(s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns) for s in (new, old)]
+    if facts[0] != facts[1]:
+        return False
+    if stat.S_ISLNK(new.st_mode):
+        return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
+    if not stat.S_ISREG(new.st_mode):
+        return False
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with (
+            open(os.open(name, flags, dir_fd=upper), "rb") as one,
+            open(os.open(name, flags, dir_fd=lower), "rb") as other,
+        ):
+            while (chunk := one.read(_COMPARED_BYTES)) == other.read(_COMPARED_BYTES):
+                if not chunk:
+                    return True
+    except OSError:
+        return False
+    return False
+
+
+def _too_deep() -> ToolError:
+    return ToolError(
+        "resource_limit",
+        f"The command made folders more than {_MOST_DEPTH} levels deep, so its changes were not applied.",
+        suggestion="Nest the folders less.",
+    )

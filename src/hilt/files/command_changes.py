@@ -1,0 +1,406 @@
+"""The changes of commands: applied, kept as a preview, recovered after a crash, shown and restored.
+
+A command that can be undone ran on an overlay. Its upper layer is moved into the workspace step by step; what the steps
+replace stays in the layer, so that the same steps restore it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from hilt.errors import ToolError
+from hilt.files import collecting
+from hilt.files.door import plain_error
+from hilt.files.editing import ShownChange, shown_bytes
+from hilt.files.exchanging import SlotExchange
+from hilt.files.workspace import Workspace
+from hilt.sandbox.handles import open_folder, remove_tree
+from hilt.sandbox.overlay import UpperLayer
+from hilt.state.history import LayerStep, RecordedChange, Recording
+
+SHOWN_FILES = 100
+SHOWN_BYTES = 256 * 1024  # of one file
+_ALL_SHOWN_BYTES = 4 * 1024 * 1024
+_NAMED = 20  # conflicts that are named
+
+
+class CommandChange(NamedTuple):
+    """What a command has changed: its id in undo, the number of files, paths that were left alone, and diffs.
+
+    `omitted` counts the files without a diff.
+    """
+
+    id: str
+    files: int
+    conflicts: tuple[str, ...] = ()
+    shown: tuple[ShownChange, ...] = ()
+    omitted: int = 0
+
+    @property
+    def counted(self) -> str:
+        """The number of files in words."""
+        return f"{self.files} file{'s' * (self.files != 1)}"
+
+    @property
+    def summary(self) -> str:
+        """How many files have changed, and how to take that back."""
+        return f"{self.counted} changed; undo restore {self.id} takes that back"
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The change as metadata."""
+        facts: dict[str, object] = {"id": self.id, "files": self.files}
+        return {**facts, "conflicts": list(self.conflicts)} if self.conflicts else facts
+
+
+def apply(workspace: Workspace, layer: UpperLayer, recording: Recording, operation: str) -> CommandChange | None:
+    """Move the changes of a command that has ended into the workspace; None if it has changed nothing."""
+    with _collected(layer, recording) as steps:
+        if not steps:
+            return None
+        change = _new(workspace, recording.id, operation, layer.folder, steps)._replace(began=layer.began)
+        with workspace.locked_paths(step.full_path for step in steps), SlotExchange(layer.folder) as exchange:
+            exchange.sync()
+            recording.record(change, call=workspace.call, is_open=True)
+            return _perform(workspace, change, recording, exchange)
+
+
+def keep_preview(
+    workspace: Workspace, layer: UpperLayer, recording: Recording, operation: str, previewed: str
+) -> CommandChange:
+    """Keep the changes of a command without making them; `previewed` identifies the call that may apply them."""
+    with _collected(layer, recording) as steps:
+        kept = _new(workspace, recording.id, operation, layer.folder, steps)
+        kept = kept._replace(began=layer.began, previewed=previewed)
+        shown, omitted = _diffs(workspace, kept, steps, is_applied=False)
+        conflicts = _named(workspace, [step for step in steps if step.kind == "conflict"])
+        if steps:
+            recording.record(kept, call=workspace.call, is_open=False)
+            recording.keep()
+        return CommandChange(recording.id, sum(step.files for step in steps), conflicts, shown, omitted)
+
+
+def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChange:
+    """Return a preview of exactly this call; raise if there is none, or if the workspace has changed since."""
+    change = workspace.store.history().find_preview(id)
+    if change.previewed != previewed:
+        raise ToolError(
+            "invalid_args",
+            f"The preview {id} was made for another command or folder.",
+            suggestion="Send the same command and cwd as in the preview.",
+        )
+    stale = [step for step in change.steps if step.kind == "conflict" or _is_stale(step, change.began)]
+    if stale:
+        path = shown_path(workspace, stale[0])
+        raise ToolError(
+            "stale_file",
+            f"{path} changed since the preview {id} was made, so it cannot be applied.",
+            suggestion="Preview the command again.",
+            path=path,
+        )
+    return change
+
+
+def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) -> CommandChange:
+    """Make exactly the changes of a preview."""
+    workspace.fence.commit()
+    try:
+        with workspace.locked_paths(step.full_path for step in change.steps), SlotExchange(change.layer) as exchange:
+            recording = workspace.store.history().reopen(change, operation, workspace.call)
+            return _perform(workspace, change, recording, exchange)
+    except OSError as error:
+        raise plain_error(error, workspace.root) from error
+
+
+def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep]) -> CommandChange | None:
+    """Put back what steps of a change have replaced; None if that is in place already.
+
+    What is in the workspace now goes to the layer, so that this can be undone too.
+    """
+    workspace.fence.commit()
+    try:
+        with (
+            workspace.locked_paths(step.full_path for step in steps),
+            SlotExchange(change.layer) as exchange,
+        ):
+            recording = workspace.store.history().mark()
+            inverse, left_alone = _invert(exchange, steps, recording.id)
+            if not inverse:
+                recording.abandon()
+                return CommandChange("", 0, _named(workspace, left_alone)) if left_alone else None
+            back = _new(workspace, recording.id, "undo", change.layer, inverse)
+            recording.record(back, call=workspace.call, is_open=True)
+            restored = _perform(workspace, back, recording, exchange)
+            return restored._replace(conflicts=(*restored.conflicts, *_named(workspace, left_alone)))
+    except OSError as error:
+        raise plain_error(error, workspace.root) from error
+
+
+def recover(workspace: Workspace, change: RecordedChange, recording: Recording) -> dict[str, object]:
+    """Complete an interrupted change of a command, and return a report."""
+    try:
+        with SlotExchange(change.layer) as exchange:
+            failed = exchange.perform(change.steps)
+            exchange.sync()
+    except OSError:
+        failed = [position for position, step in enumerate(change.steps) if step.kind == "swap"]
+    recording.keep_steps(failed)
+    report: dict[str, object] = {
+        "change": change.id,
+        "outcome": "completed",
+        "files": sum(step.files for position, step in enumerate(change.steps) if position not in failed),
+    }
+    left_alone = [shown_path(workspace, change.steps[position]) for position in failed]
+    return {**report, "left_alone": left_alone} if left_alone else report
+
+
+def restorable(workspace: Workspace, change: RecordedChange) -> tuple[list[LayerStep], list[LayerStep]]:
+    """Return the steps that undo may take back, and those that path rules close to tools."""
+    allowed: list[LayerStep] = []
+    closed: list[LayerStep] = []
+    for step in change.steps:
+        if step.kind != "conflict":
+            (closed if _is_closed(workspace, step) else allowed).append(step)
+    return allowed, closed
+
+
+def restore_diffs(
+    workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep]
+) -> tuple[tuple[ShownChange, ...], int]:
+    """Return the diffs that a restore would make, and how many files are without one."""
+    return _diffs(workspace, change, steps, is_applied=False)
+
+
+def old_file(change: RecordedChange, step: LayerStep, inner: str) -> tuple[bytes, int] | None:
+    """Return the contents and the mode of one file in the slot of a step; None if it is not a file there."""
+    path = f"{step.slot}/{inner}" if inner else step.slot
+    folder, name = os.path.split(path)
+    try:
+        around = open_folder(os.path.join(os.path.realpath(change.layer), folder))
+        try:
+            status = os.stat(name, dir_fd=around, follow_symlinks=False)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=around), "rb") as file:
+                return file.read(), stat.S_IMODE(status.st_mode)
+        finally:
+            os.close(around)
+    except OSError:
+        return None
+
+
+def tidy(workspace: Workspace, place: str) -> None:
+    """Remove the layers in a folder that no change refers to, and that no running command uses."""
+    history = workspace.store.history()
+    with suppress(FileNotFoundError):
+        names = [name for name in os.listdir(place) if name != ".gitignore"]
+        used = history.layers() if names else set()
+        for name in names:
+            if os.path.join(place, name) not in used and not history.is_marked(name):
+                remove_tree(os.path.join(place, name))
+
+
+@contextmanager
+def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerStep]]:
+    """Yield the steps of a command that has ended; if they are not recorded in the block, discard its layer."""
+    steps: list[LayerStep] = []
+    try:
+        steps += collecting.collect(layer)
+        yield steps
+        if not steps:
+            discard(recording, layer.folder)
+    except BaseException as error:
+        if not recording.is_recorded:
+            discard(recording, layer.folder)
+        if isinstance(error, OSError):
+            raise plain_error(error, layer.roots[0]) from error
+        raise
+
+
+def discard(recording: Recording, folder: str) -> None:
+    """Forget a command whose changes were not recorded."""
+    recording.abandon()
+    remove_tree(folder)
+
+
+def _new(workspace: Workspace, id: str, operation: str, layer: str, steps: Sequence[LayerStep]) -> RecordedChange:
+    return RecordedChange(id, workspace.session, operation, time.time_ns(), (), layer, tuple(steps))
+
+
+def _perform(
+    workspace: Workspace, change: RecordedChange, recording: Recording, exchange: SlotExchange
+) -> CommandChange:
+    """Perform the steps of a recorded change; if this process dies, the next call in the workspace completes it."""
+    try:
+        failed = exchange.perform(change.steps)
+        exchange.sync()
+        recording.keep_steps(failed)
+    finally:
+        recording.release()
+    done = [step for position, step in enumerate(change.steps) if step.kind != "conflict" and position not in failed]
+    others = [step for step in change.steps if step not in done]
+    shown, omitted = _diffs(workspace, change, done, is_applied=True)
+    return CommandChange(change.id, sum(step.files for step in done), _named(workspace, others), shown, omitted)
+
+
+def _invert(exchange: SlotExchange, steps: Sequence[LayerStep], id: str) -> tuple[list[LayerStep], list[LayerStep]]:
+    """Return the steps back to the versions before these steps, and the steps whose old version is gone."""
+    inverse, lost = [], []
+    for position, step in enumerate(reversed(steps)):
+        if step.kind == "mode":
+            inverse.append(step._replace(before=step.after, after=step.before))
+            continue
+        now, kept = exchange.now(step), exchange.kept(step)
+        wanted = step.before if step.kind == "swap" else step.after
+        if now.inode == wanted.inode:
+            continue
+        slot = step.slot
+        if not wanted.inode and kept.inode:
+            slot = f"x{id}/{position}"  # its own slot is taken by a later version
+        elif kept.inode != wanted.inode:
+            lost.append(step)
+            continue
+        inverse.append(step._replace(kind="swap", slot=slot, before=now, after=wanted))
+    return inverse if any(step.kind == "swap" for step in inverse) or not lost else [], lost
+
+
+def _is_stale(step: LayerStep, began: int) -> bool:
+    """Whether the path of a step, or anything in it, has changed since a time."""
+    if step.kind == "mode":
+        return False
+    try:
+        around = open_folder(os.path.dirname(step.full_path))
+    except OSError:
+        return True
+    name, tree = os.path.basename(step.path), collecting.Measured()
+    try:
+        if os.stat(name, dir_fd=around, follow_symlinks=False).st_ino != step.before.inode:
+            return True
+        collecting.measure(around, name, tree, began)
+    except FileNotFoundError:
+        return step.before.inode != 0
+    finally:
+        os.close(around)
+    return tree.is_changed
+
+
+def _is_closed(workspace: Workspace, step: LayerStep) -> bool:
+    path = shown_path(workspace, step).rstrip("/")
+    try:
+        workspace.judge(path, write=True)
+        root, parts = workspace.door.locate(path)
+        workspace.door.check_rules(root, [part for part in parts if part not in ("", ".")], write=True)
+    except ToolError:
+        return True
+    return False
+
+
+def _is_hidden(workspace: Workspace, path: str) -> bool:
+    try:
+        workspace.judge(path, write=False)
+    except ToolError:
+        return True
+    return False
+
+
+def shown_path(workspace: Workspace, step: LayerStep) -> str:
+    """Return the path of a step as callers see it; that of a folder ends with a slash."""
+    root = next((root for root in workspace.door.roots if root.real == step.root), None)
+    path = step.full_path if root is None else root.shown(step.path.split("/") if step.path else ())
+    return path + "/" if any(stat.S_ISDIR(version.mode) for version in (step.before, step.after)) else path
+
+
+def _named(workspace: Workspace, steps: Iterable[LayerStep]) -> tuple[str, ...]:
+    paths = [shown_path(workspace, step) for step in steps]
+    rest = len(paths) - _NAMED
+    return (*paths[:_NAMED], f"and {rest} more") if rest > 0 else tuple(paths)
+
+
+# --- diffs
+
+
+class _Reading:
+    """Reads files for diffs, within limits."""
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.bytes = 0
+        self.omitted = 0
+
+
+def _diffs(
+    workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep], *, is_applied: bool
+) -> tuple[tuple[ShownChange, ...], int]:
+    """Return the diffs between workspace and layer: from the layer if the steps are applied, else to it."""
+    reading = _Reading()
+    shown = []
+    for step in steps:
+        if reading.files >= SHOWN_FILES:
+            reading.omitted += step.files
+            continue
+        if step.kind == "mode" or _is_closed(workspace, step):
+            continue
+        path = shown_path(workspace, step).rstrip("/")
+        here = _contents(step.root, step.path, reading)
+        there = _contents(change.layer, step.slot, reading)
+        before, after = (there, here) if is_applied else (here, there)
+        for inner in sorted({*before, *after}):
+            full = f"{path}/{inner}" if inner else path
+            one, other = before.get(inner), after.get(inner)
+            if one != other and not _is_hidden(workspace, full):
+                shown.append(shown_bytes(full, one, other))
+    return tuple(shown), reading.omitted
+
+
+def _contents(base: str, path: str, reading: _Reading) -> dict[str, bytes]:
+    """Return the files at a path, by their path below it, as far as the limits allow."""
+    found: dict[str, bytes] = {}
+    folder, name = os.path.split(path)
+    try:
+        around = open_folder(os.path.join(os.path.realpath(base), folder))
+    except OSError:
+        return found
+    try:
+        _read(around, name, "", found, reading)
+    finally:
+        os.close(around)
+    return found
+
+
+def _read(around: int, name: str, inner: str, found: dict[str, bytes], reading: _Reading) -> None:
+    try:
+        status = os.stat(name, dir_fd=around, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            folder = os.open(name, collecting.FOLDER, dir_fd=around)
+            try:
+                for entry in sorted(os.listdir(folder)):
+                    _read(folder, entry, f"{inner}/{entry}" if inner else entry, found, reading)
+            finally:
+                os.close(folder)
+            return
+        if reading.files >= SHOWN_FILES or reading.bytes >= _ALL_SHOWN_BYTES:
+            reading.omitted += 1
+            return
+        reading.files += 1
+        found[inner] = _read_file(around, name, status)
+        reading.bytes += len(found[inner])
+    except FileNotFoundError:
+        return
+    except OSError:
+        reading.omitted += 1
+
+
+def _read_file(around: int, name: str, status: os.stat_result) -> bytes:
+    if stat.S_ISLNK(status.st_mode):
+        return b"[link to %s]\n" % os.fsencode(os.readlink(name, dir_fd=around))
+    if not stat.S_ISREG(status.st_mode):
+        return b"[not a regular file]\n"
+    if status.st_size > SHOWN_BYTES:
+        return b"[%d bytes, changed at %d]\n" % (status.st_size, status.st_mtime_ns)
+    with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=around), "rb") as file:
+        return file.read(SHOWN_BYTES)

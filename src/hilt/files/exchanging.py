@@ -1,0 +1,241 @@
+"""Performs the steps of a command's change: each swaps a path of the workspace with its other version in the layer.
+
+A swap is one rename that exchanges both, so that no moment shows neither version, and the layer then holds what was
+replaced. Undo is the same again. Inode numbers tell which version is where, so that an interrupted change can be
+completed. Everything is done by handle, without following links: a program may rename folders in the workspace
+meanwhile. A path that has neither version is left alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from errno import EEXIST, EINVAL, ENOSYS
+from typing import Self
+
+from hilt.files.collecting import ALL, HANDLE
+from hilt.sandbox.handles import open_folder
+from hilt.state.history import LayerStep, Version
+
+_NO_REPLACE, _EXCHANGE = 1, 2
+_UNSUPPORTED = (EINVAL, ENOSYS)
+_MOST_HANDLES = 64
+_SPARE = "spare"  # folder in the layer for swaps on file systems without exchange
+
+
+class SlotExchange:
+    """Swaps paths with the slots of one layer."""
+
+    def __init__(self, layer: str) -> None:
+        self._folder = layer
+        self._layer = open_folder(os.path.realpath(layer))
+        self._handles: dict[tuple[str, str], int] = {}
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close_handles()
+        os.close(self._layer)
+
+    def perform(self, steps: Sequence[LayerStep]) -> list[int]:
+        """Perform all steps that are not done yet; return the positions of those that could not be performed."""
+        failed = []
+        modes = [(position, step) for position, step in enumerate(steps) if step.kind == "mode"]
+        for _, step in modes if os.geteuid() != 0 else ():
+            with suppress(OSError):
+                self._set_mode(step, step.before.mode | ALL)
+        for position, step in enumerate(steps):
+            if len(self._handles) > _MOST_HANDLES:
+                self._close_handles()
+            if step.kind == "swap":
+                try:
+                    is_done = self._swap(position, step)
+                except OSError:
+                    is_done = False
+                if not is_done:
+                    failed.append(position)
+        for position, step in reversed(modes):
+            try:
+                self._set_mode(step, step.after.mode)
+            except OSError:
+                failed.append(position)
+        return failed
+
+    def sync(self) -> None:
+        """Write everything on the file system of the layer to disk."""
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._layer)
+        try:
+            if self._libc.syncfs(folder) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+        finally:
+            os.close(folder)
+
+    def now(self, step: LayerStep) -> Version:
+        """Return what is at the path of a step in the workspace."""
+        try:
+            return self._look(*self._place(step))
+        except OSError:
+            return Version()
+
+    def kept(self, step: LayerStep) -> Version:
+        """Return what is in the slot of a step."""
+        try:
+            return self._look(*self._slot(step))
+        except OSError:
+            return Version()
+
+    # --- steps
+
+    def _set_mode(self, step: LayerStep, mode: int) -> None:
+        handle = self._open(step.root, step.path)
+        status = os.fstat(handle)
+        # another folder may have taken its place
+        if status.st_ino == step.before.inode and stat.S_ISDIR(status.st_mode):
+            os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode))
+
+    def _swap(self, position: int, step: LayerStep) -> bool:
+        """Put the version after the step in its place; return False if that is not possible."""
+        place, slot = self._place(step, makes_folders=True), self._slot(step)
+        spare = self._spare(position)
+        if spare is not None and self._look(*spare).inode:
+            self._finish_by_hand(place, slot, spare, step)
+        now = self._look(*place)
+        if now.inode == step.after.inode:
+            self._restore_modes(place, slot, step)
+            return True
+        kept = self._look(*slot)
+        if now.inode != step.before.inode or kept.inode != step.after.inode:
+            return False
+        self._open_up(place, now)
+        self._open_up(slot, kept)
+        is_done = self._move(place, slot, now, kept, position)
+        self._restore_modes(place, slot, step)
+        return is_done
+
+    def _move(self, place: tuple[int, str], slot: tuple[int, str], now: Version, kept: Version, position: int) -> bool:
+        if not kept.inode:
+            self._rename(place, slot, _NO_REPLACE)
+            if self._look(*slot).inode != now.inode:  # replaced by somebody else a moment ago
+                self._rename(slot, place, _NO_REPLACE)
+                return False
+            return True
+        if not now.inode:
+            try:
+                self._rename(slot, place, _NO_REPLACE)
+            except FileExistsError:
+                return False
+            return True
+        try:
+            self._rename(place, slot, _EXCHANGE)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            spare = self._make_spare(position)
+            self._rename(place, spare, _NO_REPLACE)
+            self._rename(slot, place, _NO_REPLACE)
+            self._rename(spare, slot, _NO_REPLACE)
+            return True
+        if self._look(*slot).inode != now.inode:
+            self._rename(place, slot, _EXCHANGE)
+            return False
+        return True
+
+    def _finish_by_hand(
+        self, place: tuple[int, str], slot: tuple[int, str], spare: tuple[int, str], step: LayerStep
+    ) -> None:
+        """Finish a swap of three renames that was interrupted."""
+        if self._look(*slot).inode == step.after.inode:
+            self._rename(slot, place, _NO_REPLACE)
+        self._rename(spare, slot, _NO_REPLACE)
+
+    def _rename(self, source: tuple[int, str], target: tuple[int, str], flags: int) -> None:
+        names = os.fsencode(source[1]), os.fsencode(target[1])
+        if self._libc.renameat2(source[0], names[0], target[0], names[1], flags) == 0:
+            return
+        number = ctypes.get_errno()
+        if flags == _NO_REPLACE and number in _UNSUPPORTED:
+            if self._look(*target).inode:
+                raise OSError(EEXIST, os.strerror(EEXIST), target[1])
+            os.rename(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
+            return
+        raise OSError(number, os.strerror(number), source[1])
+
+    def _open_up(self, place: tuple[int, str], version: Version) -> None:
+        """Let its owner move a folder, which writes to it."""
+        if stat.S_ISDIR(version.mode) and version.mode & ALL != ALL and os.geteuid() != 0:
+            _chmod(*place, version.mode | ALL)
+
+    def _restore_modes(self, place: tuple[int, str], slot: tuple[int, str], step: LayerStep) -> None:
+        if os.geteuid() == 0:
+            return
+        for at, version in ((place, step.after), (slot, step.before), (place, step.before), (slot, step.after)):
+            if stat.S_ISDIR(version.mode) and version.mode & ALL != ALL and self._look(*at).inode == version.inode:
+                _chmod(*at, version.mode)
+
+    # --- places
+
+    def _place(self, step: LayerStep, *, makes_folders: bool = False) -> tuple[int, str]:
+        folder, name = os.path.split(step.path)
+        return self._open(step.root, folder, makes_folders=makes_folders), name
+
+    def _slot(self, step: LayerStep) -> tuple[int, str]:
+        folder, name = os.path.split(step.slot)
+        return self._open("", folder, makes_folders=True), name
+
+    def _spare(self, position: int) -> tuple[int, str] | None:
+        try:
+            return self._open("", _SPARE), str(position)
+        except FileNotFoundError:
+            return None
+
+    def _make_spare(self, position: int) -> tuple[int, str]:
+        return self._open("", _SPARE, makes_folders=True), str(position)
+
+    def _open(self, base: str, path: str, *, makes_folders: bool = False) -> int:
+        """Return the handle of a folder below a workspace folder, or below the layer if `base` is empty."""
+        known = self._handles.get((base, path))
+        if known is not None:
+            return known
+        handle = open_folder(base) if base else os.dup(self._layer)
+        try:
+            for name in filter(None, path.split("/")):
+                try:
+                    inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=handle)
+                except FileNotFoundError:
+                    if not makes_folders:
+                        raise
+                    os.mkdir(name, 0o755 if base else ALL, dir_fd=handle)
+                    inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+        except BaseException:
+            os.close(handle)
+            raise
+        self._handles[base, path] = handle
+        return handle
+
+    def _look(self, folder: int, name: str) -> Version:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return Version()
+        return Version(status.st_ino, status.st_mode)
+
+    def _close_handles(self) -> None:
+        for handle in self._handles.values():
+            os.close(handle)
+        self._handles.clear()
+
+
+def _chmod(folder: int, name: str, mode: int) -> None:
+    handle = os.open(name, HANDLE, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode))
+    finally:
+        os.close(handle)

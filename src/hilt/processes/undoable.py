@@ -1,0 +1,144 @@
+"""Runs of commands on an overlay of the workspace, whose changes can be undone or are only a preview."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
+
+from hilt.config import digest
+from hilt.errors import ToolError
+from hilt.files import command_changes
+from hilt.files.command_changes import CommandChange
+from hilt.files.workspace import Workspace
+from hilt.sandbox import bubblewrap, disarming, overlay
+from hilt.sandbox.overlay import UpperLayer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.profile import Availability, Profile
+    from hilt.state.history import Recording
+
+
+def call_key(command: str, folder: str) -> str:
+    """Return what identifies a command and the folder it runs in."""
+    return digest(json.dumps([command, folder]))
+
+
+def is_covered(setting: str, risk: str) -> bool:
+    """Whether `shell.undo` wants undo for commands of this risk."""
+    return risk in {"auto": ("dangerous",), "caution": ("dangerous", "caution")}.get(setting, ())
+
+
+class Overlays:
+    """The overlays of one call's commands."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        profile: Callable[[], Profile],
+        available: Callable[[], Availability],
+        has_jobs: Callable[[], bool],
+        state: str,
+    ) -> None:
+        self.workspace = workspace
+        self.profile = cache(profile)
+        self._available = available
+        self.has_jobs = has_jobs
+        self._state = state
+
+    def obstacle(self) -> str:
+        """Return why commands cannot run on an overlay now; an empty string if they can."""
+        reason = overlay.obstacle(self.profile(), self._available())
+        if not reason and self.has_jobs():
+            reason = "a background job of the session is running"
+        return reason or ("" if self.place else "there is no room for its layers on the workspace's file system")
+
+    @cached_property
+    def place(self) -> str | None:
+        """The folder for the layers of this workspace."""
+        return overlay.find_place(overlay.outermost(self.profile()), self._state, self.workspace.store.id)
+
+
+class UndoableRun:
+    """One run of a command on an overlay: what it has changed, or why it ran without one.
+
+    With `previewed`, which identifies the call, nothing is changed. Before a command runs without an overlay after all,
+    `accept` is called with the reason; it may raise.
+    """
+
+    def __init__(
+        self,
+        overlays: Overlays,
+        operation: str,
+        *,
+        previewed: str = "",
+        accept: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        self.change: CommandChange | None = None
+        self.skipped = overlays.obstacle()
+        self._overlays = overlays
+        self._operation = operation
+        self._previewed = previewed
+        self._accept = accept
+        self._recording: Recording  # of the attempt that runs
+        self._is_settled = False
+        if self.skipped:
+            self._refuse_preview()
+
+    @contextmanager
+    def layer(self) -> Iterator[UpperLayer | None]:
+        """Yield the layer for one attempt to run the command; None if it runs without one."""
+        place = None if self.skipped else self._overlays.place
+        if place is None:
+            yield None
+            return
+        workspace = self._overlays.workspace
+        command_changes.tidy(workspace, place)
+        roots = overlay.outermost(self._overlays.profile())
+        self._recording = recording = workspace.store.history().mark()
+        try:
+            yield overlay.make(place, recording.id, roots, whole=bool(self._previewed))
+        finally:
+            if not self._is_settled:
+                command_changes.discard(recording, f"{place}/{recording.id}")
+            recording.release()
+
+    def settle(self, layer: UpperLayer) -> tuple[str, ...]:
+        """Apply what a command that has ended has changed, or keep it as a preview; return what was disarmed."""
+        workspace, recording = self._overlays.workspace, self._recording
+        if self._previewed:
+            workspace.fence.check()
+        else:
+            workspace.fence.commit()
+        profile = self._overlays.profile()
+        absent = bubblewrap.plain_names(profile)
+        notes = tuple(
+            note
+            for root in layer.roots
+            for note in disarming.disarm_new(root, layer.upper(root), absent, profile.is_sensitive)
+        )
+        self._is_settled = True
+        if self._previewed:
+            self.change = command_changes.keep_preview(workspace, layer, recording, self._operation, self._previewed)
+        else:
+            self.change = command_changes.apply(workspace, layer, recording, self._operation)
+        return notes
+
+    def falls_back(self, error: ToolError) -> bool:
+        """Whether to run the command without an overlay, because it did not start on one."""
+        if self.skipped or (error.code != "sandbox_unavailable" and not error.details.get("renamed")):
+            return False
+        self.skipped = "the overlay could not be mounted"
+        self._refuse_preview()
+        self._accept(self.skipped)
+        return True
+
+    def _refuse_preview(self) -> None:
+        if self._previewed:
+            raise ToolError(
+                "sandbox_unavailable",
+                f"The command cannot be previewed: {self.skipped}.",
+                suggestion="Send dry_run: true, which reports the risk without running the command.",
+            )

@@ -1,0 +1,205 @@
+"""The overlay that a command runs on if it can be undone: where its layers lie, and what rules it out.
+
+The workspace is the lower layer, which stays as it is. The command's changes go to an upper layer on the same file
+system, from where they are moved into the workspace when the command has ended. What is in `.git` folders is not
+overlaid, unless the command is only a preview.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from errno import EXDEV
+from typing import NamedTuple
+
+from hilt.sandbox.handles import open_folder
+from hilt.sandbox.profile import LAYERS, Profile, hidden_layers, innermost, is_below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.sandbox.mounting import Handle, Overlay
+    from hilt.sandbox.profile import Availability
+
+_SYS_ADMIN = 1 << 21  # the capability to mount
+
+
+class UpperLayer(NamedTuple):
+    """The layers of one command: a folder with an upper and a work folder for each workspace folder.
+
+    A `whole` layer covers `.git` folders too. Whatever changes in the workspace after the command began has a time of
+    `began` or later, on the clock of the file system. `shared` are folders that change whenever a command starts.
+    """
+
+    folder: str
+    roots: tuple[str, ...]
+    in_user_namespace: bool
+    whole: bool
+    began: int = 0
+    shared: tuple[str, ...] = ()
+
+    def upper(self, root: str) -> str:
+        """Return the upper folder of a workspace folder."""
+        return f"{self.folder}/u{self.roots.index(root)}"
+
+    @property
+    def attribute(self) -> str:
+        """The prefix of the extended attributes that the overlay sets."""
+        return "user.overlay." if self.in_user_namespace else "trusted.overlay."
+
+
+def obstacle(profile: Profile, available: Availability) -> str:
+    """Return why a command cannot run on an overlay here; an empty string if it can."""
+    if profile.name == "full":
+        return "the sandbox is off"
+    if not profile.writable:
+        return "the sandbox is read-only"
+    if "overlay" not in available.features:
+        return "this system does not let the sandbox mount overlays"
+    roots = outermost(profile)
+    inner = _inner_mount(roots)
+    if inner:
+        return f"{inner} is a mount point"
+    other = "" if os.geteuid() == 0 else next(filter(None, map(_foreign, roots)), "")
+    return f"{other} belongs to another user or group" if other else ""
+
+
+def outermost(profile: Profile) -> tuple[str, ...]:
+    """Return the workspace folders that a program can write in, without those inside another."""
+    roots = dict.fromkeys(
+        root for root in profile.roots if any(is_below(path, root) or is_below(root, path) for path in profile.writable)
+    )
+    return tuple(root for root in roots if innermost(root, tuple(other for other in roots if other != root)) is None)
+
+
+def find_place(roots: Sequence[str], state: str, name: str) -> str | None:
+    """Return the folder for the layers of a workspace, created if missing; None if there is no room for them.
+
+    It must be on the same mount as the workspace, so that files can be moved between them: in the state directory,
+    beside the workspace, or hidden in it.
+    """
+    wanted = {_mount_of(root) for root in roots}
+    for path in (os.path.join(state, "layers", name), *hidden_layers(roots[0], name)):
+        with suppress(OSError):
+            if {_mount_of(_existing(path))} == wanted:
+                _make_place(path)
+                return path
+    return None
+
+
+def make(place: str, name: str, roots: tuple[str, ...], *, whole: bool) -> UpperLayer:
+    """Create the folders of a layer."""
+    layer = UpperLayer(os.path.join(place, name), roots, _needs_user_namespace(), whole)
+    os.mkdir(layer.folder, 0o700)
+    for number, root in enumerate(roots):
+        os.mkdir(f"{layer.folder}/w{number}", 0o700)
+        upper = layer.upper(root)
+        os.mkdir(upper, 0o700)
+        # the program sees these as the attributes of the workspace folder
+        status = os.stat(root)
+        if os.geteuid() == 0:
+            os.chown(upper, status.st_uid, status.st_gid)
+        os.chmod(upper, status.st_mode & 0o7777)
+    return layer
+
+
+def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
+    """Return the layer with its time, which is now."""
+    shared = tuple({os.path.dirname(path) for path in mount_points})
+    path = os.path.join(layer.folder, "clock")
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    first = os.stat(path).st_ctime_ns
+    while True:
+        os.utime(path)
+        began = os.stat(path).st_ctime_ns
+        if began != first:
+            return layer._replace(began=began, shared=shared)
+        time.sleep(0.0002)  # the clock of the file system ticks every few milliseconds
+
+
+def mounts(layer: UpperLayer, repositories: Sequence[str]) -> list[Overlay]:
+    """Return what mounting.py does for a layer; `.git` folders of existing repositories show through."""
+    overlays: list[Overlay] = []
+    for number, root in enumerate(layer.roots):
+        layers = (root, layer.upper(root), f"{layer.folder}/w{number}")
+        folder, upper, work = (_handle(path) for path in layers)
+        through = [] if layer.whole else [path for path in repositories if is_below(path, root) and _is_git(path)]
+        overlays.append((folder, upper, work, [_handle(path) for path in through], layer.in_user_namespace))
+    return overlays
+
+
+def _is_git(path: str) -> bool:
+    return os.path.basename(path).lower() == ".git" and os.path.isdir(path) and not os.path.islink(path)
+
+
+def _handle(path: str) -> Handle:
+    status = os.lstat(path)
+    return os.fsencode(path), (status.st_dev, status.st_ino)
+
+
+def _needs_user_namespace() -> bool:
+    """Whether this process cannot mount by itself, only in a user namespace."""
+    with open("/proc/self/status", "rb") as file:
+        capabilities = next((line for line in file if line.startswith(b"CapEff:")), b": 0")
+    return not int(capabilities.split()[1], 16) & _SYS_ADMIN
+
+
+def _inner_mount(roots: Sequence[str]) -> str:
+    """Return a mount point inside a workspace folder, which an overlay would not show; an empty string without one."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            point = line.split(" ", 5)[4]
+            for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+                point = point.replace(escape, character)
+            if any(point != root and is_below(point, root) for root in roots):
+                return point
+    return ""
+
+
+def _foreign(root: str) -> str:
+    """Return a path that a user namespace has no number for the owner of, so that the overlay cannot copy it."""
+    user, group = os.geteuid(), os.getegid()
+    status = os.stat(root)
+    if (status.st_uid, status.st_gid) != (user, group):
+        return root
+    pending = [root]
+    while pending:
+        # a folder that cannot be listed cannot be reached by the command either
+        with suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if status.st_uid != user or status.st_gid != group:
+                    return entry.path
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+    return ""
+
+
+def _existing(path: str) -> str:
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _mount_of(path: str) -> bytes:
+    """Return the number of the mount that a path is on."""
+    handle = open_folder(os.path.realpath(path))
+    try:
+        with open(f"/proc/self/fdinfo/{handle}", "rb") as file:
+            return next(line for line in file if line.startswith(b"mnt_id:"))
+    finally:
+        os.close(handle)
+
+
+def _make_place(path: str) -> None:
+    """Create a folder for layers that only this user can enter; raise if there is another one."""
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+        if os.path.basename(path).startswith(LAYERS):
+            with open(os.path.join(path, ".gitignore"), "x", encoding="ascii") as file:
+                file.write("*\n")
+    status = os.lstat(path)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o170077 != 0o040000:
+        raise OSError(EXDEV, os.strerror(EXDEV), path)

@@ -1,0 +1,117 @@
+"""The MCP hosts that are connected now: a file for each, locked by its process for as long as that lives."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+from hilt.state.events import NewEvent
+
+CHECK_SECONDS = 1.0  # between two looks for hosts whose process was killed
+
+_FOLDER = "hosts"
+_NEW = "."  # prefix of a file that is not locked yet
+_NEW_SECONDS = 60.0  # after which such a file was left behind
+_FILE_BYTES = 16_384
+
+
+class ConnectedHost(NamedTuple):
+    """A host, as it names itself; `since` in nanoseconds since 1970."""
+
+    id: str
+    name: str
+    version: str
+    workspace: str  # its folder
+    session: str
+    transport: str  # stdio or http
+    since: int
+
+
+class HostMark:
+    """Marks a host as connected, until it is closed or its process ends."""
+
+    def __init__(self, state: str, name: str, version: str, *, workspace: str, session: str, transport: str) -> None:
+        host = ConnectedHost(os.urandom(6).hex(), name, version, workspace, session, transport, time.time_ns())
+        folder = os.path.join(state, _FOLDER)
+        self._path = os.path.join(folder, host.id)
+        new = os.path.join(folder, _NEW + host.id)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            os.write(self._descriptor, json.dumps(host._asdict()).encode())
+            os.rename(new, self._path)
+        except OSError:
+            os.close(self._descriptor)
+            raise
+
+    def close(self) -> None:
+        """Remove the mark."""
+        with suppress(OSError):
+            os.unlink(self._path)
+        os.close(self._descriptor)
+
+
+def connected_hosts(state: str) -> list[ConnectedHost]:
+    """Return the hosts that are connected now, the last one first; remove the marks of killed processes."""
+    folder = os.path.join(state, _FOLDER)
+    hosts: list[ConnectedHost] = []
+    with suppress(FileNotFoundError):
+        for name in os.listdir(folder):
+            with suppress(OSError, ValueError, TypeError):  # it has just disconnected
+                host = _read(os.path.join(folder, name), is_new=name.startswith(_NEW))
+                if host is not None:
+                    hosts.append(host)
+    return sorted(hosts, key=lambda host: (host.since, host.id), reverse=True)
+
+
+def _read(path: str, *, is_new: bool) -> ConnectedHost | None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if is_new and time.time() - os.fstat(descriptor).st_mtime < _NEW_SECONDS:
+            return None
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None if is_new else ConnectedHost(**json.loads(os.read(descriptor, _FILE_BYTES)))
+    else:
+        os.unlink(path)
+        return None
+    finally:
+        os.close(descriptor)
+
+
+class HostObserver:
+    """Reports hosts that connect and disconnect. Not safe to use from several threads."""
+
+    def __init__(self, state: str) -> None:
+        self._state = state
+        self._folder = os.path.join(state, _FOLDER)
+        self._stamp = -1
+        self._checked_at = 0.0
+        self._hosts: dict[str, ConnectedHost] | None = None
+
+    def look(self) -> list[NewEvent]:
+        """Return what has changed since the last time; the first time, nothing."""
+        stamp = 0
+        with suppress(FileNotFoundError):
+            stamp = os.stat(self._folder).st_mtime_ns
+        now = time.monotonic()
+        if stamp == self._stamp and now - self._checked_at < CHECK_SECONDS:
+            return []
+        self._stamp, self._checked_at = stamp, now
+        before, hosts = self._hosts, {host.id: host for host in connected_hosts(self._state)}
+        self._hosts = hosts
+        if before is None:
+            return []
+        left = [_event(host, "disconnected") for id, host in before.items() if id not in hosts]
+        return [*left, *(_event(host, "connected") for id, host in hosts.items() if id not in before)]
+
+
+def _event(host: ConnectedHost, status: str) -> NewEvent:
+    facts = {"id": host.id, "workspace": host.workspace, "status": status}
+    names = {"name": host.name, "version": host.version, "session": host.session}
+    return NewEvent("host", {**facts, **names}, key=f"host {host.id} {status}")

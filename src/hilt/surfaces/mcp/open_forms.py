@@ -1,0 +1,112 @@
+"""What the forms in an MCP host ask, stored so that somebody elsewhere, such as at a console, may answer first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from hilt.authority.prompting import answer_of
+from hilt.authority.questioning import question_json
+from hilt.errors import ToolError
+from hilt.runtime import Runtime
+from hilt.state.approvals import Asked
+from hilt.state.questions import Questions
+from hilt.surfaces.mcp.attendant import ClientAnswers
+
+
+class OpenForms:
+    """The approval and the questions of one call that its client is asked for. Its methods block."""
+
+    def __init__(self, runtime: Runtime, session: str, replies: ClientAnswers) -> None:
+        self._runtime = runtime
+        self._session = session
+        self._replies = replies
+        self._digest = ""
+        self._approval: str | None = None
+        self._question: str | None = None
+
+    def open(self, asked: tuple[Asked, str] | None, questions: Sequence[Any]) -> None:
+        """Store what the client is asked, if somebody elsewhere can answer: an approval with its digest, questions."""
+        authority, workspace = self._runtime.authority, self._runtime.id
+        approvals, seconds = authority.approvals(), authority.settings["approvals.timeout_s"]
+        if not approvals.attended(workspace):
+            return
+        if asked is not None:
+            call, self._digest = asked
+            self._approval = approvals.ask(workspace, self._session, self._digest, call, seconds=seconds).id
+        if questions and self._question is None:
+            stored = [question_json(question) for question in questions]
+            with closing(Questions(self._runtime.state)) as store:
+                self._question = store.ask(workspace, self._session, self._runtime.root, stored, seconds=seconds).id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody elsewhere can answer."""
+        return self._approval is not None or self._question is not None
+
+    def answered_by(self) -> str | None:
+        """Return who has answered elsewhere; None if nobody has."""
+        approvals = self._runtime.authority.approvals()
+        if self._approval is not None:
+            approval = approvals.find(self._approval)
+            return None if approval.state == "pending" else approval.answered_by
+        if self._question is not None:
+            with closing(Questions(self._runtime.state)) as store:
+                question = store.get(self._question)
+            return None if question.state == "pending" else question.answered_by
+        return None
+
+    def settle(self) -> None:
+        """Store what the client has answered; if somebody was faster, their answer replaces it."""
+        if self._approval is not None:
+            self._settle_approval(self._approval)
+        if self._question is not None:
+            self._settle_question(self._question)
+
+    def _settle_approval(self, id: str) -> None:
+        approvals, given = self._runtime.authority.approvals(), self._replies.approvals
+        ours = given.get(self._digest)
+        if ours is not None:
+            try:
+                approved = ours.kind != "deny"
+                approvals.answer(
+                    id, approved=approved, reason=ours.reason, by=ours.by, always=ours.kind == "always", revokes=False
+                )
+            except ToolError:
+                ours = None
+        if ours is None:
+            approval = approvals.find(id)
+            if approval.state == "pending":
+                return  # nobody has answered
+            given[self._digest] = answer_of(approval)
+        self._approval = None
+
+    def _settle_question(self, id: str) -> None:
+        replies = self._replies
+        with closing(Questions(self._runtime.state)) as store:
+            if isinstance(replies.answers, dict) and replies.own_words:
+                if store.get(id).state == "pending":
+                    return  # another form follows
+                ours = None
+            else:
+                ours = replies.answers
+            try:
+                if not isinstance(ours, dict):
+                    raise ToolError("no_one_to_ask", "The user did not answer.")
+                store.answer(id, ours, by=replies.by)
+            except ToolError:
+                question = store.get(id)
+                if question.state == "answered":
+                    replies.answers, replies.own_words = question.answers, []
+                elif ours is None:
+                    return
+                else:
+                    store.withdraw(id)
+        self._question = None
+
+    def close(self) -> None:
+        """Withdraw questions that nobody has answered: the call has ended."""
+        if self._question is not None:
+            with closing(Questions(self._runtime.state)) as store:
+                store.withdraw(self._question)

@@ -1,0 +1,185 @@
+"""Agents that other workspaces, versions and machines run, and what people see of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from hilt.agents.durable.places import machine_name
+from hilt.runtime import Runtime
+from hilt.state.agent_calls import AgentOrder
+from hilt.state.roster import AgentLimits, AgentOutcome, AgentProfile, NewAgent, Roster
+from tests.agents.durable.cluster import Machine, kill, settled, wait_until
+from tests.agents.model_server import Turn, serving_model
+
+READER = """---
+name: reader
+description: Reads pages.
+tools: [web_fetch, agent_send]
+---
+You read pages.
+"""
+
+
+def define_reader(machine: Machine) -> None:
+    folder = os.path.join(machine.environ["HILT_CONFIG_DIR"], "agents")
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{folder}/reader.md", "w", encoding="utf-8") as file:
+        file.write(READER)
+
+
+def start(runtime: Runtime, **args: object) -> str:
+    result = runtime.call("agent", run_in_background=True, **args)
+    assert result.ok, result.error
+    return str(result.data["task_id"])
+
+
+def queue(runtime: Runtime, agent: str) -> str:
+    """Create an agent, and leave it to others to run it."""
+    host = runtime.agents()
+    definition = host.define(agent, or_default=False)
+    return host.create(AgentOrder(agent, "read something"), definition, "background", "test", None).id
+
+
+def queued_elsewhere(machine: Machine) -> list[str]:
+    """Return the workspaces whose agents any worker may run, as a worker of another workspace sees them."""
+    with machine.runtime() as runtime:
+        store = runtime.roster()
+        assert isinstance(store, Roster)
+        return [workspace for workspace, _ in Roster("", "no workspace", store.database).queued_elsewhere()]
+
+
+def test_a_worker_of_another_workspace_runs_agents_that_need_no_files(base, postgres):
+    with serving_model(Turn("done")) as model:
+        one = Machine(f"{base}/a", postgres.url, model, f"{base} one")
+        two = Machine(f"{base}/b", postgres.url, model, f"{base} two")
+        two.write("AGENTS.md", "Instructions of the other project.")
+        define_reader(one)
+        one.write("AGENTS.md", "Instructions.")
+        worker = two.worker(HILT_TRUST_ALL="1")
+        try:
+            with one.runtime() as runtime:
+                with_files, free = queue(runtime, "general"), queue(runtime, "reader")
+
+                (agent,) = settled(runtime, free)
+                waiting = runtime.roster().get(with_files)
+                (run,) = runtime.roster().runs.of(free)
+                shown = json.loads(one.hilt("agents", "show", free, "--json").stdout)
+        finally:
+            kill(worker)
+
+    assert (agent.answer, agent.status) == ("done", "completed")
+    assert waiting is not None
+    assert (waiting.status, waiting.owner) == ("queued", "")
+    assert run.host == machine_name(two.environ["HILT_STATE_DIR"])
+    assert shown["runs"][0]["machine"] == run.host
+    (prompt,) = model.prompts
+    assert sorted(prompt.tools) == ["agent_send", "web_fetch"]
+    assert b"Instructions" not in prompt.raw
+    assert two.workspace.encode() not in prompt.raw
+
+
+@pytest.mark.parametrize(
+    "path, text",
+    [("permissions.yaml", "deny:\n  - web_fetch(https://internal.example/*)\n"), ("hooks.yaml", "hooks: []\n")],
+)
+def test_agents_of_a_folder_with_rules_or_hooks_of_its_own_stay_there(base, postgres, path, text):
+    with serving_model() as model:
+        machine = Machine(f"{base}/a", postgres.url, model, base)
+    define_reader(machine)
+    with machine.runtime() as runtime:
+        agent = queue(runtime, "reader")
+        assert queued_elsewhere(machine).count(base) == 1
+        runtime.roster().cancel(agent)
+    os.makedirs(f"{machine.workspace}/.hilt")
+    machine.write(f".hilt/{path}", text)
+    with machine.runtime() as runtime:
+        queue(runtime, "reader")
+
+        assert base not in queued_elsewhere(machine)
+
+
+def test_settings_of_other_versions_apply_if_they_are_known_here_and_hold_up_nobody_if_not(base):
+    with serving_model(Turn("done"), Turn("done")) as model:
+        machine = Machine(f"{base}/a", "", model)
+        with machine.runtime() as runtime:
+            names = ("mode", "profile", "shell.network", "agents.max_children", "model.name", "model.base_url")
+            with_defaults = json.dumps({name: runtime.settings[name] for name in names}, sort_keys=True)
+            invalid = ["", "not JSON", "[]", '{"mode": 7}', '{"setting.of_a_newer_version": true}']
+
+            def create(settings: str) -> str:
+                new = NewAgent("test", "test", "background", "general", "", "x", settings, AgentProfile((), "normal"))
+                return runtime.roster().create(new, AgentLimits(5, 100, 3600)).id
+
+            left = [create(settings) for settings in invalid]
+            older = create(with_defaults)
+            agent = start(runtime, prompt="go")
+
+            assert [one.answer for one in settled(runtime, older, agent)] == ["done", "done"]
+            assert {runtime.roster().get(id).status for id in left} == {"queued"}  # type: ignore[union-attr]
+
+
+def test_people_are_told_on_which_machine_a_worktree_is(base):
+    with serving_model() as model:
+        machine = Machine(f"{base}/a", "", model)
+    with machine.runtime() as runtime:
+        profile = AgentProfile((), "normal", worktree=True)
+        new = NewAgent("test", "test", "background", "general", "", "x", "{}", profile)
+        agent = runtime.roster().create(new, AgentLimits(5, 100, 3600)).id
+        runtime.roster().claim("{}", "owner", "another-machine")
+        runtime.roster().finish(agent, "owner", AgentOutcome("failed", "", "model_error"))
+
+    applied = machine.hilt("agents", "apply", agent)
+    shown = machine.hilt("agents", "show", agent)
+
+    assert (applied.returncode, applied.stdout) == (1, "")
+    assert "is on another-machine" in applied.stderr
+    assert "worktree: on another-machine\n" in shown.stdout
+
+
+def test_a_durable_run_has_the_tools_and_the_prompt_of_any_other_run(base):
+    with serving_model(Turn("done")) as model:
+        machine = Machine(f"{base}/a", "", model)
+        done = machine.hilt("run", "--durable", "go")
+        shown = machine.hilt("run", "--durable", "go", "--show-prompt", "--json")
+
+    assert (done.returncode, done.stdout) == (0, "done\n")
+    (prompt,) = model.prompts
+    expected = json.loads(shown.stdout)
+    names = [tool["name"] for tool in expected["tools"]]
+    assert {"agent", "run_shell", "edit_file"} <= set(names)
+    assert sorted(prompt.tools) == sorted(names)
+    system = next(message["content"] for message in prompt.body["messages"] if message["role"] == "system")
+    assert system.splitlines()[0] == expected["system"].splitlines()[0]
+
+
+def test_a_durable_run_whose_terminal_is_closed_waits_for_another_process(base):
+    gate = f"{base}/gate"
+    with serving_model(Turn("done", hold=gate), Turn("done")) as model:
+        machine = Machine(f"{base}/a", "", model)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hilt", "run", "--durable", "go"],
+            env=machine.environ,
+            cwd=machine.workspace,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: model.prompts)
+        process.send_signal(signal.SIGHUP)
+        _, errors = process.communicate(timeout=60)
+        agent = errors.split()[1]
+
+        assert (process.returncode, "goes on in a worker" in errors) == (130, True)
+        with machine.runtime() as runtime:
+            (left,) = runtime.roster().newest(5)
+            assert (left.id, left.status) == (agent, "queued")
+            open(gate, "w").close()
+            runtime.agents().serve()
+
+            assert settled(runtime, agent)[0].answer == "done"

@@ -1,0 +1,29 @@
+"""A command's change is made or taken back as a whole, whenever the process is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+STRESS = os.environ.get("HILT_STRESS")
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # faster; a kill loses nothing that the kernel has
+
+
+@pytest.mark.parametrize("way", ["apply", "restore", "apply without exchange", "restore without exchange"])
+def test_a_kill_at_any_step_leaves_all_or_nothing(way):
+    every = 1 if STRESS else 5
+    with tempfile.TemporaryDirectory(prefix="hilt-killed-", dir=MEMORY) as base:
+        command = [sys.executable, "-m", "tests.processes.killed_apply", base, way, str(every)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=500, cwd=Path(__file__).parents[2])
+
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["faults"] == []
+    assert report["steps"] > 20
+    assert min(report["outcomes"].values()) > 0

@@ -1,0 +1,687 @@
+"""Commands on an overlay of the workspace: the same result as without one, and undo takes it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.processes.overlaid import Agents, tree
+
+STRESS = int(os.environ.get("HILT_STRESS", "0"))
+
+
+@pytest.fixture(scope="module", params=["root", "ordinary user"] if os.getuid() == 0 else ["ordinary user"])
+def agents(request) -> Iterator[Agents]:
+    agents = Agents(ordinary=request.param == "ordinary user")
+    if not agents.python:
+        pytest.skip("no Python that an ordinary user can run")
+    yield agents
+    agents.close()
+
+
+@pytest.fixture
+def workspace(agents: Agents, request) -> Path:
+    return agents.workspace(name_of(request))
+
+
+@pytest.fixture
+def name(request) -> str:
+    return name_of(request)
+
+
+def name_of(request) -> str:
+    return "".join(character if character.isalnum() else "-" for character in request.node.name)[-60:]
+
+
+def write(agents: Agents, workspace: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / path).write_text(text)
+    agents.own(workspace)
+
+
+# --- the same as without an overlay
+
+NAMES = ("a", "b", "c", "d/e", "d/f", "d/g/h", "i/j", "i", "d", "d/g", "k/l/m", "n ä")
+STEPS = (
+    "echo {word} > {one}",
+    "echo {word} >> {one}",
+    "rm -f {one}",
+    "rm -rf {one}",
+    "mkdir -p {one}",
+    "rm -rf {one}; mkdir {one}",
+    "rm -rf {one}; mkdir {one}; echo {word} > {one}/in",
+    "mv {one} {other}",
+    "mv -T {one} {other}",
+    "cp -r {one} {other}",
+    "ln -s {other} {one}",
+    "ln -s /etc/hostname {one}",
+    "ln {one} {other}",
+    "chmod {mode} {one}",
+    "touch {one}",
+    "truncate -s 3 {one}",
+    "sed -i s/o/{word}/ {one}",
+    "mkfifo {one}",
+    "find {one} -type f -delete",
+    "cp -p {one} {other}",
+    "printf '' > {one}",
+    "chmod 700 {one}; rmdir {one}",
+)
+
+
+def planted(chance: random.Random, *folders: Path) -> None:
+    """Put the same tree in several workspaces."""
+    for name in NAMES:
+        kind = chance.choice(("file", "file", "file", "folder", "link", "nothing"))
+        mode = chance.choice((0o644, 0o600, 0o755, 0o444))
+        for folder in folders:
+            path = folder / name
+            if os.path.lexists(path) or kind == "nothing" or not is_folder(path.parent, folder):
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if kind == "folder":
+                path.mkdir()
+            elif kind == "link":
+                path.symlink_to("a")
+            else:
+                path.write_text(f"old {name}\n")
+                path.chmod(mode)
+
+
+def is_folder(path: Path, root: Path) -> bool:
+    while path != root:
+        if os.path.lexists(path) and (path.is_symlink() or not path.is_dir()):
+            return False
+        path = path.parent
+    return True
+
+
+def script(chance: random.Random) -> str:
+    steps = []
+    for _ in range(chance.randint(1, 25)):
+        values = {
+            "one": f"'{chance.choice(NAMES)}'",
+            "other": f"'{chance.choice(NAMES)}'",
+            "word": chance.choice("xyz"),
+            "mode": chance.choice(("700", "755", "500", "4755", "1777")),
+        }
+        steps.append(chance.choice(STEPS).format(**values))
+    # last, because an overlay copies a folder that is moved, and must be able to read it
+    steps.append(f"chmod {chance.choice(('000', '300', '600', '644'))} '{chance.choice(NAMES)}'")
+    return "\n".join(f"({step}) </dev/null 2>/dev/null" for step in steps)
+
+
+def unlocked(entries: dict[str, str]) -> dict[str, str]:
+    """Folders that were closed to their owner are made accessible after a command, but not by undo."""
+    return {path: oct(int(text, 8) | 0o700) if text.startswith("0o4") else text for path, text in entries.items()}
+
+
+@pytest.mark.parametrize("seed", range(STRESS or 5))
+def test_a_command_does_the_same_on_an_overlay_and_undo_takes_it_back(agents, workspace, name, seed):
+    chance = random.Random(seed)
+    plain = agents.workspace(f"{name}-plain")
+    planted(chance, workspace, plain)
+    agents.own(workspace)
+    agents.own(plain)
+    before = tree(workspace)
+    command = script(chance)
+
+    done = agents.run(name, command)
+    reference = agents.run(f"{name}-plain", command, flags={"shell.undo": "off"})
+
+    assert (done.code, reference.code) == (None, None), (done.message, reference.message)
+    after = tree(workspace)
+    assert after == tree(plain), command
+    assert "skipped" not in done.meta.get("undo", {})
+    if after == before and "undo" not in done.meta:
+        return
+    restored = agents.restore(name, done.undo)
+    assert restored.code is None, restored.message
+    assert tree(workspace) == before, command
+    again = agents.restore(name, restored.undo) if "undo" in restored.meta else restored
+    assert again.code is None, again.message
+    assert unlocked(tree(workspace)) == unlocked(after), command
+
+
+# --- what the result says
+
+
+def test_the_result_counts_the_files_and_names_the_undo(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a = 1\n", "src/in/b.py": "b = 1\n", "kept.txt": "kept\n"})
+
+    done = agents.run(name, "rm -rf src; echo new > made.txt")
+
+    assert done.text.endswith(f"[undo: 3 files changed; undo restore {done.undo} takes that back]")
+    assert [item["path"] for item in done.view["diffs"]["items"]] == ["made.txt", "src/a.py", "src/in/b.py"]
+    listed = agents.call(name, "undo", action="list")
+    assert [(entry["path"], entry.get("deleted")) for entry in json.loads(listed.text)["snapshots"]] == [
+        ("made.txt", None),
+        ("src/", True),
+    ]
+    preview = agents.call(name, "undo", action="preview", id=done.undo)
+    assert "+a = 1" in preview.text
+    assert "-new" in preview.text
+
+
+def test_a_command_that_changes_nothing_says_nothing(agents, workspace, name):
+    done = agents.run(name, "true")
+
+    assert "undo" not in done.text
+    assert agents.call(name, "undo", action="list").text.count('"id"') == 0
+    assert layers(agents, name) == []
+
+
+def layers(agents: Agents, name: str) -> list[Path]:
+    return list((agents.base / name / "state/layers").glob("*/*"))
+
+
+def test_one_file_of_a_deleted_folder_can_be_restored(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a = 1\n", "src/b.py": "b = 1\n"})
+    done = agents.run(name, "rm -rf src")
+
+    restored = agents.restore(name, done.undo, path="src/b.py")
+
+    assert restored.code is None, restored.message
+    assert {path: text for path, text in tree(workspace).items() if "py" in path} == {
+        "src/b.py": "0o100644 b'b = 1\\n' "
+    }
+
+
+def test_undo_after_later_edits_takes_them_back_too_and_can_be_undone(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n", "b.txt": "old\n"})
+    done = agents.run(name, "echo new > a.txt; echo new > b.txt; echo new > c.txt")
+    assert agents.call(name, "write_file", path="a.txt", content="edited\n").code is None
+    (workspace / "c.txt").unlink()
+    after = tree(workspace)
+
+    restored = agents.restore(name, done.undo)
+
+    assert (workspace / "a.txt").read_text() == "old\n"
+    assert not (workspace / "c.txt").exists()
+    assert agents.restore(name, restored.undo).code is None
+    assert tree(workspace) == after
+
+
+def test_undo_of_undo_of_undo_with_a_new_file_in_between(agents, workspace, name):
+    done = agents.run(name, "echo new > a.txt")
+    restored = agents.restore(name, done.undo)
+    write(agents, workspace, {"a.txt": "mine\n"})
+    again = agents.restore(name, restored.undo)
+    assert (workspace / "a.txt").read_text() == "new\n"
+
+    first = agents.restore(name, done.undo)
+    assert not (workspace / "a.txt").exists()
+    assert agents.restore(name, first.undo).code is None
+    assert (workspace / "a.txt").read_text() == "new\n"
+    assert agents.restore(name, again.undo).code is None
+    assert (workspace / "a.txt").read_text() == "mine\n"
+
+
+def test_commands_rated_caution_run_on_an_overlay_if_the_settings_say_so(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n"})
+    command = "touch b.txt && sed -i s/old/new/ a.txt"
+    plain = agents.call(name, "run_shell", command=command)
+    assert "undo" not in plain.meta
+    (workspace / "a.txt").write_text("old\n")
+
+    done = agents.call(name, "run_shell", flags={"shell.undo": "caution"}, command=command)
+
+    assert agents.restore(name, done.undo).code is None
+    assert (workspace / "a.txt").read_text() == "old\n"
+
+
+# --- conflicts
+
+
+def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, workspace, name):
+    write(agents, workspace, dict.fromkeys(("in-place", "by-rename", "deleted", "folder/in", "free"), "old\n"))
+    command = (
+        "for f in in-place by-rename deleted free; do echo command >> $f; done; rm -rf folder; echo made > same; "
+        "echo ready; until [ -e go ]; do sleep 0.01; done"
+    )
+
+    def interfere() -> None:
+        wait_until(lambda: any((agents.base / name / "state/layers").glob("*/*/u0/same")))
+        for path in ("in-place", "folder/in"):
+            with open(workspace / path, "a", encoding="utf-8") as file:
+                file.write("user\n")
+        for path in ("draft", "same"):
+            (workspace / path).write_text("user\n")
+        os.rename(workspace / "draft", workspace / "by-rename")
+        os.unlink(workspace / "deleted")
+        (workspace / "go").touch()
+
+    thread = threading.Thread(target=interfere)
+    thread.start()
+    done = agents.run(name, command)
+    thread.join()
+
+    assert sorted(done.meta["undo"]["conflicts"]) == ["by-rename", "deleted", "folder/", "in-place", "same"]
+    assert "[conflict: " in done.text
+    contents = {path: (workspace / path).read_text() for path in ("in-place", "by-rename", "folder/in", "same", "free")}
+    assert contents == {
+        "in-place": "old\nuser\n",
+        "by-rename": "user\n",
+        "folder/in": "old\nuser\n",
+        "same": "user\n",
+        "free": "old\ncommand\n",
+    }
+    # both versions are reachable
+    chosen = agents.restore(name, done.undo, path="in-place")
+    assert (workspace / "in-place").read_text() == "old\ncommand\n"
+    assert agents.restore(name, chosen.undo).code is None
+    assert (workspace / "in-place").read_text() == "old\nuser\n"
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_edit_in_the_same_tick_before_the_command_is_no_conflict(agents, workspace, name):
+    for number in range(3):
+        write(agents, workspace, {"a.txt": f"old {number}\n"})
+        done = agents.run(name, "rm a.txt")
+        assert "conflicts" not in done.meta["undo"]
+
+
+# --- previews
+
+
+def test_a_preview_changes_nothing_and_is_applied_exactly(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a = 1\n"})
+    before = tree(workspace)
+    command = "rm -rf src; date +%N > made.txt"
+
+    preview = agents.call(name, "run_shell", command=command, preview=True)
+
+    assert preview.code is None, preview.message
+    assert tree(workspace) == before
+    id = preview.meta["preview"]["id"]
+    assert "-a = 1" in preview.text
+    assert preview.text.endswith(f'[preview: 2 files would change; send the command with apply: "{id}" to do that]')
+    shown = preview.view["diffs"]["items"][0]["hunks"][0]["changes"][0]["content"]
+    assert agents.call(name, "undo", action="list").text.count('"id"') == 0
+    other = agents.call(name, "run_shell", command="rm -rf .", force=True, apply=id)
+    assert other.code == "invalid_args"
+    blocked = agents.call(name, "run_shell", command=command, apply=id)
+    assert blocked.code == "command_blocked"
+    applied = agents.call(name, "run_shell", command=command, force=True, apply=id)
+    assert applied.code is None, applied.message
+    assert (workspace / "made.txt").read_text() == shown + "\n"
+    assert not (workspace / "src").exists()
+    assert agents.call(name, "run_shell", command=command, force=True, apply=id).code == "not_found"
+    assert agents.restore(name, applied.undo).code is None
+    assert tree(workspace) == before
+
+
+def test_a_preview_is_stale_when_the_workspace_has_changed(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a = 1\n"})
+    preview = agents.call(name, "run_shell", command="rm -rf src", preview=True)
+    write(agents, workspace, {"src/b.py": "b = 1\n"})
+
+    applied = agents.call(name, "run_shell", command="rm -rf src", force=True, apply=preview.meta["preview"]["id"])
+
+    assert applied.code == "stale_file"
+    assert (workspace / "src/b.py").exists()
+
+
+def test_a_preview_leaves_the_repository_untouched(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n"})
+    git(agents, workspace, "init -q && git add . && git commit -qm one && echo new > a.txt")
+    before = tree(workspace)
+
+    command = "git checkout -- . && git tag made && git rm -q a.txt"
+    preview = agents.call(name, "run_shell", command=command, preview=True)
+
+    assert "[exit: 0]" in preview.text, preview.text
+    assert tree(workspace) == before
+
+
+def git(agents: Agents, workspace: Path, script: str) -> None:
+    names = {f"GIT_{role}_{what}": "t@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    safe = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    subprocess.run(["sh", "-ec", f"git {script}"], cwd=workspace, env={**os.environ, **names, **safe}, check=True)
+    agents.own(workspace)
+
+
+def test_discarded_changes_come_back_and_the_repository_stays_as_git_left_it(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n"})
+    git(agents, workspace, "init -q && git add . && git commit -qm one && echo work > a.txt")
+
+    done = agents.call(name, "run_shell", command="git checkout -- . && git clean -fdq", force=True)
+
+    assert (workspace / "a.txt").read_text() == "old\n"
+    assert agents.restore(name, done.undo).code is None
+    assert (workspace / "a.txt").read_text() == "work\n"
+    assert agents.run(name, "git status --short && git fsck").text.count("M a.txt") == 1
+
+
+# --- when a command runs without an overlay
+
+
+def test_a_mount_in_the_workspace_rules_it_out(agents, workspace, name):
+    if os.getuid() != 0:
+        pytest.skip("only root can mount here")
+    (workspace / "mounted").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(workspace / "mounted")], check=True)
+    try:
+        done = agents.run(name, "echo x > a.txt")
+        refused = agents.call(name, "run_shell", command="rm a.txt", preview=True)
+    finally:
+        subprocess.run(["umount", str(workspace / "mounted")], check=True)
+
+    assert done.meta["undo"] == {"skipped": f"{workspace}/mounted is a mount point"}
+    assert f"[undo: not possible, {workspace}/mounted is a mount point]" in done.text
+    assert refused.code == "sandbox_unavailable"
+
+
+def test_a_background_job_rules_it_out(agents, workspace, name):
+    job = agents.call(name, "run_shell", command="sleep 60", run_in_background=True)
+    task = json.loads(job.text)["task_id"]
+
+    done = agents.run(name, "echo x > a.txt")
+    agents.call(name, "job_stop", task_id=task)
+
+    assert done.meta["undo"] == {"skipped": "a background job of the session is running"}
+    assert agents.run(name, "echo y > a.txt").undo
+
+
+def test_the_file_of_another_user_rules_it_out_for_an_ordinary_user(agents, workspace, name):
+    if os.getuid() != 0 or agents.uid == 0:
+        pytest.skip("needs two users")
+    write(agents, workspace, {"a.txt": "x", "b.txt": "x"})
+    os.chown(workspace / "b.txt", agents.uid, 0)
+
+    done = agents.run(name, "echo y > a.txt")
+
+    assert done.meta["undo"] == {"skipped": f"{workspace}/b.txt belongs to another user or group"}
+
+
+def test_undo_can_be_turned_off(agents, workspace, name):
+    done = agents.run(name, "echo x > a.txt", flags={"shell.undo": "off"})
+
+    assert "undo" not in done.meta
+    assert (workspace / "a.txt").exists()
+
+
+@contextmanager
+def mounted(*arguments: str) -> Iterator[None]:
+    if os.getuid() != 0:
+        pytest.skip("only root can mount here")
+    subprocess.run(["mount", *arguments], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", arguments[-1]], check=True)
+
+
+@pytest.mark.parametrize("where", ["beside the workspace", "in the workspace"])
+def test_the_layers_lie_on_the_file_system_of_the_workspace(agents, workspace, name, where):
+    other = workspace if where == "in the workspace" else workspace.parent / "state"
+    other.mkdir(exist_ok=True)
+    around = workspace if where == "in the workspace" else workspace.parent
+    with mounted("-t", "tmpfs", "-o", f"uid={agents.uid},gid={agents.uid},mode=755", "tmpfs", str(other)):
+        write(agents, workspace, {"src/a": "a\n"})
+        before = tree(workspace)
+        first = agents.run(name, "rm -rf src")
+        [place] = around.glob(".hilt-undo-*")
+        attack = agents.run(name, "ls -A .hilt-undo-* ../.hilt-undo-*; rm -rf .hilt-undo-* ../.hilt-undo-*; mkdir new")
+        plain = {"shell.undo": "off"}
+        listed = agents.call(name, "run_shell", command="ls -A .hilt-undo-*/* ../.hilt-undo-*/*", flags=plain)
+
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        assert {first.undo, attack.undo} <= set(os.listdir(place))
+        assert first.undo not in attack.text + listed.text
+        assert agents.restore(name, attack.undo).code is None
+        assert agents.restore(name, first.undo).code is None
+        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+
+
+def test_a_workspace_on_overlayfs_has_no_undo(agents, workspace, name):
+    below = workspace.parent / "below"
+    for folder in ("lower", "upper", "work"):
+        (below / folder).mkdir(parents=True)
+    agents.own(below)
+    layers = f"lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
+    with mounted("-t", "overlay", "-o", layers, "overlay", str(workspace)):
+        done = agents.run(name, "echo x > a.txt")
+        assert (workspace / "a.txt").read_text() == "x\n"
+
+    assert done.meta["undo"] == {"skipped": "the overlay could not be mounted"}
+
+
+# --- hostile commands
+
+
+def test_links_to_the_outside_are_moved_as_links(agents, workspace, name):
+    outside = agents.base / name / "outside"
+    outside.mkdir()
+    (outside / "victim").write_text("untouched\n")
+    agents.own(outside)
+    write(agents, workspace, {"folder/a": "a\n"})
+
+    done = agents.run(
+        name, f"rm -rf folder; ln -s {outside} folder; ln -s {outside}/victim link; mkdir d; ln -s / d/root"
+    )
+
+    assert os.readlink(workspace / "folder") == str(outside)
+    assert agents.restore(name, done.undo).code is None
+    assert (workspace / "folder/a").read_text() == "a\n"
+    assert tree(outside) == {"victim": tree(outside)["victim"], ".": tree(outside)["."]}
+    assert (outside / "victim").read_text() == "untouched\n"
+
+
+def test_the_marks_of_an_overlay_cannot_be_forged(agents, workspace, name):
+    write(agents, workspace, {"folder/a": "a\n", "folder/b": "b\n", "victim": "v\n"})
+    forge = (
+        "import os, stat\n"
+        "for path in ('folder', 'victim'):\n"
+        "    for space in ('user', 'trusted'):\n"
+        "        for mark in ('opaque', 'redirect', 'whiteout', 'metacopy', 'origin', 'overlay.opaque'):\n"
+        "            try: os.setxattr(path, f'{space}.overlay.{mark}', b'y')\n"
+        "            except OSError: pass\n"
+        "for path in ('folder/b', 'new'):\n"
+        "    try:\n"
+        "        if os.path.exists(path): os.rename(path, path + '.old')\n"
+        "        os.mknod(path, stat.S_IFCHR | 0o600, 0)\n"
+        "    except OSError: pass\n"
+        "open('folder/c', 'w').close()\n"
+    )
+    write(agents, workspace, {"forge.py": forge})
+    before = tree(workspace)
+
+    done = agents.run(name, "/usr/bin/python3 forge.py")
+
+    assert {path for path in tree(workspace) if path.startswith("folder")} == {
+        *("folder", "folder/a", "folder/b.old", "folder/c"),
+    }
+    assert (workspace / "victim").read_text() == "v\n"
+    assert agents.restore(name, done.undo).code is None
+    assert unmarked(tree(workspace)) == unmarked(before)
+
+
+def unmarked(entries: dict[str, str]) -> dict[str, str]:
+    return {path: text.partition("[")[0] for path, text in entries.items()}
+
+
+def test_marks_in_the_workspace_do_not_confuse_a_later_overlay(agents, workspace, name):
+    write(agents, workspace, {"folder/a": "a\n"})
+    os.setxattr(workspace / "folder", "user.overlay.opaque", b"y")
+    os.setxattr(workspace / "folder/a", "user.overlay.metacopy", b"y")
+    os.mknod(workspace / "folder/device", stat.S_IFCHR | 0o600, 0)
+    agents.own(workspace)
+
+    done = agents.run(name, "echo b > folder/b; cat folder/a")
+
+    assert done.code is None, done.message
+    assert (workspace / "folder/a").read_text() == "a\n"
+    assert (workspace / "folder/b").read_text() == "b\n"
+    assert agents.restore(name, done.undo).code is None
+    assert sorted(os.listdir(workspace / "folder")) == ["a", "device"]
+
+
+def test_protected_and_sensitive_names_stay_closed_on_an_overlay(agents, workspace, name):
+    write(agents, workspace, {".env": "SECRET=1\n", "in/.env": "SECRET=2\n", ".hilt/config.toml": "", "a.txt": "a\n"})
+    git(agents, workspace, "init -q")
+    before = tree(workspace)
+
+    done = agents.run(
+        name,
+        "cat .env in/.env; echo x > .hilt/config.toml; mkdir .claude; echo x > .mcp.json; mv in out; rm -rf .hilt in; "
+        "echo '[core] pager = touch owned' >> .git/config; echo x > .git/hooks/pre-commit; rm -rf .git",
+    )
+
+    assert "SECRET" not in done.text
+    assert {path: text for path, text in tree(workspace).items() if ".git" not in path} == {
+        path: text for path, text in before.items() if ".git" not in path
+    }
+    assert tree(workspace / ".git")["config"] == before[".git/config"]
+    assert not (workspace / ".git/hooks/pre-commit").exists()
+
+
+def test_a_repository_that_the_command_makes_is_harmless_before_it_appears(agents, workspace, name):
+    seen = []
+    over = threading.Event()
+
+    def watch() -> None:
+        config = workspace / "sub/.git/config"
+        is_last = False
+        while not is_last:
+            is_last = over.is_set()
+            with suppress(OSError):
+                seen.append(config.read_text())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    done = agents.run(name, "git init -q sub; git -C sub config core.fsmonitor 'touch owned'; echo x > opencode.json")
+    over.set()
+    thread.join()
+
+    assert seen
+    assert not any("fsmonitor" in text for text in seen)
+    assert any("core.fsmonitor" in note for note in done.meta["disarmed"])
+    assert not (workspace / "opencode.json").exists()
+
+
+def test_hard_links_are_split_and_special_files_are_moved(agents, workspace, name):
+    write(agents, workspace, {"a": "old\n"})
+    os.link(workspace / "a", workspace / "b")
+
+    done = agents.run(
+        name,
+        "echo new >> a; mkfifo pipe; install -m 4755 /dev/null setuid; "
+        "/usr/bin/python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"",
+    )
+
+    assert ((workspace / "a").read_text(), (workspace / "b").read_text()) == ("old\nnew\n", "old\n")
+    assert stat.S_ISFIFO(os.lstat(workspace / "pipe").st_mode)
+    assert os.stat(workspace / "setuid").st_mode & 0o7777 == 0o4755
+    assert agents.restore(name, done.undo).code is None
+    assert sorted(os.listdir(workspace)) == ["a", "b"]
+
+
+def test_folders_without_permissions_are_applied_and_taken_back(agents, workspace, name):
+    write(agents, workspace, {"closed/in/a": "a\n", "listed/b": "b\n"})
+    (workspace / "listed").chmod(0o500)
+    before = tree(workspace)
+
+    done = agents.run(
+        name,
+        "chmod 700 listed; echo new > listed/c; chmod 500 listed; chmod 555 closed/in; "
+        "mkdir -p new/in; echo n > new/in/n; chmod 500 new/in new",
+    )
+
+    assert (workspace / "new/in/n").read_text() == "n\n"
+    assert oct(os.stat(workspace / "new").st_mode) == "0o40500"
+    assert (workspace / "listed/c").read_text() == "new\n"
+    restored = agents.restore(name, done.undo)
+    assert restored.code is None, restored.message
+    assert tree(workspace) == before
+
+
+def test_deep_folders_are_refused_and_nothing_is_left(agents, workspace, name):
+    done = agents.run(name, "for i in $(seq 300); do mkdir d; cd d; done")
+
+    assert done.code == "resource_limit"
+    assert os.listdir(workspace) == []
+    assert layers(agents, name) == []
+
+
+def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspace, name):
+    options = f"size=3M,uid={agents.uid},gid={agents.uid},mode=755"
+    with mounted("-t", "tmpfs", "-o", options, "tmpfs", str(workspace)):
+        write(agents, workspace, {"large": "x" * (2 << 20), "small": "old\n"})
+        before = tree(workspace)
+        done = agents.run(name, "echo new > small; echo more >> large")
+
+        assert "No space left" in done.text
+        assert (workspace / "small").read_text() == "new\n"
+        assert agents.restore(name, done.undo).code is None
+        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+
+
+def test_a_cancelled_or_failed_start_leaves_no_layer(agents, workspace, name):
+    missing = agents.run(name, "true", cwd="missing")
+
+    assert missing.code == "file_not_found"
+    assert layers(agents, name) == []
+
+
+# --- storage
+
+
+def test_snapshots_of_commands_age_like_others(agents, workspace, name):
+    flags = {"undo.calls": 2}
+    write(agents, workspace, {f"{number}.txt": "x\n" for number in range(4)})
+    ids = [agents.run(name, f"rm {number}.txt", flags=flags).undo for number in range(3)]
+
+    listed = json.loads(agents.call(name, "undo", flags=flags, action="list").text)["snapshots"]
+    agents.run(name, "rm 3.txt", flags=flags)
+
+    assert [entry["id"] for entry in listed] == [ids[2], ids[1]]
+    assert len(layers(agents, name)) == 3  # evicted by the last call, removed by the next
+    assert agents.call(name, "undo", flags=flags, action="clear").code is None
+    agents.run(name, "true", flags=flags)
+    assert layers(agents, name) == []
+
+
+# --- custom tools
+
+TOOL = """---
+name: clean_up
+description: Removes things.
+approval: never
+sandbox: {write: ["."]}
+undo: true
+---
+rm -rf src; echo done
+"""
+
+
+def test_a_custom_tool_with_undo_can_be_taken_back(agents, workspace, name):
+    tools = agents.base / name / "config/tools"
+    tools.mkdir(parents=True)
+    (tools / "clean_up.md").write_text(TOOL)
+    write(agents, workspace, {"src/a": "a\n", "src/b": "b\n"})
+    agents.own(tools.parent)
+
+    done = agents.call(name, "clean_up")
+
+    assert done.code is None, done.message
+    assert done.text == f"done\n[undo: 2 files changed; undo restore {done.undo} takes that back]"
+    assert not (workspace / "src").exists()
+    assert agents.restore(name, done.undo).code is None
+    assert (workspace / "src/a").read_text() == "a\n"

@@ -1,0 +1,133 @@
+"""What holds on every page of the console."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.surfaces.http.console.browsing import NARROW, PAGES, shows
+
+# what is there once a page has loaded, and what is clicked first, so that axe sees more of it
+FULL = {
+    "Activity": "[role=tabpanel]",
+    "Approvals": "article",
+    "Jobs": ".job",
+    "Changes": ".change",
+    "Tasks": ".task",
+    "Agents": ".message",
+    "Tools": ".try",
+    "Metrics": ".chart canvas",
+    "Audit": "table",
+    "Settings": "table",
+}
+OPENED = {"Activity": [".call-head"], "Agents": [".tree a"], "Tools": [".tool-list li a", "button:text-is('Try it')"]}
+
+
+def test_every_page_has_its_name_and_reload_and_back_return_to_it(tab):
+    page = tab.page
+    for name in PAGES:
+        tab.go(name)
+        assert page.url == f"{tab.address}/{name.lower()}"
+        current = page.locator("nav[aria-label=Pages] [aria-current=page]")
+        expect(current).to_have_count(1)
+        expect(current).to_contain_text(name)
+        expect(page.locator("h1")).to_have_count(1)
+        expect(page.locator("main")).to_have_count(1)
+        expect(page).to_have_title(re.compile(rf"\(3\) {name}"))
+    page.reload()
+    shows(page.get_by_role("heading", level=1, name="Settings"))
+    page.go_back()
+    shows(page.get_by_role("heading", level=1, name="Audit"))
+
+
+def test_the_token_leaves_the_address_and_a_wrong_one_is_reported(new_tab, playground):
+    tab = new_tab(playground.address)
+    shows(tab.page.get_by_role("heading", level=1, name="Activity"))
+    assert "token" not in tab.page.url
+
+    for address in (tab.address + "/jobs", tab.address + "/#token=wrong"):
+        other = new_tab(address)
+        shows(other.page.get_by_text("token").first)
+        requests: list[str] = []
+        other.page.on("request", lambda request, requests=requests: requests.append(request.url))
+        other.page.wait_for_timeout(600)
+        assert requests == []
+
+
+def test_axe_finds_nothing_on_any_page_in_both_themes(tab):
+    page = tab.page
+    found = {}
+    for name in PAGES:
+        tab.go(name)
+        for target in OPENED.get(name, ()):
+            page.locator(f"main {target}").first.click()
+        shows(page.locator(f"main {FULL[name]}").first)
+        for theme in ("light", "dark"):
+            page.get_by_label("Theme").select_option(theme)
+            found[f"{name}, {theme}"] = tab.axe()
+    assert {name: violations for name, violations in found.items() if violations} == {}
+
+
+def test_every_page_fits_into_360_pixels(new_tab, playground):
+    tab = new_tab(playground.address, viewport=NARROW)
+    wide = {}
+    for name in PAGES:
+        tab.go(name)
+        tab.page.wait_for_load_state("networkidle")
+        wide[name] = tab.overflow()
+    assert {name: pixels for name, pixels in wide.items() if pixels} == {}
+
+
+def test_keys_lead_to_every_page_and_to_what_is_sought(tab):
+    page = tab.page
+    for place, name in enumerate(PAGES, 1):
+        page.keyboard.press(str(place % 10))
+        shows(page.get_by_role("heading", level=1, name=name, exact=True))
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    shows(keys.get_by_text("Find a page, tool or call"))
+    page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+    for typed, title in (("metr", "Metrics"), ("edit_file", "Tools")):
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("combobox", name="Find")).to_be_focused()
+        page.keyboard.type(typed)
+        page.keyboard.press("Enter")
+        shows(page.get_by_role("heading", level=1, name=title))
+    # single keys are text in a text field
+    page.get_by_label("Search").fill("")
+    page.get_by_label("Search").press("1")
+    shows(page.get_by_role("heading", level=1, name="Tools"))
+    expect(page.get_by_label("Search")).to_have_value("1")
+
+
+def test_the_keyboard_alone_reaches_a_call_and_its_details(tab):
+    page = tab.page
+    shows(page.locator(".call-head").first)
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("j")
+    expect(page.locator(".call-head").first).to_be_focused()
+    page.keyboard.press("Enter")
+    tabs = page.get_by_role("tab")
+    shows(tabs.first)
+    page.keyboard.press("Tab")
+    expect(tabs.first).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(tabs.nth(1)).to_have_attribute("aria-selected", "true")
+    shows(page.get_by_role("tabpanel", name="Arguments"))
+
+
+def test_the_theme_is_kept(tab):
+    page = tab.page
+    background = "getComputedStyle(document.body).backgroundColor"
+    colours = {}
+    for theme in ("light", "dark"):
+        page.get_by_label("Theme").select_option(theme)
+        colours[theme] = page.evaluate(background)
+    page.reload()
+    shows(page.get_by_role("heading", level=1))
+    assert page.evaluate(background) == colours["dark"] != colours["light"]

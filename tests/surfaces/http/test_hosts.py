@@ -1,0 +1,195 @@
+"""MCP hosts as the console shows them: who is connected, in whatever process, and their calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from tests.marks import wait_until
+from tests.surfaces.http.servers import Server, pending, serving
+from tests.surfaces.mcp.hosts import Address, Lines, listening, over_http, run
+
+
+def hosts(server: Server) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = server.get("/v1/settings")["hosts"]
+    return rows
+
+
+def named(server: Server, name: str) -> dict[str, Any]:
+    """Wait for a host of this name, and return it."""
+    wait_until(lambda: any(host["name"] == name for host in hosts(server)))
+    return next(host for host in hosts(server) if host["name"] == name)
+
+
+def test_a_host_is_shown_while_it_is_connected_and_reported_when_it_leaves(server):
+    with server.events() as client:
+        with Lines(server.command):
+            host = named(server, "lines")
+            joined = client.next("host")
+        left = client.next("host")
+
+    assert (host["version"], host["transport"], host["workspace"]) == ("1", "stdio", server.command.folder.path)
+    assert host["session"].startswith("mcp-")
+    assert (joined["id"], joined["status"], joined["name"]) == (host["id"], "connected", "lines")
+    assert (left["id"], left["status"]) == (host["id"], "disconnected")
+    assert hosts(server) == []
+
+
+def test_a_host_whose_process_is_killed_is_no_longer_shown(server):
+    with server.events() as client, Lines(server.command, cold=True) as lines:
+        assert client.next("host")["status"] == "connected"
+        lines.process.kill()
+
+        assert client.next("host")["status"] == "disconnected"
+        assert hosts(server) == []
+
+
+def test_a_host_of_the_resident_process_is_shown(short):
+    with serving(short) as server, Lines(short, cold=True):
+        host = named(server, "lines")
+
+        assert (host["transport"], host["workspace"]) == ("stdio", short.folder.path)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_host_over_http_is_shown(server, mode):
+    before = {host["id"] for host in hosts(server)}
+
+    async def check() -> None:
+        address = Address(f"{server.url}/mcp", server.agents_token, server.process)
+        async with over_http(address, mode) as client:
+            await client.list_tools()
+            await client.list_tools()
+            wait_until(lambda: len({host["id"] for host in hosts(server)} - before) == 1)
+
+    run(check())
+
+    (host,) = [host for host in hosts(server) if host["id"] not in before] or [{"transport": "http"}]
+    assert host["transport"] == "http"
+
+
+def test_an_introduction_that_is_invalid_shows_no_host_or_only_its_text(server):
+    with Lines(server.command, handshake=False) as lines:
+        info = {"name": "\x1b[31m<b>" + "x" * 10_000, "version": 5}
+        lines.send("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+        lines.read()
+        host = named(server, "[31m<b>" + "x" * 52)
+
+    assert host["version"] == "5"
+
+
+def test_a_call_that_asks_its_host_is_one_call_with_one_start(server):
+    with server.events() as client, Lines(server.command, elicitation={}) as lines:
+        lines.send("tools/call", name="write_file", arguments={"path": "asked.txt", "content": "x"})
+        question = lines.read()
+        started = client.next("call_started")
+        lines.write(b'{"jsonrpc":"2.0","id":%d,"result":{"action":"decline"}}\n' % question["id"])
+        ended = client.next("call_started", "call")
+
+    assert (started["tool"], started["args"]["path"]) == ("write_file", "asked.txt")
+    assert (ended["type"], ended["id"]) == ("call", started["id"])
+
+
+# --- forms ----------------------------------------------------------------------------------------------------------
+
+
+def asked_to_write(lines: Lines, path: str) -> dict[str, Any]:
+    """Call write_file, and return the form that the host is asked to show."""
+    lines.send("tools/call", name="write_file", arguments={"path": path, "content": "x"})
+    question: dict[str, Any] = lines.read()
+    assert question["method"] == "elicitation/create"
+    return question
+
+
+def accept(lines: Lines, question: dict[str, Any], **content: Any) -> None:
+    """Answer a form."""
+    result = {"action": "accept", "content": content}
+    lines.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": result}).encode() + b"\n")
+
+
+@pytest.mark.parametrize("answer, is_error", [("once", False), ("deny", True)])
+def test_a_form_in_a_host_is_answered_at_the_console(server, answer, is_error):
+    path = f"form-{answer}.txt"
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        question = asked_to_write(lines, path)
+        approval = pending(server)
+        server.post(f"/v1/approvals/{approval['id']}", {"answer": answer, "reason": "the console says so"})
+        told, cancelled, result = lines.read(), lines.read(), lines.read()
+
+        accept(lines, question, decision="once")  # too late
+        assert lines.ask("ping")["result"] == {}
+    row = server.get(f"/v1/audit?session={approval['session']}")["entries"][0]
+
+    assert approval["client"] == "mcp client lines"
+    assert told["params"]["data"] == "It was answered elsewhere, by console."
+    assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", question["id"])
+    assert (result["result"]["isError"], path in server.command.folder.tree()) == (is_error, not is_error)
+    assert ("the console says so" in json.dumps(result)) == is_error
+    assert row["approver"] == ("" if is_error else "console")
+
+
+def test_a_form_that_its_host_answers_is_settled_at_the_console_too(server):
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        question = asked_to_write(lines, "host.txt")
+        id = pending(server)["id"]
+        accept(lines, question, decision="once")
+        result = lines.read()
+        late = server.post(f"/v1/approvals/{id}", {"answer": "deny"}, status=409)
+
+    assert result["result"]["isError"] is False
+    assert (late["first"]["by"], late["first"]["answer"]) == ("mcp client lines", "once")
+    assert id not in [row["id"] for row in server.get("/v1/approvals")["approvals"]]
+
+
+def test_questions_in_a_host_are_answered_at_the_console(server):
+    ask = {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]}
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        lines.send("tools/call", name="ask_user", arguments=ask)
+        assert lines.read()["method"] == "elicitation/create"
+        server.post(f"/v1/questions/{pending(server, 'questions')['id']}", {"answers": {"Which colour?": "blue"}})
+        *_, result = [lines.read() for _ in range(3)]
+
+    assert "blue" in json.dumps(result["result"])
+
+
+def test_questions_that_a_host_answers_or_cancels_leave_the_console(server):
+    ask = {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]}
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        lines.send("tools/call", name="ask_user", arguments=ask)
+        question = lines.read()
+        id = pending(server, "questions")["id"]
+        accept(lines, question, answer_1="red")
+        lines.read()
+        late = server.post(f"/v1/questions/{id}", {"answers": {"Which colour?": "blue"}}, status=409)
+        request = lines.send("tools/call", name="ask_user", arguments=ask)
+        lines.read()
+        pending(server, "questions")
+        lines.tell("notifications/cancelled", requestId=request)
+        wait_until(lambda: server.get("/v1/questions")["questions"] == [])
+
+    assert late["first"]["answers"] == {"Which colour?": "red"}
+
+
+def test_a_form_of_a_host_without_a_connection_is_answered_at_the_console(server):
+    forms: list[str] = []
+
+    async def shown(context: Any, params: Any) -> Any:
+        """The person at the host closes the form after the console has answered."""
+        forms.append(params.message)
+        await asyncio.to_thread(server.post, f"/v1/approvals/{pending(server)['id']}", {"answer": "once"})
+        return types.ElicitResult(action="decline")
+
+    async def check() -> None:
+        async with over_http(address, "2026-07-28", elicitation_callback=shown) as client:
+            result = await client.call_tool("write_file", {"path": "modern.txt", "content": "x"})
+            assert not result.is_error
+
+    with server.events(approver=True), listening(server.command) as address:
+        run(check())
+
+    assert len(forms) == 1
+    assert server.command.folder.read("modern.txt") == "x"
