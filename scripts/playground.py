@@ -125,9 +125,9 @@ class Api:
         self._port = port
         self._tokens = tokens
 
-    def call(self, tool: str, **args: Any) -> dict[str, Any]:
+    def call(self, tool: str, *, session: str = SESSION, **args: Any) -> dict[str, Any]:
         """Call a tool as an agent, and return the envelope."""
-        request = {"tool": tool, "args": args, "session": SESSION}
+        request = {"tool": tool, "args": args, "session": session}
         return self._send("POST", "/v1/call", request, self._tokens["HILT_AGENT_TOKEN"])
 
     def answer(self, approval: str, answer: str) -> None:
@@ -180,8 +180,9 @@ def play(api: Api) -> None:
     waiting = api.call("write_file", **release)
     api.answer(waiting["meta"]["details"]["approval"], "always")
     api.call("write_file", **release)
-    api.call("run_shell", command=ECHO, run_in_background=True, tty=True)
-    api.call("run_shell", command=COUNTER, run_in_background=True)
+    # commands of a session with running jobs cannot be previewed
+    api.call("run_shell", session="watch", command=ECHO, run_in_background=True, tty=True)
+    api.call("run_shell", session="watch", command=COUNTER, run_in_background=True)
 
 
 def ask(api: Api) -> None:

@@ -63,8 +63,7 @@ export function Shell() {
     if (!isFirst.current) main.current.focus(); // so that the next key and a screen reader start on the new page
     isFirst.current = false;
     main.current.scrollTop = 0;
-    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-    document.querySelector("nav [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" }); // in a narrow window
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // in a narrow window
   }, [id]);
   useEffect(() => {
     const idle = window.requestIdleCallback ?? ((work) => setTimeout(work, 500));

@@ -128,7 +128,11 @@ function useCards() {
       setEnds(({ [id]: _, ...others }) => others);
     }, LEAVING_MS);
   };
-  const waiting = useMemo(() => [...(approvals.value ?? []), ...(questions.value ?? [])], [approvals.value, questions.value]);
+  // both at once, so that no card moves when the other list arrives
+  const waiting = useMemo(
+    () => (approvals.value && questions.value ? [...approvals.value, ...questions.value] : []),
+    [approvals.value, questions.value],
+  );
   const ids = new Set(waiting.map(({ id }) => id));
   for (const row of waiting) if (!ends[row.id]) kept.current.set(row.id, row);
   const facts = useRef({}); // id -> the words of the last event

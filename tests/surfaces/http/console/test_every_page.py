@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.surfaces.http.console.browsing import NARROW, PAGES, shows
 
@@ -131,3 +131,18 @@ def test_the_theme_is_kept(tab):
     page.reload()
     shows(page.get_by_role("heading", level=1))
     assert page.evaluate(background) == colours["dark"] != colours["light"]
+
+
+def test_the_newest_approval_is_in_view_even_if_the_questions_are_loaded_first(new_tab, playground):
+    tab = new_tab(playground.address, viewport=NARROW)
+    shows(tab.page.get_by_text("Live"))
+    held: list[Route] = []
+    tab.page.route("**/v1/approvals*", lambda route: held.append(route))  # noqa: PLW0108
+
+    with tab.page.expect_response("**/v1/questions*"):
+        page = tab.open("approvals")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    for route in held:
+        route.continue_()
+
+    expect(page.get_by_role("article", name="run_shell").get_by_role("heading")).to_be_in_viewport()
