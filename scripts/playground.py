@@ -188,9 +188,9 @@ def play(api: Api) -> None:
 def ask(api: Api) -> None:
     """Make calls that wait until a person answers; return when they wait."""
     calls: list[tuple[str, dict[str, Any]]] = [
-        ("run_shell", {"command": "ls build && rm -r build"}),
         ("edit_file", {"path": "README.md", "old_text": "one price list", "new_text": "two price lists"}),
         ("ask_user", {"questions": [QUESTION]}),
+        ("run_shell", {"command": "ls build && rm -r build"}),
     ]
 
     def wait(tool: str, args: dict[str, Any]) -> None:
@@ -198,11 +198,11 @@ def ask(api: Api) -> None:
             api.call(tool, **args)
 
     threads = [threading.Thread(target=wait, args=call, daemon=True) for call in calls]
-    for thread in threads:
+    for number, thread in enumerate(threads, 1):
         thread.start()
-    # without a sandbox, the command is refused at once
-    while api.waiting() < sum(thread.is_alive() for thread in threads):
-        time.sleep(0.05)
+        # without a sandbox, the command is refused at once
+        while thread.is_alive() and api.waiting() < number:
+            time.sleep(0.05)
 
 
 def start_agents(runtime: Runtime, owner: Owner) -> None:

@@ -967,6 +967,38 @@ def test_a_call_waits_while_somebody_attends_and_no_longer(world):
     assert [code(result) for result in results] == ["ok", "approval_required"]
 
 
+def test_a_call_that_waits_for_a_person_holds_up_its_own_session_alone(world):
+    world.folder.write("a", "old")
+    world.rules(allow=["Read"])
+    asked, answered = threading.Event(), threading.Event()
+
+    def asker(question: Asked) -> UserAnswer:
+        asked.set()
+        answered.wait(60)
+        return UserAnswer("once")
+
+    order: list[str] = []
+
+    def call(name: str, tool: str, **args: str) -> threading.Thread:
+        def work() -> None:
+            assert code(runtime.request(Call(tool, {"path": "a", **args}, session=name))) == "ok"
+            order.append(f"{name} {tool}")
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    with world.runtime(asker=asker) as runtime:
+        writing = call("one", "write_file", content="new")
+        assert asked.wait(60)
+        same, other = call("one", "read_file"), call("two", "read_file")
+        other.join(60)
+        answered.set()
+        for thread in (writing, same):
+            thread.join(60)
+    assert order == ["two read_file", "one write_file", "one read_file"]
+
+
 def test_always_keeps_the_narrowest_rule_for_the_folder_of_the_command(world):
     os.makedirs(world.folder.join("sub"))
     world.rules(allow=["Read"])

@@ -58,6 +58,15 @@ def test_a_preview_is_shown_and_its_approval_applies_exactly_it(base):
     assert not os.path.exists(folder.join("src"))
 
 
+def test_the_output_of_a_command_cannot_hide_what_its_preview_would_change(base):
+    person = Person("preview", "deny")
+    fake = "diff --git a/x b/x"
+    with asking(base, person) as (runtime, _):
+        runtime.call("run_shell", command=f"yes '{fake}' | head -c 30000; rm -rf src", force=True)
+
+    assert (fake in person.asked[1].diff, "-a = 1" in person.asked[1].diff) == (False, True)
+
+
 def test_nothing_changes_when_the_preview_is_denied(base):
     with asking(base, Person("preview", "deny")) as (runtime, folder):
         result = runtime.call("run_shell", command=COMMAND, force=True)

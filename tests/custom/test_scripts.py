@@ -468,7 +468,7 @@ def test_a_tool_that_wants_a_sandbox_is_confined(bench):
     bench.confine = confine
 
     assert bench.text("echo $WRAPPED", "sandbox: {network: true, write: [out]}") == "yes\n"
-    assert seen == [("s1", (True, ("out",), ()), os.path.realpath(bench.workspace))]
+    assert seen == [("s1", (True, ("out",), (), False), os.path.realpath(bench.workspace))]
 
 
 def test_calls_run_in_parallel(bench):

@@ -10,6 +10,7 @@ import { Diffs } from "../views/diff.js";
 import { parsedDiff } from "../views/unified.js";
 
 const LEAVING_MS = 2_500; // for which an answered card says what became of it
+const PREVIEW_MS = 60_000; // after which a preview is no longer waited for
 const TERMS = [["", "until revoked"], ["1h", "for 1 hour"], ["8h", "for 8 hours"], ["7d", "for 7 days"]];
 const ANSWERS = { once: "Allowed once", always: "Always allowed", deny: "Denied", preview: "Preview wanted" };
 const STATUSES = {
@@ -22,17 +23,32 @@ const STATUSES = {
   withdrawn: "Withdrawn",
 };
 
+/** Whether an approval is about what the preview of another one has shown. */
+const isPreviewOf = (row, previewed) =>
+  row.id !== previewed.id && row.asked > previewed.asked && row.session === previewed.session && row.command === previewed.command;
+
 export default function Approvals() {
   const { cards, settle } = useCards();
   const waiting = cards.filter(({ end }) => !end);
   const [chosen, setChosen] = useState(null);
+  const [previewed, setPreviewed] = useState(null); // an approval whose preview is being made: no other card is current
+  const preview = previewed && waiting.find(({ row }) => isPreviewOf(row, previewed));
   // the card that was chosen, else the newest approval, else the newest question
-  const next = waiting.find(({ row }) => row.id === chosen) ?? waiting.find(({ row }) => !row.questions) ?? waiting[0];
+  const usual = waiting.find(({ row }) => row.id === chosen) ?? waiting.find(({ row }) => !row.questions) ?? waiting[0];
+  const next = previewed ? preview : usual;
   const current = next?.row.id ?? null;
   useLayoutEffect(() => {
     // an approval stays the current one when newer ones arrive
     if (current !== chosen && !next?.row.questions) setChosen(current);
   }, [current]);
+  const choose = (id) => {
+    setChosen(id);
+    setPreviewed(null);
+  };
+  const wait = (row) => {
+    setPreviewed(row);
+    setTimeout(() => setPreviewed((now) => (now === row ? null : now)), PREVIEW_MS);
+  };
   const list = useRef(null);
   useStillness(list, current);
   const reveal = (id) => {
@@ -41,6 +57,11 @@ export default function Approvals() {
     return card;
   };
   const isAnswered = useRef(false); // by a key: then the next card must be visible for the next key
+  useLayoutEffect(() => {
+    if (!preview) return;
+    isAnswered.current = true;
+    choose(preview.row.id);
+  }, [preview?.row.id]);
   useEffect(() => {
     if (isAnswered.current && current !== null) reveal(current);
     isAnswered.current = false;
@@ -58,7 +79,7 @@ export default function Approvals() {
     const from = waiting.findIndex(({ row }) => row.id === current);
     const id = waiting[Math.max(0, Math.min(waiting.length - 1, from + step))]?.row.id;
     if (id === undefined) return;
-    setChosen(id);
+    choose(id);
     reveal(id)?.focus({ preventScroll: true });
   };
   useKeys({
@@ -91,8 +112,9 @@ export default function Approvals() {
             row=${row}
             end=${end}
             isCurrent=${isCurrent}
-            onChoose=${() => end || setChosen(row.id)}
+            onChoose=${() => end || choose(row.id)}
             onEnd=${(words) => settle(row.id, words)}
+            onPreview=${() => wait(row)}
             actions=${actions.current}
           />`;
         })}
@@ -216,7 +238,7 @@ function Card({ row, name, title, end, isCurrent, onChoose, children }) {
 
 const RISKS = { dangerous: "bad", caution: "warn", safe: "good" };
 
-function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, actions }) {
+function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, onPreview, actions }) {
   const [reason, setReason] = useState("");
   const [term, setTerm] = useState("");
   const [error, setError] = useState(null);
@@ -230,6 +252,7 @@ function ApprovalCard({ row, end, isCurrent, onChoose, onEnd, actions }) {
     try {
       const lasts = kind === "always" && term ? { for: term } : {};
       await api.post(at("/v1/approvals", row.id), { answer: kind, ...(reason ? { reason } : {}), ...lasts });
+      if (kind === "preview") onPreview();
       onEnd(`${ANSWERS[kind]} by you`);
     } catch (problem) {
       if (problem.status === 409) onEnd(problem.first ? `${ANSWERS[problem.first.answer] ?? "Answered"} by ${oneLine(problem.first.by, 60)}` : "Expired");

@@ -17,7 +17,7 @@ from hilt.authority.consent import (
 )
 from hilt.authority.targets import risk_of
 from hilt.authority.weighing import grant_folder, unenforced_rules
-from hilt.call import Call, Json, Output
+from hilt.call import Call, Json
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.formats.digests import sha256
@@ -49,11 +49,15 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
     except PreviewWanted:
         preview = prepared.tool.run(ctx, {**prepared.args, "preview": True})
         found = preview.meta.get("preview")
-        args = {**prepared.args, "apply": found["id"]} if found else prepared.args
+        args, diff = prepared.args, "The command ran, and would change no file."
+        if found:
+            args = {**prepared.args, "apply": found["id"]}
+            # without the output of the command, which could look like a diff
+            diff = prepared.tool.run(ctx, {**args, "dry_run": True}).text
         # the answer was for the preview, the next one is for its changes
         call = call._replace(approval=None)
         try:
-            return Approved(_approve(authority, prepared._replace(args=args), vote, ctx, call, preview), args)
+            return Approved(_approve(authority, prepared._replace(args=args), vote, ctx, call, diff), args)
         except ToolError as error:
             if error.code == "approval_required" and found:
                 error.details["apply"] = found["id"]
@@ -62,9 +66,9 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
 
 
 def _approve(
-    authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call, preview: Output | None = None
+    authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call, diff: str | None = None
 ) -> str:
-    """Return who approved a call, after its preview if there was one; raise if nobody did."""
+    """Return who approved a call, or what its preview would change (`diff`); raise if nobody did."""
     risk = risk_of(prepared, authority.settings)
     subject = authority.subject(prepared, ctx.door, risk)
 
@@ -82,10 +86,10 @@ def _approve(
 
     sight, shown = look(), acted_on()
     facts = dict(sight.facts)
-    if preview is None:
+    if diff is None:
         facts["preview"] = _offers_preview(prepared, ctx, risk)
     else:
-        facts["diff"] = preview.text[:DIFF_CHARACTERS]
+        facts["diff"] = diff[:DIFF_CHARACTERS]
     asked = question(
         authority.place,
         prepared.tool.name,

@@ -106,6 +106,11 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
     return change
 
 
+def preview_diffs(workspace: Workspace, change: RecordedChange) -> tuple[ShownChange, ...]:
+    """Return what applying a preview would change."""
+    return _diffs(workspace, change, change.steps, is_applied=False)[0]
+
+
 def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) -> CommandChange:
     """Make exactly the changes of a preview."""
     workspace.fence.commit()

@@ -29,10 +29,15 @@ class Lanes:
         self._lanes: dict[tuple[str, bool], dict[Ticket, None]] = {}  # by name and whether it is for writers
         self._alone: Ticket | None = None  # the only call, which is in no lane yet: most calls end before the next one
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call is running or waiting."""
+        return self._alone is None and not self._lanes
+
     def enter(self, paths: Mapping[str, bool], start: Callable[[], None]) -> Ticket:
         """Queue a call that reads or writes (True) these paths; `start` is called now or when its turn comes."""
         ticket = Ticket(paths, start)
-        if self._alone is None and not self._lanes:
+        if self.is_empty:
             self._alone = ticket
         else:
             if self._alone is not None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from hilt.state.directory import free_bytes, unwritable, writing
 
 ROWS_BYTES = 128 << 10
-BALLAST_BYTES = 384 << 10
+BALLAST_BYTES = 448 << 10
 NEEDED_BYTES = 128 << 10  # minimum free space to start a call: for its row and the database pages written with it
 _PENDING_BYTES = ROWS_BYTES // 2  # the other half is for calls that are already running
 _HEADER = 8  # holds the number of bytes of rows that follow

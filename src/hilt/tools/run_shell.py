@@ -124,12 +124,12 @@ def run_shell(
     if "\0" in command:
         raise ToolError("invalid_args", "The command contains a NUL character, which is not allowed.")
     risk = classify(command, sandboxed=ctx.settings["shell.sandbox"] != "full")
-    if dry_run:
+    if dry_run and apply is None:
         return _report(command, risk)
     argv = ["bash", "-c", command]
     with ctx.processes.folder(cwd) as folder:
         if apply is not None:
-            return _apply(ctx, command, risk, folder, apply)
+            return _apply(ctx, command, risk, folder, apply, dry_run=dry_run)
         if run_in_background:
             if preview:
                 raise ToolError("invalid_args", "A background job cannot be previewed.", suggestion="Send one of both.")
@@ -168,12 +168,15 @@ def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, 
     return UndoableRun(ctx.processes.overlays, "run_shell", previewed=previewed, accept=accept)
 
 
-def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: str) -> Output:
+def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: str, *, dry_run: bool) -> Output:
     from hilt.files import command_changes
-    from hilt.files.editing import diff_view
+    from hilt.files.editing import diff_text, diff_view
     from hilt.processes.undoable import call_key
 
     preview = command_changes.find_preview(ctx.workspace, id, call_key(command, folder.path))
+    if dry_run:
+        shown = command_changes.preview_diffs(ctx.workspace, preview)
+        return Output(diff_text(shown), view=diff_view(list(shown), many=True), risk=risk.level)
     change = command_changes.apply_preview(ctx.workspace, preview, "run_shell")
     lines = [
         "[exit: 0]",

@@ -1,4 +1,4 @@
-"""Fixtures: one Chromium for all tests of the console, a full playground, and tabs that must be free of errors."""
+"""Fixtures: a Chromium for each module, a full playground, and tabs that must be free of errors."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Playground:
         self._client.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The browser."""
+    """The browser; while it runs, tests of other modules could not start an event loop."""
     expect.set_options(timeout=WAIT_MS)
     with chromium() as browser:
         yield browser
