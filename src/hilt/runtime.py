@@ -723,7 +723,7 @@ class Runtime:
         from hilt.authority.approving import approve
 
         active.deadline = float("inf")
-        with self._scheduler.waiting():
+        with self._scheduler.waiting(active):
             active.approver, args = approve(self.authority, prepared, active.decision, ctx, active.call)
         active.deadline = time.perf_counter() + prepared.tool.timeout
         return prepared._replace(args=args)

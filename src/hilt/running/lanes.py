@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 class Ticket:
     """One call's place in the queue."""
 
-    __slots__ = ("followers", "held", "paths", "start", "waits")
+    __slots__ = ("followers", "held", "is_aside", "paths", "session", "start", "waits")
 
-    def __init__(self, paths: Mapping[str, bool], start: Callable[[], None]) -> None:
+    def __init__(self, paths: Mapping[str, bool], start: Callable[[], None], session: str) -> None:
         self.paths = paths
         self.start = start
+        self.session = session
+        self.is_aside = False  # whether only calls of its own session wait for it
         self.waits = 0
         self.followers: dict[Ticket, None] = {}
         self.held: list[tuple[str, bool]] = []
@@ -29,15 +31,10 @@ class Lanes:
         self._lanes: dict[tuple[str, bool], dict[Ticket, None]] = {}  # by name and whether it is for writers
         self._alone: Ticket | None = None  # the only call, which is in no lane yet: most calls end before the next one
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no call is running or waiting."""
-        return self._alone is None and not self._lanes
-
-    def enter(self, paths: Mapping[str, bool], start: Callable[[], None]) -> Ticket:
+    def enter(self, paths: Mapping[str, bool], start: Callable[[], None], session: str = "") -> Ticket:
         """Queue a call that reads or writes (True) these paths; `start` is called now or when its turn comes."""
-        ticket = Ticket(paths, start)
-        if self.is_empty:
+        ticket = Ticket(paths, start, session)
+        if self._alone is None and not self._lanes:
             self._alone = ticket
         else:
             if self._alone is not None:
@@ -60,10 +57,15 @@ class Lanes:
             members.pop(ticket, None)
             if not members:
                 self._lanes.pop(lane, None)
-        for follower in ticket.followers:
-            follower.waits -= 1
-            if not follower.waits:
-                follower.start()
+        _release(ticket.followers)
+
+    def step_aside(self, ticket: Ticket) -> None:
+        """Let calls of other sessions pass a call that waits for a person; locks still keep their changes apart."""
+        ticket.is_aside = True
+        others = [follower for follower in ticket.followers if follower.session != ticket.session]
+        for follower in others:
+            del ticket.followers[follower]
+        _release(others)
 
     def _join_lanes(self, ticket: Ticket) -> None:
         for path, write in ticket.paths.items():
@@ -76,9 +78,19 @@ class Lanes:
         names = (path, f"below {path}", *_above(path))
         for lane in ((name, of_writers) for name in names for of_writers in ((True, False) if write else (True,))):
             for earlier in self._lanes.get(lane, ()):
+                if earlier.is_aside and earlier.session != ticket.session:
+                    continue
                 if ticket not in earlier.followers:
                     earlier.followers[ticket] = None
                     ticket.waits += 1
+
+
+def _release(followers: Iterable[Ticket]) -> None:
+    """Start the calls that waited for one call only."""
+    for follower in followers:
+        follower.waits -= 1
+        if not follower.waits:
+            follower.start()
 
 
 def _above(path: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Runs calls on threads, with deadlines: calls of a session on the same paths in order of arrival, others at once."""
+"""Runs calls on threads, with deadlines: calls that touch the same paths in order of arrival, others in parallel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lanes: dict[str, Lanes] = {}  # by session: one that waits for a person does not hold up others
+        self._lanes = Lanes()
         self._running: set[ActiveCall] = set()
         self._workers = CallThreads()
         self._waiters = CallThreads(WAITERS_MAX)  # for calls that may take long, so that they do not occupy the workers
@@ -55,10 +55,7 @@ class Scheduler:
                     if not entering:
                         (self._waiters if waits else self._workers).put(lambda: self._finish(active, order))
 
-                lanes = self._lanes.get(active.session)
-                if lanes is None:
-                    lanes = self._lanes[active.session] = Lanes()
-                active.turn = lanes.enter(paths, start)
+                active.turn = self._lanes.enter(paths, start, active.session)
                 runs_here = entering and not active.turn.waits
                 entering = False
         if is_closed:
@@ -76,11 +73,7 @@ class Scheduler:
             with self._lock:
                 self._running.discard(active)
                 if active.turn is not None:
-                    lanes = self._lanes.get(active.session)  # None if the call touched nothing, and was in no lane
-                    if lanes is not None:
-                        lanes.leave(active.turn)
-                        if lanes.is_empty:
-                            del self._lanes[active.session]
+                    self._lanes.leave(active.turn)
                     active.turn = None  # which refers to the call: without a cycle, both are freed at once
 
     def watch_deadlines(self) -> None:
@@ -97,8 +90,11 @@ class Scheduler:
             for active in late:
                 active.time_out_if_late()
 
-    def waiting(self) -> AbstractContextManager[None]:
-        """Return a block in which a call waits for a person, so that others need not wait for its thread."""
+    def waiting(self, active: ActiveCall) -> AbstractContextManager[None]:
+        """Return a block in which a call waits for a person; other sessions wait neither for it nor for its thread."""
+        with self._lock:
+            if active.turn is not None:
+                self._lanes.step_aside(active.turn)
         return self._workers.lent()
 
     def give_up(self, seconds: float) -> None:

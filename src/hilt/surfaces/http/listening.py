@@ -59,7 +59,9 @@ class HttpConnection(H11Protocol):
         """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
         super().connection_made(transport)
         self.since = time.monotonic()
-        if len(self.connections) < (self.limit_concurrency or CONNECTIONS_MAX):
+        # uvicorn would also count the tasks of connections that were closed just now
+        self.most, self.limit_concurrency = self.limit_concurrency or CONNECTIONS_MAX, None
+        if len(self.connections) < self.most:
             return
         others: list[Any] = [other for other in self.connections if other is not self]
         idle = [other for other in others if getattr(other, "is_idle", False)]
@@ -67,6 +69,8 @@ class HttpConnection(H11Protocol):
             oldest = min(idle, key=lambda other: (getattr(other, "cycle", None) is not None, other.since))
             self.connections.discard(oldest)
             oldest.transport.abort()
+        else:
+            self._answer(503, "Exceeded concurrency limit.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that its client has disconnected."""
@@ -88,7 +92,7 @@ class HttpConnection(H11Protocol):
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Accept a WebSocket, which counts as a connection like any other."""
-        if len(self.connections) >= (self.limit_concurrency or CONNECTIONS_MAX):
+        if len(self.connections) >= self.most:
             self._answer(503, "Exceeded concurrency limit.")
         else:
             super().handle_websocket_upgrade(event)
