@@ -85,8 +85,11 @@ def try_resident(options: dict[str, str]) -> int | None:
     if accepted != b"+":
         connection.close()
         return None
+    from _socket import SO_RCVTIMEO, SOL_SOCKET
     from _thread import start_new_thread
 
+    # a signal right before recv is noticed only when recv returns, so it returns every second (a struct timeval)
+    connection.setsockopt(SOL_SOCKET, SO_RCVTIMEO, (1).to_bytes(8, sys.byteorder) + bytes(8))
     start_new_thread(_relay, (connection,))
     status = _copy(connection)
     # the relay thread may still be waiting for input
@@ -123,6 +126,8 @@ def _copy(connection: socket) -> int:
     while True:
         try:
             chunk = connection.recv(65536)
+        except BlockingIOError:
+            continue
         except OSError:
             chunk = b""
         if not chunk:
