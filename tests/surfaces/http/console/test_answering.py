@@ -196,3 +196,24 @@ def test_an_answer_in_a_terminal_removes_the_card(server, approvals):
     assert not waiting.result()["ok"]
     shows(page.get_by_text(re.compile("Denied by terminal")))
     expect(card).to_have_count(0)
+
+
+def test_after_a_preview_the_next_key_answers_the_same_command(server, approvals):
+    server.command.folder.write("gone.txt", "x\n")
+    page = approvals().page
+    older = asks(server, "older.txt")
+    shows(page.get_by_role("article", name="write_file"))
+    waiting = Waiting(lambda: server.call("run_shell", command="rm gone.txt", force=True))
+    card = page.get_by_role("article", name="run_shell")
+    shows(card.get_by_role("button", name="Preview first"))
+
+    page.keyboard.press("k")  # the older card was the current one
+    page.keyboard.press("p")
+    shows(card.get_by_role("button", name="Side by side"))
+    page.keyboard.press("a")
+
+    assert waiting.result()["ok"]
+    assert "gone.txt" not in server.command.folder.tree()
+    shows(page.get_by_role("article", name="write_file"))
+    page.keyboard.press("a")
+    assert older.result()["ok"]
