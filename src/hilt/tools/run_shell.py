@@ -132,7 +132,7 @@ def run_shell(
             return _apply(ctx, command, risk, folder, apply, dry_run=dry_run)
         if run_in_background:
             if preview:
-                raise ToolError("invalid_args", "A background job cannot be previewed.", suggestion="Send one of both.")
+                raise ToolError("invalid_args", "A background job cannot be previewed.", suggestion="Send only one.")
             return _job(ctx, argv, command, risk, folder, network, tty=tty)
         undoable = _undoable(ctx, command, risk, folder, preview=preview)
         finished = ctx.processes.run(
