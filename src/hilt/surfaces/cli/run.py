@@ -182,7 +182,7 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
     import time
 
     from hilt.agents.budgets import Budget
-    from hilt.agents.children import AgentRun
+    from hilt.agents.child_conversation import AgentRun, RunCaller
     from hilt.agents.definitions import DEFAULT, with_all_tools
     from hilt.agents.marks import Marks
     from hilt.agents.references import expand
@@ -216,7 +216,7 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
 
         def work() -> None:
             run = AgentRun(agent)
-            outcome = host.run(run, asks_person="asker" in people, above=above, emit=show)
+            outcome = host.run(run, RunCaller("asker" in people, above, emit=show))
             if not ended:  # it failed before the conversation began
                 error = ToolError(outcome.error_code or "internal", outcome.answer)
                 ended.append(events.RunEnded(events.FAILED, agent.id, error=error))
@@ -245,8 +245,8 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
 
 def _role(options: Options, name: str, *, own_model: bool) -> RunRole:
     """Return what the definition of an agent makes of a run: it can only take tools and rights away."""
-    from hilt.agents.children import granted_mode, granted_tools
     from hilt.agents.definitions import read_definitions
+    from hilt.agents.granting import granted_mode, granted_tools
 
     with open_runtime(options) as runtime:
         definition = read_definitions(runtime).find(name)

@@ -1,0 +1,240 @@
+"""The conversation of a child: one run of an agent, from where its transcript ends to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hilt.agents.agent_settings import with_model
+from hilt.agents.child_budgets import limits_of, tokens
+from hilt.agents.durable.leases import TakenOver
+from hilt.agents.durable.runs import DurableRuns, InterruptedCalls, runs_of_last_turn
+from hilt.agents.events import DONE, INTERRUPTED, UNAPPROVED, CallStarted, Event, RunEnded, TokensUsed
+from hilt.agents.starting import open_conversation, transcripts_of
+from hilt.agents.transcripts import Record, read
+from hilt.call import AGENT
+from hilt.errors import ToolError
+from hilt.formats.times import rfc3339
+from hilt.runtime import Runtime
+from hilt.state.agent_calls import Allowance
+from hilt.state.agent_runs import LOST
+from hilt.state.roster import AgentMessage, AgentOutcome, AgentRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.agents.children import AgentHost
+    from hilt.agents.conversation import Conversation
+    from hilt.agents.marks import Marks
+    from hilt.context import Attendant
+
+MAIL_MAX = 100  # messages that wake an agent at once
+
+_LINE_CHARACTERS = 200
+
+
+class AgentRun:
+    """One agent that is running in this process."""
+
+    def __init__(self, agent: AgentRecord) -> None:
+        self.agent = agent
+        self.mail = 0  # the number of the last message that it is sent
+        self._lock = threading.Lock()
+        self._conversation: Conversation | None = None
+        self._is_cancelled = False
+        self.is_lost = False  # another process runs the agent now
+
+    def set(self, conversation: Conversation | None) -> None:
+        """Set what `cancel` ends; None when it has ended by itself."""
+        with self._lock:
+            self._conversation = conversation
+
+    def cancel(self) -> None:
+        """End the run and everything that it runs; may be called from any thread, also before it has begun."""
+        with self._lock:
+            self._is_cancelled = True
+            if self._conversation is not None:
+                self._conversation.cancel()
+
+    def lose(self) -> None:
+        """End the run because another process runs the agent."""
+        self.is_lost = True
+        self.cancel()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was told to end."""
+        return self._is_cancelled
+
+
+class RunCaller(NamedTuple):
+    """Who asked for a run: whether a person can be asked, the budget above it, and who hears of it.
+
+    `client` is that of the call that waits for the agent; it asks a person.
+    """
+
+    asks_person: bool
+    above: Allowance | None = None
+    report: Callable[[str], None] = lambda line: None
+    emit: Callable[[Event], None] = lambda event: None
+    client: Attendant | None = None
+
+
+class ChildConversation:
+    """Holds the conversation of one run of an agent."""
+
+    def __init__(self, host: AgentHost, run: AgentRun, caller: RunCaller) -> None:
+        self._host = host
+        self._store = host.store
+        self._run = run
+        self._agent = run.agent
+        self._caller = caller
+
+    def hold(self) -> AgentOutcome:
+        """Run the agent until it has answered; return how it ended."""
+        host, agent = self._host, self._agent
+        if self._store.database.is_shared:
+            self._check_worktree()
+        folder = host.worktrees.folder(agent.id)
+        runtime = host.runtime.in_session(agent.id, with_model(host.runtime, agent.profile), folder)
+        try:
+            return self._hold_in(runtime)
+        finally:
+            if folder is not None:
+                runtime.close_folder()
+
+    def _check_worktree(self) -> None:
+        """Raise if the agent works in a worktree of another machine."""
+        machine = self._agent.machine
+        if machine not in ("", self._host.owner().record.host):
+            raise ToolError(
+                "not_found",
+                f"The worktree of this agent is on {machine}, where no worker has taken it for an hour.",
+                suggestion="Look there for what it changed, and start the agent again.",
+            )
+
+    def _hold_in(self, runtime: Runtime) -> AgentOutcome:
+        agent, caller, store, owner = self._agent, self._caller, self._store, self._host.owner
+        earlier = [] if agent.kind == "call" else store.runs.of(agent.id)
+        transcripts = transcripts_of(runtime)
+        durable = None
+        if agent.kind != "call" and (durable := self._open_durable()) is not None:
+            durable.take_over(agent.id, earlier, transcripts)
+        is_new = not transcripts.exists(agent.id)
+        records = [] if is_new else list(read(transcripts.path(agent.id)))
+        settle = None
+        if earlier and earlier[-1].outcome == LOST:
+            settle = InterruptedCalls(runtime, runs_of_last_turn(earlier, records)).settle
+        used = [0, 0]
+        # a run whose process was killed has used tokens that the store does not know
+        before = sum(map(tokens, records)) - agent.input_tokens - agent.output_tokens
+        above = caller.above or self._host.shared_budgets.of(agent)
+
+        def heard(event: Event) -> None:
+            caller.emit(event)
+            if isinstance(event, TokensUsed):
+                used[0] += event.input_tokens
+                used[1] += event.output_tokens
+                if self._run.mail:  # in the transcript by now
+                    store.drop(agent.id, self._run.mail)
+                    self._run.mail = 0
+            elif isinstance(event, CallStarted):
+                caller.report(call_line(event.tool, event.args))
+
+        def talk() -> RunEnded:
+            conversation = open_conversation(
+                runtime,
+                heard,
+                title=agent.title,
+                is_new=is_new,
+                limits=limits_of(agent, max(0, before), now=store.database.read(store.database.now)),
+                asks_person=caller.asks_person,
+                role=agent.profile.role,
+                above=above,
+                person=caller.client,
+                steps=durable,
+                settle=settle,
+            )
+            self._run.set(conversation)
+            talking = self._talk(conversation, records)
+            return asyncio.run(talking) if durable is None else durable.run_loop(talking)
+
+        def checked() -> RunEnded:
+            # who takes over from now on ends the workflow, which exists; who did so before is seen here
+            if agent.id not in store.owned(owner().name):
+                raise TakenOver
+            return talk()
+
+        if agent.kind == "call":
+            ended = talk()
+        else:
+            number = store.runs.begin(agent.id, owner().record, len(records))
+            ended = talk() if durable is None else durable.run_workflow(agent.id, number, checked)
+        if ended.status in (DONE, UNAPPROVED):
+            return AgentOutcome("completed", ended.text, "", *used)
+        error = ended.error or ToolError("internal", "The agent ended without an error.")
+        return AgentOutcome("cancelled" if ended.status == INTERRUPTED else "failed", error.message, error.code, *used)
+
+    def _open_durable(self) -> DurableRuns | None:
+        """Return what runs agents as workflows; None if this process runs those of another state directory.
+
+        On one machine, a transcript alone is enough to go on.
+        """
+        try:
+            return self._host.durable()
+        except ToolError:
+            if self._store.database.is_shared:
+                raise
+            return None
+
+    async def _talk(self, conversation: Conversation, records: Sequence[Record]) -> RunEnded:
+        """Send what the agent has not seen yet, or go on with what was interrupted."""
+        run, agent = self._run, self._agent
+        try:
+            if run.is_cancelled:
+                return RunEnded(INTERRUPTED, agent.id, error=ToolError("cancelled", "The agent was cancelled."))
+            seen = [record for record in records if record.get("type") == "user"]
+            if not seen:
+                return await conversation.send(agent.prompt)
+            sent = max(record.get("mail", 0) for record in seen)
+            if sent:  # the process may have been killed before it could remove them
+                self._store.drop(agent.id, sent)
+            mail = self._store.peek(agent.id, MAIL_MAX)
+            if conversation.is_interrupted:
+                return await conversation.send(None)
+            if not mail:
+                return RunEnded(DONE, agent.id, _last_text(records))
+            run.mail = mail[-1].number
+            letter = _letter(mail, self._store.chain(agent.id), conversation.marks)
+            return await conversation.send(letter, mail=run.mail)
+        finally:
+            run.set(None)
+            await conversation.close()
+
+
+def _letter(mail: Sequence[AgentMessage], above: Sequence[str], marks: Marks) -> str:
+    """Return messages as one text for the model; the numbers make it unique.
+
+    Text of agents that are not above the reader is data, not instructions.
+    """
+    parts = []
+    for one in mail:
+        is_data = one.sender.startswith(AGENT) and one.sender not in above
+        text = marks.around(one.text, f"message of {one.sender}") if is_data else one.text
+        parts.append(f"[message {one.number} from {one.sender}, {rfc3339(one.at)}]\n{text}")
+    return "\n\n".join(parts)
+
+
+def _last_text(records: Sequence[Record]) -> str:
+    for record in reversed(records):
+        if record.get("type") == "answer":
+            return "".join(part["text"] for part in record.get("parts", ()) if isinstance(part.get("text"), str))
+    return ""
+
+
+def call_line(tool: str, args: object) -> str:
+    """Return a call as one short line."""
+    text = " ".join(f"{tool} {args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)}".split())
+    return text if len(text) <= _LINE_CHARACTERS else text[: _LINE_CHARACTERS - 1] + "…"

@@ -1,0 +1,39 @@
+"""What a child may do: what its parent may, as far as its definition allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hilt.agents.definitions import AgentDefinition
+from hilt.authority.authority import Authority
+from hilt.policy.modes import named, narrowest
+
+
+def granted_tools(
+    authority: Authority, definition: AgentDefinition, parent: str, *, in_worktree: bool = False
+) -> tuple[str, ...]:
+    """Return the tools that an agent has: those of its parent, as far as its definition allows them.
+
+    Custom tools and those of MCP servers work in the user's own folder, so an agent in a worktree has none of them.
+    """
+    twins = authority.names().twins
+
+    def canonical(names: Sequence[str] | None) -> set[str]:
+        return {twin for name in names or () for twin in twins.get(name, (name,))}
+
+    wanted = None if definition.tools is None else canonical(definition.tools)
+    refused = canonical(definition.disallowed)
+    return tuple(
+        tool.name
+        for tool in authority.catalog.tools()
+        if not authority.hidden(tool, parent)
+        and not (in_worktree and tool.source != "built-in")
+        and tool.name not in refused
+        and (tool.name in wanted if wanted is not None else not tool.traits.nests)
+    )
+
+
+def granted_mode(authority: Authority, definition: AgentDefinition, parent: str) -> str:
+    """Return the mode of an agent: that of its parent, or a narrower one that its definition names."""
+    mode = authority.mode(parent)
+    return narrowest(mode, named(definition.mode)) if definition.mode else mode
