@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from hilt.desktop.displays import find_display, is_offered, lock_name
 from hilt.errors import ToolError
 
-pytest.importorskip("xcffib", reason="the extra desktop is not installed")
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("xcffib"), reason="the extra desktop is not installed")
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def require_desktop() -> None:
     """Skip the test if the system has no desktop to start; fail where CI is set."""
     if sys.platform != "linux":
         pytest.skip("the tests of the desktop need X11")
-    pytest.importorskip("xcffib", reason="the extra desktop is not installed")
     for name in NEEDED:
         program(name)
+    pytest.importorskip("xcffib", reason="the extra desktop is not installed")
     for path in FILES:
         if not os.path.exists(path):
             missing = f"{path} is not installed: make setup installs it on Debian"

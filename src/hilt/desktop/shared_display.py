@@ -66,9 +66,7 @@ class SharedDisplay:
 
                 self._screen = MacScreen(self._privacy)
             else:
-                from hilt.desktop.x11.display import XDisplay
-
-                self._screen = XDisplay(display, self._privacy)
+                self._screen = _open_x11(display, self._privacy)
         return self._screen
 
     def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
@@ -103,6 +101,18 @@ class SharedDisplay:
         if self._screen is not None:
             self._screen.close()
             self._screen = None
+
+
+def _open_x11(display: str, privacy: Privacy) -> ScreenBackend:
+    try:
+        from hilt.desktop.x11.display import XDisplay
+    except OSError as error:  # the package loads a library of the system when it is imported
+        raise ToolError(
+            "runtime_missing",
+            f"Controlling the desktop needs the system library libxcb, which cannot be loaded: {error}",
+            suggestion="Ask the user to install it; on Debian: apt-get install libxcb1",
+        ) from error
+    return XDisplay(display, privacy)
 
 
 def _try_lock(descriptor: int) -> bool:
