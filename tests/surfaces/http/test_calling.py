@@ -38,7 +38,12 @@ def test_a_slow_read_holds_up_neither_the_event_loop_nor_other_reads():
         deliveries, released = Deliveries(), threading.Event()
         reads = Reads(CallThreads(), deliveries)
         slow, quick = (asyncio.get_running_loop().create_future() for _ in range(2))
-        reads.add("search_files", lambda: (released.wait(), deliveries.put(slow, b"slow")) and None)
+
+        def search() -> None:
+            released.wait()
+            deliveries.put(slow, b"slow")
+
+        reads.add("search_files", search)
         reads.add("read_file", lambda: deliveries.put(quick, b"quick"))
         answer = await quick
         is_taken = reads.takes("search_files")

@@ -154,7 +154,8 @@ class CallTask:
         return self._attending
 
     def _run_again(self, attending: Attending) -> None:
-        self._runtime.submit(self._call, partial(self.ended, attending), began=self._began, attendant=attending)
+        call = self._replies.next_call(self._call)
+        self._runtime.submit(call, partial(self.ended, attending), began=self._began, attendant=attending)
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
@@ -168,6 +169,7 @@ class CallTask:
             if self._status in ENDED:
                 return
             if attending.needs and not self._is_cancelled:
+                self._replies.ended(result)
                 attending.sent()
                 with suppress(ToolError):  # the client is asked in any case
                     self._forms.open(attending.asked, attending.questions)
