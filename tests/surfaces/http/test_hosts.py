@@ -175,6 +175,53 @@ def test_questions_that_a_host_answers_or_cancels_leave_the_console(server):
     assert late["first"]["answers"] == {"Which colour?": "red"}
 
 
+@pytest.fixture
+def shell_asks(server):
+    """A rule for hosts that start now, which asks before run_shell."""
+    rules = server.command.folder.read("../config/permissions.yaml")
+    server.command.folder.write("../config/permissions.yaml", rules.replace("[write_file]", "[write_file, run_shell]"))
+    yield
+    server.command.folder.write("../config/permissions.yaml", rules)
+
+
+@pytest.mark.usefixtures("shell_asks")
+def test_a_preview_that_the_console_wants_is_shown_in_the_host_once(server):
+    server.command.folder.write("doomed/a.py", "a = 1\n")
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        arguments = {"command": "rm -rf doomed; date +%N > made.txt", "force": True}
+        request = lines.send("tools/call", name="run_shell", arguments=arguments)
+        lines.read()
+        server.post(f"/v1/approvals/{pending(server)['id']}", {"answer": "preview"})
+        while (form := lines.read())["method"] != "elicitation/create":
+            pass
+        diff = pending(server)["diff"]
+        accept(lines, form, decision="once")
+        result = until(lines, request)
+
+    assert "-a = 1" in diff
+    assert "-a = 1" in form["params"]["message"]
+    assert "did not run again" in json.dumps(result)
+    assert server.get("/v1/approvals")["approvals"] == []
+    assert server.command.folder.read("made.txt").strip() in diff
+
+
+@pytest.mark.usefixtures("shell_asks")
+def test_a_preview_that_an_agent_in_a_host_is_asked_for_is_applied(server, scripted):
+    server.command.folder.write("doomed/b.py", "b = 1\n")
+    arguments = {"command": "rm -rf doomed", "force": True}
+    scripted.add(Turn(calls=[ScriptedCall("run_shell", arguments)]), Turn("done"))
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        request = lines.send("tools/call", name="agent", arguments={"prompt": "x"})
+        accept(lines, lines.read(), decision="preview")
+        form = lines.read()
+        accept(lines, form, decision="once")
+        result = until(lines, request)
+
+    assert "-b = 1" in form["params"]["message"]
+    assert result["isError"] is False
+    assert "doomed/b.py" not in server.command.folder.tree()
+
+
 @pytest.fixture(scope="module")
 def scripted(server):
     """A server whose MCP hosts have agents, with the answers of a model for each test."""

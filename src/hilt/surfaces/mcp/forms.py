@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FORM = "elicitation/create"
 OTHER = "Other answer"  # the choice that opens a second form
 _WIDTH = 100
+_LINES = 30  # of a command or a diff: a form cannot be asked for more
 
 
 def approval_form(asked: Asked) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def _description(asked: Asked) -> str:
     """Return the call as a terminal shows it: nothing is hidden, and truncation is marked."""
     from hilt.surfaces.cli.prompt import Page
 
-    text = Page(width=_WIDTH, color=False).draw(asked, whole=False).strip("-\n")
+    text = Page(width=_WIDTH, color=False, lines=_LINES).draw(asked, whole=False).strip("-\n")
     if len(text) <= MESSAGE_CHARACTERS:
         return text
     return f"{text[:MESSAGE_CHARACTERS]}\n[{len(text) - MESSAGE_CHARACTERS} more characters are not shown]"
