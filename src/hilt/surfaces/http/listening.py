@@ -120,7 +120,7 @@ class HttpConnection(HttpToolsProtocol):
         self._unparsed = 0
         cycle: Any = self.cycle  # None for a WebSocket
         if cycle is not None and cycle.scope is self.scope:
-            self.scope["hilt.cycle"] = cycle  # type: ignore[typeddict-unknown-key]
+            self.scope["hilt.cycle"] = cycle
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
