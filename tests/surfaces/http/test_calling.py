@@ -6,16 +6,21 @@ import asyncio
 import threading
 from functools import partial
 
-import pytest
-
 from hilt.running.threads import CallThreads
-from hilt.surfaces.http.calling import BATCH_MAX, Deliveries, Reads
+from hilt.surfaces.http import calling
+from hilt.surfaces.http.calling import BATCH_MAX, Deliveries, Read, ReadBatches
 
 
-def test_reads_that_arrive_together_run_in_order_on_one_thread():
+def never() -> None:
+    raise AssertionError("it is started the other way")
+
+
+def test_reads_that_arrive_together_run_in_order_on_one_thread(monkeypatch):
+    monkeypatch.setattr(calling, "PAUSE_SECONDS", 60)
+
     async def work() -> list[tuple[int, int]]:
         deliveries, ran = Deliveries(), []
-        reads = Reads(CallThreads(), deliveries)
+        reads = ReadBatches(CallThreads(), deliveries)
         ended = [asyncio.get_running_loop().create_future() for _ in range(BATCH_MAX)]
 
         def run(number: int) -> None:
@@ -23,7 +28,7 @@ def test_reads_that_arrive_together_run_in_order_on_one_thread():
             deliveries.put(ended[number], b"")
 
         for number in range(BATCH_MAX):
-            reads.add("read_file", partial(run, number))
+            reads.add(Read("read_file", partial(run, number), never))
         await asyncio.gather(*ended)
         return ran
 
@@ -34,31 +39,22 @@ def test_reads_that_arrive_together_run_in_order_on_one_thread():
 
 
 def test_a_slow_read_holds_up_neither_the_event_loop_nor_other_reads():
-    async def work() -> tuple[bool, bytes, bytes]:
+    async def work() -> list[bytes]:
         deliveries, released = Deliveries(), threading.Event()
-        reads = Reads(CallThreads(), deliveries)
+        reads = ReadBatches(CallThreads(), deliveries)
         slow, quick = (asyncio.get_running_loop().create_future() for _ in range(2))
 
         def search() -> None:
             released.wait()
             deliveries.put(slow, b"slow")
 
-        reads.add("search_files", search)
-        reads.add("read_file", lambda: deliveries.put(quick, b"quick"))
-        answer = await quick
-        is_taken = reads.takes("search_files")
+        def read() -> None:
+            deliveries.put(quick, b"quick")
+
+        reads.add(Read("search_files", search, threading.Thread(target=search).start))
+        reads.add(Read("read_file", read, read))
+        answers = [await quick]
         released.set()
-        return is_taken, answer, await slow
+        return [*answers, await slow]
 
-    assert asyncio.run(work()) == (False, b"quick", b"slow")
-
-
-def test_an_exception_reaches_the_caller():
-    async def work() -> None:
-        deliveries = Deliveries()
-        ended = asyncio.get_running_loop().create_future()
-        Reads(CallThreads(), deliveries).add("read_file", lambda: deliveries.put(ended, OSError("broken")))
-        await ended
-
-    with pytest.raises(OSError, match="broken"):
-        asyncio.run(work())
+    assert asyncio.run(work()) == [b"quick", b"slow"]

@@ -25,7 +25,7 @@ from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.http import calling, catalogue, consents, records, work
-from hilt.surfaces.http.calling import Deliveries, HttpCall, Reads, YoungCalls, read_call
+from hilt.surfaces.http.calling import Deliveries, HttpCall, ReadBatches, YoungCalls, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
 from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS, HttpConnection
 from hilt.surfaces.http.openapi import document
@@ -163,7 +163,7 @@ class HttpApp:
         self._slow_threads = CallThreads(SLOW_THREADS)
         self._young = YoungCalls()
         self._deliveries = Deliveries()
-        self._reads = Reads(self._quick_threads, self._deliveries)
+        self._reads = ReadBatches(self._slow_threads, self._deliveries)  # a read may wait for a person
         self._table = RouteTable(ROUTES)
         self._document = json.dumps(document(ROUTES)).encode()
         self._built_in = frozenset(built_in_names())

@@ -9,7 +9,8 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from hilt import wire
 from hilt.call import Call, Json, Result
@@ -175,27 +176,35 @@ class Deliveries:
                 future.set_result(outcome)
 
 
-class Reads:
+class Read(NamedTuple):
+    """A call that only reads, and the two ways to run it; neither raises."""
+
+    tool: str
+    run: Callable[[], None]  # to its end
+    start: Callable[[], None]  # on a thread of the runtime
+
+
+class ReadBatches:
     """Runs calls that only read, one after another on another thread, while the event loop pauses.
 
     Threads that compete for the interpreter slow each other down. The loop does not wait for a call that takes long,
-    nor, for a while, for the next calls of the same tool: those run like any other call.
+    nor, for a while, for the next calls of the same tool.
     """
 
     def __init__(self, threads: CallThreads, deliveries: Deliveries) -> None:
         self._loop = asyncio.get_running_loop()
         self._threads = threads
         self._deliveries = deliveries
-        self._waiting: deque[tuple[str, Callable[[], None]]] = deque()
+        self._waiting: deque[Read] = deque()
         self._slow_until: dict[str, float] = {}
 
     def takes(self, tool: str) -> bool:
         """Whether a tool is quick at the moment."""
         return self._slow_until.get(tool, 0.0) < self._loop.time()
 
-    def add(self, tool: str, run: Callable[[], None]) -> None:
-        """Run a call soon, together with others that have arrived; `run` must not raise."""
-        self._waiting.append((tool, run))
+    def add(self, read: Read) -> None:
+        """Run a call soon, together with others that have arrived."""
+        self._waiting.append(read)
         if len(self._waiting) == 1:
             self._loop.call_soon(self._run_batch)
 
@@ -205,7 +214,8 @@ class Reads:
         self._threads.put(batch.run)
         if not batch.wait():
             self._slow_until[batch.tool] = self._loop.time() + SLOW_SECONDS
-            self._waiting.extendleft(reversed(batch.give_back()))
+            for read in batch.give_back():
+                read.start()
         if self._waiting:
             self._loop.call_soon(self._run_batch)
         self._deliveries.deliver()
@@ -214,34 +224,35 @@ class Reads:
 class _Batch:
     """Calls that one thread runs in order."""
 
-    def __init__(self, calls: Iterable[tuple[str, Callable[[], None]]]) -> None:
-        self._calls = deque(calls)
+    def __init__(self, reads: Iterable[Read]) -> None:
+        self._reads = deque(reads)
         self._ended = threading.Lock()
         self._ended.acquire()
         self.tool = ""  # of the call that runs now
 
     def run(self) -> None:
         """Run the calls that nobody has taken back."""
-        while (call := self._next()) is not None:
-            self.tool, run = call
-            run()
+        for read in iter(self._next, None):
+            self.tool = read.tool
+            read.run()
         self._ended.release()
 
-    def _next(self) -> tuple[str, Callable[[], None]] | None:
-        with suppress(IndexError):
-            return self._calls.popleft()
-        return None
+    def _next(self) -> Read | None:
+        try:
+            return self._reads.popleft()
+        except IndexError:
+            return None
 
     def wait(self) -> bool:
         """Wait until all have ended; return False if one takes long."""
-        left = len(self._calls) + 1
+        left = len(self._reads) + 1
         while not self._ended.acquire(timeout=PAUSE_SECONDS):
-            if len(self._calls) == left:
+            if len(self._reads) == left:
                 return False
-            left = len(self._calls)
+            left = len(self._reads)
         return True
 
-    def give_back(self) -> list[tuple[str, Callable[[], None]]]:
+    def give_back(self) -> list[Read]:
         """Return the calls that have not begun."""
         return list(iter(self._next, None))
 
@@ -284,14 +295,14 @@ class HttpCall:
         finally:
             free()
 
-    async def read_envelope(self, reads: Reads) -> bytes:
+    async def read_envelope(self, reads: ReadBatches) -> bytes:
         """Run a call that only reads, and return its envelope."""
-        reads.add(self._call.tool, self._read)
+        reads.add(Read(self._call.tool, partial(self._read, here=lambda: None), self._read))
         return await self._ended
 
-    def _read(self) -> None:
+    def _read(self, here: Callable[[], None] | None = None) -> None:
         try:
-            self._submit(None, here=lambda: None)
+            self._submit(None, here)
         except BaseException as error:  # noqa: BLE001 -- raised again where the call is awaited
             self._deliveries.put(self._ended, error)
 

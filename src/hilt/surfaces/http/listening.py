@@ -113,17 +113,16 @@ class HttpConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, and let the application reach this connection."""
+        """Begin to answer."""
         self._has_head = True
-        self.scope["hilt.connection"] = self  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         self._unparsed = 0
-        cycle: Any = self.cycle  # None for a WebSocket
-        if cycle is not None and cycle.scope is self.scope:
-            self.scope["hilt.cycle"] = cycle
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Begin to answer a request, and let the application reach its connection and its cycle."""
         self._answering = cycle
+        own: Any = cycle.scope
+        own["hilt.connection"], own["hilt.cycle"] = self, cycle
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
