@@ -215,8 +215,9 @@ class EventSocket:
         """
         if (await self._receive())["type"] != "websocket.connect":
             return
-        await self._send({"type": "websocket.accept"})
+        # first: the client gets what happens once it is connected
         newest: int = await self._offload(self._feed.newest)
+        await self._send({"type": "websocket.accept"})
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 hello = _hello(await self._receive(), self._token)
