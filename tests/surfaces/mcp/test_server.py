@@ -234,6 +234,33 @@ def test_a_dangerous_command_is_previewed_in_a_second_form(command, kind, last):
     assert ("src/a.py" in command.folder.tree()) is (last == "deny")
 
 
+@pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_NEW], ids="-".join)
+@pytest.mark.parametrize(
+    "tool, command_line, shown",
+    [("tool_call", "rm -rf src", "-a = 1"), ("run_shell", "rm -rf nothing", "would change no file")],
+)
+def test_a_preview_of_a_forwarded_call_or_without_changes_is_asked_about_once(command, kind, tool, command_line, shown):
+    command.folder.write("src/a.py", "a = 1\n")
+    config(command, "permissions.yaml", "permissions:\n  ask: [run_shell]\n")
+    forms: list[Any] = []
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        forms.append(params)
+        return types.ElicitResult(action="accept", content={"decision": ["preview", "once"][len(forms) - 1]})
+
+    async def test() -> None:
+        arguments: dict[str, Any] = {"command": command_line, "force": True}
+        if tool == "tool_call":
+            arguments = {"name": "run_shell", "arguments": arguments}
+        async with connected(command, kind, "--search", elicitation_callback=elicit) as client:
+            result = await client.call_tool(tool, arguments)
+        assert not result.is_error, result
+
+    run(test())
+    assert shown in forms[1].message
+    assert ("src/a.py" in command.folder.tree()) is (tool != "tool_call")
+
+
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
 def test_what_an_agent_asks_is_asked_in_the_host_while_its_call_runs(command, kind):
     """With its name; and the patch of its worktree too."""

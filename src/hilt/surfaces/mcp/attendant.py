@@ -31,7 +31,7 @@ from hilt.surfaces.mcp.forms import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.call import Call, Json, Result
+    from hilt.call import Result
     from hilt.state.approvals import Asked
     from hilt.surfaces.mcp.open_forms import OpenForms
 
@@ -60,16 +60,15 @@ class ClientAnswers:
         self.answers: dict[str, Any] | ToolError | None = None  # to questions
         self.own_words: list[int] = []  # the questions to be answered in the person's own words
         self.inputs: dict[str, dict[str, Any]] = {}
-        self._preview: str | None = None  # the id of the preview that the client is shown
 
     def ended(self, result: Result) -> None:
         """Note the preview that a run ended with: the next run applies it, and does not make another."""
-        if result.error is not None:
-            self._preview = result.error.details.get("apply", self._preview)
-
-    def next_call(self, call: Call) -> Call:
-        """Return a call for its next run."""
-        return call if self._preview is None else call._replace(args={**_object(call.args), "apply": self._preview})
+        error = result.error
+        made = error.details.get("apply") if error is not None and error.code == "approval_required" else None
+        if isinstance(made, str):
+            for digest, answer in self.approvals.items():
+                if answer is not None and answer.kind == "preview":
+                    self.approvals[digest] = answer._replace(made=made)
 
 
 class Attending:
@@ -128,7 +127,9 @@ class Attending:
         if self._one_at_a_time is not None:
             return self._ask_now(asked.session, lambda client: client.approve(asked, digest))
         if digest in self._replies.approvals:
-            return self._replies.approvals[digest]
+            answer = self._replies.approvals[digest]
+            if answer is None or answer.kind != "preview" or asked.preview:
+                return answer  # else the preview changes nothing, and was for the same arguments
         self.asked = asked, digest
         self._need(APPROVAL, approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
@@ -317,10 +318,6 @@ class _Allowance:
             return False
         self._left -= 1
         return True
-
-
-def _object(args: Json) -> dict[str, Any]:
-    return args if isinstance(args, dict) else {}
 
 
 def _is_number(value: Any) -> bool:

@@ -154,8 +154,7 @@ class CallTask:
         return self._attending
 
     def _run_again(self, attending: Attending) -> None:
-        call = self._replies.next_call(self._call)
-        self._runtime.submit(call, partial(self.ended, attending), began=self._began, attendant=attending)
+        self._runtime.submit(self._call, partial(self.ended, attending), began=self._began, attendant=attending)
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running

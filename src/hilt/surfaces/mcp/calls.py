@@ -184,8 +184,7 @@ class Calls:
                 return handed_over
             while True:
                 session.alone = session.alone or None in replies.approvals.values()
-                again = replies.next_call(call)
-                run = begun or CallRun(self, ctx, again, replies, can, progress, by=by, alone=session.alone)
+                run = begun or CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
                 result = await run.result(AFTER_SECONDS if modern and "tasks" in can else None)
                 begun = None
                 if result is None:
