@@ -25,7 +25,7 @@ from hilt.surfaces.http.workspaces import ServedWorkspace
 
 YOUNG_MAX = 4  # short calls that have just begun
 YOUNG_SECONDS = 0.05
-PAUSE_SECONDS = 0.01  # of the event loop, for a call that only reads
+PAUSE_SECONDS = 0.02  # of the event loop, for a call that only reads
 SLOW_SECONDS = 0.1  # during which a tool that took longer is not waited for
 BATCH_MAX = 32  # calls in one pause
 UNSENT_MAX = 256  # pieces of output that a slow client has not read; more are skipped
