@@ -6,12 +6,15 @@ import asyncio
 import base64
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from benchmarks.figure import Figure
 from benchmarks.place import Place, fresh_place, small_name
@@ -39,7 +42,7 @@ listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 listener.bind(("127.0.0.1", 0))
 listener.listen(256)
 print(f"http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
-uvicorn.Server(uvicorn.Config(echo, http="h11", log_config=None, lifespan="off")).run(sockets=[listener])
+uvicorn.Server(uvicorn.Config(echo, http="httptools", log_config=None, lifespan="off")).run(sockets=[listener])
 """
 
 
@@ -62,34 +65,55 @@ class Load:
     def __init__(self, port: int, request: bytes) -> None:
         self._port = port
         self._request = request
-        self._left = 0
         self.seconds: list[float] = []
 
-    async def run(self, calls: int) -> float:
+    def run(self, calls: int) -> float:
         """Make these calls, and return how many were answered in a second."""
-        self._left = calls
-        began = time.perf_counter()
-        await asyncio.gather(*(self._client() for _ in range(CLIENTS)))
-        return calls / (time.perf_counter() - began)
-
-    async def _client(self) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        while self._left > 0:
-            self._left -= 1
+        clients = [socket.create_connection(("127.0.0.1", self._port)) for _ in range(min(CLIENTS, calls))]
+        with select.epoll() as poll, ExitStack() as stack:
+            for client in clients:
+                stack.enter_context(client)
+                poll.register(client, select.EPOLLIN)
             began = time.perf_counter()
-            writer.write(self._request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            body = await reader.readexactly(size)
-            self.seconds.append(time.perf_counter() - began)
-            if not head.startswith(b"HTTP/1.1 200") or b'"ok":false' in body:
-                raise RuntimeError(f"a call failed: {head + body!r}")
-        writer.close()
+            self._call(poll, {client.fileno(): client for client in clients}, calls)
+            return calls / (time.perf_counter() - began)
 
-    @property
-    def p99(self) -> float:
-        """The time in which 99 of 100 calls were answered, in milliseconds."""
-        return sorted(self.seconds)[len(self.seconds) * 99 // 100] * 1000
+    def _call(self, poll: select.epoll, clients: dict[int, socket.socket], calls: int) -> None:
+        unsent, unanswered = calls - len(clients), calls
+        answers = dict.fromkeys(clients, b"")
+        for client in clients.values():
+            client.sendall(self._request)
+        sent_at = dict.fromkeys(clients, time.perf_counter())
+        while unanswered:
+            for number, _ in poll.poll():
+                client = clients[number]
+                data = client.recv(1 << 16)
+                answers[number] += data
+                if not data:
+                    raise ConnectionError("the server has closed a connection")
+                if not is_whole(answers[number]):
+                    continue
+                self.seconds.append(time.perf_counter() - sent_at[number])
+                answers[number] = b""
+                unanswered -= 1
+                if unsent:
+                    unsent -= 1
+                    sent_at[number] = time.perf_counter()
+                    client.sendall(self._request)
+
+    def percentile(self, percent: int) -> float:
+        """The time in which so many of 100 calls were answered, in milliseconds."""
+        return sorted(self.seconds)[len(self.seconds) * percent // 100] * 1000
+
+
+def is_whole(answer: bytes) -> bool:
+    """Whether an answer has arrived; raise if the call failed."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if len(body) < int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or 1):
+        return False
+    if not head.startswith(b"HTTP/1.1 200") or b'"ok":false' in body:
+        raise RuntimeError(f"a call failed: {answer!r}")
+    return True
 
 
 def request(port: int, path: str) -> bytes:
@@ -135,24 +159,27 @@ def figures() -> Iterator[Figure]:
     """Measure the rate, the slowest calls, the memory of WebSockets, and the end under load."""
     with fresh_place(files=1) as place:
         with server(place, [sys.executable, "-c", _ECHO]) as (process, port):
-            load = Load(port, request(port, small_name(0)))
-            spent = processor_seconds(process.pid)
-            echoed = asyncio.run(load.run(CALLS))
-            echo_spent = (processor_seconds(process.pid) - spent) / CALLS * 1000
-            echo_p99 = load.p99
+            echo = Load(port, request(port, small_name(0)))
+            echo_spent = processor_seconds(process.pid)
+            echoed = echo.run(CALLS)
+            echo_spent = (processor_seconds(process.pid) - echo_spent) / CALLS * 1000
         with server(place, [HILT, "serve", "--port", "0", "--no-open"]) as (process, port):
             load = Load(port, request(port, small_name(0)))
-            asyncio.run(load.run(CLIENTS))  # the first calls load the tool
+            load.run(CLIENTS)  # the first calls load the tool
             load.seconds.clear()
-            spent = processor_seconds(process.pid)
-            rate = asyncio.run(load.run(CALLS))
-            spent = processor_seconds(process.pid) - spent
+            spent, own = processor_seconds(process.pid), time.process_time()
+            rate = load.run(CALLS)
+            spent = (processor_seconds(process.pid) - spent) / CALLS * 1000
+            own = (time.process_time() - own) / CALLS * 1000
             name = f"HTTP, read_file, {CLIENTS} clients"
             yield Figure(f"{name}, calls/s", rate, "/s", REFERENCE, echoed, least=1000)
-            yield Figure(f"{name}, server time per call", spent / CALLS * 1000, "ms", REFERENCE, echo_spent, most=0.9)
-            yield Figure(f"{name}, p99", load.p99, "ms", REFERENCE, echo_p99)
+            for percent in (50, 99):
+                measured, reference = load.percentile(percent), echo.percentile(percent)
+                yield Figure(f"{name}, p{percent}", measured, "ms", REFERENCE, reference)
+            yield Figure("the same, CPU of the server per call", spent, "ms", REFERENCE, echo_spent, most=0.6)
+            yield Figure("the same, CPU of the clients per call", own, "ms", "the server", spent)
             yield asyncio.run(_sockets(process.pid, port))
-            yield asyncio.run(_end(process, port))
+            yield _end(process, port)
 
 
 async def _sockets(pid: int, port: int) -> Figure:
@@ -164,13 +191,18 @@ async def _sockets(pid: int, port: int) -> Figure:
     return Figure(f"HTTP, {SOCKETS} idle WebSockets", grown, "MB", "server without them", before, most=20)
 
 
-async def _end(process: subprocess.Popen[bytes], port: int) -> Figure:
-    load = asyncio.gather(Load(port, request(port, small_name(0))).run(10**9), return_exceptions=True)
-    await asyncio.sleep(1)
+def _end(process: subprocess.Popen[bytes], port: int) -> Figure:
+    load = threading.Thread(target=_load_until_end, args=(port,))
+    load.start()
+    time.sleep(1)
     began = time.perf_counter()
     process.send_signal(signal.SIGINT)
-    while process.poll() is None:  # noqa: ASYNC110 -- another process
-        await asyncio.sleep(0.01)
+    process.wait()
     seconds = time.perf_counter() - began
-    load.cancel()
+    load.join()
     return Figure("HTTP, end under load", seconds, "s", "limit", 5, most=5)
+
+
+def _load_until_end(port: int) -> None:
+    with suppress(OSError):
+        Load(port, request(port, small_name(0))).run(10**9)

@@ -46,12 +46,14 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
         return Approved("", prepared.args)
     try:
         return Approved(_approve(authority, prepared, vote, ctx, call), prepared.args)
-    except PreviewWanted:
-        preview = prepared.tool.run(ctx, {**prepared.args, "preview": True})
-        found = preview.meta.get("preview")
+    except PreviewWanted as wanted:
+        made = wanted.made
+        if not made:
+            preview = prepared.tool.run(ctx, {**prepared.args, "preview": True})
+            made = (preview.meta.get("preview") or {}).get("id", "")
         args, diff = prepared.args, "The command ran, and would change no file."
-        if found:
-            args = {**prepared.args, "apply": found["id"]}
+        if made:
+            args = {**prepared.args, "apply": made}
             # without the output of the command, which could look like a diff
             diff = prepared.tool.run(ctx, {**args, "dry_run": True}).text
         # the answer was for the preview, the next one is for its changes
@@ -59,9 +61,9 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
         try:
             return Approved(_approve(authority, prepared._replace(args=args), vote, ctx, call, diff), args)
         except ToolError as error:
-            if error.code == "approval_required" and found:
-                error.details["apply"] = found["id"]
-                error.suggestion = f"{error.suggestion} Add apply: {found['id']!r}, the preview that the user sees."
+            if error.code == "approval_required" and made:
+                error.details["apply"] = made
+                error.suggestion = f"{error.suggestion} Add apply: {made!r}, the preview that the user sees."
             raise
 
 

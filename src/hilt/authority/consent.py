@@ -42,7 +42,11 @@ SHOWN = "shown"  # the key of what a tool says that a call acts on, among the fi
 
 
 class PreviewWanted(Exception):
-    """The user wants a preview of the call before they answer."""
+    """The user wants a preview of the call before they answer; `made` is its id if it was made in an earlier run."""
+
+    def __init__(self, made: str = "") -> None:
+        super().__init__()
+        self.made = made
 
 
 class Consent:
@@ -134,7 +138,7 @@ class Consent:
     def _settle(self, asked: Asked, answer: UserAnswer) -> str:
         by = answer.by or "terminal"
         if answer.kind == "preview":
-            raise PreviewWanted
+            raise PreviewWanted(answer.made)
         if answer.kind == "deny":
             why = f": {answer.reason}" if answer.reason else "; no reason was given."
             raise ToolError("USER_REJECTION", f"The user denied this call of {asked.tool}{why}")

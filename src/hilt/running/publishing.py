@@ -13,6 +13,7 @@ from typing import NamedTuple
 from hilt import wire
 from hilt.call import Json, Result
 from hilt.output.redaction import Redactor
+from hilt.state.callers import CallerMark, end_key, start_key
 from hilt.state.events import EventStore, NewEvent, encode, is_served
 from hilt.state.trail import TrailEntry
 
@@ -47,6 +48,8 @@ class Publisher:
         self._served_until = 0.0
         self._lock = threading.Lock()
         self._open: set[str] = set()  # ids of the calls that have begun
+        self._started: set[str] = set()  # those whose start is published
+        self._mark: CallerMark | None = None
         self._begun: deque[tuple[float, ActiveCall]] = deque()  # calls to publish as started, and when they began
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -91,12 +94,17 @@ class Publisher:
             facts["args"] = prepared.args if prepared else active.call.args
         with self._lock, suppress(Exception):  # the end of the call is published in any case
             if active.event_id in self._open:  # its end must not come first
-                self._append("call_started", facts)
+                self._mark = self._mark or CallerMark(self._state)
+                facts["process"] = self._mark.id
+                self._append("call_started", facts, start_key(active.event_id))
+                self._started.add(active.event_id)
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
         """Publish a call that has ended, if a server runs."""
         with self._lock:
             self._open.discard(active.event_id)
+            key = end_key(active.event_id) if active.event_id in self._started else None
+            self._started.discard(active.event_id)
         if not self._is_served():
             return
         facts: dict[str, Json] = {
@@ -117,13 +125,13 @@ class Publisher:
                 {"verdict": vote.verdict, "voter": vote.voter, "reason": vote.reason} for vote in active.votes
             ]
             facts["envelope"] = wire.envelope(result)
-        self._append("call", facts)
+        self._append("call", facts, key)
 
-    def _append(self, type: str, facts: dict[str, Json]) -> None:
+    def _append(self, type: str, facts: dict[str, Json], key: str | None) -> None:
         data = encode(facts)
         if not self._redactor.is_clean(data):
             facts, data = self._redactor.json(facts), ""
-        self._events.append(NewEvent(type, facts, kept=self._keeps), data)
+        self._events.append(NewEvent(type, facts, kept=self._keeps, key=key), data)
 
     def _is_served(self) -> bool:
         """Whether a server runs, or did a moment ago."""
@@ -137,6 +145,10 @@ class Publisher:
         self._has_ended = True
         self._woken.set()
         self._events.close()
+        with self._lock:
+            if self._mark is not None:
+                self._mark.close()
+                self._mark = None
 
 
 def publish_job(state: str, root: str, job: JobState) -> None:

@@ -50,6 +50,7 @@ class UserAnswer(NamedTuple):
     kind: str
     reason: str = ""
     by: str = ""
+    made: str = ""  # the id of the preview, if it was made already
 
 
 class Asked(NamedTuple):

@@ -111,6 +111,16 @@ class EventStore:
         rows = self._db.read(lambda db: db.execute(query, (seq, limit)).fetchall())
         return [EventRow(seq, _text(seq, at, type, data)) for seq, at, type, data in rows]
 
+    def of_type(self, type: str, after: int, last: int) -> list[tuple[int, str]]:
+        """Return the time and the fields of all events of a type after a number, up to the last, the oldest first."""
+        query = "SELECT at, data FROM events WHERE seq>? AND seq<=? AND type=? ORDER BY seq"
+        return self._db.read(lambda db: db.execute(query, (after, last, type)).fetchall())
+
+    def has_key(self, key: str) -> bool:
+        """Whether there is an event with this key."""
+        query = "SELECT 1 FROM events WHERE key=?"
+        return self._db.read(lambda db: db.execute(query, (key,)).fetchone()) is not None
+
     def version(self) -> int:
         """Return a number that changes when another connection has written."""
         return int(self._db.read(lambda db: db.execute("PRAGMA data_version").fetchone())[0])

@@ -80,7 +80,18 @@ PARTS = (
     StatePart(
         "processes",
         (
-            *("alone", "cleaned", "desktop", "hosts", "journal", "locks", "machine", "mountpoints", "nowhere"),
+            *(
+                "alone",
+                "callers",
+                "cleaned",
+                "desktop",
+                "hosts",
+                "journal",
+                "locks",
+                "machine",
+                "mountpoints",
+                "nowhere",
+            ),
             *("open-console", "owners", "resident", "running", "serve", "stage"),
         ),
         "locks, sockets, tokens and marks of processes",

@@ -4,8 +4,10 @@ import json
 import os
 import random
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from glob import glob
 from itertools import pairwise
 from pathlib import Path
@@ -120,6 +122,56 @@ def test_every_start_has_its_end_after_it_whatever_the_order_of_the_calls(small)
 
     assert len(ends) == calls
     assert all(event["seq"] < ends[event["id"]] for event in seen if event["type"] == "call_started")
+
+
+def sleeping(command: Command) -> subprocess.Popen[bytes]:
+    """Start a session whose call waits."""
+    session = command.start("stdio")
+    assert session.stdin is not None
+    session.stdin.write(json.dumps({"tool": "run_shell", "args": {"command": "sleep 600"}}).encode() + b"\n")
+    session.stdin.flush()
+    return session
+
+
+def test_a_call_whose_process_is_killed_is_interrupted(small):
+    with small.events() as client:
+        session = sleeping(small.command)
+        started = client.next("call_started")
+        session.kill()
+        session.communicate()
+        ended = client.next("call")
+
+    assert (ended["id"], ended["outcome"]) == (started["id"], "interrupted")
+    assert ended["args"]["command"] == "sleep 600"
+    assert "process" not in ended
+    assert not os.path.exists(os.path.join(small.command.state, "callers", started["process"]))
+
+
+def test_calls_that_ended_with_a_killed_server_are_interrupted_when_the_next_one_starts(tmp_path):
+    command = Command(str(tmp_path))
+    with serving(command) as server, server.events() as client:
+        body = {"tool": "run_shell", "args": {"command": "sleep 600"}}
+
+        def call() -> None:
+            with suppress(httpx2.HTTPError):
+                server.post("/v1/call", body)
+
+        calling = threading.Thread(target=call)
+        calling.start()
+        started = client.next("call_started")
+        session = sleeping(command)  # goes on
+        other = client.next("call_started")
+        server.process.kill()
+        calling.join()
+    with serving(command) as server, server.events(recent=100) as client:
+        while (ended := client.next("call")).get("id") != started["id"]:
+            pass
+        session.kill()
+        session.communicate()
+        last = client.next("call")
+
+    assert ended["outcome"] == "interrupted"
+    assert (last["id"], last["outcome"]) == (other["id"], "interrupted")
 
 
 def test_approvals_tasks_and_jobs_are_events(small):

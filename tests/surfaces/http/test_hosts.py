@@ -9,6 +9,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
+from tests.agents.model_server import ScriptedCall, Turn, serving_model
 from tests.marks import wait_until
 from tests.surfaces.http.servers import Server, pending, serving
 from tests.surfaces.mcp.hosts import Address, Lines, listening, over_http, run
@@ -172,6 +173,116 @@ def test_questions_that_a_host_answers_or_cancels_leave_the_console(server):
         wait_until(lambda: server.get("/v1/questions")["questions"] == [])
 
     assert late["first"]["answers"] == {"Which colour?": "red"}
+
+
+@pytest.fixture
+def shell_asks(server):
+    """A rule for hosts that start now, which asks before run_shell."""
+    rules = server.command.folder.read("../config/permissions.yaml")
+    server.command.folder.write("../config/permissions.yaml", rules.replace("[write_file]", "[write_file, run_shell]"))
+    yield
+    server.command.folder.write("../config/permissions.yaml", rules)
+
+
+@pytest.mark.usefixtures("shell_asks")
+def test_a_preview_that_the_console_wants_is_shown_in_the_host_once(server):
+    server.command.folder.write("doomed/a.py", "a = 1\n")
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        arguments = {"command": "rm -rf doomed; date +%N > made.txt", "force": True}
+        request = lines.send("tools/call", name="run_shell", arguments=arguments)
+        lines.read()
+        server.post(f"/v1/approvals/{pending(server)['id']}", {"answer": "preview"})
+        while (form := lines.read())["method"] != "elicitation/create":
+            pass
+        diff = pending(server)["diff"]
+        accept(lines, form, decision="once")
+        result = until(lines, request)
+
+    assert "-a = 1" in diff
+    assert "-a = 1" in form["params"]["message"]
+    assert "did not run again" in json.dumps(result)
+    assert "run_shell" not in [row["tool"] for row in server.get("/v1/approvals")["approvals"]]
+    assert server.command.folder.read("made.txt").strip() in diff
+
+
+@pytest.mark.usefixtures("shell_asks")
+def test_a_preview_that_an_agent_in_a_host_is_asked_for_is_applied(server, scripted):
+    server.command.folder.write("doomed/b.py", "b = 1\n")
+    arguments = {"command": "rm -rf doomed", "force": True}
+    scripted.add(Turn(calls=[ScriptedCall("run_shell", arguments)]), Turn("done"))
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        request = lines.send("tools/call", name="agent", arguments={"prompt": "x"})
+        accept(lines, lines.read(), decision="preview")
+        form = lines.read()
+        accept(lines, form, decision="once")
+        result = until(lines, request)
+
+    assert "-b = 1" in form["params"]["message"]
+    assert result["isError"] is False
+    assert "doomed/b.py" not in server.command.folder.tree()
+
+
+@pytest.fixture(scope="module")
+def scripted(server):
+    """A server whose MCP hosts have agents, with the answers of a model for each test."""
+    with serving_model() as model:
+        server.command.environ |= {
+            "HILT_MODEL": "openai:scripted",
+            "HILT_MODEL_BASE_URL": model.openai_url,
+            "OPENAI_API_KEY": "key-of-the-test",
+        }
+        yield model
+
+
+def test_what_an_agent_in_a_host_asks_is_answered_at_the_console(server, scripted):
+    """Two calls at once: the second waits for the form of the first in the host, but not at the console."""
+    calls = [ScriptedCall("write_file", {"path": f"agent-{n}.txt", "content": "x"}) for n in range(2)]
+    scripted.add(Turn(calls=calls), Turn("done"))
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        request = lines.send("tools/call", name="agent", arguments={"prompt": "x"})
+        assert lines.read()["method"] == "elicitation/create"
+        wait_until(lambda: len(of_agents(server)) == 2)
+        approvals = of_agents(server)
+        for approval in approvals:
+            server.post(f"/v1/approvals/{approval['id']}", {"answer": "once"})
+        result = until(lines, request)
+        states = {row["approver"] for row in server.get(f"/v1/audit?session={approvals[0]['session']}")["entries"]}
+
+    assert result["isError"] is False
+    assert {"agent-0.txt", "agent-1.txt"} <= set(server.command.folder.tree())
+    assert approvals[0]["agent"].startswith("agent_")
+    assert states == {"console"}
+
+
+def test_what_an_agent_asks_and_its_host_answers_leaves_the_console(server, scripted):
+    again = {"path": "agent-again.txt", "content": "x"}
+    scripted.add(*(Turn(calls=[ScriptedCall("write_file", again)]) for _ in range(2)), Turn("done"))
+    with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
+        request = lines.send("tools/call", name="agent", arguments={"prompt": "x"})
+        question = lines.read()
+        id = pending(server)["id"]
+        accept(lines, question, decision="once")
+        question = lines.read()  # an answer is for one call
+        late = server.post(f"/v1/approvals/{id}", {"answer": "deny"}, status=409)
+        accept(lines, question, decision="deny")
+        result = until(lines, request)
+
+    assert result["isError"] is False
+    assert (late["first"]["by"], late["first"]["answer"]) == ("mcp client lines", "once")
+    assert of_agents(server) == []
+
+
+def of_agents(server: Server) -> list[dict[str, Any]]:
+    """Return the approvals that agents wait for."""
+    return [row for row in server.get("/v1/approvals")["approvals"] if row["agent"] is not None]
+
+
+def until(lines: Lines, request: int) -> dict[str, Any]:
+    """Return the result of a request, after other messages."""
+    while (message := lines.read()).get("id") != request or "result" not in message:
+        pass
+    result: dict[str, Any] = message["result"]
+    return result
 
 
 def test_a_form_of_a_host_without_a_connection_is_answered_at_the_console(server):

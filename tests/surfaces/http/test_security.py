@@ -355,15 +355,52 @@ def _is_reset(connection: socket.socket) -> bool:
         ("GET /" + "x" * 100_000 + " HTTP/1.1\r\nX: y", b"431"),
         ("nonsense", b"400"),
         ("GET /v1/tools HTTP/1.1\r\nContent-Length: x", b"400"),
-        ("GET /v1/tools HTTP/1.1\r\nTransfer-Encoding: gzip", b"501"),
+        ("GET /v1/tools HTTP/1.1\r\nTransfer-Encoding: gzip", b"400"),
+        ("POST /v1/call HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked", b"400"),
+        ("POST /v1/call HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3", b"400"),
+        ("POST /v1/call HTTP/1.1\r\nContent-Length : 2", b"400"),
+        ("GET /v1/tools HTTP/1.1\r\nX: a\nAuthorization: b", b"400"),
     ],
 )
 def test_invalid_and_long_heads_are_problems(server, request_line, status):
     answer = raw(server, f"{request_line}\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
 
     assert answer.startswith(b"HTTP/1.1 " + status)
-    if status != b"501":
-        assert b"application/problem+json" in answer
+    assert b"application/problem+json" in answer
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+def test_headers_after_the_body_are_ignored_and_limited(server):
+    head = f"POST /v1/call HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    trailer = f"Authorization: Bearer {PERSON_TOKEN}\r\n\r\n"
+
+    assert raw(server, (head + trailer).encode()).startswith(b"HTTP/1.1 401")
+    head = head.replace("\r\n\r\n", f"\r\nAuthorization: Bearer {PERSON_TOKEN}\r\n\r\n", 1)
+    assert raw(server, (head + "X: " + "x" * 1_000_000).encode()).startswith(b"HTTP/1.1 431")
+
+
+def test_requests_that_arrive_together_are_answered_in_order(server):
+    head = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {PERSON_TOKEN}\r\n"
+    bodies = [json.dumps({"tool": "stat_file", "args": {"path": "."}, "id": id}) for id in range(5)]
+    requests = [f"POST /v1/call HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}" for body in bodies]
+    last = f"GET /v1/unknown HTTP/1.1\r\n{head}Connection: close\r\n\r\n"
+
+    answer = raw(server, ("".join(requests) + last).encode())
+
+    ids = [json.loads(part.splitlines()[0])["id"] for part in answer.split(b"\r\n\r\n")[1:-1]]
+    assert ids == [0, 1, 2, 3, 4]
+    assert answer.count(b"HTTP/1.1 200") == 5
+    assert b"HTTP/1.1 404" in answer
+
+
+def test_what_follows_an_invalid_request_is_not_answered(server):
+    head = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {PERSON_TOKEN}\r\n"
+    valid = f"GET /v1/tools HTTP/1.1\r\n{head}\r\n"
+
+    answer = raw(server, f"{valid}nonsense\r\n\r\n{valid}".encode())
+
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1 ") == 1
 
 
 def test_too_many_requests_are_told_when_to_come_back(hasty):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.state.approvals import Asked
+from hilt.state.approvals import Asked, UserAnswer
 from hilt.surfaces.mcp.forms import (
     OTHER,
     approval_form,
@@ -54,7 +54,7 @@ def test_a_call_without_a_narrow_rule_has_no_always_choice():
 
     assert approval_form(asked)["params"]["requestedSchema"]["properties"]["decision"]["enum"] == ["once", "deny"]
     answer = read_approval(asked, {"action": "accept", "content": {"decision": "always"}}, "x", automatic=True)
-    assert answer == ("deny", "", "x")
+    assert answer == UserAnswer("deny", by="x")
 
 
 def test_nothing_is_hidden_from_the_user_and_cuts_are_marked():
@@ -89,7 +89,7 @@ def test_a_form_that_is_accepted_with_its_defaults_approves_nothing():
 
     answer = read_approval(ASKED, {"action": "accept", "content": content}, "me", automatic=True)
 
-    assert answer == ("deny", "", "me")
+    assert answer == UserAnswer("deny", by="me")
 
 
 def test_questions_are_choices_with_one_for_a_free_answer():

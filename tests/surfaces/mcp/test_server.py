@@ -204,6 +204,63 @@ def test_the_user_is_asked_through_the_client(command, kind, decision, written):
     assert ("a.txt" in command.folder.tree()) is written
 
 
+@pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_NEW], ids="-".join)
+@pytest.mark.parametrize("last", ["once", "deny"])
+def test_a_dangerous_command_is_previewed_in_a_second_form(command, kind, last):
+    command.folder.write("src/a.py", "a = 1\n")
+    config(command, "permissions.yaml", "permissions:\n  ask: [run_shell]\n")
+    forms: list[Any] = []
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        forms.append(params)
+        return types.ElicitResult(action="accept", content={"decision": ["preview", last][len(forms) - 1]})
+
+    async def test() -> Any:
+        async with connected(command, kind, elicitation_callback=elicit) as client:
+            arguments = {"command": "rm -rf src; date +%N > made.txt", "force": True}
+            result = await client.call_tool("run_shell", arguments)
+        first, second = forms
+        decision = first.requested_schema["properties"]["decision"]
+        assert "preview" in decision["enum"]
+        assert "preview: preview first" in decision["description"]
+        assert "preview" not in second.requested_schema["properties"]["decision"]["enum"]
+        assert "-a = 1" in second.message
+        assert result.is_error is (last == "deny")
+        if last == "once":
+            assert "did not run again" in text_of(result)
+            assert command.folder.read("made.txt").strip() in second.message
+
+    run(test())
+    assert ("src/a.py" in command.folder.tree()) is (last == "deny")
+
+
+@pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_NEW], ids="-".join)
+@pytest.mark.parametrize(
+    "tool, command_line, shown",
+    [("tool_call", "rm -rf src", "-a = 1"), ("run_shell", "rm -rf nothing", "would change no file")],
+)
+def test_a_preview_of_a_forwarded_call_or_without_changes_is_asked_about_once(command, kind, tool, command_line, shown):
+    command.folder.write("src/a.py", "a = 1\n")
+    config(command, "permissions.yaml", "permissions:\n  ask: [run_shell]\n")
+    forms: list[Any] = []
+
+    async def elicit(context: Any, params: Any) -> types.ElicitResult:
+        forms.append(params)
+        return types.ElicitResult(action="accept", content={"decision": ["preview", "once"][len(forms) - 1]})
+
+    async def test() -> None:
+        arguments: dict[str, Any] = {"command": command_line, "force": True}
+        if tool == "tool_call":
+            arguments = {"name": "run_shell", "arguments": arguments}
+        async with connected(command, kind, "--search", elicitation_callback=elicit) as client:
+            result = await client.call_tool(tool, arguments)
+        assert not result.is_error, result
+
+    run(test())
+    assert shown in forms[1].message
+    assert ("src/a.py" in command.folder.tree()) is (tool != "tool_call")
+
+
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
 def test_what_an_agent_asks_is_asked_in_the_host_while_its_call_runs(command, kind):
     """With its name; and the patch of its worktree too."""

@@ -203,7 +203,9 @@ def plain(text: str) -> str:
 class Page:
     """Draws a call for a person; `was_cut` tells whether something was left out."""
 
-    def __init__(self, *, width: int, color: bool) -> None:
+    def __init__(self, *, width: int, color: bool, lines: int = _LINES_SHOWN) -> None:
+        """`lines` are shown of each text, unless the whole is asked for."""
+        self._lines = lines
         self._width = max(width, _NARROWEST)
         self._color = color
         self.was_cut = False
@@ -326,10 +328,10 @@ class Page:
 
     def _cut(self, lines: list[str], *, whole: bool, around: int = 0) -> list[str]:
         """Return the first lines, and the lines from `around` on if it is further down."""
-        if whole or len(lines) <= _LINES_SHOWN:
+        if whole or len(lines) <= self._lines:
             return lines
         self.was_cut = True
-        room = _LINES_SHOWN - 1
+        room = self._lines - 1
         if around < room - 1:
             return [*lines[:room], self._bar + _more(len(lines) - room, "line")]
         half = room // 2

@@ -9,8 +9,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing, suppress
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hilt import wire
 from hilt.call import Call
@@ -22,7 +25,7 @@ from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.http import calling, catalogue, consents, records, work
-from hilt.surfaces.http.calling import HttpCall, YoungCalls, read_call
+from hilt.surfaces.http.calling import Deliveries, HttpCall, ReadBatches, YoungCalls, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
 from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS, HttpConnection
 from hilt.surfaces.http.openapi import document
@@ -159,6 +162,8 @@ class HttpApp:
         self._quick_threads = CallThreads(QUICK_THREADS)
         self._slow_threads = CallThreads(SLOW_THREADS)
         self._young = YoungCalls()
+        self._deliveries = Deliveries()
+        self._reads = ReadBatches(self._slow_threads, self._deliveries)  # a read may wait for a person
         self._table = RouteTable(ROUTES)
         self._document = json.dumps(document(ROUTES)).encode()
         self._built_in = frozenset(built_in_names())
@@ -234,7 +239,7 @@ class HttpApp:
         query = read_query(route, scope["query_string"])
         if route.path == EVENTS:
             raise HttpProblem(426, "Events are sent over a WebSocket.", headers=((b"upgrade", b"websocket"),))
-        await self._answer(route, parts, query, scope["hilt.connection"], receive, send)
+        await self._answer(route, parts, query, scope, receive, send)
 
     def _identify(self, headers: Headers) -> Caller:
         caller = self._tokens.caller(bearer(headers))
@@ -254,18 +259,19 @@ class HttpApp:
         route: Route,
         parts: dict[str, str],
         query: dict[str, Any],
-        connection: HttpConnection,
+        scope: Scope,
         receive: Receive,
         send: Send,
     ) -> None:
-        body = await read_body(receive) if route.body is not None else b""
+        has_arrived = not scope["hilt.cycle"].more_body
+        body = await read_body(receive, has_arrived=has_arrived) if route.body is not None else b""
         if route is calling.ROUTE:
-            await self._call(body, connection, send, streams=query["stream"] == 1)
+            await self._call(body, scope, send, streams=query["stream"] == 1)
         elif route.path == METRICS:
             data = await self.quick(lambda: records.metrics(self._workspaces.first))
-            await self._send_body(send, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
+            await _send_body(scope, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
         elif route.run is None:
-            await self._send_body(send, 200, self._document)
+            await _send_body(scope, 200, self._document)
         else:
             run, fields = route.run, read_fields(route, _decoded(body)) if route.body is not None else {}
             names_folder = route.query.get("workspace") is WORKSPACE["workspace"]
@@ -273,14 +279,13 @@ class HttpApp:
             names = {name: unquote(part, errors="replace") for name, part in parts.items()}
             request = ApiRequest(names, query, fields)
             answer = await self.quick(lambda: _encoded(run(served, request)))
-            await self._send_body(send, route.status, answer)
+            await _send_body(scope, route.status, answer)
 
-    async def _call(self, body: bytes, connection: HttpConnection, send: Send, *, streams: bool) -> None:
+    async def _call(self, body: bytes, scope: Scope, send: Send, *, streams: bool) -> None:
         call, folder = read_call(_decoded(body))
         served = self._workspaces.find(folder)
-        running = HttpCall(
-            served, call, self.quick, self.slow, self._young, is_short=self._is_short(served.runtime, call)
-        )
+        running = HttpCall(served, call, self.quick, self.slow, self._deliveries)
+        connection: HttpConnection = scope["hilt.connection"]
         connection.lost = running.cancel
         if connection.transport.is_closing():
             running.cancel()  # it was lost before the body was read
@@ -288,10 +293,17 @@ class HttpApp:
             if streams:
                 await self._stream(running, send)
             else:
-                await self._send_body(send, 200, await running.envelope())
+                await _send_body(scope, 200, await self._envelope(running, served.runtime, call))
         finally:
             connection.lost = None
             running.cancel()
+
+    async def _envelope(self, running: HttpCall, runtime: Runtime, call: Call) -> bytes:
+        if not self._is_short(runtime, call):
+            return await running.envelope()
+        if runtime.catalog.find(call.tool).tool.effects == {"read"} and self._reads.takes(call.tool):
+            return await running.read_envelope(self._reads)
+        return await running.short_envelope(self._young)
 
     def _is_short(self, runtime: Runtime, call: Call) -> bool:
         """Whether a call runs here, ends soon as a rule, and begins without looking for other tools."""
@@ -368,11 +380,6 @@ class HttpApp:
 
     # --- answers --------------------------------------------------------------------------------------------------
 
-    async def _send_body(self, send: Send, status: int, body: bytes, kind: bytes = b"application/json") -> None:
-        size = (b"content-length", b"%d" % len(body))
-        await _start(send, status, (*_API_HEADERS, (b"content-type", kind), size))
-        await send({"type": "http.response.body", "body": body})
-
     async def _refuse(self, scope: Scope, receive: Receive, send: Send, problem: HttpProblem) -> None:
         body = problem.body
         headers = [
@@ -403,6 +410,17 @@ _MCP_ROUTE = Route("POST", MCP, "MCP", None, {}, WORKSPACE)
 
 def _target_size(scope: Scope) -> int:
     return len(scope["raw_path"]) + len(scope["query_string"])
+
+
+async def _send_body(scope: Scope, status: int, body: bytes, kind: bytes = b"application/json") -> None:
+    connection: HttpConnection = scope["hilt.connection"]
+    await connection.send_whole(scope["hilt.cycle"], _head(status, kind), body)
+
+
+@cache
+def _head(status: int, kind: bytes) -> bytes:
+    headers = (*_API_HEADERS, (b"content-type", kind))
+    return STATUS_LINE[status] + b"".join(b"%s: %s\r\n" % header for header in headers)
 
 
 async def _start(send: Send, status: int, headers: Any) -> None:

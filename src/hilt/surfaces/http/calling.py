@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import codecs
 import json
+import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from hilt import wire
 from hilt.call import Call, Json, Result
 from hilt.errors import ToolError
 from hilt.running.active_call import ActiveCall
+from hilt.running.threads import CallThreads
 from hilt.schema import BOOLEAN, STRING, Schema, array, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import from_error
@@ -22,6 +25,9 @@ from hilt.surfaces.http.workspaces import ServedWorkspace
 
 YOUNG_MAX = 4  # short calls that have just begun
 YOUNG_SECONDS = 0.05
+PAUSE_SECONDS = 0.02  # of the event loop, for a call that only reads
+SLOW_SECONDS = 0.1  # during which a tool that took longer is not waited for
+BATCH_MAX = 32  # calls in one pause
 UNSENT_MAX = 256  # pieces of output that a slow client has not read; more are skipped
 SKIPPED = "[output skipped: the client reads too slowly]\n"
 
@@ -141,21 +147,129 @@ class YoungCalls:
         self._free += 1
 
 
+class Deliveries:
+    """Brings the outcomes of calls from other threads to the event loop, many at a time."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._outcomes: deque[tuple[asyncio.Future[bytes], bytes | BaseException]] = deque()
+        self.is_expected = False  # whether the loop is going to look
+
+    def put(self, future: asyncio.Future[bytes], outcome: bytes | BaseException) -> None:
+        """Settle a future soon. On any thread."""
+        self._outcomes.append((future, outcome))
+        if not self.is_expected:
+            self.is_expected = True
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self.deliver)
+
+    def deliver(self) -> None:
+        """Settle the futures whose outcomes have arrived."""
+        self.is_expected = False  # first: what arrives from now on needs a look of its own
+        while self._outcomes:
+            future, outcome = self._outcomes.popleft()
+            if future.done():
+                continue
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
+class Read(NamedTuple):
+    """A call that only reads, and the two ways to run it; neither raises."""
+
+    tool: str
+    run: Callable[[], None]  # to its end
+    start: Callable[[], None]  # on a thread of the runtime
+
+
+class ReadBatches:
+    """Runs calls that only read, one after another on another thread, while the event loop pauses.
+
+    Threads that compete for the interpreter slow each other down. The loop does not wait for a call that takes long,
+    nor, for a while, for the next calls of the same tool.
+    """
+
+    def __init__(self, threads: CallThreads, deliveries: Deliveries) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._threads = threads
+        self._deliveries = deliveries
+        self._waiting: deque[Read] = deque()
+        self._slow_until: dict[str, float] = {}
+
+    def takes(self, tool: str) -> bool:
+        """Whether a tool is quick at the moment."""
+        return self._slow_until.get(tool, 0.0) < self._loop.time()
+
+    def add(self, read: Read) -> None:
+        """Run a call soon, together with others that have arrived."""
+        self._waiting.append(read)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._run_batch)
+
+    def _run_batch(self) -> None:
+        batch = _Batch(self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX)))
+        self._deliveries.is_expected = True
+        self._threads.put(batch.run)
+        if not batch.wait():
+            self._slow_until[batch.tool] = self._loop.time() + SLOW_SECONDS
+            for read in batch.give_back():
+                read.start()
+        if self._waiting:
+            self._loop.call_soon(self._run_batch)
+        self._deliveries.deliver()
+
+
+class _Batch:
+    """Calls that one thread runs in order."""
+
+    def __init__(self, reads: Iterable[Read]) -> None:
+        self._reads = deque(reads)
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self.tool = ""  # of the call that runs now
+
+    def run(self) -> None:
+        """Run the calls that nobody has taken back."""
+        for read in iter(self._next, None):
+            self.tool = read.tool
+            read.run()
+        self._ended.release()
+
+    def _next(self) -> Read | None:
+        try:
+            return self._reads.popleft()
+        except IndexError:
+            return None
+
+    def wait(self) -> bool:
+        """Wait until all have ended; return False if one takes long."""
+        left = len(self._reads) + 1
+        while not self._ended.acquire(timeout=PAUSE_SECONDS):
+            if len(self._reads) == left:
+                return False
+            left = len(self._reads)
+        return True
+
+    def give_back(self) -> list[Read]:
+        """Return the calls that have not begun."""
+        return list(iter(self._next, None))
+
+
 class HttpCall:
     """One call, from the event loop's side."""
 
     def __init__(
-        self, served: ServedWorkspace, call: Call, quick: Offload, slow: Offload, young: YoungCalls, *, is_short: bool
+        self, served: ServedWorkspace, call: Call, quick: Offload, slow: Offload, deliveries: Deliveries
     ) -> None:
-        """`quick` and `slow` run work on other threads; a call that `is_short` begins without reading files."""
+        """`quick` and `slow` run work on other threads."""
         self._served = served
         self._call = call
         self._quick = quick
         self._slow = slow
-        self._young = young
-        self._is_short = is_short
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[bytes] = self._loop.create_future()
+        self._deliveries = deliveries
+        self._ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._running: ActiveCall | None = None
         self._is_over = False
 
@@ -167,24 +281,40 @@ class HttpCall:
 
     async def envelope(self, attendant: HttpAttendant | None = None) -> bytes:
         """Run the call and return its envelope."""
-        if self._is_short:
-            free = await self._young.begin()
-            try:
-                self._start(attendant)
-                return await self._ended
-            finally:
-                free()
         if await self._quick(lambda: self._start(attendant)):
             return await self._ended
         envelope: bytes = await self._slow(lambda: wire.encode_result(self._served.request(self._call)))
         return envelope
 
+    async def short_envelope(self, young: YoungCalls) -> bytes:
+        """Run a call that begins without reading files, and return its envelope."""
+        free = await young.begin()
+        try:
+            self._submit(None)
+            return await self._ended
+        finally:
+            free()
+
+    async def read_envelope(self, reads: ReadBatches) -> bytes:
+        """Run a call that only reads, and return its envelope."""
+        reads.add(Read(self._call.tool, partial(self._read, here=lambda: None), self._read))
+        return await self._ended
+
+    def _read(self, here: Callable[[], None] | None = None) -> None:
+        try:
+            self._submit(None, here)
+        except BaseException as error:  # noqa: BLE001 -- raised again where the call is awaited
+            self._deliveries.put(self._ended, error)
+
     def _start(self, attendant: HttpAttendant | None) -> bool:
         """Start the call here; return False if it must run in the resident process."""
         if self._served.is_for_resident(self._call):
             return False
-        self._served.runtime.submit(self._call, self._done, began=self._began, attendant=attendant)
+        self._submit(attendant)
         return True
+
+    def _submit(self, attendant: HttpAttendant | None, here: Callable[[], None] | None = None) -> None:
+        self._served.runtime.submit(self._call, self._done, here=here, began=self._began, attendant=attendant)
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
@@ -192,13 +322,7 @@ class HttpCall:
             running.cancel()
 
     def _done(self, result: Result) -> None:
-        envelope = wire.encode_result(result)
-        with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._settle, envelope)
-
-    def _settle(self, envelope: bytes) -> None:
-        if not self._ended.done():
-            self._ended.set_result(envelope)
+        self._deliveries.put(self._ended, wire.encode_result(result))
 
 
 async def stream(call: HttpCall) -> AsyncGenerator[bytes, None]:

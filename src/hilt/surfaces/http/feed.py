@@ -19,6 +19,7 @@ from typing import Any
 
 from hilt.errors import ToolError
 from hilt.state.approvals import Approvals
+from hilt.state.callers import CallObserver
 from hilt.state.events import EVENTS_MAX, EventRow, EventStore, NewEvent
 from hilt.state.hosts import HostObserver
 from hilt.state.observer import StateObserver
@@ -51,6 +52,7 @@ class Feed:
         self._reading = EventStore(state)  # a connection of its own, for clients that read older events
         self._observer = StateObserver(state, workspaces)
         self._hosts = HostObserver(state)
+        self._calls = CallObserver(state, self._reading)
         self._loop = asyncio.get_running_loop()
         self._recent: deque[EventRow] = deque()
         self._size = 0
@@ -87,6 +89,8 @@ class Feed:
                 now = time.monotonic()
                 if now - tidied_at > TIDY_SECONDS:
                     tidied_at = now
+                    for event in self._calls.look():
+                        self._events.append(event)
                     self._events.forget(self._position)
                 if now - self._pruned_at > PRUNE_SECONDS or self._unpruned > PRUNE_EVENTS:
                     self._pruned_at, self._unpruned = now, 0
@@ -211,8 +215,9 @@ class EventSocket:
         """
         if (await self._receive())["type"] != "websocket.connect":
             return
-        await self._send({"type": "websocket.accept"})
+        # first: the client gets what happens once it is connected
         newest: int = await self._offload(self._feed.newest)
+        await self._send({"type": "websocket.accept"})
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 hello = _hello(await self._receive(), self._token)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import http
 import ipaddress
 import logging
 import os
 import resource
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from hilt.errors import ToolError
 
@@ -47,13 +44,16 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class HttpConnection(H11Protocol):
+class HttpConnection(HttpToolsProtocol):
     """A connection that, at the limit, replaces an idle one."""
 
     # the type and body of the answer to an invalid request, by its status
     invalid: Callable[[int], tuple[bytes, bytes]] | None = None
     is_refused = False
     lost: Callable[[], None] | None = None  # called when the client disconnects
+    _unparsed = 0  # bytes since the last part of a request was complete
+    _has_head = False
+    _answering: RequestResponseCycle | None = None  # the request that is answered now, or was last
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
@@ -78,46 +78,98 @@ class HttpConnection(H11Protocol):
         if self.lost is not None:
             self.lost()
 
-    def handle_events(self) -> None:
-        """Begin the requests that have arrived, and let the application reach this connection."""
-        super().handle_events()
-        if self.scope is not None:
-            self.scope["hilt.connection"] = self  # type: ignore[typeddict-unknown-key]
-
     @property
     def is_idle(self) -> bool:
         """Whether there is no request, or only an answered one."""
         cycle: Any = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete
 
-    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+    def handle_websocket_upgrade(self) -> None:
         """Accept a WebSocket, which counts as a connection like any other."""
         if len(self.connections) >= self.most:
             self._answer(503, "Exceeded concurrency limit.")
         else:
-            super().handle_websocket_upgrade(event)
+            super().handle_websocket_upgrade()
+
+    # --- parsing --------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Read a request; what follows an invalid one is discarded."""
-        if not self.is_refused:
-            super().data_received(data)
+        if self.is_refused:
+            return
+        self._unparsed += len(data)
+        super().data_received(data)
+        if self._unparsed > HEADER_BYTES and not self.is_refused:  # the parser itself has no limit
+            self._answer(431, "The headers are too long.")
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._has_head = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header; those after the body are ignored, because a proxy does not check them."""
+        if not self._has_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer."""
+        self._has_head = True
+        super().on_headers_complete()
+        self._unparsed = 0
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Begin to answer a request, and let the application reach its connection and its cycle."""
+        self._answering = cycle
+        own: Any = cycle.scope
+        own["hilt.connection"], own["hilt.cycle"] = self, cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._unparsed = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End the body."""
+        self._unparsed = 0
+        super().on_message_complete()
+
+    # --- answering ------------------------------------------------------------------------------------------------
+
+    async def send_whole(self, cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
+        """Send a complete answer with one write; `head` are the lines before its length."""
+        if self.flow.write_paused and not cycle.disconnected:
+            await self.flow.drain()
+        if cycle.disconnected:
+            return
+        close = b"" if cycle.keep_alive else b"connection: close\r\n"
+        cycle.response_started = cycle.response_complete = True
+        self.transport.write(b"%scontent-length: %d\r\n%s\r\n%s" % (head, len(body), close, body))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer an invalid request with the status that its error suggests, such as 431 for long headers."""
-        error = sys.exc_info()[1]
-        status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
-        self._answer(status, msg)
+        """Answer an invalid request; a very long path is invalid too."""
+        self._answer(431 if self._unparsed > HEADER_BYTES else 400, msg)
 
     def _answer(self, status: int, message: str) -> None:
         kind, body = (b"text/plain; charset=utf-8", message.encode())
         if self.invalid is not None:
             kind, body = self.invalid(status)
-        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
         self.is_refused = True
-        with suppress(h11.LocalProtocolError):  # an answer has begun already
-            response = h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase.encode())
-            for part in (response, h11.Data(data=body), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(part) or b"")
+        if self._answering is None or self._answering.response_complete or not self._answering.response_started:
+            head = b"content-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (kind, len(body))
+            self.transport.write(STATUS_LINE[status] + head + body)
+        # this was the last answer of the connection
+        self.pipeline.clear()
+        for cycle in filter(None, (self._answering, self.cycle)):
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.lost is not None:
+            self.lost()
         # closing with unread input would reset the connection, and the client would not see the answer
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 

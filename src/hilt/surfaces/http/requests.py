@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import nullcontext
 from typing import Any
 
 from hilt.surfaces.http.listening import Address
@@ -82,10 +83,10 @@ def bearer(headers: Headers) -> bytes | None:
     return token.strip() if scheme.lower() == b"bearer" else None
 
 
-async def read_body(receive: Receive) -> bytes:
-    """Return the body of a request; raise BadBody if it is too large or too slow."""
+async def read_body(receive: Receive, *, has_arrived: bool = False) -> bytes:
+    """Return the body of a request, which may have arrived; raise BadBody if it is too large or too slow."""
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with nullcontext() if has_arrived else asyncio.timeout(BODY_SECONDS):
             body = await _received(receive)
     except TimeoutError:
         raise BadBody(408, f"the body did not arrive within {BODY_SECONDS} s") from None

@@ -122,7 +122,8 @@ class RouteTable:
 def read_query(route: Route, query: bytes) -> dict[str, Any]:
     """Return the parameters of a query, converted and with their defaults."""
     try:
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
+        text = query.decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=50) if text else []
     except ValueError:
         raise HttpProblem(422, "The query is not valid UTF-8, or has more than 50 parameters.") from None
     values: dict[str, Any] = {

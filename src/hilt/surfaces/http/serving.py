@@ -24,7 +24,6 @@ from hilt.surfaces import resident
 from hilt.surfaces.http.app import HttpApp, Parts, TokenPair
 from hilt.surfaces.http.feed import Feed
 from hilt.surfaces.http.listening import (
-    HEADER_BYTES,
     STOP_SECONDS,
     Address,
     HttpConnection,
@@ -179,7 +178,6 @@ def _config(app: HttpApp, server_options: ServerOptions) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=connections_max(CONNECTIONS_MAX),
-        h11_max_incomplete_event_size=HEADER_BYTES,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     if server_options.certificate is not None:

@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 from hilt.errors import ToolError
-from hilt.state.approvals import UserAnswer
+from hilt.state.approvals import POLL_SECONDS, UserAnswer
 from hilt.surfaces.mcp.content import sound
 from hilt.surfaces.mcp.forms import (
     FORM,
@@ -31,7 +31,12 @@ from hilt.surfaces.mcp.forms import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hilt.call import Result
     from hilt.state.approvals import Asked
+    from hilt.surfaces.mcp.open_forms import OpenForms
+
+    # ask the client, and return its answers; somebody elsewhere may answer the forms first
+    Wait = Callable[[Mapping[str, Any], OpenForms | None], "Responses"]
 
 NOTE_CHARACTERS = 10_000  # of one progress or log message
 NOTES_AT_ONCE = 200
@@ -42,6 +47,7 @@ APPROVAL = "approval"
 QUESTIONS = "questions"
 
 Responses = dict[str, dict[str, Any] | None]
+T = TypeVar("T")
 
 
 class ClientAnswers:
@@ -54,6 +60,15 @@ class ClientAnswers:
         self.answers: dict[str, Any] | ToolError | None = None  # to questions
         self.own_words: list[int] = []  # the questions to be answered in the person's own words
         self.inputs: dict[str, dict[str, Any]] = {}
+
+    def ended(self, result: Result) -> None:
+        """Note the preview that a run ended with: the next run applies it, and does not make another."""
+        error = result.error
+        made = error.details.get("apply") if error is not None and error.code == "approval_required" else None
+        if isinstance(made, str):
+            for digest, answer in self.approvals.items():
+                if answer is not None and answer.kind == "preview":
+                    self.approvals[digest] = answer._replace(made=made)
 
 
 class Attending:
@@ -68,12 +83,14 @@ class Attending:
         alone: bool = False,
         approves: bool = True,
         send: Callable[[str, tuple[Any, ...]], None],
-        wait: Callable[[Mapping[str, Any]], Responses] | None,
+        wait: Wait | None,
+        open_forms: Callable[[str | None, ClientAnswers], OpenForms] | None = None,
     ) -> None:
         """Attend a call of a client that supports the requests in `can`.
 
-        `wait`, unless None, asks the client and returns its answers. `alone` means that the client has closed a form of
-        this session by itself, so that it has no user. Only a client that `approves` is asked for approvals.
+        `wait`, unless None, asks the client and returns its answers; somebody elsewhere may answer first what
+        `open_forms`, by session, returns. `alone` means that the client has closed a form of this session by itself, so
+        that it has no user. Only a client that `approves` is asked for approvals.
         """
         self.needs: dict[str, dict[str, Any]] = {}  # requests to the client before the call can continue
         self.missing: str | None = None  # a capability that the call needs and the client lacks
@@ -84,6 +101,7 @@ class Attending:
         self._approves = approves
         self._send = send
         self._wait = wait
+        self._open_forms = open_forms
         self._count = 0
         self._allowance = _Allowance()
         replies.by = by
@@ -107,10 +125,11 @@ class Attending:
         if "form" not in self._can or not self._approves:
             return None
         if self._one_at_a_time is not None:
-            response, automatic = self._ask_now(approval_form(asked))
-            return None if response is None else read_approval(asked, response, self._by, automatic=automatic)
+            return self._ask_now(asked.session, lambda client: client.approve(asked, digest))
         if digest in self._replies.approvals:
-            return self._replies.approvals[digest]
+            answer = self._replies.approvals[digest]
+            if answer is None or answer.kind != "preview" or asked.preview:
+                return answer  # else the preview changes nothing, and was for the same arguments
         self.asked = asked, digest
         self._need(APPROVAL, approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
@@ -120,7 +139,7 @@ class Attending:
         if "form" not in self._can:
             return None
         if self._one_at_a_time is not None:
-            return self._questions_now(questions)
+            return self._ask_now(None, lambda client: client.ask(questions))
         replies = self._replies
         if isinstance(replies.answers, ToolError):
             raise replies.answers
@@ -153,7 +172,7 @@ class Attending:
         answers: Responses = dict.fromkeys(requests)
         supported = {name: request for name, request in requests.items() if self._is_able(request)}
         if self._wait is not None:
-            return {**answers, **(self._wait(supported) if supported else {})}
+            return {**answers, **(self._wait(supported, None) if supported else {})}
         missing = {name: request for name, request in supported.items() if name not in self._replies.inputs}
         if missing:
             self.needs.update(missing)
@@ -168,23 +187,52 @@ class Attending:
         other.needs, other._one_at_a_time = {}, threading.Lock()
         return other
 
-    def _ask_now(self, form: dict[str, Any]) -> tuple[dict[str, Any] | None, bool]:
-        """Return the client's response to a form, and whether it came faster than a person could answer."""
-        assert self._one_at_a_time is not None  # noqa: S101
-        with self._one_at_a_time:
-            asked_at = time.monotonic()
-            response = self._one(sound(form))
-            return response, time.monotonic() - asked_at < AUTOMATIC_SECONDS
+    def _ask_now(self, session: str | None, ask: Callable[[Attending], T | None]) -> T | None:
+        """Ask the client while the call runs, in the same rounds as a call that ends to ask.
 
-    def _questions_now(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        response, _ = self._ask_now(question_form(questions))
-        if response is None:
-            return None
-        answers, own_words = read_choices(questions, response)
-        if not own_words:
-            return answers
-        response, _ = self._ask_now(own_words_form(questions, own_words))
-        return answers if response is None else read_own_words(questions, own_words, answers, response)
+        Return None if nobody answered. `session` is that of the agent, if it is known.
+        """
+        assert self._open_forms is not None  # noqa: S101
+        replies = ClientAnswers()
+        client = copy(self)
+        client._replies, client._one_at_a_time = replies, None
+        replies.by = self._by
+        forms = self._open_forms(session, replies)
+        try:
+            while True:
+                client.needs = {}
+                try:
+                    answer = ask(client)
+                except ToolError:
+                    if not client.needs:
+                        raise
+                else:
+                    forms.use()
+                    return answer
+                forms.open(client.asked, client.questions)
+                has_answer = self._show(client, forms)
+                if forms.is_open:
+                    has_answer = forms.settle() or has_answer
+                if not has_answer:
+                    return None
+        finally:
+            forms.close()
+
+    def _show(self, client: Attending, forms: OpenForms) -> bool:
+        """Show what the client needs, after the forms of other agents; return whether the client answered."""
+        assert self._one_at_a_time is not None  # noqa: S101
+        assert self._wait is not None  # noqa: S101
+        while not self._one_at_a_time.acquire(timeout=POLL_SECONDS):
+            if forms.answered_by() is not None:
+                return False
+        try:
+            client.sent()
+            responses = self._wait(client.needs, forms)
+        finally:
+            self._one_at_a_time.release()
+        answers = {name: response for name, response in responses.items() if response is not None}
+        client.take(answers)
+        return bool(answers)
 
     @property
     def allowance(self) -> None:

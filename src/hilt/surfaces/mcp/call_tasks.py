@@ -168,6 +168,7 @@ class CallTask:
             if self._status in ENDED:
                 return
             if attending.needs and not self._is_cancelled:
+                self._replies.ended(result)
                 attending.sent()
                 with suppress(ToolError):  # the client is asked in any case
                     self._forms.open(attending.asked, attending.questions)

@@ -169,7 +169,7 @@ class Calls:
         else:
             session = session_of()
             replies.inputs.update(responses)
-            forms = OpenForms(self._runtime, session.name, replies)
+            forms = self.forms(session.name, replies)
         approval = meta.get(APPROVAL)
         if not isinstance(approval, str) or not _ID.fullmatch(approval):
             approval = session.answered(params.name, params.arguments, self._runtime) if begun is None else None
@@ -197,13 +197,14 @@ class Calls:
                     raise _lacks(str(attending.missing))
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
+                replies.ended(result)
                 attending.sent()
                 await self._offload(partial(forms.open, attending.asked, attending.questions))
                 if modern:
                     state = self._rounds.keep(run, replies, forms, session, _key(params))
                     required = {"resultType": "input_required", "inputRequests": attending.needs}
                     return {**required, "requestState": state}
-                answers = await self._ask_first(ctx, attending.needs, forms)
+                answers = await self.ask_first(ctx, attending.needs, forms)
                 if answers is not None:
                     if any(answers[name] is None for name in attending.needs):
                         can = can - {"form"}  # the client declares forms but does not answer them
@@ -225,7 +226,11 @@ class Calls:
             session.calls -= 1
             session.used = time.monotonic()
 
-    async def _ask_first(self, ctx: Ctx, requests: Mapping[str, Any], forms: OpenForms) -> Responses | None:
+    def forms(self, session: str | None, replies: ClientAnswers) -> OpenForms:
+        """Return the forms of one call in a session, none of which is open yet."""
+        return OpenForms(self._runtime, session or self._runtime.session, replies)
+
+    async def ask_first(self, ctx: Ctx, requests: Mapping[str, Any], forms: OpenForms) -> Responses | None:
         """Ask a client that has a connection; return None if somebody elsewhere answers first."""
         if not forms.is_open:
             return await self.ask(ctx, requests)
@@ -436,6 +441,7 @@ class CallRun:
             approves=calls.approves,
             send=self._send,
             wait=None if is_modern(ctx) else self._wait,
+            open_forms=lambda session, replies: calls.forms(session or call.session, replies),
         )
 
     @property
@@ -503,16 +509,18 @@ class CallRun:
                 note = types.LoggingMessageNotification(params=params)
                 await self._ctx.session.send_notification(note, related_request_id=self._ctx.request_id)
         elif kind == "ask":
-            requests, answer = values
-            self._asking[self._loop.create_task(self._fetch(requests, answer))] = answer
+            requests, forms, answer = values
+            self._asking[self._loop.create_task(self._fetch(requests, forms, answer))] = answer
 
-    async def _fetch(self, requests: Mapping[str, Any], answer: Future[Responses]) -> None:
-        try:
-            responses = await self._calls.ask(self._ctx, requests)
-        except ToolError:
-            responses = dict.fromkeys(requests)
+    async def _fetch(self, requests: Mapping[str, Any], forms: OpenForms | None, answer: Future[Responses]) -> None:
+        responses: Responses | None = None
+        with suppress(ToolError):
+            if forms is None:
+                responses = await self._calls.ask(self._ctx, requests)
+            else:
+                responses = await self._calls.ask_first(self._ctx, requests, forms)
         if not answer.done():
-            answer.set_result(responses)
+            answer.set_result(dict.fromkeys(requests) if responses is None else responses)
 
     # --- called from other threads --------------------------------------------------------------------------------
 
@@ -542,14 +550,16 @@ class CallRun:
         except RuntimeError:
             return  # the loop has ended
 
-    def _wait(self, requests: Mapping[str, Any]) -> Responses:
+    def _wait(self, requests: Mapping[str, Any], forms: OpenForms | None) -> Responses:
         """Ask the client and wait, on a thread of the runtime; the wait does not count towards the tool's timeout."""
+        if self._given_up:
+            raise ToolError("cancelled", "The call was cancelled.")
         answer: Future[Responses] = Future()
         running, started = self._running, time.perf_counter()
         deadline = float("inf")
         if running is not None:
             deadline, running.deadline = running.deadline, float("inf")
-        self._send("ask", (requests, answer))
+        self._send("ask", (requests, forms, answer))
         try:
             return answer.result()
         except CancelledError:

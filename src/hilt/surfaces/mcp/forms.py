@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FORM = "elicitation/create"
 OTHER = "Other answer"  # the choice that opens a second form
 _WIDTH = 100
+_LINES = 30  # of a command or a diff: a form cannot be asked for more
 
 
 def approval_form(asked: Asked) -> dict[str, Any]:
@@ -24,12 +25,17 @@ def approval_form(asked: Asked) -> dict[str, Any]:
     It has a single choice: some terminals cannot submit a form that ends with an empty text field. The default denies,
     because a host may accept a form without showing it.
     """
-    always = f", always: this and later calls ({', '.join(asked.rules)})" if asked.rules else ""
+    meanings = {"once": "only this call"}
+    if asked.rules:
+        meanings["always"] = f"this and later calls ({', '.join(asked.rules)})"
+    if asked.preview:
+        meanings["preview"] = "preview first"
+    meanings["deny"] = "do not run it"
     decision = {
         "type": "string",
         "title": "Decision",
-        "description": f"once: only this call{always}, deny: do not run it.",
-        "enum": ["once", *(["always"] if asked.rules else []), "deny"],
+        "description": ", ".join(f"{choice}: {meaning}" for choice, meaning in meanings.items()) + ".",
+        "enum": list(meanings),
         "default": "deny",
     }
     return _form(_description(asked), {"decision": decision})
@@ -44,7 +50,7 @@ def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automat
     if response.get("action") != "accept" or decision is None:
         reason = "the form was closed." if response.get("action") == "cancel" else ""
         return None if automatic else UserAnswer("deny", reason, by)
-    if decision == "once" or (decision == "always" and asked.rules):
+    if decision == "once" or (decision == "always" and asked.rules) or (decision == "preview" and asked.preview):
         return UserAnswer(decision, by=by)
     return UserAnswer("deny", by=by)
 
@@ -143,7 +149,7 @@ def _description(asked: Asked) -> str:
     """Return the call as a terminal shows it: nothing is hidden, and truncation is marked."""
     from hilt.surfaces.cli.prompt import Page
 
-    text = Page(width=_WIDTH, color=False).draw(asked, whole=False).strip("-\n")
+    text = Page(width=_WIDTH, color=False, lines=_LINES).draw(asked, whole=False).strip("-\n")
     if len(text) <= MESSAGE_CHARACTERS:
         return text
     return f"{text[:MESSAGE_CHARACTERS]}\n[{len(text) - MESSAGE_CHARACTERS} more characters are not shown]"

@@ -22,7 +22,6 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.http.listening import (
-    HEADER_BYTES,
     STOP_SECONDS,
     Address,
     HttpConnection,
@@ -83,7 +82,6 @@ async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, p
         access_log=False,
         server_header=False,
         limit_concurrency=connections_max(),
-        h11_max_incomplete_event_size=HEADER_BYTES,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     server = HttpServer(config)

@@ -57,12 +57,23 @@ class OpenForms:
             return None if question.state == "pending" else question.answered_by
         return None
 
-    def settle(self) -> None:
-        """Store what the client has answered; if somebody was faster, their answer replaces it."""
+    def settle(self) -> bool:
+        """Store what the client has answered; if somebody was faster, their answer replaces it.
+
+        Return whether everything is answered.
+        """
         if self._approval is not None:
             self._settle_approval(self._approval)
         if self._question is not None:
             self._settle_question(self._question)
+        return not self.is_open
+
+    def use(self) -> None:
+        """Use up the answer to an approval, for a call that goes on with it at once."""
+        if self._digest:
+            approvals, call = self._runtime.authority.approvals(), (self._runtime.id, self._session, self._digest)
+            if not approvals.use_preview(*call):
+                approvals.use_given(*call)
 
     def _settle_approval(self, id: str) -> None:
         approvals, given = self._runtime.authority.approvals(), self._replies.approvals
@@ -71,7 +82,13 @@ class OpenForms:
             try:
                 approved = ours.kind != "deny"
                 approvals.answer(
-                    id, approved=approved, reason=ours.reason, by=ours.by, always=ours.kind == "always", revokes=False
+                    id,
+                    approved=approved,
+                    reason=ours.reason,
+                    by=ours.by,
+                    always=ours.kind == "always",
+                    preview=ours.kind == "preview",
+                    revokes=False,
                 )
             except ToolError:
                 ours = None
