@@ -14,7 +14,7 @@ from hilt import config, pipeline, places
 from hilt.authority import rulebook
 from hilt.authority.authority import Authority, only_reads, vote_on_reading
 from hilt.authority.path_vote import vote_on_paths
-from hilt.call import Call, Json, Result
+from hilt.call import Call, Json, Result, Touch
 from hilt.catalog import Catalog, FoundTool, built_in_names
 from hilt.config import RuntimePaths
 from hilt.context import Attendant, Context
@@ -674,22 +674,9 @@ class Runtime:
         active.decision = Vote("deny", "mode", reason)
         return pipeline.denial(active.decision, tool)
 
-    def paths(self, active: ActiveCall, prepared: Prepared) -> dict[str, bool]:
-        """Return the paths that a call reads (False) or writes (True), normalized so that all spellings are equal."""
-        paths: dict[str, bool] = {}
-        door = self._store(active.session)[0].door
-        for touch in prepared.touches:
-            if touch.effect in ("read", "write"):
-                try:
-                    root, parts = door.locate(touch.target)
-                except ToolError:
-                    continue  # it will be denied
-                name = root.shown([part for part in parts if part])
-                if "." in parts or ".." in parts:
-                    name = os.path.normpath(name)
-                name = name.casefold()
-                paths[name] = paths.get(name, False) or touch.effect == "write"
-        return paths
+    def paths(self, active: ActiveCall, prepared: Prepared) -> Callable[[], dict[str, bool]]:
+        """Return a function that returns the paths that a call reads (False) or writes (True)."""
+        return partial(touched_paths, self._store(active.session)[0].door, prepared.touches)
 
     def open(self, active: ActiveCall, prepared: Prepared) -> Context:
         """Verify that a call can be recorded, and return its context."""
@@ -831,6 +818,23 @@ class Runtime:
         from hilt.authority.visibility import shown
 
         return [(tool.name, tool.description, tool.schema) for tool in shown(self.authority, session=self.session)]
+
+
+def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
+    """Return the paths that a call reads (False) or writes (True), normalized so that all spellings are equal."""
+    paths: dict[str, bool] = {}
+    for touch in touches:
+        if touch.effect in ("read", "write"):
+            try:
+                root, parts = door.locate(touch.target)
+            except ToolError:
+                continue  # it will be denied
+            name = root.shown([part for part in parts if part])
+            if "." in parts or ".." in parts:
+                name = os.path.normpath(name)
+            name = name.casefold()
+            paths[name] = paths.get(name, False) or touch.effect == "write"
+    return paths
 
 
 def share(state: str, workspace: str) -> Shared:

@@ -121,7 +121,7 @@ class Workspace:
 
     def _remember(self, stream: FileStream) -> None:
         # use the number of bytes read, not the size, since the file may have changed meanwhile
-        self.seen[stream.path] = Stamp(stream.size, os.fstat(stream.descriptor).st_mtime_ns, stream.hash)
+        self.seen[stream.path] = Stamp(stream.size, stream.status.st_mtime_ns, stream.hash)
 
     def _forget(self, path: str) -> None:
         with suppress(ToolError):
