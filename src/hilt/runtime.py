@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from hilt import config, pipeline, places
 from hilt.authority import rulebook
@@ -69,12 +69,13 @@ RECOVERY_SECONDS = 30.0
 SESSIONS_MAX = 256  # kept in memory; others are opened again on their next call
 
 
-class Shared(NamedTuple):
+class Shared:
     """What several runtimes of one workspace share in one process; their settings may differ."""
 
-    jobs: Jobs
-    sandbox: Sandbox
-    language_servers: Lazy[LanguageServers]
+    def __init__(self, jobs: Jobs, sandbox: Sandbox, language_servers: Lazy[LanguageServers]) -> None:
+        self.jobs = jobs
+        self.sandbox = sandbox
+        self.language_servers = language_servers
 
     def close(self) -> None:
         """End the jobs and language servers, and close their sandbox."""
@@ -802,15 +803,18 @@ class Runtime:
     def _root(self, path: str, label: str | None) -> Root:
         """Return a folder that an agent may use, with the paths in it that tools may not write."""
         writable = self.settings["workspace.writable"]
-        names = without(START_FILES, writable)
         return Root(
             path,
             label=label,
             writable=True,
             closed=[self.state],
             kept=[self._config],
-            installed=places.installation(path, writable),
-            asked=[os.path.join(home, name) for home in places.homes(self.environ) for name in names],
+            installed=lambda: places.installation(path, writable),
+            asked=lambda: [
+                os.path.join(home, name)
+                for home in places.homes(self.environ)
+                for name in without(START_FILES, writable)
+            ],
         )
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
