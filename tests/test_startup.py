@@ -77,6 +77,17 @@ def test_a_call_loads_its_own_tool_and_nothing_heavy(tmp_path, tool, args):
     assert {name for name in loaded if name.startswith(("hilt.dialects.", "hilt.web", "hilt.lsp"))} == set()
 
 
+def test_a_read_looks_up_nothing_that_only_writes_need(tmp_path):
+    command = Command(str(tmp_path))
+    command.folder.write("a.txt", "a\n")
+
+    read = modules(command, {"tool": "read_file", "args": {"path": "a.txt"}})
+    written = modules(command, {"tool": "write_file", "args": {"path": "b.txt", "content": "b\n"}})
+
+    assert "pwd" not in read  # looks up the user's home directory, for its start files
+    assert "pwd" in written
+
+
 def test_a_dialect_name_loads_only_one_tool_too(tmp_path):
     command = Command(str(tmp_path))
     command.folder.write("a.txt", "a\n")

@@ -38,6 +38,8 @@ BAD = {
     "half JSON": b'{"tool": "read_file"',
     "two values": b'{"tool":"a"} {"tool":"b"}',
     "a comment": b'{"tool":"a" /* no */}',
+    "white space that JSON does not have": b'{"tool":"a"}\x0b',
+    "a line separator after it": '{"tool":"a"}\u2028'.encode(),
     "a trailing comma": b'{"tool":"a",}',
     "single quotes": b"{'tool':'a'}",
     "an array": b"[1]",
@@ -104,6 +106,7 @@ def test_invalid_input_is_one_error_with_a_code_and_a_next_step(raw):
         (b'{"tool":"x"}', Call("x")),
         (b'\xef\xbb\xbf{"tool":"x"}', Call("x")),
         (b'  {"tool":"x","args":null}\r\n', Call("x")),
+        (b'{"tool":"x"} \t\r\n', Call("x")),
         (b'{"tool":"x","args":"{}"}', Call("x", "{}")),
         (b'{"name":"x"}', Call("x")),
         (b'{"name":"x","arguments":{"a":1},"id":7}', Call("x", {"a": 1}, 7)),
@@ -122,6 +125,10 @@ def test_invalid_input_is_one_error_with_a_code_and_a_next_step(raw):
 )  # fmt: skip
 def test_valid_input_is_a_call(raw, call):
     assert wire.decode_request(raw) == call
+
+
+def test_the_position_of_an_invalid_byte_is_counted_from_the_start_of_the_request():
+    assert "byte 0xff at position 12." in refusal(b'\xef\xbb\xbf{"tool":"\xff"}').message
 
 
 def test_a_refused_request_echoes_the_ids_that_could_be_parsed():

@@ -4,8 +4,6 @@ A project's file can only tighten settings until the user trusts its content. Wh
 unknown key, every call is denied: what the file was meant to forbid is unknown.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -162,7 +160,7 @@ class Settings:
         """Return the value of a dotted key."""
         return self._values[key]
 
-    def replaced(self, source: str, changes: Mapping[str, Any]) -> Settings:
+    def replaced(self, source: str, changes: Mapping[str, Any]) -> "Settings":
         """Return the settings with other values of some keys, from this source."""
         return Settings({**self._values, **changes}, {**self.sources, **dict.fromkeys(changes, source)})
 

@@ -167,18 +167,21 @@ def _declared(
     records = {name for name in annotations if _has_record(schema["properties"][name])}
 
     def run(ctx: Any, args: dict[str, Any]) -> Output:
-        built = {
-            name: schemas.build(annotations[name], value) if name in records else value for name, value in args.items()
-        }
-        return as_output(function(ctx, **built) if takes_context else function(**built))
+        if records:
+            args = {
+                name: schemas.build(annotations[name], args[name]) if name in records else args[name] for name in args
+            }
+        return as_output(function(ctx, **args) if takes_context else function(**args))
 
     # computed once, not for every call: most arguments cannot touch anything
     touching = {name: known for name, known in schema["properties"].items() if _has_mark(known)}
 
-    def marked(args: dict[str, Any]) -> Iterable[Touch]:
+    def marked(args: dict[str, Any]) -> list[Touch]:
+        touches: list[Touch] = []
         for name, known in touching.items():
             if args.get(name) is not None:
-                yield from marked_touches(known, args[name], partial=partial)
+                touches.extend(marked_touches(known, args[name], partial=partial))
+        return touches
 
     return Tool(
         function.__name__,

@@ -1,33 +1,39 @@
 """Annotations for tool parameters: what a signature declares beyond the plain type."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
+
+# plain classes: a named tuple takes ten times as long to define, in every process that runs a tool
 
 
-class TouchMark(NamedTuple):
+class TouchMark:
     """The argument names a target that the call touches with this effect."""
 
-    effect: str
+    def __init__(self, effect: str) -> None:
+        self.effect = effect
 
 
-class Bounds(NamedTuple):
+class Bounds:
     """Limits of a number. With `clamp`, a value outside is clamped and noted instead of rejected."""
 
-    minimum: float | None = None
-    maximum: float | None = None
-    clamp: bool = False
+    def __init__(self, minimum: float | None = None, maximum: float | None = None, *, clamp: bool = False) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
+        self.clamp = clamp
 
 
-class Items(NamedTuple):
+class Items:
     """How many items an array may have."""
 
-    minimum: int | None = None
-    maximum: int | None = None
+    def __init__(self, minimum: int | None = None, maximum: int | None = None) -> None:
+        self.minimum = minimum
+        self.maximum = maximum
 
 
-class Spellings(NamedTuple):
+class Spellings:
     """Other spellings of the values of an enumeration, each with the value it stands for."""
 
-    values: tuple[tuple[str, str], ...]
+    def __init__(self, values: tuple[tuple[str, str], ...]) -> None:
+        self.values = values
 
 
 ReadPath = Annotated[str, TouchMark("read")]

@@ -102,8 +102,8 @@ class World(Protocol[ActiveT]):
     def conceal(self, active: ActiveT, tool: Tool, error: ToolError) -> ToolError:
         """Return the error for invalid arguments; for a hidden tool, only that it is hidden."""
 
-    def paths(self, active: ActiveT, prepared: Prepared) -> Mapping[str, bool]:
-        """Return the paths that a call reads (False) or writes (True)."""
+    def paths(self, active: ActiveT, prepared: Prepared) -> Callable[[], Mapping[str, bool]]:
+        """Return a function that returns the paths that a call reads (False) or writes (True)."""
 
     def open(self, active: ActiveT, prepared: Prepared) -> Context:
         """Verify that the call can be recorded, and return its context."""
@@ -121,10 +121,11 @@ class World(Protocol[ActiveT]):
         """Log an unexpected exception, ours or the tool's, and return the error to report."""
 
 
-def order(active: ActiveT, world: World[ActiveT]) -> Generator[Mapping[str, bool], None, None]:
+def order(active: ActiveT, world: World[ActiveT]) -> Generator[Callable[[], Mapping[str, bool]], None, None]:
     """Run one call, from its request to its record.
 
-    Yields the paths that the call touches, once, and is resumed after earlier calls that touch the same paths.
+    Yields once, a function that returns the paths that the call touches, and is resumed after earlier calls that touch
+    the same paths.
     """
     before: BeforeCall | None = None
     has_turn = False
@@ -241,18 +242,17 @@ def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
 
 def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooked: Vote | None = None) -> Decision:
     """Return the decision on a call: the strictest vote; votes to ask become one question."""
-    decision: Vote | None = None
-    votes: tuple[Vote, ...] = ()
+    decision: Decision | None = None
     for voter in voters:
         voted = voter(prepared, ctx)
-        if voted is not None:
-            votes += voted.votes
-            decision = voted.vote if decision is None else join(decision, voted.vote)
-    decision = decision or strictest(())
+        if decision is None:
+            decision = voted
+        elif voted is not None:
+            decision = Decision(join(decision.vote, voted.vote), decision.votes + voted.votes)
+    decision = decision or Decision(strictest(()), ())
     if hooked is not None:
-        votes += (hooked,)
-        decision = strictest((decision, hooked))
-    return Decision(decision, votes)
+        decision = Decision(strictest((decision.vote, hooked)), (*decision.votes, hooked))
+    return decision
 
 
 def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_scripts: bool = True) -> Decision:
@@ -261,17 +261,16 @@ def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_script
     In yolo mode the tool's own vote cannot ask; in scheduler mode no vote can, and asking becomes a denial. Without
     `runs_scripts`, skip the vote of a tool that runs a script to vote.
     """
-    vote, votes = decision
     tool = prepared.tool
-    if tool.vote is not None and vote.verdict != "deny" and (runs_scripts or not tool.traits.script):
+    if tool.vote is not None and decision.vote.verdict != "deny" and (runs_scripts or not tool.traits.script):
         own = tool.vote(ctx, prepared.args)
         if own is not None and (own.verdict != "ask" or ctx.mode != "yolo"):
-            vote, votes = join(vote, own), (*votes, own)
-    if vote.verdict != "ask":
-        return Decision(vote, votes)
+            decision = Decision(join(decision.vote, own), (*decision.votes, own))
+    if decision.vote.verdict != "ask":
+        return decision
     from hilt.policy.modes import unattended
 
-    return Decision(unattended(ctx.mode, vote), votes)
+    return decision._replace(vote=unattended(ctx.mode, decision.vote))
 
 
 def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> Prepared:

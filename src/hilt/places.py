@@ -108,14 +108,17 @@ def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
 def forget(root: str, lifted: Sequence[str] = ()) -> None:
     """Remove a workspace from sys.path, except what is installed in it: its modules are not trusted."""
     root = os.path.realpath(root)
+    folders = [(entry, os.path.realpath(entry or os.curdir)) for entry in sys.path]
+    inside = [(entry, folder) for entry, folder in folders if is_below(folder, root)]
+    if not inside:
+        return
     own = [
         *_installed(root),
         os.path.realpath(_package()),
         *(os.path.realpath(path) for path in lifted if os.path.isabs(path)),
     ]
-    for entry in list(sys.path):
-        folder = os.path.realpath(entry or os.curdir)
-        if is_below(folder, root) and not any(is_below(folder, path) for path in own):
+    for entry, folder in inside:
+        if not any(is_below(folder, path) for path in own):
             sys.path.remove(entry)
             _forgotten.append(entry)
 

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from hilt import config, pipeline, places
 from hilt.authority import rulebook
 from hilt.authority.authority import Authority, only_reads, vote_on_reading
 from hilt.authority.path_vote import vote_on_paths
-from hilt.call import Call, Json, Result
+from hilt.call import Call, Json, Result, Touch
 from hilt.catalog import Catalog, FoundTool, built_in_names
 from hilt.config import RuntimePaths
 from hilt.context import Attendant, Context
@@ -69,12 +69,13 @@ RECOVERY_SECONDS = 30.0
 SESSIONS_MAX = 256  # kept in memory; others are opened again on their next call
 
 
-class Shared(NamedTuple):
+class Shared:
     """What several runtimes of one workspace share in one process; their settings may differ."""
 
-    jobs: Jobs
-    sandbox: Sandbox
-    language_servers: Lazy[LanguageServers]
+    def __init__(self, jobs: Jobs, sandbox: Sandbox, language_servers: Lazy[LanguageServers]) -> None:
+        self.jobs = jobs
+        self.sandbox = sandbox
+        self.language_servers = language_servers
 
     def close(self) -> None:
         """End the jobs and language servers, and close their sandbox."""
@@ -674,22 +675,9 @@ class Runtime:
         active.decision = Vote("deny", "mode", reason)
         return pipeline.denial(active.decision, tool)
 
-    def paths(self, active: ActiveCall, prepared: Prepared) -> dict[str, bool]:
-        """Return the paths that a call reads (False) or writes (True), normalized so that all spellings are equal."""
-        paths: dict[str, bool] = {}
-        door = self._store(active.session)[0].door
-        for touch in prepared.touches:
-            if touch.effect in ("read", "write"):
-                try:
-                    root, parts = door.locate(touch.target)
-                except ToolError:
-                    continue  # it will be denied
-                name = root.shown([part for part in parts if part])
-                if "." in parts or ".." in parts:
-                    name = os.path.normpath(name)
-                name = name.casefold()
-                paths[name] = paths.get(name, False) or touch.effect == "write"
-        return paths
+    def paths(self, active: ActiveCall, prepared: Prepared) -> Callable[[], dict[str, bool]]:
+        """Return a function that returns the paths that a call reads (False) or writes (True)."""
+        return partial(touched_paths, self._store(active.session)[0].door, prepared.touches)
 
     def open(self, active: ActiveCall, prepared: Prepared) -> Context:
         """Verify that a call can be recorded, and return its context."""
@@ -815,15 +803,18 @@ class Runtime:
     def _root(self, path: str, label: str | None) -> Root:
         """Return a folder that an agent may use, with the paths in it that tools may not write."""
         writable = self.settings["workspace.writable"]
-        names = without(START_FILES, writable)
         return Root(
             path,
             label=label,
             writable=True,
             closed=[self.state],
             kept=[self._config],
-            installed=places.installation(path, writable),
-            asked=[os.path.join(home, name) for home in places.homes(self.environ) for name in names],
+            installed=lambda: places.installation(path, writable),
+            asked=lambda: [
+                os.path.join(home, name)
+                for home in places.homes(self.environ)
+                for name in without(START_FILES, writable)
+            ],
         )
 
     def schemas(self) -> list[tuple[str, str, dict[str, Any]]]:
@@ -831,6 +822,23 @@ class Runtime:
         from hilt.authority.visibility import shown
 
         return [(tool.name, tool.description, tool.schema) for tool in shown(self.authority, session=self.session)]
+
+
+def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
+    """Return the paths that a call reads (False) or writes (True), normalized so that all spellings are equal."""
+    paths: dict[str, bool] = {}
+    for touch in touches:
+        if touch.effect in ("read", "write"):
+            try:
+                root, parts = door.locate(touch.target)
+            except ToolError:
+                continue  # it will be denied
+            name = root.shown([part for part in parts if part])
+            if "." in parts or ".." in parts:
+                name = os.path.normpath(name)
+            name = name.casefold()
+            paths[name] = paths.get(name, False) or touch.effect == "write"
+    return paths
 
 
 def share(state: str, workspace: str) -> Shared:

@@ -25,6 +25,14 @@ FOREIGN_CHARACTERS = 300  # of one violation message from jsonschema-rs
 LISTED_MAX = 100  # violations in the details; a request can contain millions
 
 _TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_KINDS: dict[type, str] = {
+    NoneType: "null",
+    bool: "boolean",
+    int: "integer",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 ARTICLES = {
     "string": "a string",
     "integer": "an integer",
@@ -401,8 +409,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
 
 def _decoded(schema: Schema, value: Any) -> Any:
     """Decode a JSON string passed in place of an object or array, once: some models send that."""
-    wanted = schema.get("type")
-    if isinstance(value, str) and wanted in ("object", "array"):
+    if isinstance(value, str) and (wanted := schema.get("type")) in ("object", "array"):
         try:
             if kind_of(json.loads(value)) != wanted:
                 return value
@@ -416,17 +423,13 @@ def _decoded(schema: Schema, value: Any) -> Any:
 
 def kind_of(value: Any) -> str:
     """Return the JSON Schema type of a value; 10.0 is an integer."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
     if isinstance(value, float):
         return "integer" if value.is_integer() else "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
+    # a caller from Python may send instances of subclasses
+    return next((name for base, name in _KINDS.items() if isinstance(value, base)), "object")
 
 
 def shown(value: Any) -> str:
@@ -524,11 +527,10 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
     for name, known in properties.items():
         if name not in checked and "default" in known:
             checked[name] = known["default"]
-    violations.extend(
-        Violation(prefix + name, f"Missing required argument: {prefix}{name}", f"Add {prefix}{name}.")
-        for name in required
-        if name not in value
-    )
+    for name in required:
+        if name not in value:
+            message = f"Missing required argument: {prefix}{name}"
+            violations.append(Violation(prefix + name, message, f"Add {prefix}{name}."))
     return checked
 
 

@@ -11,6 +11,7 @@ MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 100
 MAX_FIELD = 1000  # characters of a field other than the arguments; the audit trail stores some of them
 
+_ARGUMENTS = (dict, str)  # some models send the object as a string
 _TEXT_FIELDS = ("session", "client", "dialect", "approval")
 # our own names of the tool and its arguments, and those of MCP clients and model APIs
 _SPELLINGS = (("tool", "args"), ("name", "arguments"))
@@ -67,12 +68,21 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_finite)
 
 
+def _decode(text: str) -> Any:
+    """Decode a value; `JSONDecoder.decode` would look for the white space around it with two regular expressions."""
+    try:
+        value, end = _DECODER.scan_once(text, 0)  # type: ignore[attr-defined]
+    except StopIteration:  # white space comes first, or it is not JSON
+        return _DECODER.decode(text)
+    return _DECODER.decode(text) if text[end:].strip(" \t\n\r") else value
+
+
 def decode_value(raw: bytes) -> Any:
     """Decode one JSON value; reject invalid UTF-8, duplicate keys, deep nesting, lone surrogates and oversize."""
     if len(raw) > MAX_REQUEST_BYTES and len(raw.rstrip(b"\r\n")) > MAX_REQUEST_BYTES:
         raise too_large(len(raw))
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise ToolError(
             "invalid_request",
@@ -80,7 +90,7 @@ def decode_value(raw: bytes) -> Any:
             suggestion="Send the request as UTF-8.",
         ) from None
     try:
-        value = _DECODER.decode(text)
+        value = _decode(text)
     except json.JSONDecodeError as error:
         raise not_json(error) from None
     except RecursionError:
@@ -193,10 +203,13 @@ def to_request(value: Any) -> Call | Cancel:
             actual = "is missing" if tool_field not in value else f"is {_kind(tool)}"
             raise ToolError("invalid_request", f"The field {tool_field!r} must be the name of a tool; it {actual}.")
         args = value.get(args_field)
-        if not isinstance(args, dict | str) and args is not None:
+        if not isinstance(args, _ARGUMENTS) and args is not None:
             raise ToolError("invalid_request", f"The field {args_field!r} must be an object, not {_kind(args)}.")
-        fields = {name: value[name] for name in _TEXT_FIELDS if value.get(name) is not None}
-        for name, field in fields.items():
+        fields: dict[str, Any] = {}
+        for name in _TEXT_FIELDS:
+            field = value.get(name)
+            if field is None:
+                continue
             if field == "":
                 raise ToolError("invalid_request", f"The field {name!r} is empty.", suggestion="Omit it.")
             if not isinstance(field, str):
@@ -207,6 +220,7 @@ def to_request(value: Any) -> Call | Cancel:
                     f"The field {name!r} is longer than {MAX_FIELD} characters.",
                     suggestion="Send a shorter one.",
                 )
+            fields[name] = field
     except ToolError as error:
         raise Refused(error, *ids) from None
     return Call(tool, args, *ids, **fields)
@@ -318,7 +332,7 @@ _SKIP = json.decoder.WHITESPACE.match  # type: ignore[attr-defined]  # JSON's wh
 def _split(held: bytes) -> tuple[list[bytes], bytes]:
     """Split off complete values from the front; the rest may be the start of another."""
     try:
-        text = held.decode("utf-8-sig")
+        text = held.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         # the input is whole lines, so more of it cannot complete a character
         return [held], b""

@@ -51,7 +51,9 @@ def test_a_call_starts_exactly_when_every_earlier_conflicting_call_has_ended(tou
         running = [number for number in started if number not in ended]
         if pending and (not running or random.random() < 0.6):
             number = pending.pop(0)
-            tickets[number] = lanes.enter(touched[number], partial(started.append, number))
+            tickets[number] = lanes.enter(partial(touched.__getitem__, number), partial(started.append, number))
+            if not tickets[number].waits:
+                started.append(number)
         else:
             assert running, "every call waits for another"
             number = random.choice(running)
@@ -82,11 +84,31 @@ def test_a_call_starts_exactly_when_every_earlier_conflicting_call_has_ended(tou
 )
 def test_conflicting_calls_wait(first, second, waits):
     lanes = Lanes()
-    started = []
-    lanes.enter(first, lambda: started.append(1))
-    lanes.enter(second, lambda: started.append(2))
+    started: list[str] = []
+    earlier = lanes.enter(lambda: first, lambda: started.append("first"))
+    later = lanes.enter(lambda: second, lambda: started.append("second"))
 
-    assert started == ([1] if waits else [1, 2])
+    assert (earlier.waits, later.waits) == (0, int(waits))
+    lanes.leave(earlier)
+    assert started == (["second"] if waits else [])
+
+
+def test_the_paths_of_a_call_are_computed_when_another_call_comes():
+    lanes = Lanes()
+    computed: list[str] = []
+
+    def paths(name: str) -> dict[str, bool]:
+        computed.append(name)
+        return {"a": True}
+
+    lanes.leave(lanes.enter(partial(paths, "alone"), lambda: None))
+    first = lanes.enter(partial(paths, "first"), lambda: None)
+    assert computed == []
+
+    second = lanes.enter(partial(paths, "second"), lambda: None)
+
+    assert computed == ["first", "second"]
+    assert (first.waits, second.waits) == (0, 1)
 
 
 def test_calls_of_a_session_on_one_file_run_in_the_order_they_came(runtime, workspace):

@@ -16,7 +16,7 @@ from hilt.policy.decision import Vote
 def vote_on_paths(prepared: Prepared, ctx: Context) -> Decision | None:
     """Vote on the workspace boundary, sensitive names and write protection; ask in every mode about start files."""
     asked: dict[str, None] = {}
-    for touch in _touches(prepared, ctx):
+    for touch in prepared.touches if prepared.tool.writes is None else _all_touches(prepared, ctx):
         if touch.effect == "write":
             with suppress(ToolError):
                 asked |= dict.fromkeys(ctx.workspace.ask(touch.target))
@@ -36,7 +36,7 @@ def _alone(vote: Vote) -> Decision:
     return Decision(vote, (vote,))
 
 
-def _touches(prepared: Prepared, ctx: Context) -> Iterator[Touch]:
+def _all_touches(prepared: Prepared, ctx: Context) -> Iterator[Touch]:
     yield from prepared.touches
     if prepared.tool.writes is not None:
         yield from (Touch("write", path) for path in prepared.tool.writes(ctx, prepared.args))

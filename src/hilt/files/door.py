@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
 from hilt.errors import ToolError
@@ -38,10 +39,11 @@ class Root:
         writable: bool,
         closed: Sequence[str] = (),
         kept: Sequence[str] = (),
-        installed: Sequence[str] = (),
-        asked: Sequence[str] = (),
+        installed: Callable[[], Sequence[str]] = tuple,
+        asked: Callable[[], Sequence[str]] = tuple,
         is_library: bool = False,
     ) -> None:
+        """`installed` and `asked` return paths that only writes are checked against; the first write calls them."""
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
         self.label = label  # prefix of displayed paths; None for the first root
@@ -50,11 +52,19 @@ class Root:
         # hilt's own folders, which may be inside the workspace, such as a home directory
         self._closed = self._inside(closed)
         self._kept = self._inside(kept)
-        # the installation of hilt, which may also contain this folder
-        self._installed = self._inside(installed)
-        self.is_part = self.real in installed
-        # start files of a home directory in here
-        self._asked = self._inside([path for path in asked if _below(path, self.real)])
+        self._find_installed = installed
+        self._find_asked = asked
+
+    @cached_property
+    def _installed(self) -> frozenset[tuple[str, ...]] | None:
+        """The paths of the running hilt in here; None if this folder is itself part of it."""
+        installed = self._find_installed()
+        return None if self.real in installed else self._inside(installed)
+
+    @cached_property
+    def _asked(self) -> frozenset[tuple[str, ...]]:
+        """The start files of a home directory in here."""
+        return self._inside([path for path in self._find_asked() if _below(path, self.real)])
 
     def _inside(self, paths: Sequence[str]) -> frozenset[tuple[str, ...]]:
         # as written, and resolved
@@ -70,9 +80,14 @@ class Root:
         """Whether this is a folder that tools can only read, whatever its name."""
         return bool(self._kept) and tuple(map(fold, parts)) in self._kept
 
+    @property
+    def is_part(self) -> bool:
+        """Whether this folder is itself part of the running hilt."""
+        return self._installed is None
+
     def is_installed(self, parts: Sequence[str]) -> bool:
         """Whether this is part of the running hilt."""
-        return self.is_part or (bool(self._installed) and tuple(map(fold, parts)) in self._installed)
+        return self._installed is None or (bool(self._installed) and tuple(map(fold, parts)) in self._installed)
 
     def asks(self, parts: Sequence[str]) -> bool:
         """Whether this is a start file of the user."""

@@ -63,12 +63,13 @@ def read(
 ) -> Output:
     """Return a file as the model sees it."""
     found = ctx.workspace.read(path)
-    checksum = ctx.workspace.checksum(found.path)
-    if if_checksum and if_checksum.lower() == checksum:
-        return Output(data={"unchanged": True, "path": found.path, "checksum": checksum})
     meta: dict[str, Any] = {"path": found.path}
-    if include_checksum:
-        meta["sha256"] = checksum
+    if include_checksum or if_checksum:
+        checksum = ctx.workspace.checksum(found.path)
+        if if_checksum and if_checksum.lower() == checksum:
+            return Output(data={"unchanged": True, "path": found.path, "checksum": checksum})
+        if include_checksum:
+            meta["sha256"] = checksum
     kind = image_type(found.data)
     if kind is not None:
         return show_image(found.path, found.data, kind, meta)
@@ -265,14 +266,17 @@ def _text(ctx: ReadScope, found: FileContents, window: dict[str, Any], meta: dic
     if numbered and "\r" in taken:
         raw = [line.removesuffix("\r") for line in raw]
     chosen = windows.select(raw, first, truncate, found.path.rpartition(".")[2].lower(), numbered=numbered)
-    plain = [line for part in chosen.parts for line in part.lines]
+    plain: list[str] = []
+    for part in chosen.parts:
+        plain += part.lines
     shown = windows.numbered(chosen.parts) if numbered else list(plain)
     if len(chosen.parts) == 2:
         omitted = chosen.parts[1].first - chosen.parts[0].last - 1
         shown.insert(len(chosen.parts[0].lines), f"[... {omitted} lines omitted ...]")
     text = "\n".join(shown)
-    limited = chosen.cut or (end is None and not window["tail"] and chosen.last < total)
-    if limited or chosen.last < total:
+    has_more = chosen.last < total
+    limited = chosen.cut or (has_more and end is None and not window["tail"])
+    if limited or has_more:
         text += _note(ctx, found, lines, chosen, {**window, "first": first, "last": last}, meta, limited=limited)
     view = views.code(found.path, "\n".join(plain), first_line=chosen.parts[0].first, line_count=total)
     return Output(text, view=view, meta=meta, bounded=True)

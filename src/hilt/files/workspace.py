@@ -1,7 +1,5 @@
 """File access for tools: reads that are remembered, and atomic changes."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +43,7 @@ class Store(NamedTuple):
 
     id: str
     door: Door
-    history: Callable[[], History]  # opened on demand: most calls only read
+    history: Callable[[], "History"]  # opened on demand: most calls only read
     journal: str
     trail: Trail
     locks: str
@@ -96,7 +94,7 @@ class Workspace:
         return stamp.hash.hex() if stamp is not None and stamp.hash is not None else None
 
     @contextmanager
-    def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator[FileStream]:
+    def stream(self, path: str, *, limit: int = MAX_BYTES, remember: bool = True) -> Iterator["FileStream"]:
         """Open a file for reading in pieces; once read to the end, the session has seen it."""
         stream = self._open(path, limit)
         try:
@@ -106,7 +104,7 @@ class Workspace:
         finally:
             stream.close()
 
-    def _open(self, path: str, limit: int) -> FileStream:
+    def _open(self, path: str, limit: int) -> "FileStream":
         try:
             descriptor, status, shown = self.door.open(path)
         except ToolError as error:
@@ -119,9 +117,9 @@ class Workspace:
             raise too_large(shown, status.st_size, limit)
         return stream
 
-    def _remember(self, stream: FileStream) -> None:
+    def _remember(self, stream: "FileStream") -> None:
         # use the number of bytes read, not the size, since the file may have changed meanwhile
-        self.seen[stream.path] = Stamp(stream.size, os.fstat(stream.descriptor).st_mtime_ns, stream.hash)
+        self.seen[stream.path] = Stamp(stream.size, stream.status.st_mtime_ns, stream.hash)
 
     def _forget(self, path: str) -> None:
         with suppress(ToolError):
@@ -229,7 +227,7 @@ class Workspace:
     @contextmanager
     def change(
         self, operation: str, paths: Iterable[str], *, force: bool = False, fresh: bool = True
-    ) -> Iterator[Draft]:
+    ) -> Iterator["Draft"]:
         """Lock the targets and yield a draft of the change; nothing is written before its `commit`.
 
         With `fresh`, a file that has changed since this session read it is rejected.
@@ -267,7 +265,7 @@ class Workspace:
 
     # --- history --------------------------------------------------------------------------------------------------
 
-    def changes(self, limit: int | None = None) -> list[RecordedChange]:
+    def changes(self, limit: int | None = None) -> list["RecordedChange"]:
         """Return the changes that can be undone, newest first."""
         return self.store.history().changes(limit)
 
@@ -275,7 +273,7 @@ class Workspace:
         """Return the number of snapshots."""
         return self.store.history().total()
 
-    def find_change(self, prefix: str) -> RecordedChange:
+    def find_change(self, prefix: str) -> "RecordedChange":
         """Return the change with this id or unique prefix."""
         return self.store.history().find(prefix)
 

@@ -230,6 +230,8 @@ def _file(file: File) -> dict[str, Any]:
 
 def encodable(text: str) -> str:
     """Return the text with surrogate pairs joined and lone surrogates replaced, which UTF-8 cannot hold."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

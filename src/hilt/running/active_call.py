@@ -26,6 +26,18 @@ _INVALID = Vote("deny", "check", "the call is invalid")
 class ActiveCall:
     """One call, from its submission until its result is delivered."""
 
+    prepared: Prepared | None = None
+    decision = _INVALID
+    votes: tuple[Vote, ...] = ()  # behind the decision
+    approver = ""
+    event_id = ""  # of its events; all runs of a call that asks its client have the same
+    is_calm = False  # whether no rules, hooks or modes restrict its session
+    ran = False  # whether any part of it may have run
+    workspace: Workspace | None = None
+    turn: Ticket | None = None
+    deadline = float("inf")
+    _settled = False
+
     def __init__(
         self,
         call: Call,
@@ -39,22 +51,11 @@ class ActiveCall:
         self.session = session
         self.attendant = attendant
         self.fence = Fence()
-        self.prepared: Prepared | None = None
-        self.decision = _INVALID
-        self.votes: tuple[Vote, ...] = ()  # behind the decision
-        self.approver = ""
-        self.event_id = ""  # of its events; all runs of a call that asks its client have the same
-        self.is_calm = False  # whether no rules, hooks or modes restrict its session
         self.contacts: list[str] = []  # addresses that it connected to
-        self.ran = False  # whether any part of it may have run
-        self.workspace: Workspace | None = None
-        self.turn: Ticket | None = None
         self.started = time.perf_counter()
-        self.deadline = float("inf")
         self._done = done
         self._record = record
         self._lock = threading.Lock()
-        self._settled = False
 
     @property
     def settled(self) -> bool:

@@ -10,7 +10,7 @@ class Ticket:
 
     __slots__ = ("followers", "held", "is_aside", "paths", "session", "start", "waits")
 
-    def __init__(self, paths: Mapping[str, bool], start: Callable[[], None], session: str) -> None:
+    def __init__(self, paths: Callable[[], Mapping[str, bool]], start: Callable[[], None], session: str) -> None:
         self.paths = paths
         self.start = start
         self.session = session
@@ -31,20 +31,22 @@ class Lanes:
         self._lanes: dict[tuple[str, bool], dict[Ticket, None]] = {}  # by name and whether it is for writers
         self._alone: Ticket | None = None  # the only call, which is in no lane yet: most calls end before the next one
 
-    def enter(self, paths: Mapping[str, bool], start: Callable[[], None], session: str = "") -> Ticket:
-        """Queue a call that reads or writes (True) these paths; `start` is called now or when its turn comes."""
+    def enter(self, paths: Callable[[], Mapping[str, bool]], start: Callable[[], None], session: str = "") -> Ticket:
+        """Queue a call; `paths` returns what it reads or writes (True), and is called only if calls overlap.
+
+        If it waits for others, `start` is called when its turn comes; otherwise the caller starts it.
+        """
         ticket = Ticket(paths, start, session)
         if self._alone is None and not self._lanes:
             self._alone = ticket
         else:
             if self._alone is not None:
-                self._join_lanes(self._alone)
+                self._join_lanes(self._alone, self._alone.paths())
                 self._alone = None
-            for path, write in paths.items():
+            touched = paths()
+            for path, write in touched.items():
                 self._wait_for(ticket, path, write=write)
-            self._join_lanes(ticket)
-        if not ticket.waits:
-            start()
+            self._join_lanes(ticket, touched)
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
@@ -67,8 +69,8 @@ class Lanes:
             del ticket.followers[follower]
         _release(others)
 
-    def _join_lanes(self, ticket: Ticket) -> None:
-        for path, write in ticket.paths.items():
+    def _join_lanes(self, ticket: Ticket, paths: Mapping[str, bool]) -> None:
+        for path, write in paths.items():
             ticket.held.append((path, write))
             ticket.held.extend((f"below {folder}", write) for folder in _above(path))
         for lane in ticket.held:

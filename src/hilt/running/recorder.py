@@ -47,7 +47,7 @@ class Recorder:
 
     def begin(self, active: ActiveCall) -> None:
         """Note the start of a call, for `hilt serve`."""
-        if os.path.exists(self._marker):
+        if os.access(self._marker, os.F_OK):
             with suppress(Exception):  # it is shown when it ends
                 self._publisher().begin(active)
 
@@ -81,12 +81,12 @@ class Recorder:
             # no result without a record: nothing happens unseen
             error = caught if isinstance(caught, ToolError) else self.incident(caught)
             return failure(active.call, unrecorded(error, ran=active.ran))
-        meta = {**result.meta, "timing": {"ms": round(micros / 1000, 3)}}
+        meta = {**result.meta, "timing": {"ms": micros / 1000}}
         if notes := self._take_notes():
             own = result.meta.get("disarmed")
             meta["disarmed"] = list(dict.fromkeys((*(own if isinstance(own, list) else ()), *notes)))
         result = result._replace(meta=meta)
-        if os.path.exists(self._marker):
+        if os.access(self._marker, os.F_OK):
             with suppress(Exception):  # the caller is waiting for a result; the trail has the call
                 self._publisher().publish(active, entry, result)
         return result

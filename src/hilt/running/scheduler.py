@@ -17,7 +17,8 @@ from hilt.running.threads import CallThreads
 
 WAITERS_MAX = 512
 
-Order = Generator[Mapping[str, bool], None, None]  # the steps of one call: yields the paths that it touches
+# the steps of one call: yields a function that returns the paths that it touches
+Order = Generator[Callable[[], Mapping[str, bool]], None, None]
 
 
 class Scheduler:
@@ -43,26 +44,25 @@ class Scheduler:
         paths = next(order, None)
         if paths is None:
             return  # it was rejected, and has its result
-        waits = active.prepared is not None and active.prepared.tool.timeout > TIMEOUT_SECONDS
-        runs_here = False
+        has_turn = False
         with self._lock:
             is_closed = self._closed.is_set()
             if not is_closed:
                 self._running.add(active)
-                entering = here is not None
-
-                def start() -> None:
-                    if not entering:
-                        (self._waiters if waits else self._workers).put(lambda: self._finish(active, order))
-
-                active.turn = self._lanes.enter(paths, start, active.session)
-                runs_here = entering and not active.turn.waits
-                entering = False
+                active.turn = self._lanes.enter(paths, lambda: self._continue(active, order), active.session)
+                has_turn = not active.turn.waits
         if is_closed:
             done(failure(active.call, ToolError("cancelled", "The runtime is closed.")))
-        elif here is not None and runs_here:
+        elif has_turn and here is not None:
             here()
             self._finish(active, order)
+        elif has_turn:
+            self._continue(active, order)
+
+    def _continue(self, active: ActiveCall, order: Order) -> None:
+        """Continue a call on another thread."""
+        waits = active.prepared is not None and active.prepared.tool.timeout > TIMEOUT_SECONDS
+        (self._waiters if waits else self._workers).put(lambda: self._finish(active, order))
 
     def _finish(self, active: ActiveCall, order: Order) -> None:
         try:

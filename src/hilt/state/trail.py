@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from hilt.state.db import Database
     from hilt.state.usage import Counter, UsageReport
+    from hilt.state.verification import Break
 else:
     Connection = Database = object  # not loaded for annotations; deferred ones would make named tuples slow to create
 
@@ -79,7 +80,6 @@ CREATE TABLE removed (
 _COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts, call"
 _INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES ({','.join('?' * 15)})"  # noqa: S608
 _ONE = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
-_ANEW = "it is not the row that was recorded: the chain was rebuilt"
 
 
 class TrailEntry(NamedTuple):
@@ -114,20 +114,6 @@ class Row(NamedTuple):
     seq: int
     entry: TrailEntry
     hash: bytes
-
-
-class Break(NamedTuple):
-    """A row that does not match what was recorded, and why."""
-
-    seq: int
-    reason: str
-
-
-class _Marks(NamedTuple):
-    headed: int
-    removed: int
-    hash: bytes
-    removal_row: int  # the row that records the removal
 
 
 class _LoggedCall(NamedTuple):
@@ -447,48 +433,20 @@ class Trail:
         breaks = self.breaks()
         return breaks[0].seq if breaks else None
 
-    def breaks(self, witness: tuple[int, bytes] | None = None) -> list[Break]:
+    def breaks(self, witness: tuple[int, bytes] | None = None) -> "list[Break]":
         """Return the first rows that do not match what was recorded; `witness` is an earlier end of the chain."""
+        from hilt.state.verification import ChainMarks, find_breaks
+
+        witnessed = dict([witness] if witness else [])
         self._settle()
         while True:
             noted = self._head.read()  # read before the rows: all rows it names are in the log or the database
             self._take_in()
-            marks = self._marks()
-            breaks = list(islice(self._walk(marks, noted, dict([witness] if witness else [])), BREAKS_MOST))
-            if self._marks() == marks:  # otherwise rows were removed in the meantime
+            marks = self._db.read(ChainMarks.read)
+            found = find_breaks(self._all(), marks, noted, witnessed, has_head=self._head.exists)
+            breaks = list(islice(found, BREAKS_MOST))
+            if self._db.read(ChainMarks.read) == marks:  # otherwise rows were removed in the meantime
                 return breaks
-
-    def _walk(self, marks: _Marks, noted: dict[int, bytes], witnessed: dict[int, bytes]) -> Iterator[Break]:
-        previous, last, recorded = marks.hash, marks.removed, not marks.removed
-        if noted.get(last, previous) != previous or witnessed.get(last, previous) != previous:
-            yield Break(last, _ANEW)
-        for row in self._all():
-            if row.seq <= marks.removed:
-                yield Break(row.seq, "it was inserted where rows had been removed")
-                continue
-            if row.seq > last + 1:
-                many = f"it and the rows up to {row.seq - 1} are" if row.seq > last + 2 else "it is"
-                yield Break(last + 1, f"{many} missing")
-            elif not _follows(row, previous):
-                yield Break(row.seq, "it, or a row before it, was changed or moved")
-            elif noted.get(row.seq, row.hash) != row.hash or witnessed.get(row.seq, row.hash) != row.hash:
-                yield Break(row.seq, _ANEW)
-            previous, last = row.hash, row.seq
-            if last == marks.removal_row:
-                recorded = (row.entry.workspace, row.entry.digest) == ("", marks.hash.hex())
-        newest = max((*noted, *witnessed), default=0)
-        if newest > last:
-            yield Break(last + 1, f"the trail ends before it, but there was a row {newest}")
-        if not recorded:
-            yield Break(marks.removed, "no row records that the rows up to it were removed")
-        if last > marks.headed and not self._head.exists():
-            yield Break(last, "trail.db.head, which records the newest rows, is missing")
-
-    def _marks(self) -> _Marks:
-        rows = self._db.read(lambda db: db.execute("SELECT name, seq, hash FROM marks").fetchall())
-        marks = {name: (seq, hash) for name, seq, hash in rows}
-        nothing = (0, b"")
-        return _Marks(marks.get("headed", nothing)[0], *marks.get("removed", nothing), marks.get("said", nothing)[0])
 
     def prune(self, *, rows: int = KEPT_ROWS, days: int = KEPT_DAYS) -> int:
         """Remove the oldest rows if there are too many or they are too old; return how many were removed.
@@ -663,13 +621,6 @@ def _insert(db: Connection, lines: Iterable[LogLine]) -> End:
 
 def _row(row: Sequence[Any]) -> Row:
     return Row(row[0], TrailEntry(*row[1:-1]), row[-1])
-
-
-def _follows(row: Row, previous: bytes) -> bool:
-    try:
-        return row.hash == chained(previous, row.entry)
-    except TypeError:
-        return False  # invalid values in the row
 
 
 def _too_much(db: Connection, end: int, rows: int, days: int, now: int) -> tuple[int, int]:

@@ -183,6 +183,7 @@ class _StdioSession:
         self._by_id: dict[Any, ActiveCall] = {}
         self._idle = threading.Condition(self._lock)
         self._count = 0
+        self._is_waited_for = False  # whether a thread has waited for calls to end: most never do
 
     def take(self, line: bytes, here: Callable[[], None]) -> None:
         """Start the call of one line, or reply with its error; `here` is called before it runs on this thread."""
@@ -212,6 +213,7 @@ class _StdioSession:
     def drain(self) -> None:
         """Wait until every call has been answered."""
         with self._idle:
+            self._is_waited_for = True
             while self._count:
                 self._idle.wait()
 
@@ -219,6 +221,7 @@ class _StdioSession:
         key = _key(call.request_id if call.id is None else call.id)
         with self._lock:
             while self._count >= PENDING_MAX:
+                self._is_waited_for = True
                 self._idle.wait()
             self._count += 1
 
@@ -228,7 +231,7 @@ class _StdioSession:
                 self._write(data)
                 self._by_id.pop(key, None)
                 self._count -= 1
-                if not self._count or self._count == PENDING_MAX - 1:
+                if self._is_waited_for and self._count in (0, PENDING_MAX - 1):
                     self._idle.notify_all()
 
         def began(running: ActiveCall) -> None:

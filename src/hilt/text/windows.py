@@ -74,6 +74,8 @@ class Lines:
 
     def take(self, first: int, last: int) -> bytes:
         """Return the bytes of the lines from `first` to `last`."""
+        if first == 1 and last >= self.total:
+            return self._data
         start = self.offset(first)
         return self._data[start : self.offset(last + 1)]
 
@@ -113,8 +115,10 @@ def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Wi
 def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) -> Window:
     extra = len(str(window.last)) + 2 if numbered else 1
     parts = window.parts
-    # a character has at most four bytes
-    if sum(4 * sum(map(len, part.lines)) + extra * len(part.lines) for part in parts) <= BYTES_MAX:
+    most = 0  # a character has at most four bytes
+    for part in parts:
+        most += 4 * sum(map(len, part.lines)) + extra * len(part.lines)
+    if most <= BYTES_MAX:
         return window
     sizes = [[len(line.encode("utf-8", "surrogatepass")) + extra for line in part.lines] for part in parts]
     if sum(map(sum, sizes)) <= BYTES_MAX:
