@@ -109,6 +109,7 @@ def main() -> None:
         # the desktop's modules are for one system each
         if module.name != "hilt.__main__" and not module.name.startswith("hilt.desktop."):
             import_module(module.name)
+    import_module("pydantic_ai.models.openai")  # hilt loads it for a model that speaks it, as those of the tests do
     assert threading.active_count() == 1
     gc.freeze()
     words = serve(listener)
