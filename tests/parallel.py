@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -45,6 +46,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if not count or not session.items or session.testsfailed or session.config.option.collectonly:
         return None
     assert threading.active_count() == 1, "a fork would have none of the other threads"
+    commands = sys.modules.get("tests.surfaces.commands")
+    if commands is not None:  # one server for all forks
+        commands.fork_server(commands.own_mounts())
     with forks(session, count) as forked:
         forked.run()
     return True
