@@ -6,7 +6,7 @@ STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sa
 	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py \
 	tests/agents/test_kills.py tests/agents/test_rights.py tests/state/test_append_log.py \
 	tests/surfaces/http/test_feed.py tests/agents/durable/test_workers.py tests/agents/durable/test_attacks.py \
-	tests/processes/test_undoable.py tests/processes/test_killed_apply.py
+	tests/processes/test_undoable.py tests/processes/test_killed_apply.py tests/surfaces/chat/test_chat.py
 
 # program:Debian package, for programs that pip cannot install
 SYSTEM_PACKAGES := git:git ps:procps
