@@ -21,7 +21,7 @@ from tests.probed import remember_sandbox
 settings.register_profile(
     "tests",
     deadline=None,
-    max_examples=2000 if os.environ.get("HILT_STRESS") else 100,
+    max_examples=2000 if os.environ.get("HILT_STRESS") else 50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("tests")

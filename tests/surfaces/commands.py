@@ -26,6 +26,7 @@ from tests.surfaces import forking, stand_in
 
 RUN_SECONDS = 60  # after which a test gives up waiting for a command
 HILT = os.path.join(os.path.dirname(sys.executable), "hilt")
+_servers: list[subprocess.Popen[bytes]] = []  # referenced here too: a fork of the tests forgets what runs at exit
 
 
 def forked(*words: str, session: bool = False) -> list[str]:
@@ -114,6 +115,7 @@ def fork_server(mounts: str) -> str:
             env={**environment(folder), "LANG": "C.UTF-8"},
         )
     atexit.register(forks.communicate)
+    _servers.append(forks)
     return path
 
 
