@@ -6,7 +6,7 @@ STRESS := tests/sandbox/test_hostile.py tests/sandbox/test_disarming.py tests/sa
 	tests/search/test_reach.py tests/authority/test_path_rules.py tests/files/test_recovery.py tests/test_escape.py tests/test_protected.py \
 	tests/agents/test_kills.py tests/agents/test_rights.py tests/state/test_append_log.py \
 	tests/surfaces/http/test_feed.py tests/agents/durable/test_workers.py tests/agents/durable/test_attacks.py \
-	tests/processes/test_undoable.py tests/processes/test_killed_apply.py
+	tests/processes/test_undoable.py tests/processes/test_killed_apply.py tests/surfaces/chat/test_chat.py
 
 # program:Debian package, for programs that pip cannot install
 SYSTEM_PACKAGES := git:git ps:procps
@@ -37,13 +37,14 @@ run: $(VENV)/.run compiled ## serve the console on a temporary playground
 tour: $(VENV)/.run compiled ## play the tour in the terminal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
-# Many tests wait, for a timeout or another process: two workers keep a core busy. Bytecode must be allowed, or each
-# worker would compile all tests again.
-WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
+CORES = $(shell getconf _NPROCESSORS_ONLN)
+PYTEST = $(BIN)/python -m pytest -p tests.parallel --processes
 
+# Many tests wait, for a timeout or another process: two processes keep a core busy. Bytecode must be allowed, or
+# every run would compile all tests again.
 .PHONY: test
 test: check ## run the checks, then the tests
-	PYTHONDONTWRITEBYTECODE= sh scripts/in_memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= sh scripts/in_memory.sh $(PYTEST) $(shell expr $(CORES) \* 2)
 
 .PHONY: check
 check: setup ## check formatting, lint and types
@@ -58,8 +59,8 @@ fix: setup ## format, and fix what lint can fix
 
 .PHONY: stress
 stress: setup ## run the tests of hostile commands, races, crashes and properties hundreds of times
-	HILT_STRESS=200 $(BIN)/python -m pytest -n auto $(STRESS)
-	HILT_STRESS=200 $(BIN)/python -m pytest -n auto -m hypothesis $(addprefix --ignore=,$(STRESS))
+	HILT_STRESS=200 $(PYTEST) $(CORES) $(STRESS)
+	HILT_STRESS=200 $(PYTEST) $(CORES) -m hypothesis $(addprefix --ignore=,$(STRESS))
 
 .PHONY: bench
 bench: setup ## run the benchmarks

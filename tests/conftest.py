@@ -13,13 +13,15 @@ from hypothesis import HealthCheck, settings
 
 from hilt import pipeline
 from hilt.runtime import Runtime
+from hilt.state.db import Database
 from hilt.testing import Folder, environment, temporary_runtime
+from tests.databases import connect_to_copy
 from tests.probed import remember_sandbox
 
 settings.register_profile(
     "tests",
     deadline=None,
-    max_examples=2000 if os.environ.get("HILT_STRESS") else 100,
+    max_examples=2000 if os.environ.get("HILT_STRESS") else 50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("tests")
@@ -50,6 +52,12 @@ def misfits(monkeypatch) -> Iterator[list[str]]:
     monkeypatch.setattr(pipeline, "perform", checked)
     yield found
     assert found == []
+
+
+@pytest.fixture(autouse=True)
+def copied_databases(monkeypatch) -> None:
+    """New databases are copies of one that was migrated before."""
+    monkeypatch.setattr(Database, "_connect", connect_to_copy)
 
 
 @pytest.fixture

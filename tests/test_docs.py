@@ -220,13 +220,13 @@ def edit_of(old_text: str, new_text: str) -> ScriptedCall:
 
 def test_a_tool_is_added_with_one_file_as_the_guide_says(tmp_path):
     checkout = tmp_path / "checkout"
-    shutil.copytree(ROOT / "src", checkout / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src", checkout / "src")  # with its bytecode, or every command would compile it
     (checkout / "tests").mkdir()
-    for name in ("conftest.py", "probed.py"):
+    for name in ("conftest.py", "databases.py", "probed.py"):
         shutil.copy(ROOT / "tests" / name, checkout / "tests")
     shutil.copy(ROOT / "pyproject.toml", checkout)
     before = contents(checkout / "src")
-    env = {**own_environment(tmp_path), "PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**own_environment(tmp_path), "PYTHONPATH": str(checkout / "src")}
 
     follow(ADD_A_TOOL, tmp_path, checkout, env)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from typing import Any
 
@@ -16,6 +15,7 @@ from hilt.testing import environment
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.test_children import settled
 from tests.databases import connected
+from tests.surfaces.commands import forked
 
 PROCESSES = 4
 
@@ -55,6 +55,7 @@ class Script:
     def kill(self) -> None:
         with self._process as process:  # closes its pipes
             process.kill()
+            self._output.read()  # to its end: then the fork has ended, too
 
 
 def started(base: str, script: str, flags: dict[str, Any], **given: Any) -> Script:
@@ -62,7 +63,7 @@ def started(base: str, script: str, flags: dict[str, Any], **given: Any) -> Scri
     os.makedirs(f"{base}/home", exist_ok=True)
     arguments = json.dumps({"workspace": f"{base}/workspace", "flags": flags, **given})
     process = subprocess.Popen(
-        [sys.executable, "-c", OPEN + script, arguments],
+        forked("-c", OPEN + script, arguments),
         env={**environment(base), "OPENAI_API_KEY": "key-of-the-test"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -18,7 +18,7 @@ import pytest
 
 from hilt.agents.transcripts import read
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn
-from tests.surfaces.commands import HILT, Command
+from tests.surfaces.commands import HILT, Command, forked
 from tests.surfaces.terminals import Screen
 
 READ = ScriptedCall("read_file", {"path": "a.txt"})
@@ -39,7 +39,7 @@ class Run:
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start it without standard input; the caller ends it."""
-        process = self.command.start("run", *words)
+        process = self.command.start(line=forked("run", *words))
         assert process.stdin is not None
         process.stdin.close()
         process.stdin = None
@@ -394,7 +394,7 @@ def test_the_session_of_the_guide_looks_like_that(running):
     run.folder.write("sum.py", "def add(a, b):\n    return a - b\n")
     run.folder.write("test_sum.py", "from sum import add\n\nassert add(2, 2) == 4\n")
 
-    with run.command.start("run", prompt) as process:
+    with run.command.start(line=forked("run", prompt)) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

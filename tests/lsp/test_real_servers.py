@@ -110,14 +110,17 @@ PROJECTS = {
 }
 
 
-@pytest.fixture(params=PROJECTS)
+# One server of each kind answers the tests of its project, in the order of this file: a start takes seconds.
+
+
+@pytest.fixture(scope="module", params=PROJECTS)
 def project(request) -> Project:
     return PROJECTS[request.param]
 
 
-@pytest.fixture
-def bench(tmp_path, project) -> Bench:
-    made = Bench(str(tmp_path), HILT_LSP_AFTER_EDIT="warm")
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory, project) -> Bench:
+    made = Bench(str(tmp_path_factory.mktemp("bench")), HILT_LSP_AFTER_EDIT="warm")
     for name in project.programs:
         made.install(program(name))
     if "gopls" in project.programs:
@@ -130,10 +133,14 @@ def bench(tmp_path, project) -> Bench:
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def runtime(bench) -> Iterator[Runtime]:
     with bench.runtime() as opened:
         yield opened
+
+
+def test_the_first_question_may_be_about_the_whole_workspace(project, bench, runtime):
+    assert project.definition in text(ask(runtime, "symbols", ".", symbol="greet"))
 
 
 def test_a_server_answers_every_action(project, bench, runtime):
@@ -160,10 +167,6 @@ def test_a_server_answers_every_action(project, bench, runtime):
     assert text(ask(runtime, "references", defined, symbol="welcome")).splitlines()[0] == project.places[0]
     runtime.call("undo", action="restore", id=renamed.meta["undo"])
     assert bench.folder.tree() == before
-
-
-def test_the_first_question_may_be_about_the_whole_workspace(project, bench, runtime):
-    assert project.definition in text(ask(runtime, "symbols", ".", symbol="greet"))
 
 
 def test_changes_on_disk_are_seen_and_errors_that_a_change_introduced_are_reported(project, bench, runtime):

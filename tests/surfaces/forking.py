@@ -3,8 +3,8 @@
     forking.py LISTENER HILT
 
 Each connection to the listening socket is one stand-in (`stand_in.py`), for which it forks. Words such as
-`hilt.surfaces.http.listening:HEAD_SECONDS=2` before the others override a constant in the fork. After `-m`, the
-fork runs the named module instead of hilt.
+`hilt.surfaces.http.listening:HEAD_SECONDS=2` before the others override a constant in the fork. After `-m` or `-c`, the
+fork runs the named module or the code instead of hilt, as Python does.
 """
 
 from __future__ import annotations
@@ -88,12 +88,16 @@ def _reap(running: dict[int, socket.socket]) -> None:
             connection.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def run_module(name: str, *words: str) -> int:
-    """Run a module below the working directory as a program."""
+def run_program(option: str, program: str, *words: str) -> int:
+    """Run a module below the working directory, or code, as Python does with `-m` and `-c`."""
     sys.path[0] = os.getcwd()
-    sys.argv = [name, *words]
     try:
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
+        if option == "-m":
+            sys.argv = [program, *words]
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = [option, *words]
+            exec(program, {"__name__": "__main__"})
     except SystemExit as end:
         return int(end.code or 0)
     return 0
@@ -109,6 +113,7 @@ def main() -> None:
         # the desktop's modules are for one system each
         if module.name != "hilt.__main__" and not module.name.startswith("hilt.desktop."):
             import_module(module.name)
+    import_module("pydantic_ai.models.openai")  # hilt loads it for a model that speaks it, as those of the tests do
     assert threading.active_count() == 1
     gc.freeze()
     words = serve(listener)
@@ -118,7 +123,7 @@ def main() -> None:
         setattr(sys.modules[changed], name, float(value))
         del words[0]
     sys.argv = [program, *words]
-    status = run_module(*words[1:]) if words[:1] == ["-m"] else main()
+    status = run_program(*words) if words[:1] in (["-m"], ["-c"]) else main()
     # what an interpreter does at exit, except freeing all modules, which would copy all their memory
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -20,8 +20,18 @@ from hilt.runtime import Runtime
 from hilt.state.roster import AgentRecord
 from hilt.testing import environment
 from tests.agents.model_server import ModelServer, Request, ScriptedCall, Turn
+from tests.surfaces.commands import forked
 
-SECONDS = 600 if os.environ.get("HILT_STRESS") else 90  # after which a test gives up waiting
+STRESS = bool(os.environ.get("HILT_STRESS"))
+SECONDS = 600 if STRESS else 90  # after which a test gives up waiting
+
+
+def hilt_line(*words: str) -> list[str]:
+    """Return a command line for hilt: a fork, which starts in a tenth of the time; under stress, a process of its own.
+
+    Only the latter can be stopped with SIGSTOP.
+    """
+    return [sys.executable, "-m", "hilt", *words] if STRESS else forked(*words)
 
 
 def wait_until(happened: Callable[[], object]) -> None:
@@ -115,7 +125,7 @@ class Machine:
     def worker(self, concurrency: int = 8, **environ: str) -> subprocess.Popen[str]:
         """Start a worker, and return when it takes agents."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "hilt", "worker", "--concurrency", str(concurrency), "--workspace", self.workspace],
+            hilt_line("worker", "--concurrency", str(concurrency), "--workspace", self.workspace),
             env={**self.environ, **environ},
             stderr=subprocess.PIPE,
             text=True,
@@ -127,9 +137,8 @@ class Machine:
 
     def hilt(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command."""
-        command = [sys.executable, "-m", "hilt", *words]
         return subprocess.run(
-            command, env=self.environ, cwd=self.workspace, capture_output=True, text=True, timeout=SECONDS
+            hilt_line(*words), env=self.environ, cwd=self.workspace, capture_output=True, text=True, timeout=SECONDS
         )
 
     def write(self, name: str, text: str) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +13,7 @@ from hilt.agents.durable.places import machine_name
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder
 from hilt.state.roster import AgentLimits, AgentOutcome, AgentProfile, NewAgent, Roster
-from tests.agents.durable.cluster import Machine, kill, settled, wait_until
+from tests.agents.durable.cluster import Machine, hilt_line, kill, settled, wait_until
 from tests.agents.model_server import Turn, serving_model
 
 READER = """---
@@ -163,7 +162,7 @@ def test_a_durable_run_whose_terminal_is_closed_waits_for_another_process(base):
     with serving_model(Turn("done", hold=gate), Turn("done")) as model:
         machine = Machine(f"{base}/a", "", model)
         process = subprocess.Popen(
-            [sys.executable, "-m", "hilt", "run", "--durable", "go"],
+            hilt_line("run", "--durable", "go"),
             env=machine.environ,
             cwd=machine.workspace,
             stdin=subprocess.DEVNULL,

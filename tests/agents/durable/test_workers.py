@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,8 +17,10 @@ from hilt import __version__
 from hilt.agents.durable.places import machine_name
 from hilt.runtime import Runtime
 from tests.agents.durable.cluster import (
+    STRESS,
     Machine,
     SteppingModel,
+    hilt_line,
     kill,
     left_running,
     settled,
@@ -27,7 +28,6 @@ from tests.agents.durable.cluster import (
 )
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn
 
-STRESS = bool(os.environ.get("HILT_STRESS"))
 LONG = pytest.mark.skipif(not STRESS, reason="runs with HILT_STRESS")
 # HILT_STRESS=agents:50 makes the large version smaller
 AGENTS, STEPS, KILLS, SLOTS = (500, 20, 20, 25) if STRESS else (8, 6, 2, 4)
@@ -195,7 +195,7 @@ def test_a_durable_run_that_is_killed_goes_on_in_a_worker_without_any_database_t
     model = SteppingModel(3)
     machine = Machine(f"{base}/a", "", model)
     machine.write("0.txt", "begin\n")
-    command = [sys.executable, "-m", "hilt", "run", "--durable", "agent 0"]
+    command = hilt_line("run", "--durable", "agent 0")
     process = subprocess.Popen(
         command, env=machine.environ, cwd=machine.workspace, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )

@@ -17,12 +17,20 @@ ENTER, CTRL_C, CTRL_D, CTRL_O, ALT_ENTER, UP = "\r", "\x03", "\x04", "\x0f", "\x
 class ChatScreen(Screen):
     """A chat with a scripted model."""
 
-    def __init__(self, server: ModelServer, command: Command, *words: str, columns: int = 80, **environ: str) -> None:
+    def __init__(
+        self,
+        server: ModelServer,
+        command: Command,
+        *words: str,
+        columns: int = 80,
+        constants: tuple[str, ...] = (),
+        **environ: str,
+    ) -> None:
         self.server = server
         self.folder: Folder = command.folder
         model = {"HILT_MODEL": "openai:scripted", "HILT_MODEL_BASE_URL": server.openai_url, "TERM": "xterm-256color"}
         env = {**command.environ, **model, **environ}
-        super().__init__([HILT, "chat", *words], env=env, cwd=command.folder.path, columns=columns)
+        super().__init__([HILT, *constants, "chat", *words], env=env, cwd=command.folder.path, columns=columns)
 
     @property
     def pid(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,10 @@ def chat(command: Command) -> Iterator[Callable[..., ChatScreen]]:
     with ExitStack() as stack:
 
         def start(
-            *turns: Turn, words: tuple[str, ...] = (), columns: int = 80, server: ModelServer | None = None, **env: str
+            *turns: Turn, words: tuple[str, ...] = (), server: ModelServer | None = None, **options: Any
         ) -> ChatScreen:
             server = server or stack.enter_context(serving_model(*turns))
-            screen = ChatScreen(server, command, *words, columns=columns, **env)
+            screen = ChatScreen(server, command, *words, **options)
             stack.enter_context(screen)
             screen.expect("/help shows commands and keys.")
             return screen

@@ -93,8 +93,8 @@ def test_questions_cannot(chat):
 
 @pytest.mark.parametrize("status", [400, 500])
 def test_errors_of_the_provider_cannot(chat, status):
-    turns = [Turn(status=status, message=EVIL, retry_after="0.01")] * 6
-    screen = chat(*turns)
+    turns = [Turn(status=status, message=EVIL)] * 6
+    screen = chat(*turns, constants=("hilt.agents.asking:FIRST_PAUSE=0.01",))
 
     screen.send("Hello")
     screen.expect("model_error")
