@@ -13,9 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from hilt import pipeline
 from hilt.runtime import Runtime
-from hilt.state.db import Database
 from hilt.testing import Folder, environment, temporary_runtime
-from tests.databases import connect_to_copy
 from tests.probed import remember_sandbox
 
 settings.register_profile(
@@ -52,12 +50,6 @@ def misfits(monkeypatch) -> Iterator[list[str]]:
     monkeypatch.setattr(pipeline, "perform", checked)
     yield found
     assert found == []
-
-
-@pytest.fixture(autouse=True)
-def copied_databases(monkeypatch) -> None:
-    """New databases are copies of one that was migrated before."""
-    monkeypatch.setattr(Database, "_connect", connect_to_copy)
 
 
 @pytest.fixture

@@ -222,7 +222,7 @@ def test_a_tool_is_added_with_one_file_as_the_guide_says(tmp_path):
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT / "src", checkout / "src")  # with its bytecode, or every command would compile it
     (checkout / "tests").mkdir()
-    for name in ("conftest.py", "databases.py", "probed.py"):
+    for name in ("conftest.py", "probed.py"):
         shutil.copy(ROOT / "tests" / name, checkout / "tests")
     shutil.copy(ROOT / "pyproject.toml", checkout)
     before = contents(checkout / "src")
