@@ -133,24 +133,33 @@ def test_a_command_does_the_same_on_an_overlay_and_undo_takes_it_back(agents, wo
     planted(chance, workspace, plain)
     agents.own(workspace)
     agents.own(plain)
-    before = tree(workspace)
-    command = script(chance)
+    compare_with_plain_run(agents, workspace, name, script(chance))
+
+
+def compare_with_plain_run(agents: Agents, workspace: Path, name: str, command: str) -> None:
+    plain = agents.base / f"{name}-plain/workspace"
+    before = visible(workspace)
 
     done = agents.run(name, command)
     reference = agents.run(f"{name}-plain", command, flags={"shell.undo": "off"})
 
     assert (done.code, reference.code) == (None, None), (done.message, reference.message)
-    after = tree(workspace)
-    assert after == tree(plain), command
+    after = visible(workspace)
+    assert after == visible(plain), command
     assert "skipped" not in done.meta.get("undo", {})
     if after == before and "undo" not in done.meta:
         return
     restored = agents.restore(name, done.undo)
     assert restored.code is None, restored.message
-    assert tree(workspace) == before, command
+    assert visible(workspace) == before, command
     again = agents.restore(name, restored.undo) if "undo" in restored.meta else restored
     assert again.code is None, again.message
-    assert unlocked(tree(workspace)) == unlocked(after), command
+    assert unlocked(visible(workspace)) == unlocked(after), command
+
+
+def visible(workspace: Path) -> dict[str, str]:
+    """Return the tree of a workspace without the folder that hilt hides in it."""
+    return {path: text for path, text in tree(workspace).items() if not path.startswith(".hilt-undo-")}
 
 
 # --- what the result says
@@ -447,20 +456,34 @@ def test_the_layers_lie_on_the_file_system_of_the_workspace(agents, workspace, n
         assert first.undo not in attack.text + listed.text
         assert agents.restore(name, attack.undo).code is None
         assert agents.restore(name, first.undo).code is None
-        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+        assert visible(workspace) == before
 
 
-def test_a_workspace_on_overlayfs_has_no_undo(agents, workspace, name):
-    below = workspace.parent / "below"
-    for folder in ("lower", "upper", "work"):
-        (below / folder).mkdir(parents=True)
-    agents.own(below)
-    layers = f"lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
-    with mounted("-t", "overlay", "-o", layers, "overlay", str(workspace)):
-        done = agents.run(name, "echo x > a.txt")
-        assert (workspace / "a.txt").read_text() == "x\n"
+# --- a workspace on overlayfs, as in most containers
 
-    assert done.meta["undo"] == {"skipped": "the overlay could not be mounted"}
+
+@contextmanager
+def on_overlayfs(agents: Agents, workspace: Path) -> Iterator[None]:
+    """Mount an overlay whose lower layer is what the workspace has now."""
+    layers = [workspace.parent / "below" / folder for folder in ("upper", "work")]
+    for folder in layers:
+        folder.mkdir(parents=True)
+    agents.own(layers[0].parent)
+    layers[0].chmod(workspace.stat().st_mode)
+    options = f"lowerdir={workspace},upperdir={layers[0]},workdir={layers[1]}"
+    with mounted("-t", "overlay", "-o", options, "overlay", str(workspace)):
+        yield
+
+
+@pytest.mark.parametrize("seed", range(STRESS or 3))
+def test_the_same_holds_for_a_workspace_on_overlayfs(agents, workspace, name, seed):
+    chance = random.Random(seed)
+    plain = agents.workspace(f"{name}-plain")
+    planted(chance, workspace, plain)
+    agents.own(workspace)
+    agents.own(plain)
+    with on_overlayfs(agents, workspace), on_overlayfs(agents, plain):
+        compare_with_plain_run(agents, workspace, name, script(chance))
 
 
 # --- hostile commands
@@ -630,7 +653,7 @@ def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspac
         assert "No space left" in done.text
         assert (workspace / "small").read_text() == "new\n"
         assert agents.restore(name, done.undo).code is None
-        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+        assert visible(workspace) == before
 
 
 def test_a_cancelled_or_failed_start_leaves_no_layer(agents, workspace, name):
