@@ -154,7 +154,7 @@ def mounts(layer: UpperLayer, repositories: Sequence[str]) -> list[Overlay]:
     return overlays
 
 
-def _attribute(in_user_namespace: bool) -> str:  # noqa: FBT001
+def _attribute(in_user_namespace: bool) -> str:
     return "user.overlay." if in_user_namespace else "trusted.overlay."
 
 
