@@ -68,8 +68,13 @@ class Clipboard:
         self._thread.start()
 
     def _serve(self, is_answering: bool, contents: dict[int, bytes], targets: bytes, listing: int) -> None:
+        import xcffib
+
         while not self._stopped.is_set():
-            event = self.x.poll_for_event()
+            try:
+                event = self.x.poll_for_event()
+            except xcffib.ProtocolException:
+                continue  # the window that asked is gone
             if event is None:
                 select.select([self.x.get_file_descriptor()], [], [], 0.02)
             elif is_answering and isinstance(event, self.proto.SelectionRequestEvent):

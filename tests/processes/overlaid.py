@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from tests.probed import remember_sandbox
 from tests.sandbox.confined import NOBODY, interpreter
 
+SUPPLEMENTARY = 54321  # a group of the ordinary user
 _PACKAGES = ("hilt", "tree_sitter", "tree_sitter_bash")
 
 
@@ -92,6 +93,25 @@ class Agents:
         """Take back a change."""
         return self.call(name, "undo", action="restore", id=id, **args)
 
+    @property
+    def keeper(self) -> int:
+        """The process that has started the commands of the process."""
+        children = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        [keeper] = {int(number) for path in children for number in path.read_text().split()}
+        return keeper
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self._process.wait(60)
+
+    def start_again(self) -> None:
+        """Start a process in place of the one that was killed."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe
+            pipe.close()
+        self._process = self._start()
+
     def close(self) -> None:
         """End the process and remove its folders."""
         assert self._process.stdin
@@ -105,7 +125,7 @@ class Agents:
 
     def _start(self) -> subprocess.Popen[str]:
         other: dict[str, Any] = (
-            {} if self.uid == os.getuid() else {"user": self.uid, "group": self.uid, "extra_groups": []}
+            {} if self.uid == os.getuid() else {"user": self.uid, "group": self.uid, "extra_groups": [SUPPLEMENTARY]}
         )
         paths = [str(self._packages)] if other else [str(Path(__file__).parents[2])]
         return subprocess.Popen(

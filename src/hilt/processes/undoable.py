@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from hilt.state.history import Recording
 
 
+NOT_MOUNTED = "the overlay could not be mounted"
+
+
+def is_not_started(error: ToolError) -> bool:
+    """Whether a command has not started because its sandbox could not be set up."""
+    return error.code == "sandbox_unavailable" or bool(error.details.get("renamed"))
+
+
 def call_key(command: str, folder: str) -> str:
     """Return what identifies a command and the folder it runs in."""
     return digest(json.dumps([command, folder]))
@@ -132,9 +140,9 @@ class UndoableRun:
 
     def falls_back(self, error: ToolError) -> bool:
         """Whether to run the command without an overlay, because it did not start on one."""
-        if self.skipped or (error.code != "sandbox_unavailable" and not error.details.get("renamed")):
+        if self.skipped or not is_not_started(error):
             return False
-        self.skipped = "the overlay could not be mounted"
+        self.skipped = NOT_MOUNTED
         self._refuse_preview()
         self._accept(self.skipped)
         return True

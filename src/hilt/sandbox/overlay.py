@@ -99,13 +99,17 @@ def find_place(roots: Sequence[str], state: str, name: str) -> LayerPlace | None
         with suppress(OSError):
             if {_mount_of(_existing(path))} == wanted:
                 _make_place(path)
-                return LayerPlace(path, _make_scratch(name) if _is_overlay(*wanted) else "")
+                return LayerPlace(path, _make_scratch(state, name) if _is_overlay(*wanted) else "")
     return None
 
 
-def _make_scratch(name: str) -> str:
+def _make_scratch(state: str, name: str) -> str:
     """Return a folder on tmpfs for upper layers, created if missing; raise if they cannot be there."""
-    path = os.path.join(os.path.realpath(_MEMORY), f"{LAYERS}{os.geteuid()}-{name[:12]}")
+    from hashlib import sha256
+
+    # whoever removes what was left there must know which commands run: those of one state directory
+    known_to = sha256(os.fsencode(os.path.realpath(state))).hexdigest()
+    path = os.path.join(os.path.realpath(_MEMORY), f"hilt-upper-{os.geteuid()}-{known_to[:12]}-{name[:12]}")
     _make_place(path)
     # before Linux 6.6, tmpfs had no attributes for users, without which an overlay cannot replace folders
     os.setxattr(path, f"{_attribute(_needs_user_namespace())}probe", b"")

@@ -23,7 +23,7 @@ from hilt.desktop.backend import Pause
 from hilt.errors import ToolError
 
 KEPT_BYTES = 1 << 20  # of the clipboard, all formats together; more would be transferred in parts, which is not done
-ANSWER_SECONDS = 2.0  # how long the owner of the clipboard may take for all formats
+ANSWER_SECONDS = 4.0  # how long the owner of the clipboard may take for all formats
 REQUEST_SECONDS = 5.0  # how long a program may take to ask for the text
 POLL_SECONDS = 0.01
 _LAUNCH = f"import sys; sys.path[:] = {{!r}}; from {__name__} import main; main()"
