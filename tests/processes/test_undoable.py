@@ -191,7 +191,7 @@ def test_a_command_that_changes_nothing_says_nothing(agents, workspace, name):
 
     assert "undo" not in done.text
     assert agents.call(name, "undo", action="list").text.count('"id"') == 0
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 def layers(agents: Agents, name: str) -> list[Path]:
@@ -924,7 +924,7 @@ def test_a_kill_of_hilt_while_the_command_runs_changes_nothing_and_is_cleaned_up
         assert answers == []
         wait_until(lambda: not mounting_processes(own.base))
         assert own.run("killed", "true").code is None
-        assert layers(own, "killed") == []
+        wait_until(lambda: layers(own, "killed") == [])
         assert tree(workspace) == before
     finally:
         own.close()
@@ -952,7 +952,7 @@ def test_deep_folders_are_refused_and_nothing_is_left(agents, workspace, name):
 
     assert done.code == "resource_limit"
     assert os.listdir(workspace) == []
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspace, name):
@@ -972,7 +972,7 @@ def test_a_cancelled_or_failed_start_leaves_no_layer(agents, workspace, name):
     missing = agents.run(name, "true", cwd="missing")
 
     assert missing.code == "file_not_found"
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 # --- storage
@@ -990,7 +990,7 @@ def test_snapshots_of_commands_age_like_others(agents, workspace, name):
     assert len(layers(agents, name)) == 3  # evicted by the last call, removed by the next
     assert agents.call(name, "undo", flags=flags, action="clear").code is None
     agents.run(name, "true", flags=flags)
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 # --- custom tools

@@ -98,21 +98,27 @@ class _Collector:
             return
         marks = set() if new is None else take_marks(self._layer, upper, name, new)
         is_merged = new is not None and old is not None and stat.S_ISDIR(new.st_mode) and stat.S_ISDIR(old.st_mode)
+        is_swapped = False
         if is_merged and (self._copied is not None or "opaque" not in marks):
-            inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=lower)
             try:
-                self.compare(path, upper, inner, depth + 1, is_opaque="opaque" in marks)
-            finally:
-                os.close(inner)
-            return
+                inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=lower)
+            except (FileNotFoundError, NotADirectoryError):
+                is_swapped = True  # somebody has renamed it a moment ago
+            else:
+                try:
+                    self.compare(path, upper, inner, depth + 1, is_opaque="opaque" in marks)
+                finally:
+                    os.close(inner)
+                return
         if new is not None and old is not None and _is_same(upper, lower, name, new, old):
             return
         # a file that the command has changed may be gone; in a folder that other commands change by starting, only a
         # copy of an old file counts
         is_shared = os.path.join(self._root, os.path.dirname(path)).rstrip("/") in self._layer.shared
         is_lost = old is None and around.st_ctime_ns >= self._layer.began and ("origin" in marks or not is_shared)
+        is_lost |= is_swapped
         if self._copied is not None:
-            self._copied.add(path, (upper, new), (lower, old), depth, is_lost=is_lost)
+            self._copied.add(path, (upper, new), (lower, None if is_swapped else old), depth, is_lost=is_lost)
             return
         replaced, added = Measured(), Measured()
         if new is not None:
@@ -175,8 +181,10 @@ def take_marks(layer: UpperLayer, folder: int, name: str, status: os.stat_result
 
 def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) -> None:
     """Measure a file or folder of the workspace, and notice what has changed since a time."""
-    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    tree.is_changed |= status.st_ctime_ns >= began
+    status = _status(folder, name)
+    tree.is_changed |= status is None or status.st_ctime_ns >= began
+    if status is None:
+        return
     if not stat.S_ISDIR(status.st_mode):
         tree.files += 1
         tree.size += status.st_size
@@ -237,11 +245,11 @@ def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.sta
     facts = [(s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns) for s in (new, old)]
     if facts[0] != facts[1]:
         return False
-    if stat.S_ISLNK(new.st_mode):
-        return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
-    if not stat.S_ISREG(new.st_mode):
+    if not stat.S_ISREG(new.st_mode) and not stat.S_ISLNK(new.st_mode):
         return False
     try:
+        if stat.S_ISLNK(new.st_mode):
+            return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with (
             open(os.open(name, flags, dir_fd=upper), "rb") as one,

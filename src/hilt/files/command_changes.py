@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
@@ -230,9 +231,13 @@ def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerSt
 
 
 def discard(recording: Recording, folder: str) -> None:
-    """Forget a command whose changes were not recorded."""
+    """Forget a command whose changes were not recorded.
+
+    Its layer is removed while the call goes on: removing the folders of an overlay takes longer than mounting it. If
+    the process ends before, the next command removes the rest.
+    """
     recording.abandon()
-    remove_tree(folder)
+    threading.Thread(target=remove_tree, args=(folder,), name="layer", daemon=True).start()
 
 
 def _new(workspace: Workspace, id: str, operation: str, layer: str, steps: Sequence[LayerStep]) -> RecordedChange:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from contextlib import suppress
 from errno import ENXIO
 from typing import Self
 
@@ -60,8 +61,8 @@ class CopiedSteps:
     def _delete(self, path: str, around: int, status: os.stat_result, depth: int) -> None:
         if not _is_folder(status):
             is_conflict, before = self._before(path, around, status)
-            kind = "conflict" if is_conflict else "swap"
-            self._add_step(kind, path, self._new_slot(), before, Version(), 0 if is_conflict else status.st_size)
+            size = 0 if is_conflict else status.st_size
+            self._add_step("conflict" if is_conflict else "swap", path, self._new_slot(), before, Version(), size)
             return
         if depth >= MOST_DEPTH:
             raise too_deep()
@@ -69,16 +70,18 @@ class CopiedSteps:
         before = Version(status.st_ino, status.st_mode)
         try:
             folder = os.open(name, FOLDER, dir_fd=around)
-        except PermissionError:
-            self._add_step("conflict", path, self._new_slot(), before, Version())  # its contents are unknown
+        except (PermissionError, FileNotFoundError, NotADirectoryError):
+            # its contents are unknown, or somebody has renamed it a moment ago
+            self._add_step("conflict", path, self._new_slot(), before, Version())
             return
         try:
+            slot, _ = self._copy(folder, ".", status)
             for entry in sorted(os.listdir(folder)):
-                inner = os.stat(entry, dir_fd=folder, follow_symlinks=False)
-                self._delete(os.path.join(path, entry), folder, inner, depth + 1)
+                with suppress(FileNotFoundError):
+                    inner = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+                    self._delete(os.path.join(path, entry), folder, inner, depth + 1)
         finally:
             os.close(folder)
-        slot, _ = self._copy(around, name, status)
         self._add_step("folder", path, slot, before, Version(), files=int(len(self._steps) == count))
 
     def _create(self, path: str, around: int, status: os.stat_result, depth: int, *, is_conflict: bool) -> None:

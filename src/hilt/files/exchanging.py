@@ -104,16 +104,19 @@ class SlotExchange:
 
     def _make_or_remove(self, step: LayerStep) -> bool:
         """Create or remove an empty folder; return False if something else is in its place, or in it."""
-        around, name = self._place(step, makes_folders=True)
-        now = self._look(around, name)
-        if step.after.inode and not now.inode:
-            os.mkdir(name, ALL, dir_fd=around)
-        elif now.inode and not step.after.inode:
+        if step.after.inode:
+            around, name = self._place(step, makes_folders=True)
+            now = self._look(around, name)
+            if not now.inode:
+                os.mkdir(name, ALL, dir_fd=around)
+            return not now.inode or stat.S_ISDIR(now.mode)
+        if stat.S_ISDIR(self.now(step).mode):
+            around, name = self._place(step)
             os.rmdir(name, dir_fd=around)
             removed = self._handles.pop((step.root, step.path), None)
             if removed is not None:
                 os.close(removed)
-        return not step.after.inode or not now.inode or stat.S_ISDIR(now.mode)
+        return True
 
     def _copy_attributes(self, step: LayerStep) -> None:
         """Give a folder that was created the attributes of the one in its slot, after everything in it is there."""
@@ -126,7 +129,11 @@ class SlotExchange:
 
     def _swap(self, position: int, step: LayerStep) -> bool:
         """Put the version after the step in its place; return False if that is not possible."""
-        place, slot = self._place(step, makes_folders=True), self._slot(step)
+        slot = self._slot(step)
+        if not step.after.inode and self._look(*slot).inode == step.before.inode:
+            self._restore_modes(slot, slot, step)
+            return True  # whatever a later step has put in its place
+        place = self._place(step, makes_folders=True)
         spare = self._spare(position)
         if spare is not None and self._look(*spare).inode:
             self._finish_by_hand(place, slot, spare, step)
