@@ -264,7 +264,7 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, works
     )
 
     def interfere() -> None:
-        wait_until(lambda: any((agents.base / name / "state/layers").glob("*/*/u0/same")))
+        wait_until(lambda: is_in_upper_layer(agents.base / name / "state/layers", "same"))
         for path in ("in-place", "folder/in"):
             with open(workspace / path, "a", encoding="utf-8") as file:
                 file.write("user\n")
@@ -523,6 +523,20 @@ def test_folders_and_previews_on_overlayfs(agents, workspace, name):
         assert applied.code is None, applied.message
         assert (workspace / "turned").read_text() == "new\n"
         assert (workspace / "new/in/n").read_text() == "n\n"
+
+
+def test_everything_on_one_overlayfs_as_in_a_container(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a\n", "kept": "kept\n"})
+    (workspace.parent / "state/sandbox.json").unlink(missing_ok=True)
+    with on_overlayfs(agents, workspace.parent, f"below-{name}"):
+        before = tree(workspace)
+
+        done = agents.run(name, "rm -rf src; echo new >> kept")
+
+        assert sorted(os.listdir(workspace)) == ["kept"]
+        assert [path.name for path in layers(agents, name)] == [done.undo]
+        assert agents.restore(name, done.undo).code is None
+        assert tree(workspace) == before
 
 
 def test_a_conflict_in_a_deleted_folder_on_overlayfs_keeps_only_that_file(agents, workspace, name):
@@ -889,7 +903,7 @@ def test_a_command_goes_on_and_is_applied_if_the_keeper_is_killed(agents, worksp
     command = "echo new > a.txt; rm -rf src; until [ -e go ]; do sleep 0.01; done"
     thread = threading.Thread(target=lambda: answers.append(agents.run(name, command)))
     thread.start()
-    wait_until(lambda: has_removed(agents.base / name / "state/layers", "src"))
+    wait_until(lambda: is_in_upper_layer(agents.base / name / "state/layers", "src"))
 
     os.kill(agents.keeper, signal.SIGKILL)
     (workspace / "go").touch()
@@ -916,7 +930,7 @@ def test_a_kill_of_hilt_while_the_command_runs_changes_nothing_and_is_cleaned_up
 
         thread = threading.Thread(target=call)
         thread.start()
-        wait_until(lambda: has_removed(own.base / "killed/state/layers", "src"))
+        wait_until(lambda: is_in_upper_layer(own.base / "killed/state/layers", "src"))
         own.kill()
         thread.join()
         own.start_again()
@@ -930,8 +944,8 @@ def test_a_kill_of_hilt_while_the_command_runs_changes_nothing_and_is_cleaned_up
         own.close()
 
 
-def has_removed(place: Path, name: str) -> bool:
-    """Whether a command has removed a name in its upper layer."""
+def is_in_upper_layer(place: Path, name: str) -> bool:
+    """Whether a running command has changed a name."""
     with suppress(FileNotFoundError):
         return any(os.path.lexists(f"{path}/u0/{name}") for path in place.glob("*/*"))
     return False

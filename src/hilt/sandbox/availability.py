@@ -148,7 +148,7 @@ def _mounts_overlays(program: str, state: str) -> bool:
     place = None
     try:
         os.makedirs(probed, 0o700)
-        place = overlay.find_place((probed,), os.path.realpath(state), os.path.basename(folder))
+        place = overlay.find_place((probed,), folder, "probe")
         if place is None:
             return False
         layer = overlay.make(place, "layer", (probed,), whole=True)
@@ -158,8 +158,9 @@ def _mounts_overlays(program: str, state: str) -> bool:
     except OSError:
         return False
     finally:
-        for path in filter(None, (folder, *(place or ()))):
-            remove_tree(path)
+        remove_tree(folder)
+        if place is not None and place.scratch:
+            remove_tree(place.scratch)
 
 
 def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay], script: str) -> bool:

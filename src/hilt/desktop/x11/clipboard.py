@@ -107,7 +107,7 @@ class OfferedText:
 # --- the process that owns the clipboard ------------------------------------------------------------------------------
 
 
-class Contents(NamedTuple):
+class ClipboardFormat(NamedTuple):
     """The clipboard in one format."""
 
     kind: int
@@ -131,14 +131,14 @@ class ClipboardOwner:
         self._core.CreateWindow(0, self._window, screen.root, 0, 0, 1, 1, 0, only_input, 0, mask, values)
         self._clipboard = self._atom("CLIPBOARD")
         self._property = self._atom("HILT_CLIPBOARD")
-        self._offered: dict[int, Contents] = {}
+        self._offered: dict[int, ClipboardFormat] = {}
         self._since = 0
 
     def _atom(self, name: str) -> int:
         number: int = self._core.InternAtom(False, len(name), name).reply().atom  # noqa: FBT003
         return number
 
-    def read(self) -> dict[int, Contents]:
+    def read(self) -> dict[int, ClipboardFormat]:
         """Return all formats of the clipboard; raise ValueError with a reason if they cannot be kept."""
         until = time.monotonic() + ANSWER_SECONDS
         if not self._core.GetSelectionOwner(self._clipboard).reply().owner:
@@ -147,7 +147,7 @@ class ClipboardOwner:
         listed = b"" if targets is None else targets.data
         names = {int.from_bytes(listed[at : at + 4], sys.byteorder) for at in range(0, len(listed) - 3, 4)}
         names -= {self._atom(name) for name in _NOT_CONTENTS}
-        contents: dict[int, Contents] = {}
+        contents: dict[int, ClipboardFormat] = {}
         room = KEPT_BYTES
         for target in sorted(names or {self._atom("UTF8_STRING")}):
             answer = self._convert(target, until, room)
@@ -158,7 +158,7 @@ class ClipboardOwner:
             raise ValueError("the program that owns the clipboard does not give its contents")
         return contents
 
-    def _convert(self, target: int, until: float, room: int) -> Contents | None:
+    def _convert(self, target: int, until: float, room: int) -> ClipboardFormat | None:
         """Ask the owner for one format; None if it does not have that."""
         now = xcffib.xproto.Time.CurrentTime
         self._core.ConvertSelection(self._window, self._clipboard, target, self._property, now)
@@ -176,9 +176,9 @@ class ClipboardOwner:
         reply = self._core.GetProperty(True, self._window, self._property, 0, 0, room // 4 + 1).reply()  # noqa: FBT003
         if reply.bytes_after or len(data := bytes(reply.value.raw)) > room or reply.type == self._atom("INCR"):
             raise ValueError(f"the clipboard has more than {KEPT_BYTES >> 20} MB")
-        return Contents(reply.type, reply.format, data)
+        return ClipboardFormat(reply.type, reply.format, data)
 
-    def offer(self, contents: dict[int, Contents]) -> None:
+    def offer(self, contents: dict[int, ClipboardFormat]) -> None:
         """Become the owner of the clipboard."""
         self._offered = contents
         self._since = self._now()
@@ -189,9 +189,9 @@ class ClipboardOwner:
     def offer_text(self, text: bytes) -> None:
         """Become the owner of a clipboard with a text."""
         kinds = map(self._atom, _TEXT_TARGETS)
-        self.offer({kind: Contents(kind, 8, text) for kind in kinds})
+        self.offer({kind: ClipboardFormat(kind, 8, text) for kind in kinds})
 
-    def put_back(self, contents: dict[int, Contents]) -> bool:
+    def put_back(self, contents: dict[int, ClipboardFormat]) -> bool:
         """Offer what the clipboard had, with a new time; return False if it had nothing."""
         if self._core.GetSelectionOwner(self._clipboard).reply().owner != self._window:
             return False  # the user has copied something meanwhile
@@ -248,7 +248,7 @@ class ClipboardOwner:
         contents = None if is_stale else self._offered.get(target)
         if contents is None and target == self._atom("TARGETS"):
             listed = b"".join(number.to_bytes(4, sys.byteorder) for number in (target, *self._offered))
-            contents = Contents(xcffib.xproto.Atom.ATOM, 32, listed)
+            contents = ClipboardFormat(xcffib.xproto.Atom.ATOM, 32, listed)
         if contents is None:
             place = 0
         else:
