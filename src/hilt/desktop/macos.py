@@ -151,7 +151,7 @@ class MacScreen:
         area = self.area
         before = self.windows()
         rectangle = Quartz.CGRectMake(area.x, area.y, area.width, area.height)
-        # obsolete since macOS 15, and still there
+        # obsolete since macOS 15, but still available
         take = getattr(Quartz, "CGWindowListCreateImage", lambda *_: None)
         picture = take(
             rectangle,

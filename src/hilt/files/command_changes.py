@@ -97,7 +97,8 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
         )
     made = {step.full_path for step in change.steps if step.kind == "folder" and step.after.inode}
     first = {step.full_path: step for step in reversed(change.steps)}.values()
-    stale = [step for step in first if step.kind == "conflict" or _is_stale(step, change.began, made)]
+    stale = [step for step in change.steps if step.kind == "conflict"]
+    stale += [step for step in first if _is_stale(step, change.began, made)]
     if stale:
         path = shown_path(workspace, stale[0])
         raise ToolError(

@@ -35,7 +35,8 @@ _NOT_CONTENTS = ("TARGETS", "MULTIPLE", "TIMESTAMP", "SAVE_TARGETS", "DELETE", "
 class OfferedText:
     """A text on the clipboard of a display, for as long as the block runs."""
 
-    def __init__(self, display: str, text: str) -> None:
+    def __init__(self, display: str, text: str, pause: Pause) -> None:
+        self._pause = pause
         data = text.encode()
         reading, self._writing = os.pipe()
         self._reading, report = os.pipe()
@@ -55,7 +56,11 @@ class OfferedText:
             pipe.write(data)
 
     def __enter__(self) -> Self:
-        answer = self._next_line(time.monotonic() + REQUEST_SECONDS + ANSWER_SECONDS)
+        try:
+            answer = self._next_line(time.monotonic() + REQUEST_SECONDS + ANSWER_SECONDS)
+        except BaseException:
+            self._close()
+            raise
         if answer != "ready":
             self._close()
             reason = answer or "the process that would offer it does not start"
@@ -69,20 +74,20 @@ class OfferedText:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def was_taken_by(self, window: int, pause: Pause) -> bool:
+    def was_taken_by(self, window: int) -> bool:
         """Wait until the program of a window has the text; return False if it does not ask for it."""
         until = time.monotonic() + REQUEST_SECONDS
-        while line := self._next_line(until, pause):
+        while line := self._next_line(until):
             requestor, mask = map(int, line.split())
             # all windows that a program opens have its number in the same bits
             if requestor & ~mask == window & ~mask:
                 return True
         return False
 
-    def _next_line(self, until: float, pause: Pause = lambda _: None) -> str:
+    def _next_line(self, until: float) -> str:
         """Return the next line of the process; an empty string if there is none in time."""
         while b"\n" not in self._received:
-            pause(0)
+            self._pause(0)
             if time.monotonic() > until:
                 return ""
             if select.select([self._reading], [], [], POLL_SECONDS)[0]:
@@ -176,7 +181,7 @@ class ClipboardOwner:
         reply = self._core.GetProperty(True, self._window, self._property, 0, 0, room // 4 + 1).reply()  # noqa: FBT003
         if reply.bytes_after or len(data := bytes(reply.value.raw)) > room or reply.type == self._atom("INCR"):
             raise ValueError(f"the clipboard has more than {KEPT_BYTES >> 20} MB")
-        return ClipboardFormat(reply.type, reply.format, data)
+        return ClipboardFormat(reply.type, reply.format, data) if reply.format else None
 
     def offer(self, contents: dict[int, ClipboardFormat]) -> None:
         """Become the owner of the clipboard."""
@@ -208,10 +213,13 @@ class ClipboardOwner:
         self._core.ChangeProperty(append, self._window, self._property, kind, 8, 0, b"")
         self._x.flush()
         while True:
-            event = self._x.wait_for_event()
+            event = self._poll()
             if isinstance(event, xcffib.xproto.PropertyNotifyEvent) and event.atom == self._property:
                 return int(event.time)
-            self._answer(event)
+            if event is None:
+                select.select([self._x.get_file_descriptor()], [], [])
+            else:
+                self._answer(event)
 
     def serve(self, pipe: int | None) -> bool:
         """Answer requests until the pipe ends, or somebody else takes the clipboard: then return False."""
@@ -232,10 +240,11 @@ class ClipboardOwner:
                 self._core.GetInputFocus().reply()  # requests from before the end are still answered
 
     def _poll(self) -> object:
-        try:
-            return self._x.poll_for_event()
-        except xcffib.ProtocolException:
-            return self._poll()  # a window that is gone
+        while True:
+            try:
+                return self._x.poll_for_event()
+            except xcffib.ProtocolException:
+                continue  # a window that is gone
 
     def _answer(self, event: object) -> int:
         """Answer a request; return the window that got the contents, 0 if none did."""

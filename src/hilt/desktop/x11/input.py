@@ -169,13 +169,13 @@ class XInput:
 
         keys = [keymap.key(name).code for name in ("ctrl", "v")]
         self._refuse_private(self._screen.focused(), None)
-        with OfferedText(self._connection.name, text) as offered:
+        with OfferedText(self._connection.name, text, pause) as offered:
             for code in keys:
                 self._press_key(code)
             chain = self._screen.focused()
             for code in reversed(keys):
                 self._release("key", code)
-            if not chain or not offered.was_taken_by(self._screen.client(chain[0]), pause):
+            if not chain or not offered.was_taken_by(self._screen.client(chain[0])):
                 raise ToolError(
                     "tool_failed",
                     "The keyboard has no keys for the text, and the program with the focus did not paste it on Ctrl+V.",
