@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,7 +120,9 @@ class Agents:
         self._process.wait(60)
         assert self._process.stdout
         self._process.stdout.close()
-        for folder in (self.base, self._packages):
+        states = [sha256(os.fsencode(state)).hexdigest()[:12] for state in self.base.resolve().glob("*/state")]
+        scratch = [folder for state in states for folder in Path("/dev/shm").glob(f"hilt-upper-*-{state}-*")]
+        for folder in (self.base, self._packages, *scratch):
             subprocess.run(["chmod", "-R", "u+rwX", folder], check=False, capture_output=True)
             shutil.rmtree(folder, ignore_errors=True)
 
