@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import itertools
 import os
 import signal
 import subprocess
@@ -19,80 +18,9 @@ from hilt.call import Call, Result
 from hilt.runtime import Runtime
 from hilt.state.approvals import Asked, UserAnswer
 from hilt.testing import environment
-from tests.desktop.x_session import Agent, GtkForm, XSession, number_in, place_in, x_session
+from tests.desktop.x_session import NAMES, Agent, GtkForm, XSession, number_in, place_in
 from tests.marks import wait_until
 from tests.programs import program
-
-NAMES = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def desktop() -> Iterator[XSession]:
-    with x_session() as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def opened(desktop) -> Iterator[Runtime]:
-    with desktop.runtime("yolo", mode="yolo", **{"desktop.private": ["title:secret*"]}) as runtime:
-        yield runtime
-
-
-@pytest.fixture(scope="module")
-def shared_form(desktop) -> Iterator[GtkForm]:
-    with desktop.form() as form:
-        yield form
-
-
-@pytest.fixture
-def form(shared_form) -> GtkForm:
-    shared_form.do("reset")
-    shared_form.do("rename", title="Form")
-    shared_form.events.clear()
-    form: GtkForm = shared_form
-    return form
-
-
-@pytest.fixture
-def agent(opened) -> Agent:
-    return Agent(opened, f"agent-{next(NAMES)}")
-
-
-class XClient:
-    """A person or a program at the display."""
-
-    def __init__(self, display: str) -> None:
-        import xcffib
-        import xcffib.xproto
-        import xcffib.xtest
-
-        self.x = xcffib.connect(display=display)
-        self.root = self.x.get_setup().roots[0].root
-        self._test = self.x(xcffib.xtest.key)
-
-    def press(self, code: int) -> None:
-        """Press and release a key."""
-        for event in (2, 3):
-            self._test.FakeInput(event, code, 0, self.root, 0, 0, 0)
-        self.x.core.GetInputFocus().reply()
-
-    def held(self) -> list[int]:
-        """Return the buttons and keys that are pressed."""
-        mask = self.x.core.QueryPointer(self.root).reply().mask & 0x1F0D
-        return [mask] * bool(mask) + [byte for byte in self.x.core.QueryKeymap().reply().keys if byte]
-
-    def symbols(self) -> list[int]:
-        """Return the keyboard's map."""
-        setup = self.x.get_setup()
-        first = setup.min_keycode
-        return list(self.x.core.GetKeyboardMapping(first, setup.max_keycode - first + 1).reply().keysyms)
-
-
-@pytest.fixture
-def person(desktop) -> Iterator[XClient]:
-    client = XClient(desktop.display)
-    yield client
-    client.x.disconnect()
 
 
 def pixels(result: Result) -> Any:

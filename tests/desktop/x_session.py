@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ NEEDED = ("Xvfb", "openbox", "dbus-daemon", "xterm")
 FILES = ("/usr/libexec/at-spi-bus-launcher", "/usr/lib/python3/dist-packages/gi")
 FORM = Path(__file__).parent / "data/form.py"
 SIZE = (1280, 800)
+NAMES = itertools.count()
 _CONFIG = """<busconfig><type>session</type><listen>unix:path={path}</listen><auth>EXTERNAL</auth>
 <standard_session_servicedirs/><policy context="default"><allow send_destination="*" eavesdrop="true"/>
 <allow eavesdrop="true"/><allow own="*"/></policy></busconfig>"""
@@ -180,6 +182,36 @@ class GtkForm:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+class XClient:
+    """A person or a program at the display."""
+
+    def __init__(self, display: str) -> None:
+        import xcffib
+        import xcffib.xproto
+        import xcffib.xtest
+
+        self.x = xcffib.connect(display=display)
+        self.root = self.x.get_setup().roots[0].root
+        self._test = self.x(xcffib.xtest.key)
+
+    def press(self, code: int) -> None:
+        """Press and release a key."""
+        for event in (2, 3):
+            self._test.FakeInput(event, code, 0, self.root, 0, 0, 0)
+        self.x.core.GetInputFocus().reply()
+
+    def held(self) -> list[int]:
+        """Return the buttons and keys that are pressed."""
+        mask = self.x.core.QueryPointer(self.root).reply().mask & 0x1F0D
+        return [mask] * bool(mask) + [byte for byte in self.x.core.QueryKeymap().reply().keys if byte]
+
+    def symbols(self) -> list[int]:
+        """Return the keyboard's map."""
+        setup = self.x.get_setup()
+        first = setup.min_keycode
+        return list(self.x.core.GetKeyboardMapping(first, setup.max_keycode - first + 1).reply().keysyms)
 
 
 class Agent:

@@ -27,6 +27,7 @@ from tests.processes.overlaid import tree
 from tests.state.crashing import Steps, die, forked
 
 _EXCHANGE = 2
+FROM_COPIES = False
 
 
 def started(base: Path) -> Runtime:
@@ -39,7 +40,7 @@ def plant(base: Path) -> None:
     shutil.rmtree(base / "workspace", ignore_errors=True)
     shutil.rmtree(base / "state", ignore_errors=True)
     root = base / "workspace"
-    for path in ("changed", "deleted", "in/changed", "whole/a", "whole/in/b", "replaced/a", "turned"):
+    for path in ("changed", "deleted", "in/changed", "whole/a", "whole/in/b", "replaced/a", "turned", "flat/in/a"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(f"old {path}\n")
     (root / "mode").mkdir()
@@ -51,11 +52,24 @@ def make_layer(base: Path, runtime: Runtime) -> tuple[Workspace, overlay.UpperLa
     workspace = Workspace(runtime._store("default")[0], "default", Fence())
     place = overlay.find_place((str(base / "workspace"),), str(base / "state"), workspace.store.id)
     assert place
+    if FROM_COPIES:  # as for a workspace on overlayfs
+        place = place._replace(scratch=str(base / "scratch"))
+        shutil.rmtree(place.scratch, ignore_errors=True)
+        os.mkdir(place.scratch)
     recording = workspace.store.history().mark()
     layer = overlay.make(place, recording.id, (str(base / "workspace"),), whole=False)
     layer = overlay.begin(layer, ())
     upper = Path(layer.upper(str(base / "workspace")))
-    for path in ("changed", "created", "in/changed", "in/created", "replaced/new", "folder/in/new", "turned/now"):
+    for path in (
+        "changed",
+        "created",
+        "in/changed",
+        "in/created",
+        "replaced/new",
+        "folder/in/new",
+        "turned/now",
+        "flat",
+    ):
         (upper / path).parent.mkdir(parents=True, exist_ok=True)
         (upper / path).write_text(f"new {path}\n")
     for name in ("deleted", "whole"):
@@ -117,6 +131,8 @@ def forget_exchange() -> None:
 
 def main(base: Path, way: str, every: int) -> dict[str, Any]:
     """Kill at every n-th step and return what was wrong."""
+    global FROM_COPIES  # noqa: PLW0603
+    FROM_COPIES = way.endswith("from copies")
     if way.endswith("without exchange"):
         forget_exchange()
     plant(base)
@@ -145,7 +161,7 @@ def main(base: Path, way: str, every: int) -> dict[str, Any]:
                 faults.append(f"step {at}: mixed: {sorted(now)}")
             else:
                 outcomes[outcome] += 1
-            if way == "apply" and outcome == "new":
+            if way in ("apply", "apply from copies") and outcome == "new":
                 result = runtime.call("undo", action="restore", id=ids.pop())
                 if not result.ok or tree(base / "workspace") != old:
                     faults.append(f"step {at}: cannot be taken back: {result.error}")

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 from tests.probed import remember_sandbox
 from tests.sandbox.confined import NOBODY, interpreter
 
+SUPPLEMENTARY = 54321  # a group of the ordinary user
 _PACKAGES = ("hilt", "tree_sitter", "tree_sitter_bash")
 
 
@@ -92,6 +94,25 @@ class Agents:
         """Take back a change."""
         return self.call(name, "undo", action="restore", id=id, **args)
 
+    @property
+    def keeper(self) -> int:
+        """The process that has started the commands of the process."""
+        children = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        [keeper] = {int(number) for path in children for number in path.read_text().split()}
+        return keeper
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self._process.wait(60)
+
+    def start_again(self) -> None:
+        """Start a process in place of the one that was killed."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe
+            pipe.close()
+        self._process = self._start()
+
     def close(self) -> None:
         """End the process and remove its folders."""
         assert self._process.stdin
@@ -99,13 +120,15 @@ class Agents:
         self._process.wait(60)
         assert self._process.stdout
         self._process.stdout.close()
-        for folder in (self.base, self._packages):
+        states = [sha256(os.fsencode(state)).hexdigest()[:12] for state in self.base.resolve().glob("*/state")]
+        scratch = [folder for state in states for folder in Path("/dev/shm").glob(f"hilt-upper-*-{state}-*")]
+        for folder in (self.base, self._packages, *scratch):
             subprocess.run(["chmod", "-R", "u+rwX", folder], check=False, capture_output=True)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _start(self) -> subprocess.Popen[str]:
         other: dict[str, Any] = (
-            {} if self.uid == os.getuid() else {"user": self.uid, "group": self.uid, "extra_groups": []}
+            {} if self.uid == os.getuid() else {"user": self.uid, "group": self.uid, "extra_groups": [SUPPLEMENTARY]}
         )
         paths = [str(self._packages)] if other else [str(Path(__file__).parents[2])]
         return subprocess.Popen(

@@ -15,7 +15,10 @@ STRESS = os.environ.get("HILT_STRESS")
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # faster; a kill loses nothing that the kernel has
 
 
-@pytest.mark.parametrize("way", ["apply", "restore", "apply without exchange", "restore without exchange"])
+WAYS = ("", " without exchange", " from copies")
+
+
+@pytest.mark.parametrize("way", [f"{action}{how}" for how in WAYS for action in ("apply", "restore")])
 def test_a_kill_at_any_step_leaves_all_or_nothing(way):
     every = 1 if STRESS else 5
     with tempfile.TemporaryDirectory(prefix="hilt-killed-", dir=MEMORY) as base:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
+import signal
+import socket
 import stat
 import subprocess
 import threading
@@ -15,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.overlaid import Agents, tree
+from tests.processes.overlaid import SUPPLEMENTARY, Agents, Answer, tree
+from tests.sandbox.confined import NOBODY
 
 STRESS = int(os.environ.get("HILT_STRESS", "0"))
 
@@ -133,24 +137,33 @@ def test_a_command_does_the_same_on_an_overlay_and_undo_takes_it_back(agents, wo
     planted(chance, workspace, plain)
     agents.own(workspace)
     agents.own(plain)
-    before = tree(workspace)
-    command = script(chance)
+    compare_with_plain_run(agents, workspace, name, script(chance))
+
+
+def compare_with_plain_run(agents: Agents, workspace: Path, name: str, command: str) -> None:
+    plain = agents.base / f"{name}-plain/workspace"
+    before = visible(workspace)
 
     done = agents.run(name, command)
     reference = agents.run(f"{name}-plain", command, flags={"shell.undo": "off"})
 
     assert (done.code, reference.code) == (None, None), (done.message, reference.message)
-    after = tree(workspace)
-    assert after == tree(plain), command
+    after = visible(workspace)
+    assert after == visible(plain), command
     assert "skipped" not in done.meta.get("undo", {})
     if after == before and "undo" not in done.meta:
         return
     restored = agents.restore(name, done.undo)
     assert restored.code is None, restored.message
-    assert tree(workspace) == before, command
+    assert visible(workspace) == before, command
     again = agents.restore(name, restored.undo) if "undo" in restored.meta else restored
     assert again.code is None, again.message
-    assert unlocked(tree(workspace)) == unlocked(after), command
+    assert unlocked(visible(workspace)) == unlocked(after), command
+
+
+def visible(workspace: Path) -> dict[str, str]:
+    """Return the tree of a workspace without the folder that hilt hides in it."""
+    return {path: text for path, text in tree(workspace).items() if not path.startswith(".hilt-undo-")}
 
 
 # --- what the result says
@@ -178,7 +191,7 @@ def test_a_command_that_changes_nothing_says_nothing(agents, workspace, name):
 
     assert "undo" not in done.text
     assert agents.call(name, "undo", action="list").text.count('"id"') == 0
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 def layers(agents: Agents, name: str) -> list[Path]:
@@ -251,7 +264,7 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, works
     )
 
     def interfere() -> None:
-        wait_until(lambda: any((agents.base / name / "state/layers").glob("*/*/u0/same")))
+        wait_until(lambda: is_in_upper_layer(agents.base / name / "state/layers", "same"))
         for path in ("in-place", "folder/in"):
             with open(workspace / path, "a", encoding="utf-8") as file:
                 file.write("user\n")
@@ -399,11 +412,12 @@ def test_a_background_job_rules_it_out(agents, workspace, name):
     assert agents.run(name, "echo y > a.txt").undo
 
 
-def test_the_file_of_another_user_rules_it_out_for_an_ordinary_user(agents, workspace, name):
+@pytest.mark.parametrize("owner, group", [(0, NOBODY), (NOBODY, 0), (NOBODY, SUPPLEMENTARY)])
+def test_the_file_of_another_owner_or_group_rules_it_out_for_an_ordinary_user(agents, workspace, name, owner, group):
     if os.getuid() != 0 or agents.uid == 0:
         pytest.skip("needs two users")
     write(agents, workspace, {"a.txt": "x", "b.txt": "x"})
-    os.chown(workspace / "b.txt", agents.uid, 0)
+    os.chown(workspace / "b.txt", owner, group)
 
     done = agents.run(name, "echo y > a.txt")
 
@@ -447,20 +461,136 @@ def test_the_layers_lie_on_the_file_system_of_the_workspace(agents, workspace, n
         assert first.undo not in attack.text + listed.text
         assert agents.restore(name, attack.undo).code is None
         assert agents.restore(name, first.undo).code is None
-        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+        assert visible(workspace) == before
 
 
-def test_a_workspace_on_overlayfs_has_no_undo(agents, workspace, name):
+# --- a workspace on overlayfs, as in most containers
+
+
+@contextmanager
+def on_overlayfs(agents: Agents, workspace: Path, below: str = "below") -> Iterator[None]:
+    """Mount an overlay whose lower layer is what the workspace has now."""
+    layers = [workspace.parent / below / folder for folder in ("upper", "work")]
+    for folder in layers:
+        folder.mkdir(parents=True)
+    agents.own(layers[0].parent)
+    layers[0].chmod(workspace.stat().st_mode)
+    options = f"lowerdir={workspace},upperdir={layers[0]},workdir={layers[1]}"
+    with mounted("-t", "overlay", "-o", options, "overlay", str(workspace)):
+        yield
+
+
+@pytest.mark.parametrize("seed", range(STRESS or 2))
+def test_the_same_holds_for_a_workspace_on_overlayfs(agents, workspace, name, seed):
+    chance = random.Random(seed)
+    plain = agents.workspace(f"{name}-plain")
+    planted(chance, workspace, plain)
+    agents.own(workspace)
+    agents.own(plain)
+    with on_overlayfs(agents, workspace), on_overlayfs(agents, plain):
+        compare_with_plain_run(agents, workspace, name, script(chance))
+        assert scratch_layers(workspace) == []
+
+
+def scratch_layers(workspace: Path) -> list[Path]:
+    """Return the upper layers of a workspace on tmpfs."""
+    [place] = workspace.glob(".hilt-undo-*")
+    return list(Path("/dev/shm").glob(f"hilt-upper-*-{place.name.removeprefix('.hilt-undo-')}/*"))
+
+
+def test_folders_and_previews_on_overlayfs(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a\n", "src/in/b.py": "b\n", "kept": "kept\n", "turned/c": "c\n"})
+    os.link(workspace / "kept", workspace / "linked")
+    with on_overlayfs(agents, workspace):
+        before = visible(workspace)
+        command = "rm -rf src turned; echo new > turned; mkdir -p new/in; echo n > new/in/n"
+
+        done = agents.run(name, f"{command}; echo more >> linked")
+
+        assert {"new/in/n", "turned", "kept", "linked"} <= visible(workspace).keys()
+        assert [(workspace / path).read_text() for path in ("kept", "linked")] == ["kept\n", "kept\nmore\n"]
+        one = agents.restore(name, done.undo, path="src/in/b.py")
+        assert (one.code, sorted(os.listdir(workspace / "src"))) == (None, ["in"]), one.message
+        whole = agents.restore(name, done.undo, path="src")
+        assert (whole.code, sorted(os.listdir(workspace / "src"))) == (None, ["a.py", "in"]), whole.message
+        rest = agents.restore(name, done.undo)
+        assert rest.code is None, rest.message
+        assert visible(workspace) == before
+
+        preview = agents.call(name, "run_shell", command=command, preview=True)
+        assert visible(workspace) == before
+        applied = agents.call(name, "run_shell", command=command, force=True, apply=preview.meta["preview"]["id"])
+        assert applied.code is None, applied.message
+        assert (workspace / "turned").read_text() == "new\n"
+        assert (workspace / "new/in/n").read_text() == "n\n"
+
+
+def test_everything_on_one_overlayfs_as_in_a_container(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a\n", "kept": "kept\n"})
+    (workspace.parent / "state/sandbox.json").unlink(missing_ok=True)
+    with on_overlayfs(agents, workspace.parent, f"below-{name}"):
+        before = tree(workspace)
+
+        done = agents.run(name, "rm -rf src; echo new >> kept")
+
+        assert sorted(os.listdir(workspace)) == ["kept"]
+        assert [path.name for path in layers(agents, name)] == [done.undo]
+        assert agents.restore(name, done.undo).code is None
+        assert tree(workspace) == before
+
+
+def test_a_conflict_in_a_deleted_folder_on_overlayfs_keeps_only_that_file(agents, workspace, name):
+    write(agents, workspace, {"src/a.py": "a\n", "src/b.py": "b\n"})
+    with on_overlayfs(agents, workspace):
+        thread = threading.Thread(target=lambda: change_while_waiting(workspace))
+        thread.start()
+        done = agents.run(name, "rm -rf src; until [ -e go ]; do sleep 0.01; done")
+        thread.join()
+
+        assert sorted(done.meta["undo"]["conflicts"]) == ["src/", "src/b.py"]
+        assert {path.name: path.read_text() for path in (workspace / "src").iterdir()} == {"b.py": "mine\n"}
+        assert agents.restore(name, done.undo).code is None
+        assert (workspace / "src/a.py").read_text() == "a\n"
+
+
+def change_while_waiting(workspace: Path) -> None:
+    time.sleep(1)  # the command has begun, or the change is before it and no conflict
+    (workspace / "src/b.py").write_text("mine\n")
+    (workspace / "go").touch()
+
+
+def test_a_full_disk_while_changes_are_copied_applies_none(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n"})
     below = workspace.parent / "below"
-    for folder in ("lower", "upper", "work"):
-        (below / folder).mkdir(parents=True)
-    agents.own(below)
-    layers = f"lowerdir={below}/lower,upperdir={below}/upper,workdir={below}/work"
-    with mounted("-t", "overlay", "-o", layers, "overlay", str(workspace)):
-        done = agents.run(name, "echo x > a.txt")
-        assert (workspace / "a.txt").read_text() == "x\n"
+    below.mkdir()
+    options = f"size=1M,uid={agents.uid},gid={agents.uid},mode=755"
+    with mounted("-t", "tmpfs", "-o", options, "tmpfs", str(below)), on_overlayfs(agents, workspace):
+        before = visible(workspace)
 
-    assert done.meta["undo"] == {"skipped": "the overlay could not be mounted"}
+        done = agents.run(name, "echo new > a.txt; head -c 2M /dev/zero > large")
+
+        assert (done.code, "No space left" in done.message) == ("resource_limit", True), (done.code, done.message)
+        assert visible(workspace) == before
+        assert scratch_layers(workspace) == []
+        assert agents.run(name, "echo new > a.txt").undo
+
+
+def test_an_overlay_that_cannot_be_mounted_is_skipped(agents, workspace, name):
+    tools = agents.base / name / "config/tools"
+    tools.mkdir(parents=True)
+    (tools / "clean_up.md").write_text(TOOL)
+    agents.own(tools.parent)
+    write(agents, workspace, {"src/a": "a\n"})
+    with on_overlayfs(agents, workspace), on_overlayfs(agents, workspace, "second"):  # no third is allowed
+        done = agents.run(name, "echo x > a.txt")
+        custom = agents.call(name, "clean_up")
+        refused = agents.call(name, "run_shell", command="rm a.txt", preview=True)
+
+        assert (workspace / "a.txt").read_text() == "x\n"
+        assert not (workspace / "src").exists()
+    assert done.meta["undo"] == custom.meta["undo"] == {"skipped": "the overlay could not be mounted"}
+    assert custom.text == "done\n"
+    assert refused.code == "sandbox_unavailable"
 
 
 # --- hostile commands
@@ -612,12 +742,231 @@ def test_folders_without_permissions_are_applied_and_taken_back(agents, workspac
     assert tree(workspace) == before
 
 
+def test_files_and_folders_that_their_owner_cannot_read(agents, workspace, name):
+    write(agents, workspace, {"a": "a\n", "folder/b": "b\n", "listed/c": "c\n"})
+    (workspace / "a").chmod(0)
+    (workspace / "folder").chmod(0o300)
+    before = modes(workspace)
+
+    done = agents.run(
+        name,
+        "chmod 600 a; echo more >> a; chmod 0 a listed; echo n > new; chmod 0 new; mkdir d; echo e > d/e; chmod 300 d",
+    )
+
+    assert done.code is None, done.message
+    # without root, folders are made accessible again, because they are searched
+    closed = {"listed": 0, "d": 0o300} if agents.uid == 0 else {"listed": 0o700, "d": 0o700}
+    assert modes(workspace) == {**before, **closed, "new": 0}
+    assert "conflicts" not in done.meta["undo"]
+    assert agents.restore(name, done.undo).code is None
+    assert modes(workspace) == before
+
+
+def modes(workspace: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.lstat().st_mode) for path in workspace.iterdir()}
+
+
+def test_attributes_of_the_overlay_are_removed_and_others_kept(agents, workspace, name):
+    write(agents, workspace, {"a": "a\n", "folder/b": "b\n", "closed/c": "c\n"})
+    os.setxattr(workspace / "a", "user.mine", b"1")
+    os.setxattr(workspace / "folder", "user.mine", b"2")
+
+    done = agents.run(
+        name,
+        "echo more >> a; echo more >> folder/b; rm -rf closed; mkdir closed; echo d > closed/d; chmod 400 folder/b; "
+        "/usr/bin/python3 -c \"import os; os.setxattr('closed/d', 'user.theirs', b'3')\"",
+    )
+
+    paths = [path for path in (workspace, *workspace.rglob("*")) if not path.is_symlink()]
+    assert {path.name: os.listxattr(path) for path in paths if os.listxattr(path)} == {
+        "a": ["user.mine"],
+        "folder": ["user.mine"],
+        "d": ["user.theirs"],
+    }
+    assert agents.restore(name, done.undo).code is None
+    assert [os.getxattr(workspace / name, "user.mine") for name in ("a", "folder")] == [b"1", b"2"]
+
+
+def test_locks_sockets_and_pipes_of_others_go_on_working(agents, workspace, name):
+    write(agents, workspace, {"lock": "", "a.txt": "old\n"})
+    os.mkfifo(workspace / "pipe")
+    agents.own(workspace)
+    inodes = {path.name: path.lstat().st_ino for path in workspace.iterdir() if path.name != "a.txt"}
+    with open(workspace / "lock", encoding="utf-8") as lock, socket.socket(socket.AF_UNIX) as listener:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        listener.bind(str(workspace / "socket"))
+        listener.listen()
+        agents.own(workspace)
+        inodes["socket"] = os.lstat(workspace / "socket").st_ino
+        reading = os.open(workspace / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+        # none of them crosses the border: the lock seems free, and nobody seems to read or to listen
+        done = agents.run(
+            name,
+            "flock -n lock echo free; timeout 0.3 sh -c 'echo in > pipe' || echo unread; echo new > a.txt; "
+            "/usr/bin/python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('socket')\" || echo closed",
+        )
+
+        assert [word for word in ("free", "unread", "closed") if word in done.text] == ["free", "unread", "closed"]
+        assert {path.name: path.lstat().st_ino for path in workspace.iterdir() if path.name != "a.txt"} == inodes
+        with pytest.raises(BlockingIOError), open(workspace / "lock", encoding="utf-8") as second:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open(workspace / "pipe", "w", encoding="utf-8") as pipe:
+            pipe.write("still")
+        assert os.read(reading, 9) == b"still"
+        os.close(reading)
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(str(workspace / "socket"))
+    assert agents.restore(name, done.undo).code is None
+    assert (workspace / "a.txt").read_text() == "old\n"
+
+
+def test_a_folder_that_becomes_a_link_to_the_outside_during_apply_is_not_followed(agents, workspace, name):
+    outside = agents.base / name / "outside"
+    (outside / "in").mkdir(parents=True)
+    (outside / "in/a").write_text("outside\n")
+    agents.own(outside)
+    files = {f"folder{number}/in/a": "old\n" for number in range(40)}
+    write(agents, workspace, files)
+    before = tree(outside)
+    swapping = (
+        "import os, sys, itertools\n"
+        "for number in itertools.cycle(range(40)):\n"
+        "    try:\n"
+        "        os.rename(f'folder{number}', 'aside'); os.symlink(sys.argv[1], f'folder{number}')\n"
+        "        os.unlink(f'folder{number}'); os.rename('aside', f'folder{number}')\n"
+        "    except OSError: pass\n"
+    )
+    swapper = subprocess.Popen(["/usr/bin/python3", "-c", swapping, str(outside)], cwd=workspace)
+    try:
+        for _ in range(STRESS or 2):
+            done = agents.run(name, "for f in folder*/in; do echo new >> $f/a; echo new > $f/b; rm -rf $f; done")
+            assert done.code in (None, "busy"), done.message
+            if done.code is None and "id" in done.meta.get("undo", {}):
+                agents.restore(name, done.undo)
+    finally:
+        swapper.kill()
+        swapper.wait()
+
+    assert tree(outside) == before
+
+
+def test_a_workspace_on_tmpfs(agents, workspace, name):
+    chance = random.Random(name)
+    plain = agents.workspace(f"{name}-plain")
+    options = f"uid={agents.uid},gid={agents.uid},mode=755"
+    with (
+        mounted("-t", "tmpfs", "-o", options, "tmpfs", str(workspace)),
+        mounted("-t", "tmpfs", "-o", options, "tmpfs", str(plain)),
+    ):
+        planted(chance, workspace, plain)
+        agents.own(workspace)
+        agents.own(plain)
+        compare_with_plain_run(agents, workspace, name, script(chance))
+
+
+def test_a_full_state_directory_applies_nothing(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n"})
+    agents.run(name, "true")
+    state = agents.base / name / "state"
+    kept = agents.base / name / "kept"
+    state.rename(kept)
+    state.mkdir()
+    options = f"size=4M,uid={agents.uid},gid={agents.uid},mode=700"
+    with mounted("-t", "tmpfs", "-o", options, "tmpfs", str(state)):
+        subprocess.run(["cp", "-a", f"{kept}/.", str(state)], check=True)
+        thread = threading.Thread(target=lambda: fill_while_waiting(state, workspace))
+        thread.start()
+        done = agents.run(
+            name, "echo new > a.txt; until [ -e go ]; do sleep 0.01; done; rm -f go", flags={"undo.calls": 50}
+        )
+        thread.join()
+
+        assert done.code is not None
+        assert (workspace / "a.txt").read_text() == "old\n"
+        (state / "filler").unlink()
+        (workspace / "go").unlink()
+        assert agents.run(name, "echo new > a.txt", flags={"undo.calls": 51}).undo
+
+
+def fill_while_waiting(state: Path, workspace: Path) -> None:
+    time.sleep(1)
+    with suppress(OSError), open(state / "filler", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(512))
+    (workspace / "go").touch()
+
+
+def test_a_command_goes_on_and_is_applied_if_the_keeper_is_killed(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n", "src/b": "b\n"})
+    answers: list[Answer] = []
+    command = "echo new > a.txt; rm -rf src; until [ -e go ]; do sleep 0.01; done"
+    thread = threading.Thread(target=lambda: answers.append(agents.run(name, command)))
+    thread.start()
+    wait_until(lambda: is_in_upper_layer(agents.base / name / "state/layers", "src"))
+
+    os.kill(agents.keeper, signal.SIGKILL)
+    (workspace / "go").touch()
+    thread.join()
+
+    assert sorted(os.listdir(workspace)) == ["a.txt", "go"]
+    wait_until(lambda: not mounting_processes(agents.base / name))
+    (workspace / "go").unlink()
+    assert agents.restore(name, answers[0].undo).code is None
+    assert (workspace / "src/b").read_text() == "b\n"
+
+
+def test_a_kill_of_hilt_while_the_command_runs_changes_nothing_and_is_cleaned_up(agents):
+    own = Agents(ordinary=agents.uid != 0)
+    try:
+        workspace = own.workspace("killed")
+        write(own, workspace, {"a.txt": "old\n", "src/b": "b\n"})
+        before = tree(workspace)
+        answers: list[Answer] = []
+
+        def call() -> None:
+            with suppress(AssertionError):  # the process has ended
+                answers.append(own.run("killed", "echo new > a.txt; rm -rf src; sleep 600", timeout=300))
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        wait_until(lambda: is_in_upper_layer(own.base / "killed/state/layers", "src"))
+        own.kill()
+        thread.join()
+        own.start_again()
+
+        assert answers == []
+        wait_until(lambda: not mounting_processes(own.base))
+        assert own.run("killed", "true").code is None
+        wait_until(lambda: layers(own, "killed") == [])
+        assert tree(workspace) == before
+    finally:
+        own.close()
+
+
+def is_in_upper_layer(place: Path, name: str) -> bool:
+    """Whether a running command has changed a name."""
+    with suppress(FileNotFoundError):
+        return any(os.path.lexists(f"{path}/u0/{name}") for path in place.glob("*/*"))
+    return False
+
+
+def mounting_processes(folder: Path) -> list[str]:
+    """Return the processes that see an overlay with a layer below a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/mountinfo"):
+        with suppress(OSError):
+            if any(" - overlay " in line and str(folder) in line for line in path.read_text().splitlines()):
+                found.append(path.parent.name)
+    return found
+
+
 def test_deep_folders_are_refused_and_nothing_is_left(agents, workspace, name):
     done = agents.run(name, "for i in $(seq 300); do mkdir d; cd d; done")
 
     assert done.code == "resource_limit"
     assert os.listdir(workspace) == []
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspace, name):
@@ -630,14 +979,14 @@ def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspac
         assert "No space left" in done.text
         assert (workspace / "small").read_text() == "new\n"
         assert agents.restore(name, done.undo).code is None
-        assert {path: text for path, text in tree(workspace).items() if "hilt-undo" not in path} == before
+        assert visible(workspace) == before
 
 
 def test_a_cancelled_or_failed_start_leaves_no_layer(agents, workspace, name):
     missing = agents.run(name, "true", cwd="missing")
 
     assert missing.code == "file_not_found"
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 # --- storage
@@ -655,7 +1004,7 @@ def test_snapshots_of_commands_age_like_others(agents, workspace, name):
     assert len(layers(agents, name)) == 3  # evicted by the last call, removed by the next
     assert agents.call(name, "undo", flags=flags, action="clear").code is None
     agents.run(name, "true", flags=flags)
-    assert layers(agents, name) == []
+    wait_until(lambda: layers(agents, name) == [])
 
 
 # --- custom tools

@@ -252,9 +252,10 @@ class _Run:
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         output = self._execute(ctx, args)
         change = ctx.meta.get("undo")
-        if change is None or "id" not in change or output.data is not None:
+        if change is None or output.data is not None or ("skipped" in change and not self.definition.dangerous):
             return output
-        lines = [output.text.removesuffix("\n"), f"[undo: {change['summary']}]"]
+        fact = change["summary"] if "id" in change else f"not possible, {change['skipped']}"
+        lines = [output.text.removesuffix("\n"), f"[undo: {fact}]"]
         return output._replace(text="\n".join(filter(None, lines)))
 
 

@@ -26,7 +26,7 @@ from hilt.custom.definition import (
     fingerprint,
     sandbox_from,
 )
-from hilt.custom.script_sandbox import ConfineDeclared, confined
+from hilt.custom.script_sandbox import ConfineDeclared, confined, run_confined
 from hilt.errors import ToolError
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter, FrontMatter
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hilt.custom.workers import Workers
     from hilt.fence import Fence
     from hilt.policy.decision import Vote
-    from hilt.sandbox.process import Finished
+    from hilt.sandbox.process import Confined, Finished
 
 MARKDOWN, JSON = "tool.md", "tool.json"  # the first that exists is read
 
@@ -359,8 +359,10 @@ class _FolderTool:
         return security.vote(verdict, self._grants)
 
     def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
-        with confined(self._definition, self._confine, ctx, launch.cwd) as held:
+        def run(held: Confined | None) -> Finished:
             return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=held)
+
+        return run_confined(self._definition, self._confine, ctx, launch.cwd, run)
 
 
 class _Seal:

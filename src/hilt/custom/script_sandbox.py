@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.custom.definition import Definition
     from hilt.processes.declared_sandbox import DeclaredSandbox
-    from hilt.sandbox.process import Confined
+    from hilt.sandbox.process import Confined, Finished
 
 
 class ConfineDeclared(Protocol):
@@ -36,3 +37,28 @@ def confined(
     if confine is None:
         raise ToolError("sandbox_unavailable", f"{definition.name} requires a sandbox, and none is available.")
     return confine(ctx, definition.sandbox, cwd, definition.folder if definition.format == "folder" else None)
+
+
+def run_confined(
+    definition: Definition,
+    confine: ConfineDeclared | None,
+    ctx: Context,
+    cwd: str,
+    run: Callable[[Confined | None], Finished],
+) -> Finished:
+    """Run a script in the sandbox of its tool; without undo if it does not start on an overlay."""
+    try:
+        with confined(definition, confine, ctx, cwd) as held:
+            return run(held)
+    except ToolError as error:
+        from hilt.processes.undoable import NOT_MOUNTED, is_not_started
+
+        if definition.sandbox is None or not definition.sandbox.undo or not is_not_started(error):
+            raise
+    if definition.dangerous and ctx.can_ask:
+        ctx.approve(f"{definition.name} is dangerous, and undo cannot take it back: {NOT_MOUNTED}")
+    without = definition._replace(sandbox=definition.sandbox._replace(undo=False))
+    with confined(without, confine, ctx, cwd) as held:
+        finished = run(held)
+    ctx.meta["undo"] = {"skipped": NOT_MOUNTED}
+    return finished

@@ -19,7 +19,7 @@ from hilt import variables
 from hilt.call import Output
 from hilt.custom import markdown_tools
 from hilt.custom.definition import Definition, Execute
-from hilt.custom.script_sandbox import ConfineDeclared, confined
+from hilt.custom.script_sandbox import ConfineDeclared, run_confined
 from hilt.custom.templates import binding
 from hilt.errors import ToolError
 from hilt.output import foreign_views, printed
@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.context import Context
     from hilt.processes.children import WorkingFolder
-    from hilt.sandbox.process import Captured, Finished
+    from hilt.sandbox.process import Captured, Confined, Finished
 
 SHOWN_CHARACTERS = 32_000
 TAIL_CHARACTERS = 8_000  # of these, for the end of longer output
@@ -177,8 +177,9 @@ class _BoundScript:
 
         cancelled = threading.Event()
         ctx.fence.watch(cancelled.set)
-        with confined(self._definition, self._confine, ctx, folder.path) as held:
-            finished = process.run(
+
+        def run(held: Confined | None) -> Finished:
+            return process.run(
                 argv,
                 cwd=folder.handle,
                 env=env,
@@ -187,6 +188,8 @@ class _BoundScript:
                 spill=ctx.overflow.open,
                 confined=held or process.Confined(),
             )
+
+        finished = run_confined(self._definition, self._confine, ctx, folder.path, run)
         ctx.fence.check()
         return finished
 

@@ -6,6 +6,7 @@ hilt is killed during the few hundredths of a second for which it presses it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -69,6 +70,7 @@ _KEYS = {
     **dict(zip("lj'k;\\,/nm.", range(37, 48), strict=True)),
     "`": 50,
 }
+_TYPED = {"\n": "enter", "\t": "tab"}
 _FLAGS = {
     "ctrl": Quartz.kCGEventFlagMaskControl,
     "alt": Quartz.kCGEventFlagMaskAlternate,
@@ -149,14 +151,17 @@ class MacScreen:
         area = self.area
         before = self.windows()
         rectangle = Quartz.CGRectMake(area.x, area.y, area.width, area.height)
-        picture = Quartz.CGWindowListCreateImage(
+        # obsolete since macOS 15, but still available
+        take = getattr(Quartz, "CGWindowListCreateImage", lambda *_: None)
+        picture = take(
             rectangle,
             Quartz.kCGWindowListOptionOnScreenOnly,
             Quartz.kCGNullWindowID,
             Quartz.kCGWindowImageNominalResolution,
         )
         if picture is None:
-            raise ToolError("no_display", "macOS returned no picture of the screen.")
+            advice = "Ask the user to check Screen Recording in System Settings, Privacy & Security."
+            raise ToolError("no_display", "macOS returned no picture of the screen.", suggestion=advice)
         windows = self.windows()
         image = _pixels(picture, area)
         # windows may have moved in between: what was private before or after is hidden
@@ -247,11 +252,12 @@ class MacScreen:
 
     def type_text(self, text: str, delay: float, pause: Pause) -> None:
         """Type a text: events carry any characters."""
-        for line_number, line in enumerate(text.split("\n")):
-            if line_number:
-                self.press_keys(["enter"], pause)
-            for start in range(0, len(line), TEXT_PIECE // 2):
-                piece = line[start : start + TEXT_PIECE // 2]
+        for part in re.split("([\n\t])", text):
+            if part in _TYPED:
+                self.press_keys([_TYPED[part]], pause)
+                continue
+            for start in range(0, len(part), TEXT_PIECE // 2):
+                piece = part[start : start + TEXT_PIECE // 2]
                 self._refuse_private(None)
                 for down in (True, False):
                     event = Quartz.CGEventCreateKeyboardEvent(self._source, 0, down)
@@ -325,6 +331,9 @@ class MacScreen:
         last = [float("-inf")]
 
         def seen(proxy: Any, kind: int, event: Any, data: Any) -> Any:
+            if kind in (Quartz.kCGEventTapDisabledByTimeout, Quartz.kCGEventTapDisabledByUserInput):
+                Quartz.CGEventTapEnable(tap, True)  # noqa: FBT003
+                return event
             code = Quartz.CGEventGetIntegerValueField(event, Quartz.kCGKeyboardEventKeycode)
             is_own = Quartz.CGEventGetIntegerValueField(event, Quartz.kCGEventSourceUserData) == _MARK
             is_repeat = Quartz.CGEventGetIntegerValueField(event, Quartz.kCGKeyboardEventAutorepeat)
@@ -394,7 +403,9 @@ class MacElements:
             if self._privacy.program_reason(pid, [own[0].app, _bundle(pid)]):
                 continue
             until = time.monotonic() + PROGRAM_SECONDS
-            pending = [(ApplicationServices.AXUIElementCreateApplication(pid), 0, own[0].box)]
+            application = ApplicationServices.AXUIElementCreateApplication(pid)
+            ApplicationServices.AXUIElementSetMessagingTimeout(application, PROGRAM_SECONDS)
+            pending = [(application, 0, own[0].box)]
             count = 0
             while pending and count < NODES_MAX and time.monotonic() < until:
                 pause(0)

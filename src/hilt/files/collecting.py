@@ -5,6 +5,8 @@ with the attribute "opaque" replaces the one below it. Such marks, which only th
 what is left is an ordinary tree.
 
 A path that somebody else changed while the command ran is a conflict: it stays as it is.
+
+An upper layer on another file system than the workspace is copied to the folder of the layer first (copying.py).
 """
 
 from __future__ import annotations
@@ -12,17 +14,21 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from hilt.errors import ToolError
 from hilt.sandbox.handles import open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.files.copying import CopiedSteps
+
 HANDLE = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ALL = 0o700
-_MOST_DEPTH = 200
+MOST_DEPTH = 200
 _COMPARED_BYTES = 1 << 16
 
 
@@ -37,35 +43,42 @@ class Measured:
 def collect(layer: UpperLayer) -> list[LayerStep]:
     """Return the steps of a command that has ended; removes the marks of the overlay from its upper layer."""
     steps: list[LayerStep] = []
-    for root in layer.roots:
-        lower = open_folder(root)
-        try:
-            around = open_folder(os.path.realpath(layer.folder))
-            try:
-                upper = layer.upper(root)
-                _Collector(layer, root, os.path.basename(upper), steps).compare("", around, lower)
-            finally:
-                os.close(around)
-        finally:
-            os.close(lower)
+    with ExitStack() as stack:
+        for root in layer.roots:
+            copied = None
+            if layer.scratch:
+                from hilt.files.copying import CopiedSteps
+
+                copied = stack.enter_context(CopiedSteps(layer, root, steps))
+            folder, name = os.path.split(layer.upper(root))
+            handles = [open_folder(os.path.realpath(path)) for path in (folder, root)]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            _Collector(layer, root, name, steps, copied).compare("", *handles)
     return steps
 
 
 class _Collector:
     """Walks the two layers of one workspace folder."""
 
-    def __init__(self, layer: UpperLayer, root: str, name: str, steps: list[LayerStep]) -> None:
+    def __init__(
+        self, layer: UpperLayer, root: str, name: str, steps: list[LayerStep], copied: CopiedSteps | None
+    ) -> None:
         self._layer = layer
         self._root = root
         self._name = name
         self._steps = steps
+        self._copied = copied
 
-    def compare(self, path: str, around: int, lower: int, depth: int = 0) -> None:
-        """Add the steps of a folder that is in both layers; `around` is the folder of the upper one."""
+    def compare(self, path: str, around: int, lower: int, depth: int = 0, *, is_opaque: bool = False) -> None:
+        """Add the steps of a folder that is in both layers; `around` is the folder of the upper one.
+
+        If the upper one is opaque, what only the lower one has is deleted.
+        """
         before = os.fstat(lower)
         with opened(around, os.path.basename(path) or self._name, depth) as (upper, after):
             count = len(self._steps)
-            for name in sorted(os.listdir(upper)):
+            for name in sorted({*os.listdir(upper), *(_names(lower) if is_opaque else ())}):
                 self._compare_entry(os.path.join(path, name), name, upper, lower, before, depth)
             os.fchmod(upper, ALL)  # from now on part of our own storage
         has_steps = len(self._steps) > count
@@ -78,33 +91,41 @@ class _Collector:
     def _compare_entry(self, path: str, name: str, upper: int, lower: int, around: os.stat_result, depth: int) -> None:
         new = _status(upper, name)
         old = _status(lower, name)
-        if new is not None and stat.S_ISCHR(new.st_mode) and new.st_rdev == 0:
+        if new is not None and is_whiteout(new):
             os.unlink(name, dir_fd=upper)
             new = None
         if new is None and old is None:
             return
-        marks = set() if new is None else self._take_marks(upper, name, new)
+        marks = set() if new is None else take_marks(self._layer, upper, name, new)
         is_merged = new is not None and old is not None and stat.S_ISDIR(new.st_mode) and stat.S_ISDIR(old.st_mode)
-        if is_merged and "opaque" not in marks:
-            inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=lower)
+        is_swapped = False
+        if is_merged and (self._copied is not None or "opaque" not in marks):
             try:
-                self.compare(path, upper, inner, depth + 1)
-            finally:
-                os.close(inner)
-            return
+                inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=lower)
+            except (FileNotFoundError, NotADirectoryError):
+                is_swapped = True  # somebody has renamed it a moment ago
+            else:
+                try:
+                    self.compare(path, upper, inner, depth + 1, is_opaque="opaque" in marks)
+                finally:
+                    os.close(inner)
+                return
         if new is not None and old is not None and _is_same(upper, lower, name, new, old):
+            return
+        # a file that the command has changed may be gone; in a folder that other commands change by starting, only a
+        # copy of an old file counts
+        is_shared = os.path.join(self._root, os.path.dirname(path)).rstrip("/") in self._layer.shared
+        is_lost = old is None and around.st_ctime_ns >= self._layer.began and ("origin" in marks or not is_shared)
+        is_lost |= is_swapped
+        if self._copied is not None:
+            self._copied.add(path, (upper, new), (lower, None if is_swapped else old), depth, is_lost=is_lost)
             return
         replaced, added = Measured(), Measured()
         if new is not None:
             self._prepare(upper, name, new, added, depth)
         if old is not None:
             measure(lower, name, replaced, self._layer.began, depth)
-            is_conflict = replaced.is_changed
-        else:
-            # a file that the command has changed may be gone; in a folder that other commands change by starting, only
-            # a copy of an old file counts
-            is_shared = os.path.join(self._root, os.path.dirname(path)).rstrip("/") in self._layer.shared
-            is_conflict = around.st_ctime_ns >= self._layer.began and ("origin" in marks or not is_shared)
+        is_conflict = is_lost or replaced.is_changed
         self._steps.append(
             LayerStep(
                 "conflict" if is_conflict else "swap",
@@ -118,24 +139,6 @@ class _Collector:
             )
         )
 
-    def _take_marks(self, folder: int, name: str, status: os.stat_result) -> set[str]:
-        """Remove the attributes of the overlay, and return their names without the prefix."""
-        if stat.S_ISLNK(status.st_mode) and self._layer.in_user_namespace:
-            return set()  # links have no attributes for users
-        path, prefix = f"/proc/self/fd/{folder}/{name}", self._layer.attribute
-        marks = set()
-        is_closed = status.st_mode & 0o200 == 0 and os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode)
-        with suppress(OSError):
-            names = [mark for mark in os.listxattr(path, follow_symlinks=False) if mark.startswith(prefix)]
-            if names and is_closed:
-                os.chmod(path, status.st_mode & 0o7777 | ALL)
-            for mark in names:
-                os.removexattr(path, mark, follow_symlinks=False)
-                marks.add(mark.removeprefix(prefix))
-            if names and is_closed:
-                os.chmod(path, status.st_mode & 0o7777)
-        return marks
-
     def _prepare(self, folder: int, name: str, status: os.stat_result, tree: Measured, depth: int) -> None:
         """Remove the marks from a tree that only the upper layer has, and measure it."""
         if not stat.S_ISDIR(status.st_mode):
@@ -145,23 +148,49 @@ class _Collector:
         with opened(folder, name, depth) as (inner, _):
             for entry in os.listdir(inner):
                 now = os.stat(entry, dir_fd=inner, follow_symlinks=False)
-                if stat.S_ISCHR(now.st_mode) and now.st_rdev == 0:
+                if is_whiteout(now):
                     os.unlink(entry, dir_fd=inner)
                     continue
-                self._take_marks(inner, entry, now)
+                take_marks(self._layer, inner, entry, now)
                 self._prepare(inner, entry, now, tree, depth + 1)
+
+
+def is_whiteout(status: os.stat_result) -> bool:
+    """Whether a file of an upper layer stands for a deleted name."""
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def take_marks(layer: UpperLayer, folder: int, name: str, status: os.stat_result) -> set[str]:
+    """Remove the attributes of the overlay, and return their names without the prefix."""
+    if stat.S_ISLNK(status.st_mode) and layer.in_user_namespace:
+        return set()  # links have no attributes for users
+    path, prefix = f"/proc/self/fd/{folder}/{name}", layer.attribute
+    marks = set()
+    is_closed = status.st_mode & 0o200 == 0 and os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode)
+    with suppress(OSError):
+        names = [mark for mark in os.listxattr(path, follow_symlinks=False) if mark.startswith(prefix)]
+        if names and is_closed:
+            os.chmod(path, status.st_mode & 0o7777 | ALL)
+        for mark in names:
+            os.removexattr(path, mark, follow_symlinks=False)
+            marks.add(mark.removeprefix(prefix))
+        if names and is_closed:
+            os.chmod(path, status.st_mode & 0o7777)
+    return marks
 
 
 def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) -> None:
     """Measure a file or folder of the workspace, and notice what has changed since a time."""
-    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    tree.is_changed |= status.st_ctime_ns >= began
+    status = _status(folder, name)
+    tree.is_changed |= status is None or status.st_ctime_ns >= began
+    if status is None:
+        return
     if not stat.S_ISDIR(status.st_mode):
         tree.files += 1
         tree.size += status.st_size
         return
-    if depth >= _MOST_DEPTH:
-        raise _too_deep()
+    if depth >= MOST_DEPTH:
+        raise too_deep()
     try:
         inner = os.open(name, FOLDER, dir_fd=folder)
     except OSError:
@@ -177,8 +206,8 @@ def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) 
 @contextmanager
 def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.stat_result]]:
     """Open a folder of ours for listing, whatever its permissions, which are the same afterwards."""
-    if depth >= _MOST_DEPTH:
-        raise _too_deep()
+    if depth >= MOST_DEPTH:
+        raise too_deep()
     handle = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=around)
     try:
         status = os.fstat(handle)
@@ -196,6 +225,14 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
         os.close(handle)
 
 
+def _names(folder: int) -> list[str]:
+    inner = os.open(".", FOLDER, dir_fd=folder)
+    try:
+        return os.listdir(inner)
+    finally:
+        os.close(inner)
+
+
 def _status(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -208,11 +245,11 @@ def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.sta
     facts = [(s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns) for s in (new, old)]
     if facts[0] != facts[1]:
         return False
-    if stat.S_ISLNK(new.st_mode):
-        return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
-    if not stat.S_ISREG(new.st_mode):
+    if not stat.S_ISREG(new.st_mode) and not stat.S_ISLNK(new.st_mode):
         return False
     try:
+        if stat.S_ISLNK(new.st_mode):
+            return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with (
             open(os.open(name, flags, dir_fd=upper), "rb") as one,
@@ -226,9 +263,10 @@ def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.sta
     return False
 
 
-def _too_deep() -> ToolError:
+def too_deep() -> ToolError:
+    """Return the error for folders that are nested too deeply."""
     return ToolError(
         "resource_limit",
-        f"The command made folders more than {_MOST_DEPTH} levels deep, so its changes were not applied.",
+        f"The command made folders more than {MOST_DEPTH} levels deep, so its changes were not applied.",
         suggestion="Nest the folders less.",
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from hilt.files.exchanging import SlotExchange
 from hilt.files.workspace import Workspace
 from hilt.sandbox.handles import open_folder, remove_tree
 from hilt.sandbox.overlay import UpperLayer
-from hilt.state.history import LayerStep, RecordedChange, Recording
+from hilt.state.history import LayerStep, RecordedChange, Recording, Version
 
 SHOWN_FILES = 100
 SHOWN_BYTES = 256 * 1024  # of one file
@@ -94,7 +95,10 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
             f"The preview {id} was made for another command or folder.",
             suggestion="Send the same command and cwd as in the preview.",
         )
-    stale = [step for step in change.steps if step.kind == "conflict" or _is_stale(step, change.began)]
+    made = {step.full_path for step in change.steps if step.kind == "folder" and step.after.inode}
+    first = {step.full_path: step for step in reversed(change.steps)}.values()
+    stale = [step for step in change.steps if step.kind == "conflict"]
+    stale += [step for step in first if _is_stale(step, change.began, made)]
     if stale:
         path = shown_path(workspace, stale[0])
         raise ToolError(
@@ -228,9 +232,13 @@ def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerSt
 
 
 def discard(recording: Recording, folder: str) -> None:
-    """Forget a command whose changes were not recorded."""
+    """Forget a command whose changes were not recorded.
+
+    Its layer is removed while the call goes on: removing the folders of an overlay takes longer than mounting it. If
+    the process ends before, the next command removes the rest.
+    """
     recording.abandon()
-    remove_tree(folder)
+    threading.Thread(target=remove_tree, args=(folder,), name="layer", daemon=True).start()
 
 
 def _new(workspace: Workspace, id: str, operation: str, layer: str, steps: Sequence[LayerStep]) -> RecordedChange:
@@ -256,11 +264,18 @@ def _perform(
 def _invert(exchange: SlotExchange, steps: Sequence[LayerStep], id: str) -> tuple[list[LayerStep], list[LayerStep]]:
     """Return the steps back to the versions before these steps, and the steps whose old version is gone."""
     inverse, lost = [], []
+    planned: dict[str, Version] = {}  # by path: what is there after the steps so far
     for position, step in enumerate(reversed(steps)):
         if step.kind == "mode":
             inverse.append(step._replace(before=step.after, after=step.before))
             continue
-        now, kept = exchange.now(step), exchange.kept(step)
+        now = planned[step.full_path] if step.full_path in planned else exchange.now(step)
+        if step.kind == "folder":
+            if bool(now.inode) != bool(step.before.inode):
+                inverse.append(step._replace(before=step.after, after=step.before))
+                planned[step.full_path] = step.before
+            continue
+        kept = exchange.kept(step)
         wanted = step.before if step.kind == "swap" else step.after
         if now.inode == wanted.inode:
             continue
@@ -271,12 +286,13 @@ def _invert(exchange: SlotExchange, steps: Sequence[LayerStep], id: str) -> tupl
             lost.append(step)
             continue
         inverse.append(step._replace(kind="swap", slot=slot, before=now, after=wanted))
+        planned[step.full_path] = wanted
     return inverse if any(step.kind == "swap" for step in inverse) or not lost else [], lost
 
 
-def _is_stale(step: LayerStep, began: int) -> bool:
-    """Whether the path of a step, or anything in it, has changed since a time."""
-    if step.kind == "mode":
+def _is_stale(step: LayerStep, began: int, made: Set[str]) -> bool:
+    """Whether the path of a step, or anything in it, has changed since a time; `made` are folders of earlier steps."""
+    if step.kind == "mode" or os.path.dirname(step.full_path) in made:
         return False
     try:
         around = open_folder(os.path.dirname(step.full_path))
@@ -348,7 +364,7 @@ def _diffs(
         if reading.files >= SHOWN_FILES:
             reading.omitted += step.files
             continue
-        if step.kind == "mode" or _is_closed(workspace, step):
+        if step.kind in ("mode", "folder") or _is_closed(workspace, step):
             continue
         path = shown_path(workspace, step).rstrip("/")
         here = _contents(step.root, step.path, reading)

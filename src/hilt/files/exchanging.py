@@ -45,23 +45,27 @@ class SlotExchange:
     def perform(self, steps: Sequence[LayerStep]) -> list[int]:
         """Perform all steps that are not done yet; return the positions of those that could not be performed."""
         failed = []
-        modes = [(position, step) for position, step in enumerate(steps) if step.kind == "mode"]
-        for _, step in modes if os.geteuid() != 0 else ():
+        folders = [(position, step) for position, step in enumerate(steps) if step.kind in ("mode", "folder")]
+        for _, step in folders if os.geteuid() != 0 else ():
             with suppress(OSError):
-                self._set_mode(step, step.before.mode | ALL)
+                if step.before.inode:
+                    self._set_mode(step, step.before.mode | ALL)
         for position, step in enumerate(steps):
             if len(self._handles) > _MOST_HANDLES:
                 self._close_handles()
-            if step.kind == "swap":
+            if step.kind in ("swap", "folder"):
                 try:
-                    is_done = self._swap(position, step)
+                    is_done = self._swap(position, step) if step.kind == "swap" else self._make_or_remove(step)
                 except OSError:
                     is_done = False
                 if not is_done:
                     failed.append(position)
-        for position, step in reversed(modes):
+        for position, step in reversed(folders):
             try:
-                self._set_mode(step, step.after.mode)
+                if step.kind == "mode":
+                    self._set_mode(step, step.after.mode)
+                elif step.after.inode and position not in failed:
+                    self._copy_attributes(step)
             except OSError:
                 failed.append(position)
         return failed
@@ -94,14 +98,42 @@ class SlotExchange:
 
     def _set_mode(self, step: LayerStep, mode: int) -> None:
         handle = self._open(step.root, step.path)
-        status = os.fstat(handle)
         # another folder may have taken its place
-        if status.st_ino == step.before.inode and stat.S_ISDIR(status.st_mode):
+        if step.kind == "folder" or os.fstat(handle).st_ino == step.before.inode:
             os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode))
+
+    def _make_or_remove(self, step: LayerStep) -> bool:
+        """Create or remove an empty folder; return False if something else is in its place, or in it."""
+        if step.after.inode:
+            around, name = self._place(step, makes_folders=True)
+            now = self._look(around, name)
+            if not now.inode:
+                os.mkdir(name, ALL, dir_fd=around)
+            return not now.inode or stat.S_ISDIR(now.mode)
+        if stat.S_ISDIR(self.now(step).mode):
+            around, name = self._place(step)
+            os.rmdir(name, dir_fd=around)
+            removed = self._handles.pop((step.root, step.path), None)
+            if removed is not None:
+                os.close(removed)
+        return True
+
+    def _copy_attributes(self, step: LayerStep) -> None:
+        """Give a folder that was created the attributes of the one in its slot, after everything in it is there."""
+        from hilt.files.copying import copy_attributes
+
+        around, name = self._slot(step)
+        handle = self._open(step.root, step.path)
+        status = os.stat(name, dir_fd=around, follow_symlinks=False)
+        copy_attributes(f"/proc/self/fd/{around}/{name}", f"/proc/self/fd/{handle}", status)
 
     def _swap(self, position: int, step: LayerStep) -> bool:
         """Put the version after the step in its place; return False if that is not possible."""
-        place, slot = self._place(step, makes_folders=True), self._slot(step)
+        slot = self._slot(step)
+        if not step.after.inode and self._look(*slot).inode == step.before.inode:
+            self._restore_modes(slot, slot, step)
+            return True  # whatever a later step has put in its place
+        place = self._place(step, makes_folders=True)
         spare = self._spare(position)
         if spare is not None and self._look(*spare).inode:
             self._finish_by_hand(place, slot, spare, step)

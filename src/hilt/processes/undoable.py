@@ -13,12 +13,21 @@ from hilt.files import command_changes
 from hilt.files.command_changes import CommandChange
 from hilt.files.workspace import Workspace
 from hilt.sandbox import bubblewrap, disarming, overlay
-from hilt.sandbox.overlay import UpperLayer
+from hilt.sandbox.handles import remove_tree
+from hilt.sandbox.overlay import LayerPlace, UpperLayer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability, Profile
     from hilt.state.history import Recording
+
+
+NOT_MOUNTED = "the overlay could not be mounted"
+
+
+def is_not_started(error: ToolError) -> bool:
+    """Whether a command has not started because its sandbox could not be set up."""
+    return error.code == "sandbox_unavailable" or bool(error.details.get("renamed"))
 
 
 def call_key(command: str, folder: str) -> str:
@@ -53,11 +62,11 @@ class Overlays:
         reason = overlay.obstacle(self.profile(), self._available())
         if not reason and self.has_jobs():
             reason = "a background job of the session is running"
-        return reason or ("" if self.place else "there is no room for its layers on the workspace's file system")
+        return reason or ("" if self.place else "there is no room for its layers")
 
     @cached_property
-    def place(self) -> str | None:
-        """The folder for the layers of this workspace."""
+    def place(self) -> LayerPlace | None:
+        """The folders for the layers of this workspace."""
         return overlay.find_place(overlay.outermost(self.profile()), self._state, self.workspace.store.id)
 
 
@@ -95,14 +104,17 @@ class UndoableRun:
             yield None
             return
         workspace = self._overlays.workspace
-        command_changes.tidy(workspace, place)
+        for folder in filter(None, place):
+            command_changes.tidy(workspace, folder)
         roots = overlay.outermost(self._overlays.profile())
         self._recording = recording = workspace.store.history().mark()
         try:
             yield overlay.make(place, recording.id, roots, whole=bool(self._previewed))
         finally:
             if not self._is_settled:
-                command_changes.discard(recording, f"{place}/{recording.id}")
+                command_changes.discard(recording, f"{place.folder}/{recording.id}")
+            if place.scratch:
+                remove_tree(f"{place.scratch}/{recording.id}")
             recording.release()
 
     def settle(self, layer: UpperLayer) -> tuple[str, ...]:
@@ -128,9 +140,9 @@ class UndoableRun:
 
     def falls_back(self, error: ToolError) -> bool:
         """Whether to run the command without an overlay, because it did not start on one."""
-        if self.skipped or (error.code != "sandbox_unavailable" and not error.details.get("renamed")):
+        if self.skipped or not is_not_started(error):
             return False
-        self.skipped = "the overlay could not be mounted"
+        self.skipped = NOT_MOUNTED
         self._refuse_preview()
         self._accept(self.skipped)
         return True

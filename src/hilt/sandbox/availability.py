@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount, Overlay
 
-_FORMAT = 4
+_FORMAT = 5
 _RECORD = "sandbox.json"
 _SYSTEM_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _SWITCHES = (
@@ -145,9 +145,13 @@ def _mounts_overlays(program: str, state: str) -> bool:
 
     folder = os.path.join(os.path.realpath(state), f"probe-{os.urandom(4).hex()}")
     probed = os.path.join(folder, "probed")
+    place = None
     try:
         os.makedirs(probed, 0o700)
-        layer = overlay.make(folder, "layer", (probed,), whole=True)
+        place = overlay.find_place((probed,), folder, "probe")
+        if place is None:
+            return False
+        layer = overlay.make(place, "layer", (probed,), whole=True)
         shown: list[Mount] = [(os.fsencode(probed), None, os.fsencode(probed), None, True)]
         is_kept = _runs(program, state, shown, overlay.mounts(layer, ()), f": > {shlex.quote(probed)}/new")
         return is_kept and os.listdir(layer.upper(probed)) == ["new"] and not os.listdir(probed)
@@ -155,6 +159,8 @@ def _mounts_overlays(program: str, state: str) -> bool:
         return False
     finally:
         remove_tree(folder)
+        if place is not None and place.scratch:
+            remove_tree(place.scratch)
 
 
 def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay], script: str) -> bool:

@@ -45,6 +45,7 @@ _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH = 0x04, 0x08
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _HANDLE = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
+_LOWER_INODE = (1 << 62) - 1
 
 _DEVICE_NODES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _DEVICE_LINKS = {
@@ -156,7 +157,7 @@ class _Mounter:
         status = os.fstat(handle)
         now = status.st_dev, status.st_ino
         if status.st_dev in self._lower:
-            now = self._covered.get(now, (self._lower[status.st_dev], status.st_ino))
+            now = self._covered.get(now, (self._lower[status.st_dev], status.st_ino & _LOWER_INODE))
         if now != tuple(identity):
             raise OSError(ESTALE, os.strerror(ESTALE))
 
@@ -267,6 +268,8 @@ class _Kernel:
         layers = {b"lowerdir": lower, b"upperdir": upper, b"workdir": work}
         options = {name: b"/proc/self/fd/%d" % handle for name, handle in layers.items()}
         options |= {b"redirect_dir": b"nofollow", b"index": b"off", b"metacopy": b"off"}
+        if os.fstat(lower).st_dev != os.fstat(upper).st_dev:
+            options[b"xino"] = b"on"  # inodes keep the numbers of the layers, below two bits that tell which one
         flags = (b"volatile", b"userxattr") if in_user_namespace else (b"volatile",)
         return self._make(b"overlay", options, _PLAIN, flags)
 

@@ -1,8 +1,9 @@
 """The overlay that a command runs on if it can be undone: where its layers lie, and what rules it out.
 
 The workspace is the lower layer, which stays as it is. The command's changes go to an upper layer on the same file
-system, from where they are moved into the workspace when the command has ended. What is in `.git` folders is not
-overlaid, unless the command is only a preview.
+system, from where they are moved into the workspace when the command has ended. If the workspace is on overlayfs, as in
+most containers, which cannot hold an upper layer, that is on tmpfs, and is copied afterwards. What is in `.git` folders
+is not overlaid, unless the command is only a preview.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
 _SYS_ADMIN = 1 << 21  # the capability to mount
+_MEMORY = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
+
+
+class LayerPlace(NamedTuple):
+    """Where the layers of a workspace are; a workspace on overlayfs has its upper layers in a `scratch` folder."""
+
+    folder: str
+    scratch: str = ""
 
 
 class UpperLayer(NamedTuple):
@@ -30,6 +39,7 @@ class UpperLayer(NamedTuple):
 
     A `whole` layer covers `.git` folders too. Whatever changes in the workspace after the command began has a time of
     `began` or later, on the clock of the file system. `shared` are folders that change whenever a command starts.
+    `scratch` has the upper and work folders if they cannot be in the folder of the layer.
     """
 
     folder: str
@@ -38,15 +48,20 @@ class UpperLayer(NamedTuple):
     whole: bool
     began: int = 0
     shared: tuple[str, ...] = ()
+    scratch: str = ""
 
     def upper(self, root: str) -> str:
         """Return the upper folder of a workspace folder."""
-        return f"{self.folder}/u{self.roots.index(root)}"
+        return f"{self.scratch or self.folder}/u{self.roots.index(root)}"
+
+    def work(self, root: str) -> str:
+        """Return the work folder of a workspace folder, which the kernel needs."""
+        return f"{self.scratch or self.folder}/w{self.roots.index(root)}"
 
     @property
     def attribute(self) -> str:
         """The prefix of the extended attributes that the overlay sets."""
-        return "user.overlay." if self.in_user_namespace else "trusted.overlay."
+        return _attribute(self.in_user_namespace)
 
 
 def obstacle(profile: Profile, available: Availability) -> str:
@@ -73,10 +88,10 @@ def outermost(profile: Profile) -> tuple[str, ...]:
     return tuple(root for root in roots if innermost(root, tuple(other for other in roots if other != root)) is None)
 
 
-def find_place(roots: Sequence[str], state: str, name: str) -> str | None:
-    """Return the folder for the layers of a workspace, created if missing; None if there is no room for them.
+def find_place(roots: Sequence[str], state: str, name: str) -> LayerPlace | None:
+    """Return the folders for the layers of a workspace, created if missing; None if there is no room for them.
 
-    It must be on the same mount as the workspace, so that files can be moved between them: in the state directory,
+    They must be on the same mount as the workspace, so that files can be moved between them: in the state directory,
     beside the workspace, or hidden in it.
     """
     wanted = {_mount_of(root) for root in roots}
@@ -84,16 +99,31 @@ def find_place(roots: Sequence[str], state: str, name: str) -> str | None:
         with suppress(OSError):
             if {_mount_of(_existing(path))} == wanted:
                 _make_place(path)
-                return path
+                return LayerPlace(path, _make_scratch(state, name) if _is_overlay(*wanted) else "")
     return None
 
 
-def make(place: str, name: str, roots: tuple[str, ...], *, whole: bool) -> UpperLayer:
+def _make_scratch(state: str, name: str) -> str:
+    """Return a folder on tmpfs for upper layers, created if missing; raise if they cannot be there."""
+    from hashlib import sha256
+
+    # whoever removes what was left there must know which commands run: those of one state directory
+    known_to = sha256(os.fsencode(os.path.realpath(state))).hexdigest()
+    path = os.path.join(os.path.realpath(_MEMORY), f"hilt-upper-{os.geteuid()}-{known_to[:12]}-{name[:12]}")
+    _make_place(path)
+    # before Linux 6.6, tmpfs had no attributes for users, without which an overlay cannot replace folders
+    os.setxattr(path, f"{_attribute(_needs_user_namespace())}probe", b"")
+    return path
+
+
+def make(place: LayerPlace, name: str, roots: tuple[str, ...], *, whole: bool) -> UpperLayer:
     """Create the folders of a layer."""
-    layer = UpperLayer(os.path.join(place, name), roots, _needs_user_namespace(), whole)
-    os.mkdir(layer.folder, 0o700)
-    for number, root in enumerate(roots):
-        os.mkdir(f"{layer.folder}/w{number}", 0o700)
+    folder, scratch = (path and os.path.join(path, name) for path in place)
+    layer = UpperLayer(folder, roots, _needs_user_namespace(), whole, scratch=scratch)
+    for path in filter(None, (folder, scratch)):
+        os.mkdir(path, 0o700)
+    for root in roots:
+        os.mkdir(layer.work(root), 0o700)
         upper = layer.upper(root)
         os.mkdir(upper, 0o700)
         # the program sees these as the attributes of the workspace folder
@@ -121,12 +151,15 @@ def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
 def mounts(layer: UpperLayer, repositories: Sequence[str]) -> list[Overlay]:
     """Return what mounting.py does for a layer; `.git` folders of existing repositories show through."""
     overlays: list[Overlay] = []
-    for number, root in enumerate(layer.roots):
-        layers = (root, layer.upper(root), f"{layer.folder}/w{number}")
-        folder, upper, work = (_handle(path) for path in layers)
+    for root in layer.roots:
+        folder, upper, work = (_handle(path) for path in (root, layer.upper(root), layer.work(root)))
         through = [] if layer.whole else [path for path in repositories if is_below(path, root) and _is_git(path)]
         overlays.append((folder, upper, work, [_handle(path) for path in through], layer.in_user_namespace))
     return overlays
+
+
+def _attribute(in_user_namespace: bool) -> str:
+    return "user.overlay." if in_user_namespace else "trusted.overlay."
 
 
 def _is_git(path: str) -> bool:
@@ -187,9 +220,14 @@ def _mount_of(path: str) -> bytes:
     handle = open_folder(os.path.realpath(path))
     try:
         with open(f"/proc/self/fdinfo/{handle}", "rb") as file:
-            return next(line for line in file if line.startswith(b"mnt_id:"))
+            return next(line.split()[1] for line in file if line.startswith(b"mnt_id:"))
     finally:
         os.close(handle)
+
+
+def _is_overlay(mount: bytes) -> bool:
+    with open("/proc/self/mountinfo", "rb") as file:
+        return any(line.startswith(mount + b" ") and b" - overlay " in line for line in file)
 
 
 def _make_place(path: str) -> None:

@@ -29,6 +29,7 @@ from hilt.state.tables import open_state
 INLINE_BYTES = 1024 * 1024  # larger blobs are stored as files
 COMPRESS_BYTES = 64 * 1024  # larger blobs are compressed later, not during the call
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
+_INODES = 1 << 64
 
 _EVICTED_MAX = 100_000  # newer changes, after which it is forgotten which call made one
 
@@ -52,15 +53,18 @@ class Version(NamedTuple):
     mode: int = 0
 
 
+Kind = Literal["swap", "mode", "folder", "conflict"]
+
+
 class LayerStep(NamedTuple):
     """A path that a command has changed: a file or a whole folder that is swapped with the one in its slot.
 
     `root` is a workspace folder, `path` is relative to it, and `slot` to the folder of the layer. A step of the kind
-    "mode" sets the permissions of a folder; one of the kind "conflict" is not performed. `size` and `files` count what
-    the layer keeps.
+    "mode" sets the permissions of a folder; one of the kind "folder" creates or removes an empty folder, whose slot
+    keeps a copy; one of the kind "conflict" is not performed. `size` and `files` count what the layer keeps.
     """
 
-    kind: Literal["swap", "mode", "conflict"]
+    kind: Kind
     root: str
     path: str
     slot: str
@@ -236,7 +240,7 @@ class History:
                 (
                     (
                         *(number, position, step.kind, *map(os.fsencode, (step.root, step.path, step.slot))),
-                        *(*step.before, *step.after, step.size, step.files),
+                        *(*_stored(step.before), *_stored(step.after), step.size, step.files),
                     )
                     for position, step in enumerate(change.steps)
                 ),
@@ -736,8 +740,8 @@ def _steps(db: sqlite3.Connection, change: int) -> tuple[LayerStep, ...]:
             os.fsdecode(root),
             os.fsdecode(path),
             os.fsdecode(slot),
-            Version(before_inode, before_mode),
-            Version(after_inode, after_mode),
+            Version(before_inode % _INODES, before_mode),
+            Version(after_inode % _INODES, after_mode),
             size,
             files,
         )
@@ -745,6 +749,11 @@ def _steps(db: sqlite3.Connection, change: int) -> tuple[LayerStep, ...]:
             query, (change,)
         )
     )
+
+
+def _stored(version: Version) -> Version:
+    """Return a version with the number of its inode as SQLite stores it, which has no unsigned integers."""
+    return version._replace(inode=version.inode - _INODES) if version.inode > _LAST else version
 
 
 def _no_preview(id: str) -> ToolError:

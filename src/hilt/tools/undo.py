@@ -232,10 +232,10 @@ def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_
     if path is None:
         steps, closed = command_changes.restorable(ctx.workspace, change)
     else:
-        chosen = _step_of(ctx, change, path)
+        chosen = _steps_of(ctx, change, path)
         if chosen.inner:
             return _restore_inner(ctx, change, chosen, is_preview=is_preview)
-        steps, closed = [chosen.step], []
+        steps, closed = list(chosen.steps), []
     if is_preview:
         diffs, omitted = command_changes.restore_diffs(ctx.workspace, change, steps)
         rest = f"[{omitted} more files are not shown]\n" if omitted else ""
@@ -257,21 +257,26 @@ def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_
 
 
 class _Chosen(NamedTuple):
-    step: LayerStep
-    inner: str  # the path of a file in its folder; empty for the whole step
+    steps: tuple[LayerStep, ...]
+    inner: str  # the path of a file in the folder of the only step; empty for whole steps
 
 
-def _step_of(ctx: Context, change: RecordedChange, path: str) -> _Chosen:
-    from hilt.files.command_changes import shown_path
+def _steps_of(ctx: Context, change: RecordedChange, path: str) -> _Chosen:
+    from hilt.files.command_changes import restorable, shown_path
 
-    paths = {shown_path(ctx.workspace, step).rstrip("/"): step for step in change.steps if step.kind != "mode"}
+    paths = [(shown_path(ctx.workspace, step).rstrip("/"), step) for step in change.steps if step.kind != "mode"]
     wanted = path.rstrip("/")
-    if wanted in paths:
-        return _Chosen(paths[wanted], "")
-    for outer, step in paths.items():
-        if wanted.startswith(outer + "/"):
-            return _Chosen(step, wanted[len(outer) + 1 :])
-    known = ", ".join(list(paths)[:20])
+    steps = [step for changed_path, step in paths if changed_path == wanted]
+    if any(step.kind == "folder" for step in steps):
+        allowed, _ = restorable(ctx.workspace, change)
+        inside = {step for changed_path, step in paths if changed_path.startswith(wanted + "/")}
+        steps = [step for step in allowed if step in steps or step in inside]
+    if steps:
+        return _Chosen(tuple(steps), "")
+    for outer, step in paths:
+        if wanted.startswith(outer + "/") and step.kind != "folder":
+            return _Chosen((step,), wanted[len(outer) + 1 :])
+    known = ", ".join([changed_path for changed_path, _ in paths[:20]])
     raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")
 
 
@@ -279,8 +284,9 @@ def _restore_inner(ctx: Context, change: RecordedChange, chosen: _Chosen, *, is_
     """Restore one file of a folder that the command has deleted or replaced."""
     from hilt.files import command_changes
 
-    path = f"{command_changes.shown_path(ctx.workspace, chosen.step).rstrip('/')}/{chosen.inner}"
-    old = command_changes.old_file(change, chosen.step, chosen.inner)
+    [step] = chosen.steps
+    path = f"{command_changes.shown_path(ctx.workspace, step).rstrip('/')}/{chosen.inner}"
+    old = command_changes.old_file(change, step, chosen.inner)
     if old is None:
         raise ToolError("not_found", f"{path} was not a file before {change.operation} {change.id}.", path=path)
     with ctx.workspace.change("undo", [path], fresh=False) as draft:

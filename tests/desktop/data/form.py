@@ -109,6 +109,9 @@ class Form:
         for title in list(self.windows):
             self.close(title)
 
+    def focus_nothing(self):
+        self.window.set_focus(None)
+
     def grab(self):
         seat = self.window.get_display().get_default_seat()
         status = seat.grab(self.window.get_window(), Gdk.SeatCapabilities.ALL, True, None, None, None)

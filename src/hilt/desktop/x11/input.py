@@ -7,6 +7,7 @@ up by the server's own rules, and its process is checked. Only then the press is
 from __future__ import annotations
 
 import os
+import re
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -123,38 +124,64 @@ class XInput:
     # --- the keyboard ---------------------------------------------------------------------------------------------
 
     def type_text(self, text: str, delay: float, pause: Pause) -> None:
-        """Type a text; keys are borrowed for characters that the keyboard does not have."""
+        """Type a text; keys are borrowed for characters that the keyboard does not have, or lines are pasted."""
         self._await_modifiers(pause)
         self._refuse_grabs()
         keymap = Keymap(self._connection, self._switch)
+        try:
+            with self._released_at_end():
+                for part in [text] if keymap.borrow(text) else re.split("([\n\t])", text):
+                    if keymap.borrow(part):
+                        self._type(part, keymap, delay, pause)
+                    else:
+                        self._paste(part, keymap, pause)
+        finally:
+            keymap.give_back()
+
+    def _type(self, text: str, keymap: Keymap, delay: float, pause: Pause) -> None:
         focused = self._screen.focused()
         window = self._screen.client(focused[0]) if focused else 0
         is_answering = bool(window)
-        try:
-            with self._released_at_end():
-                rest = text
-                while rest:
-                    keymap.borrow(rest)
-                    typed = 0
-                    for character in rest:
-                        stroke = keymap.known(character)
-                        if stroke is None:
-                            break  # more characters than spare keys
-                        if stroke.shift:
-                            self._press_key(keymap.key("shift").code)
-                        self._press_key(stroke.code)
-                        self._release("key", stroke.code)
-                        if stroke.shift:
-                            self._release("key", keymap.key("shift").code)
-                        typed += 1
-                        # one at a time: programs that are behind may mix up what waits for them
-                        is_answering = is_answering and self._ping(window, pause)
-                        pause(delay)
-                    # a program looks up what a key means when it handles the press
-                    self._settle(self._screen.focused(), pause)
-                    rest = rest[typed:]
-        finally:
-            keymap.give_back()
+        while text:
+            keymap.borrow(text)
+            typed = 0
+            for character in text:
+                stroke = keymap.known(character)
+                if stroke is None:
+                    break  # more characters than spare keys
+                if stroke.shift:
+                    self._press_key(keymap.key("shift").code)
+                self._press_key(stroke.code)
+                self._release("key", stroke.code)
+                if stroke.shift:
+                    self._release("key", keymap.key("shift").code)
+                typed += 1
+                # one at a time: programs that are behind may mix up what waits for them
+                is_answering = is_answering and self._ping(window, pause)
+                pause(delay)
+            # a program looks up what a key means when it handles the press
+            self._settle(self._screen.focused(), pause)
+            text = text[typed:]
+
+    def _paste(self, text: str, keymap: Keymap, pause: Pause) -> None:
+        """Paste a text that the keyboard cannot type."""
+        from hilt.desktop.x11.clipboard import OfferedText
+
+        keys = [keymap.key(name).code for name in ("ctrl", "v")]
+        self._refuse_private(self._screen.focused(), None)
+        with OfferedText(self._connection.name, text, pause) as offered:
+            for code in keys:
+                self._press_key(code)
+            chain = self._screen.focused()
+            for code in reversed(keys):
+                self._release("key", code)
+            if not chain or not offered.was_taken_by(self._screen.client(chain[0])):
+                raise ToolError(
+                    "tool_failed",
+                    "The keyboard has no keys for the text, and the program with the focus did not paste it on Ctrl+V.",
+                    suggestion="Click a text field first, or type characters that the keyboard has.",
+                )
+            self._settle(chain, pause)
 
     def press_keys(self, keys: Sequence[str], pause: Pause) -> None:
         """Press keys together, and release them in reverse order."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import xcffib
+
 from hilt.desktop.x11.dead_man_switch import DeadManSwitch
 from hilt.desktop.x11.x_server import XConnection
 from hilt.errors import ToolError
@@ -94,20 +96,19 @@ class Keymap:
             return stroke._replace(shift=not stroke.shift)
         return stroke
 
-    def borrow(self, characters: Iterable[str]) -> None:
-        """Give spare keys the meaning of characters that no key has, as many as there are keys."""
+    def borrow(self, characters: Iterable[str]) -> bool:
+        """Give spare keys the meaning of characters that no key has, as many as there are keys; False if that fails."""
         missing = [character for character in dict.fromkeys(characters) if self._typed_by(character) is None]
-        if missing and not self._spare:
-            raise ToolError(
-                "tool_failed",
-                f"The keyboard has no key for {missing[0]!r}, and no spare one.",
-                suggestion="Type characters that the keyboard has.",
-            )
         wanted = dict(zip(missing, self._spare, strict=False))
         if not wanted or all(character in self._borrowed for character in wanted):
-            return
-        self._change({code: _symbol(character) for character, code in wanted.items()})
+            return not missing or bool(wanted)
+        try:
+            self._change({code: _symbol(character) for character, code in wanted.items()})
+        except xcffib.ProtocolException:
+            self._spare = []
+            return False
         self._borrowed = wanted
+        return True
 
     def give_back(self) -> None:
         """Restore the keys that were borrowed."""
@@ -128,8 +129,7 @@ class Keymap:
             self._switch.remap(run[0], len(run), self._width)
             # the same symbol in every column: neither Shift nor the keyboard's layout matters
             row = [symbols[code] for code in run for _ in range(self._width)]
-            self._connection.core.ChangeKeyboardMapping(len(run), run[0], self._width, row)
-        self._connection.sync()
+            self._connection.core.ChangeKeyboardMappingChecked(len(run), run[0], self._width, row).check()
 
 
 def _symbol(character: str) -> int:

@@ -4,57 +4,17 @@ from __future__ import annotations
 
 import base64
 import io
-import itertools
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from hilt.authority.visibility import shown
 from hilt.call import Call
-from hilt.runtime import Runtime
 from hilt.testing import temporary_runtime
-from tests.desktop.x_session import Agent, GtkForm, XSession, number_in, place_in, x_session
+from tests.desktop.x_session import Agent, GtkForm, number_in, place_in
 from tests.marks import wait_until
 from tests.programs import program
-
-NAMES = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def desktop() -> Iterator[XSession]:
-    with x_session() as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def opened(desktop) -> Iterator[Runtime]:
-    with desktop.runtime("yolo", mode="yolo") as runtime:
-        yield runtime
-
-
-@pytest.fixture(scope="module")
-def shared_form(desktop) -> Iterator[GtkForm]:
-    with desktop.form() as form:
-        yield form
-
-
-@pytest.fixture
-def form(shared_form) -> GtkForm:
-    """The form, empty."""
-    shared_form.do("reset")
-    shared_form.do("place", x=100, y=60)
-    shared_form.do("rename", title="Form")
-    shared_form.events.clear()
-    form: GtkForm = shared_form
-    return form
-
-
-@pytest.fixture
-def agent(opened) -> Agent:
-    """A session of its own that may do everything."""
-    return Agent(opened, f"agent-{next(NAMES)}")
 
 
 def test_the_tool_is_listed_where_a_display_is(opened, base):

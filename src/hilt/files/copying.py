@@ -1,0 +1,181 @@
+"""Copies what a command has changed from an upper layer on tmpfs to the folder of its layer, as steps.
+
+The workspace cannot exchange files with another file system, so they are copied to slots from where they can be moved.
+It is on overlayfs, which cannot rename the folders of its own lower layer. So a step creates or deletes one folder, and
+an empty copy in its slot keeps its attributes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from contextlib import suppress
+from errno import ENXIO
+from typing import Self
+
+from hilt.files.collecting import FOLDER, MOST_DEPTH, is_whiteout, opened, take_marks, too_deep
+from hilt.sandbox.handles import open_folder
+from hilt.sandbox.overlay import UpperLayer
+from hilt.state.history import LayerStep, Version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.state.history import Kind
+
+    # a folder, and what has the name there; None if nothing has
+    Found = tuple[int, os.stat_result | None]
+
+
+class CopiedSteps:
+    """Adds the steps of one workspace folder; their slots have copies."""
+
+    def __init__(self, layer: UpperLayer, root: str, steps: list[LayerStep]) -> None:
+        self._layer = layer
+        self._root = root
+        self._steps = steps
+        self._name = f"c{layer.roots.index(root)}"
+        self._count = 0
+        os.mkdir(f"{layer.folder}/{self._name}", 0o700)
+        self._slots = open_folder(os.path.realpath(f"{layer.folder}/{self._name}"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._slots)
+
+    def add(self, path: str, new: Found, old: Found, depth: int, *, is_lost: bool) -> None:
+        """Add the steps from the old version to the new one; if the file it was is lost, they are a conflict."""
+        if old[1] is not None and new[1] is not None and not (_is_folder(old[1]) or _is_folder(new[1])):
+            is_conflict, before = self._before(path, old[0], old[1])
+            slot, after = self._copy(new[0], os.path.basename(path), new[1])
+            size = new[1].st_size if is_conflict else old[1].st_size
+            self._add_step("conflict" if is_conflict else "swap", path, slot, before, after, size)
+            return
+        if old[1] is not None:
+            self._delete(path, old[0], old[1], depth)
+        if new[1] is not None:
+            self._create(path, new[0], new[1], depth, is_conflict=is_lost)
+
+    def _delete(self, path: str, around: int, status: os.stat_result, depth: int) -> None:
+        if not _is_folder(status):
+            is_conflict, before = self._before(path, around, status)
+            size = 0 if is_conflict else status.st_size
+            self._add_step("conflict" if is_conflict else "swap", path, self._new_slot(), before, Version(), size)
+            return
+        if depth >= MOST_DEPTH:
+            raise too_deep()
+        name, count = os.path.basename(path), len(self._steps)
+        before = Version(status.st_ino, status.st_mode)
+        try:
+            folder = os.open(name, FOLDER, dir_fd=around)
+        except (PermissionError, FileNotFoundError, NotADirectoryError):
+            # its contents are unknown, or somebody has renamed it a moment ago
+            self._add_step("conflict", path, self._new_slot(), before, Version())
+            return
+        try:
+            slot, _ = self._copy(folder, ".", status)
+            for entry in sorted(os.listdir(folder)):
+                with suppress(FileNotFoundError):
+                    inner = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+                    self._delete(os.path.join(path, entry), folder, inner, depth + 1)
+        finally:
+            os.close(folder)
+        self._add_step("folder", path, slot, before, Version(), files=int(len(self._steps) == count))
+
+    def _create(self, path: str, around: int, status: os.stat_result, depth: int, *, is_conflict: bool) -> None:
+        name, count = os.path.basename(path), len(self._steps)
+        slot, after = self._copy(around, name, status)
+        if not _is_folder(status):
+            size = status.st_size if is_conflict else 0
+            self._add_step("conflict" if is_conflict else "swap", path, slot, Version(), after, size)
+            return
+        self._add_step("conflict" if is_conflict else "folder", path, slot, Version(), after)
+        with opened(around, name, depth) as (folder, _):
+            for entry in sorted(os.listdir(folder)):
+                inner = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+                if not is_whiteout(inner):
+                    take_marks(self._layer, folder, entry, inner)
+                    self._create(os.path.join(path, entry), folder, inner, depth + 1, is_conflict=is_conflict)
+        if len(self._steps) > count + 1:
+            self._steps[count] = self._steps[count]._replace(files=0)
+
+    def _before(self, path: str, around: int, status: os.stat_result) -> tuple[bool, Version]:
+        """Return whether somebody else has changed a file of the workspace, and the file."""
+        is_conflict = status.st_ctime_ns >= self._layer.began
+        if status.st_nlink > 1 and not is_conflict:
+            # overlayfs gives a hard link another inode when it is first changed, as this does
+            name = os.path.basename(path)
+            os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=around, follow_symlinks=False)
+            status = os.stat(name, dir_fd=around, follow_symlinks=False)
+        return is_conflict, Version(status.st_ino, status.st_mode)
+
+    def _new_slot(self) -> str:
+        self._count += 1
+        return f"{self._name}/{self._count}"
+
+    def _copy(self, folder: int, name: str, status: os.stat_result) -> tuple[str, Version]:
+        """Copy a file, or a folder without its contents, with its attributes; return the slot and the copy."""
+        slot = self._new_slot()
+        source, target = f"/proc/self/fd/{folder}/{name}", f"/proc/self/fd/{self._slots}/{os.path.basename(slot)}"
+        mode = status.st_mode
+        if stat.S_ISLNK(mode):
+            os.symlink(os.readlink(source), target)
+        elif stat.S_ISDIR(mode):
+            os.mkdir(target, 0o700)
+        elif stat.S_ISREG(mode):
+            if mode & 0o400 == 0 and os.geteuid() != 0:
+                os.chmod(source, 0o600)
+            _copy_data(source, target, status.st_size)
+        else:
+            os.mknod(target, stat.S_IFMT(mode) | 0o600, status.st_rdev)
+        copy_attributes(source, target, status)
+        return slot, Version(os.lstat(target).st_ino, mode)
+
+    def _add_step(
+        self, kind: Kind, path: str, slot: str, before: Version, after: Version, size: int = 0, files: int = 1
+    ) -> None:
+        self._steps.append(LayerStep(kind, self._root, path, slot, before, after, size, files))
+
+
+def copy_attributes(source: str, target: str, status: os.stat_result) -> None:
+    """Copy owner, times, extended attributes and permissions, as far as this user may."""
+    if os.geteuid() == 0:
+        os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
+    shutil.copystat(source, target, follow_symlinks=False)
+    if not stat.S_ISLNK(status.st_mode):
+        os.chmod(target, stat.S_IMODE(status.st_mode))
+
+
+def _is_folder(status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode)
+
+
+def _copy_data(source: str, target: str, size: int) -> None:
+    """Copy the contents of a file, without its holes."""
+    old = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        new = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            at = 0
+            while (at := _next_data(old, at, size)) < size:
+                end = os.lseek(old, at, os.SEEK_HOLE)
+                os.lseek(new, at, os.SEEK_SET)
+                while at < end:
+                    at += os.sendfile(new, old, at, end - at)
+            os.ftruncate(new, size)
+        finally:
+            os.close(new)
+    finally:
+        os.close(old)
+
+
+def _next_data(file: int, at: int, size: int) -> int:
+    """Return where the next data of a file begins; its size if there is none."""
+    try:
+        return os.lseek(file, at, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != ENXIO:
+            raise
+        return size
