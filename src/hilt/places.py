@@ -99,7 +99,8 @@ def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
     for folder in (*sys.path, *_forgotten):
         # such as a project installed next to hilt: Python runs these modules before anything else
         if os.path.isabs(folder) and not any(is_below(folder, path) for path in (sys.prefix, sys.base_prefix, *found)):
-            found += (os.path.join(os.path.realpath(folder), name) for name in _customizing())
+            real = os.path.realpath(folder)
+            found += (os.path.join(real, name) for name in _customizing())
     inside = [path for path in dict.fromkeys(found) if is_below(os.path.dirname(path), root)]
     inside = [path for path in inside if not any(is_below(path, one) for one in free)]
     return tuple(path for path in inside if not any(path != one and is_below(path, one) for one in inside))

@@ -15,8 +15,9 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 NOBODY = 65534
 SECRET = "S3CRET"
+ALWAYS_WAITING = "HILT_TEST_WAITING"  # has every script run in a sandbox that was waiting for it
 NOT_FOUND = 127  # a script that needs a missing program proves nothing
 
 
@@ -58,8 +60,9 @@ class Busy(Refused):
 class Worker:
     """The process that confines programs, as the user who runs the tests or as an ordinary user."""
 
-    def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
+    def __init__(self, *, ordinary: bool, user: int = NOBODY, prefix: tuple[str, ...] = ()) -> None:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
+        self._prefix = prefix  # a command that runs it
         self.known = b""  # the availability record that the first program of this user wrote
         self.folder = Path(tempfile.mkdtemp(prefix="hilt-worker-"))
         self.folder.chmod(0o755)
@@ -105,12 +108,16 @@ class Worker:
 
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [interpreter(self.uid), "-B", str(self.folder / "confined.py")],
+            [*self._prefix, interpreter(self.uid), "-B", str(self.folder / "confined.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=self.folder,
-            env={"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(self.folder)},
+            env={
+                "PATH": os.environ.get("PATH", os.defpath),
+                "PYTHONPATH": str(self.folder),
+                ALWAYS_WAITING: os.environ.get(ALWAYS_WAITING, ""),
+            },
             **_as(self.uid),
         )
 
@@ -198,6 +205,10 @@ class Box:
     def stop(self, job: int) -> None:
         """End a script that keeps running."""
         self.worker.ask(do="stop", job=job)
+
+    def prepare(self, **changes: Any) -> None:
+        """Have a sandbox wait for the next script."""
+        self.worker.ask(do="prepare", **self.request("", **changes))
 
     def tree(self, folder: Path | None = None) -> dict[str, str]:
         """Return everything in a folder (by default the workspace and the home), for comparison."""
@@ -311,8 +322,37 @@ class Server:
         act = getattr(self, request.pop("do"))
         return act(**request)
 
+    def prepare(self, seconds: float = 60, **request: Any) -> None:
+        """Run programs until a sandbox waits for the next one."""
+        from hilt.errors import ToolError
+        from hilt.sandbox.standby import STANDBY
+
+        until = monotonic() + seconds
+        own = os.fsencode(os.path.realpath(request["profile"]["private"]))
+        while True:
+            assert monotonic() < until, "no sandbox is waiting"
+            with suppress(ToolError):  # another program swaps names
+                self._run({**request, "argv": ["true"]})
+            for _ in range(200):
+                waiting = STANDBY._waiting
+                if waiting is not None and waiting.base.stage.startswith(own) and waiting.is_ready():
+                    return
+                sleep(0.01)
+
+    def set_idle(self, seconds: float) -> None:
+        """Set how long a sandbox waits for a program."""
+        from hilt.sandbox import standby
+
+        standby._IDLE_SECONDS = seconds
+
     def run(self, **request: Any) -> list[Any]:
         """Run a program to its end."""
+        if os.environ.get(ALWAYS_WAITING) and request["kind"] != "landlock" and not request["without"]:
+            with suppress(AssertionError):  # not for every profile
+                self.prepare(seconds=2, **request)
+        return self._run(request)
+
+    def _run(self, request: dict[str, Any]) -> list[Any]:
         from hilt.sandbox.process import Limits, run
 
         with self._confine(request) as confined:

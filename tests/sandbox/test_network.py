@@ -181,11 +181,12 @@ def test_nothing_is_left_open_after_commands(box):
 
 
 def count_open(box: Box) -> int:
-    """How many descriptors the worker holds, once its thread has closed those of removed mount points."""
+    """How many descriptors the worker holds, once its threads have closed others, and one sandbox is waiting."""
 
     def is_removed(path: str) -> bool:
         return path.startswith(f"{box.base}/") and path.endswith(" (deleted)")
 
+    box.prepare()
     wait_until(lambda: not any(map(is_removed, open_paths(box))))
     return len(open_paths(box))
 

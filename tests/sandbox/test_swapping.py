@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
 import pytest
@@ -41,7 +41,15 @@ def box(worker: Worker) -> Iterator[Box]:
         yield box
 
 
-def swap_and_start(box: Box, inner: str, outside: str, script: str) -> list[str]:
+def swap_and_start(
+    box: Box,
+    inner: str,
+    outside: str,
+    script: str,
+    *,
+    starts: int = STARTS,
+    before: Callable[[], None] = lambda: None,
+) -> list[str]:
     """Run a swapping job and many commands at the same time; return the output of those that were started."""
     # the outside folder looks as the plan expects
     for path in (inner, ".git/config", ".git/hooks/x", ".git/worktrees/w/x", ".git/modules/x/HEAD"):
@@ -50,8 +58,9 @@ def swap_and_start(box: Box, inner: str, outside: str, script: str) -> list[str]
     job = box.start(f"mkdir -p deep/er; cd deep/er; exec python3 ../../swap.py {inner} ../../../{outside}")
     printed = []
     try:
-        for _ in range(STARTS):
+        for _ in range(starts):
             with suppress(Busy):
+                before()
                 printed.append(box.run(script).output)
     finally:
         box.stop(job)

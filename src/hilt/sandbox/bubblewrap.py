@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.running import Watches
     from hilt.sandbox.sensitive import Found, Search
+    from hilt.sandbox.standby import Entry
 
 Identity = tuple[int, int]  # device and inode
 
@@ -128,8 +129,12 @@ def confine(
     *,
     tty: bool = False,
     layer: UpperLayer | None = None,
+    repeats: bool = False,
 ) -> Iterator[Confined]:
-    """Yield how to start a program under bubblewrap; its resources are held until the end of the block."""
+    """Yield how to start a program under bubblewrap; its resources are held until the end of the block.
+
+    A process that `repeats` this keeps a sandbox waiting for the next program.
+    """
     # before the workspace is searched: what a crash left there is not the user's
     points.recover()
     try:
@@ -145,7 +150,14 @@ def confine(
         user_namespaces="disable-userns" in available.features,
     )
     home = os.path.realpath(profile.home)
+    variables = {"TMPDIR": "/tmp"}  # noqa: S108
+    if os.path.join(home, ".gitconfig") in plan.missing:
+        # git fails on the folder mounted there; this is the other file that it reads
+        variables["GIT_CONFIG_GLOBAL"] = os.path.join(home, ".config/git/config")
+    folder = os.path.realpath(cwd)
+    entry: Entry | None = None
     with ExitStack() as stack:
+        stack.callback(lambda: entry.renew() if entry is not None else None)
         held = stack.enter_context(points.hold(plan.missing, reuse=innermost(profile.private, profile.roots) is None))
         if "handles" in available.features:
             stage = os.path.join(os.path.realpath(profile.private), "stage")
@@ -168,10 +180,10 @@ def confine(
             words += ["--seccomp", str(_FILTER_FD)]
         # reports an exit code only if the program itself ran, not if the sandbox could not be set up
         words += ["--json-status-fd", str(_STATUS_FD)]
-        words += ["--chdir", os.path.realpath(cwd)]
-        if os.path.join(home, ".gitconfig") in plan.missing:
-            # git fails on the folder mounted there; this is the other file that it reads
-            words += ["--setenv", "GIT_CONFIG_GLOBAL", os.path.join(home, ".config/git/config")]
+        if repeats and mounts is not None and not tty and layer is None and profile.network != "loopback":
+            entry = _entry(available.program, words, program_filter, mounts[:2], variables, folder)
+        words += ["--chdir", folder]
+        words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
         guard = Guard(
             kept={step.path for step in plan.steps if step.purpose == "repository"},
             hides=True,
@@ -179,10 +191,10 @@ def confine(
             absent=plain_names(profile),
         )
         watch = stack.enter_context(watches.hold(profile, found, guard))
-        status = _memory_file("status", b"")
-        fds = [_memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
+        status = memory_file("status", b"")
+        fds = [memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
         if program_filter is not None:
-            fds.append(_memory_file("filter", program_filter))
+            fds.append(memory_file("filter", program_filter))
         for fd in fds:
             stack.callback(os.close, fd)
         entered: tuple[int, ...] = ()
@@ -196,13 +208,33 @@ def confine(
             namespaces=entered,
             mounts=mounts,
             layer=layer,
-            has_run=lambda: b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
+            entry=entry,
+            has_run=lambda: (entry is not None and entry.is_used) or b"exit-code" in os.pread(status, _STATUS_BYTES, 0),
             notes=watch.notes,
             look=watch.look,
             repeated=watch.repeated,
             changes=watch.changes,
             look_at_changes=watch.look_at_changes,
         )
+
+
+def _entry(
+    program: str,
+    words: list[str],
+    program_filter: bytes | None,
+    mounts: tuple[bytes, list[Mount]],
+    variables: Mapping[str, str],
+    cwd: str,
+) -> Entry | None:
+    """Return how to start a program in a waiting sandbox; None for a plan that changes what such a sandbox has."""
+    from hilt.sandbox.standby import Base, Entry
+
+    stage, steps = mounts
+    early = tuple(step for step in steps if isinstance(step[2], str))
+    late = [step for step in steps if not isinstance(step[2], str)]
+    if any(step[0] == b"/" or step[0].startswith((b"/dev/", b"/proc/")) for step in late):
+        return None
+    return Entry(Base(program, tuple(words), program_filter, stage, early), late, variables, cwd)
 
 
 def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
@@ -240,7 +272,7 @@ def look(profile: Profile, search: Search) -> Found:
 
 
 def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[str]:
-    """Return the arguments for namespaces, capabilities and variables."""
+    """Return the arguments for namespaces and capabilities."""
     words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if "disable-userns" in available.features:
         words.append("--disable-userns")
@@ -248,7 +280,7 @@ def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[
         words.append("--unshare-net")
     if not tty:
         words.append("--new-session")
-    return [*words, "--die-with-parent", "--cap-drop", "ALL", "--setenv", "TMPDIR", "/tmp"]  # noqa: S108
+    return [*words, "--die-with-parent", "--cap-drop", "ALL"]
 
 
 def make_plan(profile: Profile, found: Found, features: tuple[str, ...]) -> Plan:
@@ -268,9 +300,10 @@ class _View:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
+        self._links: dict[str, str] = {"/": "/"}  # by path: its real path
         self._homes = sensitive.homes(profile.home)
         self._home = self._homes[0]
-        self._private = os.path.realpath(profile.private)
+        self._private = self._real_path(profile.private)
         self._steps: dict[tuple[str, Layer], Step] = {}
         # paths at which private folders are mounted, and their sources
         self._own: dict[str, str] = {}
@@ -302,7 +335,7 @@ class _View:
         for path in filter(os.path.lexists, _SHOWN_IN_RUN):
             self._show(path, "programs")
         if self._profile.network == "full":
-            resolver = os.path.realpath("/etc/resolv.conf")
+            resolver = self._real_path("/etc/resolv.conf")
             if is_below(resolver, "/run") and os.path.exists(resolver):
                 self._show(resolver, "name resolution")
 
@@ -316,7 +349,7 @@ class _View:
         elif not self._is_shown(self._home) and os.path.isdir(self._home):
             self._show(self._home, "home")
         # the Python that runs hilt and tools, wherever it is installed
-        for prefix in map(os.path.realpath, dict.fromkeys((sys.base_prefix, sys.prefix))):
+        for prefix in map(self._real_path, dict.fromkeys((sys.base_prefix, sys.prefix))):
             if not self._is_shown(prefix):
                 self._show(prefix, "programs")
         for root in profile.roots:
@@ -328,7 +361,7 @@ class _View:
         for path in profile.writable if profile.write else ():
             self._writable.add(path)
             self._show(path, "workspace", Layer.ROOT, writable=True)
-        cache = os.path.realpath(os.path.join(self._home, ".cache"))
+        cache = self._real_path(os.path.join(self._home, ".cache"))
         if os.path.isdir(cache) and profile.read == "all":
             self._keep_while_empty(cache)
             self._own_folder("private cache", cache, "cache")
@@ -338,12 +371,12 @@ class _View:
             self._missing[cache] = None
             self._own_folder("private cache", cache, "cache")
         for path in profile.closed:
-            self._hide_closed(os.path.realpath(path))
+            self._hide_closed(self._real_path(path))
         for path in filter(os.path.exists, profile.shown):
             if path not in self._writable:
                 self._show(path, "shown", hold=False)
         if profile.folder and os.path.isdir(profile.folder):
-            folder = os.path.realpath(profile.folder)
+            folder = self._real_path(profile.folder)
             self._show(folder, "session folder", hold=False)
             alias = f"/tmp/jean2/{profile.session}"  # noqa: S108
             # not where a workspace shows the real /tmp
@@ -367,7 +400,7 @@ class _View:
         for git in found.repositories:
             for path in repositories.guarded(git):
                 # inside, programs may have created links; their targets are guarded
-                self._guard(os.path.realpath(path), "repository", refuse_links=False)
+                self._guard(self._real_path(path), "repository", refuse_links=False)
         for path in found.guarded:
             if self._profile.denies_write is not None and self._profile.denies_write(path):
                 self._guard(path, "rule", refuse_links=False)
@@ -395,16 +428,16 @@ class _View:
         """Hide credentials, browser profiles and histories."""
         for home in self._homes:
             for path in sensitive.home_secrets(home, self._profile.is_sensitive):
-                self._hide(os.path.realpath(path), "credentials", named=path)
+                self._hide(self._real_path(path), "credentials", named=path)
         if os.geteuid() == 0:
             for path in sensitive.SYSTEM:
                 if os.path.lexists(path):
-                    self._hide(os.path.realpath(path), "system credentials")
+                    self._hide(self._real_path(path), "system credentials")
 
     def hide_sensitive(self, found: Found) -> None:
         """Make the sensitive names of the workspace unreadable."""
         for path in found.sensitive:
-            target = os.path.realpath(path)
+            target = self._real_path(path)
             if target != path and not self._may_follow(target):
                 continue
             self._hide(target, "sensitive", unreadable=True)
@@ -423,7 +456,7 @@ class _View:
         for path in host_sockets():
             # programs of this session may use sockets in the workspace to talk to each other
             if self._is_shown(path) and not innermost(path, self._profile.roots) and os.path.exists(path):
-                self._hide(os.path.realpath(path), "sockets of others")
+                self._hide(self._real_path(path), "sockets of others")
 
     def finish(self) -> Plan:
         """Return all steps, from the outermost path to the innermost."""
@@ -443,7 +476,7 @@ class _View:
     def _show(
         self, path: str, purpose: str, layer: Layer = Layer.SHOWN, *, writable: bool = False, hold: bool = True
     ) -> None:
-        path = os.path.realpath(path)
+        path = self._real_path(path)
         self._prepare(path, path, hold=hold)
         self._bind(layer, purpose, path, path, writable=writable)
         self._real.add(path)
@@ -452,7 +485,7 @@ class _View:
         source = os.path.join(self._private, name)
         if not os.path.isdir(path) and not self._is_made(path) and path not in self._missing:
             return
-        path = os.path.realpath(path)
+        path = self._real_path(path)
         self._prepare(path, source)
         self._bind(Layer.OWN, purpose, path, source, writable=True)
         self._own[path] = source
@@ -598,6 +631,19 @@ class _View:
             return False
         return innermost(target, (*self._profile.roots, self._home)) is not None
 
+    def _real_path(self, path: str) -> str:
+        """Return what os.path.realpath does; the folders of a plan are looked up once."""
+        real = self._links.get(path)
+        if real is None:
+            outer, name = os.path.split(path)
+            if not outer.startswith("/") or name in ("", ".", ".."):
+                return os.path.realpath(path)
+            real = f"{self._real_path(outer).rstrip('/')}/{name}"
+            if os.path.islink(real):
+                real = os.path.realpath(real)
+            self._links[path] = real
+        return real
+
     def _bind(self, layer: Layer, purpose: str, path: str, source: str, *, writable: bool = False) -> None:
         self._steps[path, layer] = Step(layer, purpose, path, source, writable, origin=identity(source))
 
@@ -702,7 +748,7 @@ def _make_entry(folder: int, name: str, *, is_folder: bool) -> None:
             os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
 
 
-def _memory_file(name: str, content: bytes) -> int:
+def memory_file(name: str, content: bytes) -> int:
     """Return a descriptor that the content can be read from once."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
     os.write(fd, content)

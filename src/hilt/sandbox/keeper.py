@@ -61,7 +61,7 @@ TERMINATE, KILL = b"t", b"k"
 
 # `pkill python` in a command must not end its warden
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 _RETRY_SECONDS = 0.02  # between two passes of killing, when nothing died in between
 # Passes over the children catch programs that fork and exit; passes over the tree catch those that fork and stay. So
@@ -101,6 +101,7 @@ def request(
     memory: int,
     grouped: bool,
     trusted: bool,
+    waits: bool,
 ) -> bytes:
     """Return the request to start a program; its descriptors are sent with the first byte.
 
@@ -110,10 +111,15 @@ def request(
     program keeps its capabilities under a ruleset (root needs them to read files of others), and follows no links from
     its folder. mounting.py performs `mounts` before the program starts. The program is ended when its processes use
     more than `memory` bytes together, unless that is 0. When `grouped`, the last descriptor is the `cgroup.procs` file
-    of a control group.
+    of a control group. A program that `waits` is launcher.py in a sandbox; the descriptor before that is a socket for
+    what it is to become: see `_leave_mounter`.
     """
-    fields = argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted
-    body = marshal.dumps(fields)
+    fields = argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted, waits
+    return framed(marshal.dumps(fields))
+
+
+def framed(body: bytes) -> bytes:
+    """Return a message for `receive_body`."""
     return len(body).to_bytes(4, "big") + body
 
 
@@ -229,8 +235,10 @@ class _Warden:
         self._channel = channel
         self._prctl = prctl
         self._program = 0
+        self._has_terms = False
         self._settle = self._grace = 0.0
         self._shielded = False
+        self._namespaces: list[int] = []
         self._memory = 0
         self._meter: Meter | None = None
         self._measure_at = float("inf")
@@ -244,10 +252,10 @@ class _Warden:
         wake = _wake_on_child_exit()
         # without this message hilt knows that nothing was started, and may ask another keeper
         self._tell(HELLO, os.getpid())
-        terms_pipe = self._fork()
+        terms = self._fork()
         poller = select.poll()
         poller.register(wake, select.POLLIN)
-        poller.register(terms_pipe, select.POLLIN)
+        poller.register(terms, select.POLLIN)
         while True:
             progress = self._reap()
             now = monotonic()
@@ -266,22 +274,30 @@ class _Warden:
             for fd, _ in poller.poll(None if wait == float("inf") else wait * 1000):
                 if fd == wake:
                     os.read(wake, 4096)
-                elif fd == terms_pipe:
-                    if terms := os.read(terms_pipe, 256):
-                        (self._settle, self._grace, self._shielded, self._memory) = marshal.loads(terms)  # noqa: S302 -- our own fork
-                        if self._memory and _SUB_REAPER:
-                            # the limit cannot be reached sooner
-                            self._measure_at = monotonic() + min(self._memory / _fill_rate(), _MEASURE_SECONDS)
+                elif fd == terms.fileno():
+                    data, namespaces = receive(terms, 256)
+                    self._namespaces += namespaces
+                    if data and not self._has_terms:
+                        self._accept(data)
                         # the program has read its request: from now on the channel carries orders
                         poller.register(self._channel, select.POLLIN)
-                    poller.unregister(terms_pipe)
+                    if not data:
+                        poller.unregister(terms)
                 else:
                     self._obey(poller)
 
-    def _fork(self) -> int:
-        """Fork the program; return the descriptor on which it sends the warden's part of the request."""
+    def _accept(self, terms: bytes) -> None:
+        """Take over the warden's part of the request."""
+        self._has_terms = True
+        (self._settle, self._grace, self._shielded, self._memory) = marshal.loads(terms)  # noqa: S302 -- our own fork
+        if self._memory and _SUB_REAPER:
+            # the limit cannot be reached sooner
+            self._measure_at = monotonic() + min(self._memory / _fill_rate(), _MEASURE_SECONDS)
+
+    def _fork(self) -> _socket.socket:
+        """Fork the program; return the socket on which it sends the warden's part of the request."""
         warden = os.getpid()
-        terms_pipe, terms_writer = os.pipe()
+        terms, theirs = _socket.socketpair()
         try:
             self._program = os.fork()
         except OSError as error:
@@ -292,26 +308,24 @@ class _Warden:
                 # the program dies even when hilt, keeper and warden are all killed at once
                 self._prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
                 if os.getppid() == warden:
-                    self._become_requested(warden, terms_writer)
+                    self._become_requested(warden, theirs)
             finally:
                 os._exit(1)
-        os.close(terms_writer)
-        return terms_pipe
+        theirs.close()
+        return terms
 
-    def _become_requested(self, warden: int, terms_writer: int) -> None:
+    def _become_requested(self, warden: int, terms: _socket.socket) -> None:
         import mounting  # imported while waiting for the request
 
-        size, fds = receive(self._channel, 4)
-        missing = int.from_bytes(size, "big")
-        body = bytearray()
-        while len(body) < missing and (part := self._channel.recv(1 << 16)):
-            body += part
-        if not missing or len(body) < missing:
+        body, fds = receive_body(self._channel)
+        if not body:
             return
         fields = marshal.loads(body)  # noqa: S302 -- hilt
-        argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted = fields
+        argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, *rest = fields
+        grouped, trusted, waits = rest
         entrance = fds.pop() if grouped else -1
-        os.write(terms_writer, marshal.dumps((settle, grace, shielded, memory)))
+        desk = fds.pop() if waits else -1
+        terms.send(marshal.dumps((settle, grace, shielded, memory)))
         # sent from here, because the program may kill the warden before the warden's next step
         self._tell(STARTED, os.getpid())
         *streams, cwd, fault = fds[:5]
@@ -329,17 +343,20 @@ class _Warden:
                 _take_terminal()
             step = "cwd"
             os.fchdir(cwd)
-            for signal_number in _IGNORED + _IGNORED_BY_PYTHON:
+            for signal_number in _IGNORED + IGNORED_BY_PYTHON:
                 signal.signal(signal_number, signal.SIG_DFL)
             if grouped:
                 step = "group"
                 os.write(entrance, b"0")
             step = "limits"
-            _limit(rlimits)
+            limit(rlimits)
             step = "confinement"
             _enter(entered)
             if mounts:
                 mounting.carry_out(*mounts)
+            if waits:
+                _give_namespace(terms, os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
+                inherited.append(_leave_mounter(_socket.socket(fileno=desk), terms, mounts[0], self._prctl))
             if trusted:
                 mounting.follow_no_links()
             if entered or mounts or trusted:
@@ -417,6 +434,60 @@ class _Warden:
         _attempt(self._channel.send, news(kind, number))
 
 
+def _give_namespace(terms: _socket.socket, namespace: int) -> None:
+    """Let the warden hold a mount namespace until it exits: ending it takes longer than ending a program."""
+    terms.sendmsg([b"."], carried(namespace))
+
+
+def _leave_mounter(desk: _socket.socket, terms: _socket.socket, stage: bytes, prctl: Prctl) -> int:
+    """Fork a process that completes the sandbox of a waiting program; return the program's end of their channel.
+
+    It stays in the namespaces in which the sandbox is being built, and has the privileges to mount that the sandbox
+    gives up. When launcher.py is ready, it reports that to hilt. Then it receives the mounts and what the program is to
+    become, performs the mounts in the sandbox, and passes the rest on to launcher.py.
+    """
+    ours, theirs = _socket.socketpair()
+    parent = os.getpid()
+    if os.fork() == 0:
+        try:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            prctl(_PR_SET_NAME, b"hilt-mounter")
+            if os.getppid() == parent:
+                # what belongs to the keeper and the warden must close when they end
+                start = 0
+                for fd in (*sorted(end.fileno() for end in (desk, terms, ours)), 1 << 16):
+                    os.closerange(start, fd)
+                    start = fd + 1
+                _complete(desk, terms, ours, stage)
+        finally:
+            os._exit(0)
+    return theirs.detach()
+
+
+def _complete(desk: _socket.socket, terms: _socket.socket, launcher: _socket.socket, stage: bytes) -> None:
+    import mounting
+
+    word, places = receive(launcher, 1)
+    if not word:
+        return
+    _give_namespace(terms, places[1])
+    # only now: before, it would have been mounted in the sandbox too
+    late = mounting.LateMounts(stage)
+    desk.send(word)
+    body, fds = receive_body(desk)
+    if not body:
+        return
+    mounts, launch = marshal.loads(body)  # noqa: S302 -- hilt
+    try:
+        late.make(*places, mounts)
+    except OSError as error:
+        os.write(fds[-1], marshal.dumps(("confinement", error.errno or 0)))
+    else:
+        message = framed(launch)
+        sent = launcher.sendmsg([message], carried(*fds))
+        launcher.sendall(message[sent:])
+
+
 def _fill_rate() -> int:
     """Return how many bytes of memory the CPUs can fill per second."""
     return _BYTES_PER_SECOND * (os.cpu_count() or 1)
@@ -463,7 +534,8 @@ def _inherit(fds: list[int], fault: int) -> int:
     return fault
 
 
-def _limit(rlimits: dict[int, int]) -> None:
+def limit(rlimits: dict[int, int]) -> None:
+    """Set limits of this process, as far as it may."""
     if rlimits:
         import resource
 
@@ -634,6 +706,16 @@ def receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
     for fd in fds:
         os.set_inheritable(fd, False)  # noqa: FBT003 -- takes no keyword
     return data, fds
+
+
+def receive_body(sock: _socket.socket) -> tuple[bytes, list[int]]:
+    """Return a message that follows its length, and the descriptors sent with it; nothing when the peer is gone."""
+    size, fds = receive(sock, 4)
+    missing = int.from_bytes(size, "big")
+    body = bytearray()
+    while len(body) < missing and (part := sock.recv(1 << 16)):
+        body += part
+    return (bytes(body), fds) if len(body) == missing else (b"", [])
 
 
 def _wake_on_child_exit() -> int:

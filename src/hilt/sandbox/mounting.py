@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     # through; whether the overlay keeps its attributes in the namespace "user"
     Handle = tuple[bytes, tuple[int, int]]
     Overlay = tuple[Handle, Handle, Handle, list[Handle], bool]
+    # a mount that is attached nowhere, and whether it is one of a folder
+    _Tree = tuple[int, bool]
 
 DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
 SHARED_BYTES = 1 << 30
 _SMALL_BYTES = 1 << 20  # enough for mount points
+_SHARED_MODES = (0o500, 0)  # of empty folders
 
 # system calls, by numbers that are the same on every architecture
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
@@ -46,6 +49,10 @@ _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _HANDLE = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
 _LOWER_INODE = (1 << 62) - 1
+# for openat2: flags, mode and how to resolve
+_OPEN_HOW = b"".join(
+    number.to_bytes(8, sys.byteorder) for number in (_HANDLE, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH)
+)
 
 _DEVICE_NODES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 _DEVICE_LINKS = {
@@ -67,7 +74,28 @@ def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> Non
     """Enter a new mount namespace and build the file system of a plan at the folder `stage`."""
     kernel = _Kernel()
     kernel.separate()
-    _Mounter(kernel, stage, overlays).make(mounts)
+    mounter = _Mounter(kernel)
+    for overlay in overlays:
+        mounter.cover(*overlay)
+    mounter.make_stage(stage)
+    mounter.make(mounts)
+
+
+class LateMounts:
+    """Performs mounts in the namespace of a waiting sandbox, from the namespace in which it was started."""
+
+    def __init__(self, stage: bytes) -> None:
+        kernel = _Kernel()
+        self._kernel = kernel
+        self._mounter = _Mounter(kernel)
+        self._mounter.make_empty(stage)
+
+    def make(self, root: int, namespace: int, mounts: list[Mount]) -> None:
+        """Mount below a root of another mount namespace, and enter that."""
+        # a source can be cloned only in its own namespace, and a clone be attached only in that of its target
+        trees = self._mounter.clone_sources(mounts)
+        self._kernel.enter(namespace)
+        self._mounter.attach(root, trees)
 
 
 def follow_no_links() -> None:
@@ -88,48 +116,82 @@ def follow_no_links() -> None:
 
 
 class _Mounter:
-    """Mounts the steps of a plan on the stage."""
+    """Mounts the steps of a plan."""
 
-    def __init__(self, kernel: _Kernel, stage: bytes, overlays: list[Overlay]) -> None:
+    def __init__(self, kernel: _Kernel) -> None:
         self._kernel = kernel
-        self._folder = stage
+        self._folder = b""
         self._host = os.open("/", _HANDLE)
+        self._stage = -1
         self._lower: dict[int, int] = {}  # by device of an overlay: that of its lower layer
         self._covered: dict[tuple[int, int], tuple[int, int]] = {}  # by identity of an overlay: that of its folder
-        for overlay in overlays:
-            self._cover(*overlay)
-        whole = kernel.clone(self._host, _PLAIN | _READ_ONLY)
-        kernel.attach(whole, kernel.open(self._host, stage))
-        self._stage = kernel.open(self._host, stage)
         self._closing: list[int] = []  # mounts of empty folders, made read-only at the end
         self._fresh: set[int] = set()  # devices of folders that were mounted here and are not read-only yet
         self._shared: dict[int, int] = {}  # by mode: mounts of empty folders that stay empty
 
+    def make_stage(self, folder: bytes) -> None:
+        """Clone the whole file system to a folder, read-only; mounts go there."""
+        self._folder = folder
+        whole = self._kernel.clone(self._host, _PLAIN | _READ_ONLY)
+        self._kernel.attach(whole, self._kernel.open(self._host, folder))
+        self._stage = self._kernel.open(self._host, folder)
+
+    def make_empty(self, folder: bytes) -> None:
+        """Mount empty folders on a folder, so that they can be cloned."""
+        for mode in _SHARED_MODES:
+            self._kernel.attach(self._folder_of(mode, stays_empty=True), self._kernel.open(self._host, folder))
+
     def make(self, mounts: list[Mount]) -> None:
-        around = {outer for path, *_ in mounts for outer in _folders_above(path)}
-        for path, identity, source, source_identity, writable in mounts:
-            if source == READ_ONLY:
-                self._kernel.restrict(self._target(path), _READ_ONLY, whole_tree=False)
-                continue
-            if isinstance(source, bytes):
-                origin = self._source(source)
-                self._compare(origin, source_identity)
-                target = self._target(path, like=origin)
-                tree = self._kernel.clone(origin, _PLAIN if writable else _PLAIN | _READ_ONLY)
-                os.close(origin)
-            else:
-                target = self._target(path)
-                tree = self._folder_of(source, stays_empty=path.rstrip(b"/") not in around)
-            self._compare(target, identity)
-            self._kernel.attach(tree, target)
-            if path == b"/":
-                self._stage = self._kernel.open(self._host, self._folder)
-            elif source == DEVICES:
-                self._fill_devices(path)
+        """Perform the steps, one after the other."""
+        around = _around(mounts)
+        for step in mounts:
+            self._attach(step, self._clone_source(step, around))
+        self._close()
+
+    def clone_sources(self, mounts: list[Mount]) -> list[tuple[Mount, _Tree]]:
+        """Return the steps, each with what to mount."""
+        around = _around(mounts)
+        return [(step, self._clone_source(step, around)) for step in mounts]
+
+    def attach(self, root: int, trees: list[tuple[Mount, _Tree]]) -> None:
+        """Attach them below a root."""
+        self._stage = root
+        for step, tree in trees:
+            self._attach(step, tree)
+        self._close()
+
+    def _clone_source(self, step: Mount, around: set[bytes]) -> _Tree:
+        path, _, source, source_identity, writable = step
+        if source == READ_ONLY:
+            return -1, True
+        if isinstance(source, bytes):
+            origin = self._source(source)
+            status = self._compare(origin, source_identity)
+            tree = self._kernel.clone(origin, _PLAIN if writable else _PLAIN | _READ_ONLY)
+            os.close(origin)
+            return tree, _is_folder(status)
+        return self._folder_of(source, stays_empty=path.rstrip(b"/") not in around), True
+
+    def _attach(self, step: Mount, tree: _Tree) -> None:
+        path, identity, source, _, _ = step
+        mount, is_folder = tree
+        target = self._target(path, is_folder=is_folder)
+        if source == READ_ONLY:
+            self._kernel.restrict(target, _READ_ONLY, whole_tree=False)
+            os.close(target)
+            return
+        self._compare(target, identity)
+        self._kernel.attach(mount, target)
+        if path == b"/":
+            self._stage = self._kernel.open(self._host, self._folder)
+        elif source == DEVICES:
+            self._fill_devices(path)
+
+    def _close(self) -> None:
         for mount in self._closing:
             self._kernel.restrict(mount, _READ_ONLY, whole_tree=False)
 
-    def _cover(
+    def cover(
         self, folder: Handle, upper: Handle, work: Handle, shown_through: list[Handle], in_user_namespace: bool
     ) -> None:
         """Mount an overlay over a folder, and what shows through over that."""
@@ -150,22 +212,23 @@ class _Mounter:
         self._compare(handle, identity)
         return handle
 
-    def _compare(self, handle: int, identity: tuple[int, int] | None) -> None:
+    def _compare(self, handle: int, identity: tuple[int, int] | None) -> os.stat_result:
         """Raise if a handle is not what the plan was made for; in an overlay, inodes have the numbers of its layers."""
-        if identity is None:
-            return
         status = os.fstat(handle)
+        if identity is None:
+            return status
         now = status.st_dev, status.st_ino
         if status.st_dev in self._lower:
             now = self._covered.get(now, (self._lower[status.st_dev], status.st_ino & _LOWER_INODE))
         if now != tuple(identity):
             raise OSError(ESTALE, os.strerror(ESTALE))
+        return status
 
     def _folder_of(self, kind: int | str, *, stays_empty: bool) -> int:
         """Return the mount of a new folder; those of one mode that stay empty are clones of the first."""
         if isinstance(kind, int) and stays_empty:
             if kind in self._shared:
-                return self._kernel.clone(self._shared[kind])
+                return self._kernel.clone(self._shared[kind], whole_tree=False)
             mount = self._kernel.make_tmpfs(kind)
             self._kernel.restrict(mount, _READ_ONLY)
             self._shared[kind] = os.dup(mount)
@@ -200,12 +263,12 @@ class _Mounter:
         except FileNotFoundError as error:
             raise OSError(ESTALE, path) from error
 
-    def _target(self, path: bytes, like: int | None = None) -> int:
+    def _target(self, path: bytes, *, is_folder: bool) -> int:
         """Open the path to cover; in an empty folder of ours, create it first as a folder or file."""
         try:
             return self._kernel.open(self._stage, path)
         except FileNotFoundError:
-            self._make(path, is_folder=like is None or _is_folder(like))
+            self._make(path, is_folder=is_folder)
         try:
             return self._kernel.open(self._stage, path)
         except FileNotFoundError as error:
@@ -235,25 +298,33 @@ class _Kernel:
     def __init__(self) -> None:
         import ctypes
 
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._number = ctypes.c_long
+        libc = ctypes.CDLL(None, use_errno=True)
+        # a pointer can be a number, too; without types, each argument would be converted here
+        types = (ctypes.c_long, *(ctypes.c_void_p,) * 5)
+        libc.syscall.argtypes, libc.syscall.restype = types, ctypes.c_long
+        libc.mount.argtypes = types[1:]
+        self._libc = libc
         self._errno = ctypes.get_errno
 
     def separate(self, *, alone: bool = False) -> None:
         """Enter a new mount namespace; if not permitted, and unless `alone`, with a new user namespace."""
         user, group = os.geteuid(), os.getegid()
         try:
-            self._call("unshare", _CLONE_NEWNS)
+            self._check(self._libc.unshare(_CLONE_NEWNS))
         except OSError as error:
             if error.errno != EPERM or alone:
                 raise
-            self._call("unshare", _CLONE_NEWUSER | _CLONE_NEWNS)
+            self._check(self._libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))
             maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
             for name, text in maps.items():
                 fd = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
                 os.write(fd, text.encode())
                 os.close(fd)
-        self._call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
+        self._check(self._libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+
+    def enter(self, namespace: int) -> None:
+        """Enter another mount namespace."""
+        self._check(self._libc.setns(namespace, _CLONE_NEWNS))
 
     def make_tmpfs(self, mode: int, size: int = _SMALL_BYTES) -> int:
         """Return the mount of an empty folder."""
@@ -284,9 +355,9 @@ class _Kernel:
         os.close(context)
         return mount
 
-    def clone(self, handle: int, attributes: int = 0) -> int:
-        """Return a recursive bind mount of a handle."""
-        flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
+    def clone(self, handle: int, attributes: int = 0, *, whole_tree: bool = True) -> int:
+        """Return a bind mount of a handle, by default with the mounts below it."""
+        flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if whole_tree else 0)
         tree = self._system(_OPEN_TREE, handle, b"", flags)
         if attributes:
             self.restrict(tree, attributes)
@@ -306,24 +377,34 @@ class _Kernel:
 
     def open(self, folder: int, path: bytes) -> int:
         """Open a path below a folder without following links."""
-        numbers = _HANDLE, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_BENEATH
-        wanted = b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
         try:
-            return self._system(_OPENAT2, folder, path.lstrip(b"/") or b".", wanted, len(wanted))
+            return self._system(_OPENAT2, folder, path.lstrip(b"/") or b".", _OPEN_HOW, len(_OPEN_HOW))
         except OSError as error:
             if error.errno in (ELOOP, ENOTDIR):
                 raise OSError(ESTALE, path) from error
             raise
 
-    def _system(self, number: int, *arguments: int | bytes | None) -> int:
-        return self._call("syscall", number, *arguments)
+    def _system(
+        self,
+        number: int,
+        first: int | bytes,
+        second: int | bytes = 0,
+        third: int | bytes | None = 0,
+        fourth: int | bytes | None = 0,
+        fifth: int = 0,
+    ) -> int:
+        return self._check(self._libc.syscall(number, first, second, third, fourth, fifth))
 
-    def _call(self, name: str, *arguments: int | bytes | None) -> int:
-        converted = (self._number(each) if isinstance(each, int) else each for each in arguments)
-        outcome: int = getattr(self._libc, name)(*converted)
+    def _check(self, outcome: int) -> int:
         if outcome < 0:
-            raise OSError(self._errno(), name)
+            number = self._errno()
+            raise OSError(number, os.strerror(number))
         return outcome
+
+
+def _around(mounts: list[Mount]) -> set[bytes]:
+    """Return the folders around the paths of mounts."""
+    return {outer for path, *_ in mounts for outer in _folders_above(path)}
 
 
 def _folders_above(path: bytes) -> list[bytes]:
@@ -331,7 +412,7 @@ def _folders_above(path: bytes) -> list[bytes]:
     return [b"/".join(names[:end]) for end in range(1, len(names))]
 
 
-def _is_folder(handle: int) -> bool:
+def _is_folder(status: os.stat_result) -> bool:
     import stat
 
-    return stat.S_ISDIR(os.fstat(handle).st_mode)
+    return stat.S_ISDIR(status.st_mode)

@@ -30,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount, Overlay
     from hilt.sandbox.overlay import UpperLayer
+    from hilt.sandbox.standby import Entry
 
 Reason = Literal["exit", "signal", "timeout", "cancelled", "limit"]
 Resource = Literal["memory", "room"]
@@ -121,6 +122,7 @@ class Confined(NamedTuple):
     namespaces: tuple[int, ...] = ()  # entered in this order
     mounts: tuple[bytes, list[Mount], list[Overlay]] | None = None  # performed before the start, see mounting.py
     layer: UpperLayer | None = None  # of the overlay that it runs on
+    entry: Entry | None = None  # starts it in a waiting sandbox instead, if there is one
     ruleset: int | None = None  # a Landlock ruleset
     trusted: bool = False  # one of our own programs, which keeps its capabilities
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran; valid after its end
@@ -226,28 +228,36 @@ def start(
     limits: Limits = _DEFAULT_LIMITS,
     confined: Confined = _UNCONFINED,
     tty: bool = False,
+    desk: int | None = None,
 ) -> Child:
     """Start a program on three descriptors of the caller, and return when it runs.
 
-    The caller enforces the limits on time and output. With `tty`, stdin becomes the program's controlling terminal.
+    The caller enforces the limits on time and output. With `tty`, stdin becomes the program's controlling terminal. A
+    waiting sandbox (standby.py) takes its program from the socket `desk`.
     """
     if not argv:
         raise ToolError("invalid_args", "No program to run: argv is empty.")
     streams = (stdin, stdout, stderr)
+    if confined.entry is not None and (entered := confined.entry.start(argv, env, streams, limits)) is not None:
+        return entered
     with ExitStack() as unless_started:
         group = None if limits.memory is None else GROUPS.make(limits.memory)
         if group is not None:
             unless_started.callback(group.close)
             with suppress(_NoEntrance):
-                child = _start(argv, cwd, env, streams, limits, confined, tty, group)
+                child = _start(argv, cwd, env, streams, limits, confined, tty, group, desk)
                 unless_started.pop_all()
                 return child
             GROUPS.give_up()
-    return _start(argv, cwd, env, streams, limits, confined, tty, None)
+    return _start(argv, cwd, env, streams, limits, confined, tty, None, desk)
 
 
 class _NoEntrance(Exception):
     """A program could not enter its control group."""
+
+
+class IncompleteSandbox(Exception):
+    """The mounts of a program could not be made in a waiting sandbox; nothing was started."""
 
 
 def _start(
@@ -259,11 +269,13 @@ def _start(
     confined: Confined,
     tty: bool,
     group: Group | None,
+    desk: int | None = None,
 ) -> Child:
-    message = _request([*confined.prefix, *argv], env, limits, confined, tty, group)
+    message = _request([*confined.prefix, *argv], env, limits, confined, tty, group, waits=desk is not None)
     rulesets = () if confined.ruleset is None else (confined.ruleset,)
+    desks = () if desk is None else (desk,)
     entrances = () if group is None else (group.entrance,)
-    carried = (*confined.fds, *confined.namespaces, *rulesets, *entrances)
+    carried = (*confined.fds, *confined.namespaces, *rulesets, *desks, *entrances)
     refusal = 0
     with _scarcity(), _directory(cwd) as directory:
         for _ in range(2):
@@ -274,9 +286,7 @@ def _start(
                     return child
             except TimeoutError:
                 _KEEPER.discard(server)
-                raise ToolError(
-                    "resource_limit", f"{child.program} did not start within {_START_SECONDS:.0f} seconds."
-                ) from None
+                raise _unresponsive(child.program) from None
             refusal = child._refusal
             if not refusal:
                 _KEEPER.discard(server)
@@ -400,6 +410,30 @@ class Child:
                 raise _NoEntrance if step == "group" else _refusal(self.program, step, number)
             unless_started.pop_all()
         return True
+
+    def enter(self, program: str, desk: _socket.socket, message: bytes, streams: tuple[int, int, int]) -> bool:
+        """Start a program in this waiting sandbox; False when it has died, and nothing was started."""
+        deadline = monotonic() + _START_SECONDS
+        fault, faulted = _pipe()
+        with fault:
+            try:
+                with faulted, suppress(ConnectionError):
+                    desk.settimeout(_START_SECONDS)
+                    sent = desk.sendmsg([message], keeper.carried(*streams, faulted.fileno()))
+                    desk.sendall(message[sent:])
+                # one byte when the program is about to run, and the end when it runs; or the reason of a failure
+                if not _readable(fault, deadline):
+                    raise TimeoutError
+            except TimeoutError:
+                raise _unresponsive(program) from None
+            reply = fault.readall()
+        failure = reply.removeprefix(keeper.READY)
+        if not failure:
+            return bool(reply)
+        step, number = marshal.loads(failure)  # noqa: S302 -- our own keeper wrote it
+        if step == "confinement" and number != errno.ESTALE:
+            raise IncompleteSandbox(os.strerror(number))
+        raise _refusal(program, step, number)
 
     def _order(self, order: bytes) -> None:
         # a program that has ended needs no orders
@@ -750,14 +784,8 @@ _KEEPER = _Keeper()
 GROUPS = Groups()
 
 
-def _request(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    limits: Limits,
-    confined: Confined,
-    tty: bool,
-    group: Group | None,
-) -> bytes:
+def encode(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[bytes], dict[bytes, bytes]]:
+    """Return the arguments and the environment of a program as the system takes them."""
     try:
         words = [os.fsencode(word) for word in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
@@ -772,21 +800,37 @@ def _request(
     for name in variables:
         if not name or b"=" in name:
             raise ToolError("invalid_args", f"Invalid variable name: {os.fsdecode(name)!r}.")
-    rlimits = {}
-    if any(maximum is not None for maximum in (limits.address_space, limits.data, limits.processes, limits.file_size)):
-        import resource
+    return words, variables
 
-        kinds = {
-            resource.RLIMIT_AS: limits.address_space,
-            resource.RLIMIT_DATA: limits.data,
-            resource.RLIMIT_NPROC: limits.processes,
-            resource.RLIMIT_FSIZE: limits.file_size,
-        }
-        rlimits = {kind: maximum for kind, maximum in kinds.items() if maximum is not None}
+
+def rlimits(limits: Limits) -> dict[int, int]:
+    """Return the limits that the kernel enforces for each process."""
+    if all(maximum is None for maximum in (limits.address_space, limits.data, limits.processes, limits.file_size)):
+        return {}
+    import resource
+
+    kinds = {
+        resource.RLIMIT_AS: limits.address_space,
+        resource.RLIMIT_DATA: limits.data,
+        resource.RLIMIT_NPROC: limits.processes,
+        resource.RLIMIT_FSIZE: limits.file_size,
+    }
+    return {kind: maximum for kind, maximum in kinds.items() if maximum is not None}
+
+
+def _request(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    limits: Limits,
+    confined: Confined,
+    tty: bool,
+    group: Group | None,
+    *,
+    waits: bool,
+) -> bytes:
     return keeper.request(
-        words,
-        variables,
-        rlimits,
+        *encode(argv, env),
+        rlimits(limits),
         settle=limits.settle,
         grace=limits.grace,
         tty=tty,
@@ -797,6 +841,7 @@ def _request(
         memory=limits.memory or 0 if group is None else 0,
         grouped=group is not None,
         trusted=confined.trusted,
+        waits=waits,
     )
 
 
@@ -854,6 +899,10 @@ def _refusal(program: str, step: str, number: int) -> ToolError:
     else:
         code, message = "internal", f"{program} cannot be started: {problem} ({step})."
     return ToolError(code, message, program=program)
+
+
+def _unresponsive(program: str) -> ToolError:
+    return ToolError("resource_limit", f"{program} did not start within {_START_SECONDS:.0f} seconds.")
 
 
 def _unstarted(program: str, printed: str) -> ToolError:

@@ -107,6 +107,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._confined = 0  # confined programs that are running
+        self._started = 0  # under bubblewrap, by now
         self._available: Availability | None = None
         self._means: tuple[Search, MountPoints, Loopbacks, Watches] | None = None
         self._rooms: Rooms | None = None
@@ -195,6 +196,10 @@ class Sandbox:
         with self._changed:
             self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
             means, self._means = self._means, None
+        if self._started > 1:
+            from hilt.sandbox.standby import STANDBY
+
+            STANDBY.close()
         if means:
             means[1].close()
             means[2].close()
@@ -226,7 +231,9 @@ class Sandbox:
             from hilt.sandbox import bubblewrap
 
             means = search, points, loopbacks, watches
-            return bubblewrap.confine(profile, cwd, available, *means, tty=tty, layer=layer)
+            self._started += 1
+            repeats = self._started > 1
+            return bubblewrap.confine(profile, cwd, available, *means, tty=tty, layer=layer, repeats=repeats)
         if available.kind == "landlock":
             from hilt.sandbox import landlock
 
