@@ -228,6 +228,8 @@ class Standby:
     def _serve(self, wake: int) -> None:
         """Make and end sandboxes, until none was wanted for a while."""
         table = _open_mount_table()
+        endings = select.poll()
+        endings.register(wake, select.POLLIN)
         poller = select.poll()
         poller.register(wake, select.POLLIN)
         poller.register(table, select.POLLPRI)
@@ -235,7 +237,7 @@ class Standby:
             ready = {fd for fd, _ in poller.poll(_IDLE_SECONDS * 1000)}
             if wake in ready:
                 os.eventfd_read(wake)
-                while select.select([wake], [], [], _QUIET_SECONDS)[0]:
+                while endings.poll(_QUIET_SECONDS * 1000):
                     os.eventfd_read(wake)
             with self._lock:
                 wanted, self._wanted = self._wanted, None
