@@ -298,7 +298,7 @@ def test_problems_in_json_have_line_numbers_too():
     text = json.dumps({**WHOLE, "runtime": "perl", "timeout": 0}, indent=2)
 
     assert [line for line, _ in problems(text, "tool.json")] == [4, 11]
-    assert problems('{"name": 1,\n}', "tool.json")[0][0] == 2
+    assert problems('{"name":\n}', "tool.json")[0][0] == 2
     assert problems("[]", "tool.json") == [(1, "The definition must be a JSON object.")]
     assert "nested too deeply" in problems("[" * 100_000, "tool.json")[0][1]
 

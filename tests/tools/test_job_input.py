@@ -6,6 +6,9 @@ import pytest
 
 from hilt.call import Call
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
+
+pytestmark = needs_sandbox
 
 
 def start(runtime, command, **args):

@@ -5,6 +5,9 @@ import os
 from hilt.call import Call
 from hilt.output import foreign_views
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
+
+pytestmark = needs_sandbox
 
 
 def start(runtime, command, **args):

@@ -4,6 +4,9 @@ import pytest
 
 from hilt.call import Call
 from tests.marks import STUBBORN, Mark, wait_until
+from tests.programs import needs_sandbox
+
+pytestmark = needs_sandbox
 
 
 @pytest.mark.parametrize("script", ["sleep 300", STUBBORN, f"(setsid bash -c {STUBBORN!r} &); sleep 300"])

@@ -14,8 +14,11 @@ from hilt.policy.hook_protocol import PRE
 from hilt.runtime import Runtime
 from hilt.schema import promised, structured
 from hilt.testing import Folder, environment
+from tests.programs import needs_sandbox
 from tests.tools.person import approved
 from tests.web.servers import answer, serving
+
+pytestmark = needs_sandbox
 
 PYTHON = "x = 1\ny = 2\n"
 
@@ -147,7 +150,7 @@ def asked(base) -> Iterator[Asked]:
 
     with serving(answer(RESULTS)) as site:
         flags = {"web.base_urls": {"duckduckgo": site.url("")}}
-        environ = {**environment(base), "HILT_AGENT_COMMAND": "rev"}  # stands in for a model
+        environ = {**environment(base), "HILT_AGENT_COMMAND": "cat"}  # stands in for a model
         with Runtime(folder.path, environ=environ, flags=flags, questioner=person) as runtime:
             yield Asked(runtime)
 

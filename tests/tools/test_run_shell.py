@@ -10,6 +10,9 @@ import pytest
 from hilt.call import Call, Result
 from hilt.testing import temporary_runtime
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
+
+pytestmark = needs_sandbox
 
 
 def run(runtime, command, **args):

@@ -7,6 +7,9 @@ from functools import partial
 import pytest
 
 from hilt.testing import temporary_runtime
+from tests.programs import needs_sandbox
+
+pytestmark = needs_sandbox
 
 
 def execute(runtime, *argv, **args):

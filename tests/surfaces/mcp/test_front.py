@@ -79,7 +79,9 @@ leave, os._exit = os._exit, report
 from hilt.surfaces.cli import main
 main(["mcp"])
 """
-HEAVY = {"argparse", "asyncio", "dataclasses", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn"}
+HEAVY = {"argparse", "asyncio", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn"}
+if sys.version_info < (3, 14):
+    HEAVY.add("dataclasses")  # later, Python's own traceback module loads it
 
 
 def loaded(command: Command, *messages: dict[str, Any]) -> set[str]:

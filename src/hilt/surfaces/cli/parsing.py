@@ -148,4 +148,5 @@ def _message(error: argparse.ArgumentError) -> str:
     for start, text in _MISTAKES.items():
         if error.message.startswith(start):
             return text.format(name=error.argument_name, rest=error.message.removeprefix(start))
-    return f"{error.argument_name}: {error.message}"
+    # arguments that are missing have no name; Python 3.14 raises an error for them, too
+    return f"{error.argument_name}: {error.message}" if error.argument_name else error.message
