@@ -12,6 +12,7 @@ import atexit
 import gc
 import os
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Generator, Iterator
@@ -187,8 +188,12 @@ def detach(config: pytest.Config, connection: Connection, number: int) -> None:
     plugins.register(Reporter(config, connection))
     capture = plugins.getplugin("capturemanager")
     if capture.is_globally_capturing():
-        capture.stop_global_capturing()
-        capture.start_global_capturing()
+        # modules may hold the streams, so these stay open and get files of their own
+        capture.suspend_global_capture()
+        for stream in (capture._global_capturing.out, capture._global_capturing.err):
+            with tempfile.TemporaryFile() as own:
+                os.dup2(own.fileno(), stream.tmpfile.fileno(), inheritable=False)
+        capture.resume_global_capture()
     temporary = config._tmp_path_factory  # type: ignore[attr-defined]
     temporary._basetemp = temporary.getbasetemp() / str(number)
     temporary._basetemp.mkdir(0o700)

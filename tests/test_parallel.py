@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 TESTS = """
-import os, pytest
+import os, pytest, sys
+
+HELD = sys.stderr
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
@@ -21,6 +23,7 @@ def test_a_folder_of_its_own(number, shared, tmp_path):
 
 def test_failure():
     print("what it printed")
+    print("to a stream from before the fork", file=HELD)
     assert 1 == 2
 
 def test_death():
@@ -45,6 +48,7 @@ def test_every_test_of_every_fork_is_reported(tmp_path):
     assert ran.returncode == 1
     assert "2 failed, 40 passed, 1 skipped" in ran.stdout
     assert "what it printed" in ran.stdout
+    assert "to a stream from before the fork" in ran.stdout
     assert "assert 1 == 2" in ran.stdout
     assert "The process that ran this test ended with status -9." in ran.stdout
     assert "not here" in ran.stdout
