@@ -76,12 +76,14 @@ class Workflows:
     def __init__(self, key: str, database: object) -> None:
         self.key = key
         self._users = 0
+        self._file: sqlalchemy.Engine | None = None  # DBOS does not close what it is given
         if isinstance(database, PostgresDatabase):
             self._launch(key, database.engine)
         else:
             with held(key + ".setup"):  # two processes must not create the tables at once
                 os.close(os.open(key, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-                self._launch(f"sqlite:///{key}", _open_file(key))
+                self._file = _open_file(key)
+                self._launch(f"sqlite:///{key}", self._file)
 
     def _launch(self, url: str, engine: sqlalchemy.Engine) -> None:
         DBOS(
@@ -106,6 +108,8 @@ class Workflows:
             if not self._users:
                 Workflows._opened = None
                 DBOS.destroy()
+                if self._file is not None:
+                    self._file.dispose()
 
     def run(self, id: str, work: Callable[[], Any]) -> Any:
         """Run work as a workflow on this thread and return its value; raise TakenOver if another process did."""
