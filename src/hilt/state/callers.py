@@ -60,21 +60,20 @@ class CallObserver:
         if last != self._position:
             for at, data in self._events.of_type("call_started", self._position, last):
                 facts = json.loads(data)
-                self._running[str(facts["id"])] = at, facts
+                if _ID.fullmatch(str(facts.get("process"))):  # otherwise nobody knows whether it still runs
+                    self._running[str(facts["id"])] = at, facts
             self._position = last
         if not self._running:
             return []
-        processes = {str(facts.get("process")) for _, facts in self._running.values()}
+        processes = {str(facts["process"]) for _, facts in self._running.values()}
         # first: a process stores the end of a call before its own
         dead = {process for process in processes if not self._is_alive(process)}
         for id in [id for id in self._running if self._events.has_key(end_key(id))]:
             del self._running[id]
-        ended = [id for id, (_, facts) in self._running.items() if str(facts.get("process")) in dead]
+        ended = [id for id, (_, facts) in self._running.items() if facts["process"] in dead]
         return [self._interrupted(id, *self._running.pop(id)) for id in ended]
 
     def _is_alive(self, process: str) -> bool:
-        if not _ID.fullmatch(process):
-            return False
         path = os.path.join(self._folder, process)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
