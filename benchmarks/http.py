@@ -176,7 +176,7 @@ def figures() -> Iterator[Figure]:
             for percent in (50, 99):
                 measured, reference = load.percentile(percent), echo.percentile(percent)
                 yield Figure(f"{name}, p{percent}", measured, "ms", REFERENCE, reference)
-            yield Figure("the same, CPU of the server per call", spent, "ms", REFERENCE, echo_spent, most=0.6)
+            yield Figure("the same, CPU of the server per call", spent, "ms", REFERENCE, echo_spent, most=0.9)
             yield Figure("the same, CPU of the clients per call", own, "ms", "the server", spent)
             yield asyncio.run(_sockets(process.pid, port))
             yield _end(process, port)
