@@ -115,6 +115,12 @@ class Database:
                 self._connection.close()
                 self._connection = None
 
+    def __del__(self) -> None:
+        """Close the connection of a part that lives as long as its process; Python 3.13 and later warn otherwise."""
+        connection = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.close()
+
     def _retry_or_raise(self, error: sqlite3.DatabaseError, deadline: float) -> None:
         """Return if the caller should retry because another process holds the lock; otherwise raise a ToolError."""
         text = str(error)
