@@ -10,6 +10,7 @@ import pytest
 
 from hilt.call import Call
 from tests.lsp.scripted import Bench, ask, failure, place, span, text
+from tests.programs import needs_sandbox
 
 
 @pytest.fixture
@@ -389,6 +390,7 @@ def test_a_rule_that_denies_a_file_keeps_a_rename_from_changing_any(bench):
     assert bench.folder.tree() == before
 
 
+@needs_sandbox
 def test_a_file_that_a_rule_denies_to_read_is_hidden_from_the_server_too(bench):
     bench.folder.write("b.lua", "hidden\n")
     bench.folder.write(".env", "SECRET=1\n")
