@@ -77,8 +77,10 @@ class CallObserver:
         path = os.path.join(self._folder, process)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
+        except FileNotFoundError:
             return False
+        except OSError:
+            return True  # nobody knows, such as when this process has too many files open
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

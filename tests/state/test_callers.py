@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+import pytest
+
+from hilt.state.callers import INTERRUPTED, CallerMark, CallObserver, end_key, start_key
+from hilt.state.events import EventStore, NewEvent
+
+
+@pytest.fixture
+def store(tmp_path):
+    with closing(EventStore(str(tmp_path))) as store:
+        yield store
+
+
+def start(store: EventStore, id: str, process: str) -> None:
+    store.append(NewEvent("call_started", {"id": id, "tool": "read_file", "process": process}, key=start_key(id)))
+
+
+def test_a_call_is_interrupted_once_when_the_mark_of_its_process_is_gone(tmp_path, store):
+    mark = CallerMark(str(tmp_path))
+    start(store, "c1", mark.id)
+    start(store, "c2", mark.id)
+    observer = CallObserver(str(tmp_path), store)
+    assert observer.look() == []
+
+    store.append(NewEvent("call", {"id": "c1"}, key=end_key("c1")))
+    mark.close()
+
+    (ended,) = observer.look()
+    assert (ended.fields["id"], ended.fields["outcome"]) == ("c2", INTERRUPTED)
+    assert observer.look() == []
+
+
+def test_a_call_goes_on_if_the_mark_of_its_process_cannot_be_opened(tmp_path, store):
+    mark = CallerMark(str(tmp_path))
+    start(store, "c1", mark.id)
+    path = tmp_path / "callers" / mark.id
+    path.unlink()
+    os.symlink(mark.id, path)
+
+    assert CallObserver(str(tmp_path), store).look() == []
+    mark.close()
+
+
+def test_a_call_without_a_process_goes_on(tmp_path, store):
+    store.append(NewEvent("call_started", {"id": "c1", "tool": "read_file"}))
+
+    assert CallObserver(str(tmp_path), store).look() == []
