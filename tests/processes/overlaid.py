@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hilt.sandbox.profile import LAYERS
 from tests.probed import remember_sandbox
 from tests.sandbox.confined import NOBODY, interpreter
 
@@ -143,12 +144,17 @@ class Agents:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Return everything below a folder with types, modes and contents."""
-    return {
-        os.path.relpath(os.path.join(at, name), folder): _described(os.path.join(at, name))
-        for at, folders, files in os.walk(folder)
-        for name in (*folders, *files)
-    } | {".": oct(os.stat(folder).st_mode)}
+    """Return everything below a folder with types, modes and contents, but for the layers that hilt hides there.
+
+    Layers without a record are removed while the test goes on.
+    """
+    described = {".": oct(os.stat(folder).st_mode)}
+    for at, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(LAYERS)]
+        for name in (*folders, *files):
+            path = os.path.join(at, name)
+            described[os.path.relpath(path, folder)] = _described(path)
+    return described
 
 
 def _described(path: str) -> str:

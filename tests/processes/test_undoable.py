@@ -142,28 +142,23 @@ def test_a_command_does_the_same_on_an_overlay_and_undo_takes_it_back(agents, wo
 
 def compare_with_plain_run(agents: Agents, workspace: Path, name: str, command: str) -> None:
     plain = agents.base / f"{name}-plain/workspace"
-    before = visible(workspace)
+    before = tree(workspace)
 
     done = agents.run(name, command)
     reference = agents.run(f"{name}-plain", command, flags={"shell.undo": "off"})
 
     assert (done.code, reference.code) == (None, None), (done.message, reference.message)
-    after = visible(workspace)
-    assert after == visible(plain), command
+    after = tree(workspace)
+    assert after == tree(plain), command
     assert "skipped" not in done.meta.get("undo", {})
     if after == before and "undo" not in done.meta:
         return
     restored = agents.restore(name, done.undo)
     assert restored.code is None, restored.message
-    assert visible(workspace) == before, command
+    assert tree(workspace) == before, command
     again = agents.restore(name, restored.undo) if "undo" in restored.meta else restored
     assert again.code is None, again.message
-    assert unlocked(visible(workspace)) == unlocked(after), command
-
-
-def visible(workspace: Path) -> dict[str, str]:
-    """Return the tree of a workspace without the folder that hilt hides in it."""
-    return {path: text for path, text in tree(workspace).items() if not path.startswith(".hilt-undo-")}
+    assert unlocked(tree(workspace)) == unlocked(after), command
 
 
 # --- what the result says
@@ -461,7 +456,7 @@ def test_the_layers_lie_on_the_file_system_of_the_workspace(agents, workspace, n
         assert first.undo not in attack.text + listed.text
         assert agents.restore(name, attack.undo).code is None
         assert agents.restore(name, first.undo).code is None
-        assert visible(workspace) == before
+        assert tree(workspace) == before
 
 
 # --- a workspace on overlayfs, as in most containers
@@ -502,12 +497,12 @@ def test_folders_and_previews_on_overlayfs(agents, workspace, name):
     write(agents, workspace, {"src/a.py": "a\n", "src/in/b.py": "b\n", "kept": "kept\n", "turned/c": "c\n"})
     os.link(workspace / "kept", workspace / "linked")
     with on_overlayfs(agents, workspace):
-        before = visible(workspace)
+        before = tree(workspace)
         command = "rm -rf src turned; echo new > turned; mkdir -p new/in; echo n > new/in/n"
 
         done = agents.run(name, f"{command}; echo more >> linked")
 
-        assert {"new/in/n", "turned", "kept", "linked"} <= visible(workspace).keys()
+        assert {"new/in/n", "turned", "kept", "linked"} <= tree(workspace).keys()
         assert [(workspace / path).read_text() for path in ("kept", "linked")] == ["kept\n", "kept\nmore\n"]
         one = agents.restore(name, done.undo, path="src/in/b.py")
         assert (one.code, sorted(os.listdir(workspace / "src"))) == (None, ["in"]), one.message
@@ -515,10 +510,10 @@ def test_folders_and_previews_on_overlayfs(agents, workspace, name):
         assert (whole.code, sorted(os.listdir(workspace / "src"))) == (None, ["a.py", "in"]), whole.message
         rest = agents.restore(name, done.undo)
         assert rest.code is None, rest.message
-        assert visible(workspace) == before
+        assert tree(workspace) == before
 
         preview = agents.call(name, "run_shell", command=command, preview=True)
-        assert visible(workspace) == before
+        assert tree(workspace) == before
         applied = agents.call(name, "run_shell", command=command, force=True, apply=preview.meta["preview"]["id"])
         assert applied.code is None, applied.message
         assert (workspace / "turned").read_text() == "new\n"
@@ -565,12 +560,12 @@ def test_a_full_disk_while_changes_are_copied_applies_none(agents, workspace, na
     below.mkdir()
     options = f"size=1M,uid={agents.uid},gid={agents.uid},mode=755"
     with mounted("-t", "tmpfs", "-o", options, "tmpfs", str(below)), on_overlayfs(agents, workspace):
-        before = visible(workspace)
+        before = tree(workspace)
 
         done = agents.run(name, "echo new > a.txt; head -c 2M /dev/zero > large")
 
         assert (done.code, "No space left" in done.message) == ("resource_limit", True), (done.code, done.message)
-        assert visible(workspace) == before
+        assert tree(workspace) == before
         assert scratch_layers(workspace) == []
         assert agents.run(name, "echo new > a.txt").undo
 
@@ -979,7 +974,7 @@ def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspac
         assert "No space left" in done.text
         assert (workspace / "small").read_text() == "new\n"
         assert agents.restore(name, done.undo).code is None
-        assert visible(workspace) == before
+        assert tree(workspace) == before
 
 
 def test_a_cancelled_or_failed_start_leaves_no_layer(agents, workspace, name):
