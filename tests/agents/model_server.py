@@ -290,7 +290,7 @@ def _pieces(events: Iterator[tuple[str, Json | str]], turn: Turn, model: ModelSe
         yield from (event[start : start + size] for start in range(0, len(event), size))
 
 
-def _deltas(text: str) -> Iterator[str]:
+def tokens(text: str) -> Iterator[str]:
     """Yield a text as tokens of a few characters, and a long one as fewer, longer parts."""
     size = max(4, -(-len(text) // _MOST_DELTAS))
     yield from (text[start : start + size] for start in range(0, len(text), size))
@@ -354,9 +354,9 @@ class _ChatCompletions(_OpenAI):
 
         usage: Json = {"usage": None} if with_usage else {}
         yield chunk({"role": "assistant", "content": "", "refusal": None})
-        for text in _deltas(turn.thinking):
+        for text in tokens(turn.thinking):
             yield chunk({"reasoning_content": text})
-        for text in _deltas(turn.text):
+        for text in tokens(turn.text):
             yield chunk({"content": text})
         if turn.in_stream:
             yield "", self.error(turn)
@@ -364,7 +364,7 @@ class _ChatCompletions(_OpenAI):
         for index, call in enumerate(turn.calls):
             function = {"name": call.tool, "arguments": ""}
             yield chunk({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
-            for text in _deltas(call.text):
+            for text in tokens(call.text):
                 yield chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
         yield "hold", ""
         if turn.finish:
@@ -448,7 +448,7 @@ class _Responses(_OpenAI):
         part, place = item["content"][0], {"item_id": item["id"], **at, "content_index": 0}
         yield {"type": "response.output_item.added", **at, "item": {**item, "status": "in_progress", "content": []}}
         yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
-        for text in _deltas(part["text"]):
+        for text in tokens(part["text"]):
             yield {"type": "response.output_text.delta", **place, "delta": text, "logprobs": [], "obfuscation": "x"}
         yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
         yield {"type": "response.content_part.done", **place, "part": part}
@@ -458,7 +458,7 @@ class _Responses(_OpenAI):
         part, place = item["summary"][0], {"item_id": item["id"], **at, "summary_index": 0}
         yield {"type": "response.output_item.added", **at, "item": {**item, "summary": []}}
         yield {"type": "response.reasoning_summary_part.added", **place, "part": {**part, "text": ""}}
-        for text in _deltas(part["text"]):
+        for text in tokens(part["text"]):
             yield {"type": "response.reasoning_summary_text.delta", **place, "delta": text, "obfuscation": "x"}
         yield {"type": "response.reasoning_summary_text.done", **place, "text": part["text"]}
         yield {"type": "response.reasoning_summary_part.done", **place, "part": part}
@@ -467,7 +467,7 @@ class _Responses(_OpenAI):
     def _function_call(self, item: Json, at: Json) -> Iterator[Json]:
         place = {"item_id": item["id"], **at}
         yield {"type": "response.output_item.added", **at, "item": {**item, "status": "in_progress", "arguments": ""}}
-        for text in _deltas(item["arguments"]):
+        for text in tokens(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", **place, "delta": text, "obfuscation": "x"}
         done = {"arguments": item["arguments"], "name": item["name"]}
         yield {"type": "response.function_call_arguments.done", **place, **done}
@@ -600,14 +600,14 @@ class _Messages(_Format):
     def _blocks(self, turn: Turn) -> Iterator[tuple[Json, list[Json]]]:
         """Yield each block as it starts, and its deltas."""
         if turn.thinking:
-            deltas = [{"type": "thinking_delta", "thinking": text} for text in _deltas(turn.thinking)]
+            deltas = [{"type": "thinking_delta", "thinking": text} for text in tokens(turn.thinking)]
             deltas.append({"type": "signature_delta", "signature": "c2lnbmVk"})
             yield {"type": "thinking", "thinking": "", "signature": ""}, deltas
         if turn.text:
-            yield {"type": "text", "text": ""}, [{"type": "text_delta", "text": text} for text in _deltas(turn.text)]
+            yield {"type": "text", "text": ""}, [{"type": "text_delta", "text": text} for text in tokens(turn.text)]
         for call in turn.calls:
             block = {"type": "tool_use", "id": call.id, "name": call.tool, "input": {}}
-            parts = ["", *_deltas(call.text)]
+            parts = ["", *tokens(call.text)]
             yield block, [{"type": "input_json_delta", "partial_json": text} for text in parts]
 
     def _stop(self, turn: Turn) -> str:

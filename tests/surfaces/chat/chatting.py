@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hilt.testing import Folder
-from tests.agents.model_server import ModelServer
+from tests.agents.model_server import ModelServer, tokens
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import HANG_SECONDS, Screen
 
@@ -40,6 +40,10 @@ class ChatScreen(Screen):
     def send(self, text: str) -> None:
         """Type a line."""
         self.type(text + ENTER)
+
+    def expect_streamed(self, text: str) -> None:
+        """Wait for the end of a text that still streams: a slow machine draws its tokens one by one."""
+        self.expect(list(tokens(text))[-1])
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait until something is so."""

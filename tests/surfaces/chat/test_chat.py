@@ -82,7 +82,7 @@ def test_text_is_drawn_while_it_streams(chat, tmp_path):
 
     screen.send("Write")
     screen.expect("First part\x1b[0m\n")
-    screen.expect("The second part is")
+    screen.expect_streamed("# First part\n\nThe second part is")
     go.touch()
     screen.expect("The second part is\n")
 
@@ -242,7 +242,7 @@ def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(chat, tmp_path):
     screen = chat(Turn("Once upon a time", hold=str(tmp_path / "never")), Turn("Short."))
 
     screen.send("Tell a story")
-    screen.expect("Once upon a time")
+    screen.expect_streamed("Once upon a time")
     screen.type(CTRL_C)
     screen.expect("Interrupted.")
     screen.send("Be brief")
