@@ -29,7 +29,9 @@ QUEUE_MAX = 1_000
 PAIR_MAX = 10
 PAIR_SECONDS = 60
 ENDED_MAX = 1_000  # agents that are kept after their end
-KILLS_MAX = 5  # processes killed in a row at the same step of an agent, before it is stopped
+# processes killed in a row at the same step of an agent, before it is stopped: if it was alone in the last one, or not
+KILLS_ALONE_MAX = 3
+KILLS_MAX = 5
 MESSAGE_DAYS = 30  # that messages to ids that are no agents are kept
 MACHINE_SECONDS = 3600  # that an agent waits for the machine with its worktree
 
@@ -576,9 +578,11 @@ class Roster:
     def _abandon(self, db: Transaction, owner: str, status: AgentStatus, now: int) -> None:
         """Queue the agents of an owner that is gone; a call cannot go on without its caller, and ends as `status`."""
         query = "SELECT id, kind FROM agents WHERE workspace=? AND ended IS NULL AND owner=?"
-        for id, kind in db.execute(query, (self._workspace, owner)).fetchall():
+        owned = db.execute(query, (self._workspace, owner)).fetchall()
+        limit = KILLS_ALONE_MAX if len(owned) == 1 else KILLS_MAX
+        for id, kind in owned:
             kills = self.runs.lose(db, id) if status == "failed" and kind != "call" else 0
-            if kills < KILLS_MAX:
+            if kills < limit:
                 self._let_go(db, id, kind, status, now)
                 continue
             answer = f"The process that ran this agent was killed {kills} times at the same step."

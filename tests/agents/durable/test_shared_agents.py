@@ -9,7 +9,7 @@ import pytest
 from hilt.agents.pacing import ProviderLimits, ProviderPace
 from hilt.errors import ToolError
 from hilt.state.agent_runs import OwnerRecord
-from hilt.state.roster import KILLS_MAX, AgentLimits, AgentOutcome, AgentProfile, NewAgent, Roster
+from hilt.state.roster import KILLS_ALONE_MAX, KILLS_MAX, AgentLimits, AgentOutcome, AgentProfile, NewAgent, Roster
 
 LIMITS = AgentLimits(5, 100, 3600)
 DEAD = "0-dead"  # an owner that never had a lock or a lease
@@ -70,19 +70,24 @@ def test_a_long_queue_refuses_further_agents(roster):
     assert roster.sweep(3600) == 2
 
 
-def test_an_agent_that_kills_its_process_at_the_same_step_is_stopped(roster):
+@pytest.mark.parametrize("neighbours, kills", [(0, KILLS_ALONE_MAX), (1, KILLS_MAX)])
+def test_an_agent_that_kills_its_process_at_the_same_step_is_stopped(roster, neighbours, kills):
     agent = roster.create(new("a"), LIMITS).id
-    for _ in range(KILLS_MAX):
-        assert roster.claim("{}", DEAD).id == agent
+    others = [roster.create(new("a"), LIMITS).id for _ in range(neighbours)]
+    for number in range(kills):
+        assert roster.get(agent).status == "queued"
+        assert {roster.claim("{}", DEAD).id for _ in (agent, *others)} == {agent, *others}
         begin(roster, agent, 7)
+        for other in others:
+            begin(roster, other, number)
         roster.sweep(3600)
 
     stopped = roster.get(agent)
 
     assert (stopped.status, stopped.error_code) == ("failed", "resource_limit")
-    assert f"killed {KILLS_MAX} times" in stopped.answer
-    assert [run.outcome for run in roster.runs.of(agent)] == ["lost"] * KILLS_MAX
-    assert roster.claim("{}", DEAD) is None
+    assert f"killed {kills} times" in stopped.answer
+    assert [run.outcome for run in roster.runs.of(agent)] == ["lost"] * kills
+    assert [roster.get(other).status for other in others] == ["queued"] * neighbours
 
 
 def test_an_agent_that_gets_on_survives_any_number_of_kills(roster):
