@@ -96,16 +96,16 @@ class Publisher:
             if active.event_id in self._open:  # its end must not come first
                 self._mark = self._mark or CallerMark(self._state)
                 facts["process"] = self._mark.id
+                self._started.add(active.event_id)  # first: an event that cannot be stored now is tried again
                 self._append("call_started", facts, start_key(active.event_id))
-                self._started.add(active.event_id)
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
-        """Publish a call that has ended, if a server runs."""
+        """Publish a call that has ended, if a server runs, or has shown its start."""
         with self._lock:
             self._open.discard(active.event_id)
             key = end_key(active.event_id) if active.event_id in self._started else None
             self._started.discard(active.event_id)
-        if not self._is_served():
+        if key is None and not self._is_served():
             return
         facts: dict[str, Json] = {
             "id": active.event_id or os.urandom(8).hex(),

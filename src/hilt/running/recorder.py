@@ -42,12 +42,14 @@ class Recorder:
         self._marker = serving_marker(state)
         self._workspace = workspace
         self._state = state
+        self._has_begun = False  # whether the start of any call was shown to a server, which may have ended since
         self._take_notes = take_notes
         self.telemetry: Telemetry | None = None
 
     def begin(self, active: ActiveCall) -> None:
         """Note the start of a call, for `hilt serve`."""
         if os.access(self._marker, os.F_OK):
+            self._has_begun = True
             with suppress(Exception):  # it is shown when it ends
                 self._publisher().begin(active)
 
@@ -86,7 +88,7 @@ class Recorder:
             own = result.meta.get("disarmed")
             meta["disarmed"] = list(dict.fromkeys((*(own if isinstance(own, list) else ()), *notes)))
         result = result._replace(meta=meta)
-        if os.access(self._marker, os.F_OK):
+        if self._has_begun or os.access(self._marker, os.F_OK):
             with suppress(Exception):  # the caller is waiting for a result; the trail has the call
                 self._publisher().publish(active, entry, result)
         return result

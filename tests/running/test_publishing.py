@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+
+from hilt.call import Call
+from hilt.state.callers import CallObserver
+from hilt.state.events import EventStore, ServingMark
+
+
+def test_a_call_that_outlives_the_server_that_showed_its_start_is_not_interrupted(runtime, workspace):
+    server, ended = ServingMark(runtime.state), threading.Event()
+    with closing(EventStore(runtime.state)) as store:
+        call = Call("run_shell", {"command": "until [ -e go ]; do sleep 0.01; done"})
+        runtime.submit(call, lambda result: ended.set())
+        while not store.of_type("call_started", 0, store.last()):
+            time.sleep(0.01)
+
+        server.close()
+        workspace.write("go", "")
+        ended.wait()
+        runtime.close()
+
+        assert CallObserver(runtime.state, store).look() == []
+        assert len(store.of_type("call", 0, store.last())) == 1
