@@ -520,6 +520,43 @@ def test_folders_and_previews_on_overlayfs(agents, workspace, name):
         assert (workspace / "new/in/n").read_text() == "n\n"
 
 
+def test_a_preview_of_changed_hard_links_on_overlayfs_can_be_applied(agents, workspace, name):
+    write(agents, workspace, {"one": "one\n", "two": "two\n"})
+    for path in ("one", "two"):
+        os.link(workspace / path, workspace / f"{path} linked")
+    with on_overlayfs(agents, workspace):
+        before = tree(workspace)
+        command = "rm -f one; echo more >> two"
+
+        preview = agents.call(name, "run_shell", command=command, preview=True)
+        applied = agents.call(name, "run_shell", command=command, force=True, apply=preview.meta["preview"]["id"])
+
+        assert applied.code is None, applied.message
+        assert not applied.meta["undo"].get("conflicts")
+        texts = {path.name: path.read_text() for path in workspace.iterdir() if path.is_file()}
+        assert texts == {"one linked": "one\n", "two": "two\nmore\n", "two linked": "two\n"}
+        assert agents.restore(name, applied.undo).code is None
+        assert tree(workspace) == before
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_folders_of_others_on_overlayfs_keep_their_owner(agents, workspace, name):
+    if agents.uid != 0:
+        pytest.skip("the files of others rule out an overlay for an ordinary user")
+    write(agents, workspace, {"theirs/inner/a": "a\n"})
+    for path in ("theirs", "theirs/inner", "theirs/inner/a"):
+        os.chown(workspace / path, NOBODY, SUPPLEMENTARY)
+        (workspace / path).chmod(0o777)
+    with on_overlayfs(agents, workspace):
+        done = agents.run(name, "rm -rf theirs")
+        assert not (workspace / "theirs").exists()
+        assert agents.restore(name, done.undo).code is None
+
+        for path in ("theirs", "theirs/inner", "theirs/inner/a"):
+            status = (workspace / path).stat()
+            assert (path, status.st_uid, status.st_gid) == (path, NOBODY, SUPPLEMENTARY)
+
+
 def test_everything_on_one_overlayfs_as_in_a_container(agents, workspace, name):
     write(agents, workspace, {"src/a.py": "a\n", "kept": "kept\n"})
     (workspace.parent / "state/sandbox.json").unlink(missing_ok=True)

@@ -120,6 +120,7 @@ def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) 
     workspace.fence.commit()
     try:
         with workspace.locked_paths(step.full_path for step in change.steps), SlotExchange(change.layer) as exchange:
+            change = change._replace(steps=tuple(map(exchange.split, change.steps)))
             recording = workspace.store.history().reopen(change, operation, workspace.call)
             return _perform(workspace, change, recording, exchange)
     except OSError as error:

@@ -104,11 +104,12 @@ class CopiedSteps:
     def _before(self, path: str, around: int, status: os.stat_result) -> tuple[bool, Version]:
         """Return whether somebody else has changed a file of the workspace, and the file."""
         is_conflict = status.st_ctime_ns >= self._layer.began
-        if status.st_nlink > 1 and not is_conflict:
-            # overlayfs gives a hard link another inode when it is first changed, as this does
-            name = os.path.basename(path)
-            os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=around, follow_symlinks=False)
-            status = os.stat(name, dir_fd=around, follow_symlinks=False)
+        # a preview changes nothing: its hard links are split when it is applied
+        if not is_conflict and not self._layer.whole:
+            try:
+                status = split_link(around, os.path.basename(path), status)
+            except FileNotFoundError:
+                is_conflict = True  # somebody has renamed it a moment ago
         return is_conflict, Version(status.st_ino, status.st_mode)
 
     def _new_slot(self) -> str:
@@ -139,12 +140,22 @@ class CopiedSteps:
         self._steps.append(LayerStep(kind, self._root, path, slot, before, after, size, files))
 
 
+def split_link(folder: int, name: str, status: os.stat_result) -> os.stat_result:
+    """Touch a hard link: overlayfs gives it another inode when it is first changed."""
+    if status.st_nlink <= 1 or _is_folder(status):
+        return status
+    os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
+    return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+
 def copy_attributes(source: str, target: str, status: os.stat_result) -> None:
     """Copy owner, times, extended attributes and permissions, as far as this user may."""
+    is_link = stat.S_ISLNK(status.st_mode)
     if os.geteuid() == 0:
-        os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
+        # the path of a handle in /proc is a link too
+        os.chown(target, status.st_uid, status.st_gid, follow_symlinks=not is_link)
     shutil.copystat(source, target, follow_symlinks=False)
-    if not stat.S_ISLNK(status.st_mode):
+    if not is_link:
         os.chmod(target, stat.S_IMODE(status.st_mode))
 
 

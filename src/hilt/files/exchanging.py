@@ -51,8 +51,7 @@ class SlotExchange:
                 if step.before.inode:
                     self._set_mode(step, step.before.mode | ALL)
         for position, step in enumerate(steps):
-            if len(self._handles) > _MOST_HANDLES:
-                self._close_handles()
+            self._limit_handles()
             if step.kind in ("swap", "folder"):
                 try:
                     is_done = self._swap(position, step) if step.kind == "swap" else self._make_or_remove(step)
@@ -93,6 +92,20 @@ class SlotExchange:
             return self._look(*self._slot(step))
         except OSError:
             return Version()
+
+    def split(self, step: LayerStep) -> LayerStep:
+        """Return a step with the inode that its file has once it is changed, if it is a hard link on overlayfs."""
+        from hilt.files.copying import split_link
+
+        self._limit_handles()
+        try:
+            around, name = self._place(step)
+            status = os.stat(name, dir_fd=around, follow_symlinks=False)
+            if step.kind != "swap" or status.st_ino != step.before.inode:
+                return step
+            return step._replace(before=Version(split_link(around, name, status).st_ino, status.st_mode))
+        except OSError:
+            return step  # to be performed, and to fail
 
     # --- steps
 
@@ -258,6 +271,10 @@ class SlotExchange:
         except FileNotFoundError:
             return Version()
         return Version(status.st_ino, status.st_mode)
+
+    def _limit_handles(self) -> None:
+        if len(self._handles) > _MOST_HANDLES:
+            self._close_handles()
 
     def _close_handles(self) -> None:
         for handle in self._handles.values():

@@ -251,13 +251,19 @@ class History:
             self._unlink_unused(self._db.write(work))
 
     def reopen(self, preview: RecordedChange, operation: str, call: str) -> Recording:
-        """Open the journal entry of a preview whose steps are about to be performed."""
+        """Open the journal entry of a preview whose steps are about to be performed; inodes may have changed."""
         with writing(self.directory):
             recording = Recording(self, preview.id, *self._mark(preview.id), {})
 
         def work(db: sqlite3.Connection) -> int:
             query = "UPDATE changes SET open=1, previewed='', operation=?, call=?, at=? WHERE id=? AND previewed!=''"
-            return db.execute(query, (operation, call, time.time_ns(), preview.id)).rowcount
+            is_open = db.execute(query, (operation, call, time.time_ns(), preview.id)).rowcount
+            if is_open:
+                (number,) = db.execute("SELECT number FROM changes WHERE id=?", (preview.id,)).fetchone()
+                query = "UPDATE layer_steps SET before_inode=? WHERE change=? AND position=?"
+                inodes = [_stored(step.before).inode for step in preview.steps]
+                db.executemany(query, [(inode, number, position) for position, inode in enumerate(inodes)])
+            return is_open
 
         if not self._db.write(work):
             recording._close()
