@@ -58,3 +58,19 @@ def test_a_slow_read_holds_up_neither_the_event_loop_nor_other_reads():
         return [*answers, await slow]
 
     assert asyncio.run(work()) == [b"quick", b"slow"]
+
+
+def test_reads_are_answered_if_no_thread_can_be_started():
+    async def work() -> bytes:
+        deliveries = Deliveries()
+        reads = ReadBatches(CallThreads(), deliveries)
+        ended = asyncio.get_running_loop().create_future()
+        usual = threading.stack_size(1 << 44)  # more than there can be
+        try:
+            reads.add(Read("read_file", never, partial(deliveries.put, ended, b"started")))
+            async with asyncio.timeout(60):
+                return await ended
+        finally:
+            threading.stack_size(usual)
+
+    assert asyncio.run(work()) == b"started"

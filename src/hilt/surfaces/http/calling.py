@@ -211,8 +211,12 @@ class ReadBatches:
     def _run_batch(self) -> None:
         batch = _Batch(self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX)))
         self._deliveries.is_expected = True
-        self._threads.put(batch.run)
-        if not batch.wait():
+        try:
+            self._threads.put(batch.run)
+            has_ended = batch.wait()
+        except RuntimeError:  # there are too many threads
+            has_ended = False
+        if not has_ended:
             self._slow_until[batch.tool] = self._loop.time() + SLOW_SECONDS
             for read in batch.give_back():
                 read.start()
