@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 from contextlib import suppress
-from errno import ENXIO
+from errno import ENOENT, ENXIO
 from typing import Self
 
 from hilt.files.collecting import FOLDER, MOST_DEPTH, is_whiteout, opened, take_marks, too_deep
@@ -69,7 +69,7 @@ class CopiedSteps:
         name, count = os.path.basename(path), len(self._steps)
         before = Version(status.st_ino, status.st_mode)
         try:
-            folder = os.open(name, FOLDER, dir_fd=around)
+            folder = _open_same(name, around, status)
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             # its contents are unknown, or somebody has renamed it a moment ago
             self._add_step("conflict", path, self._new_slot(), before, Version())
@@ -161,6 +161,15 @@ def copy_attributes(source: str, target: str, status: os.stat_result) -> None:
 
 def _is_folder(status: os.stat_result) -> bool:
     return stat.S_ISDIR(status.st_mode)
+
+
+def _open_same(name: str, around: int, status: os.stat_result) -> int:
+    """Open a folder for listing; raise FileNotFoundError if another one has taken its place."""
+    folder = os.open(name, FOLDER, dir_fd=around)
+    if os.path.samestat(os.fstat(folder), status):
+        return folder
+    os.close(folder)
+    raise FileNotFoundError(ENOENT, os.strerror(ENOENT), name)
 
 
 def _copy_data(source: str, target: str, size: int) -> None:
