@@ -22,6 +22,7 @@ from hilt.sandbox.running import Watches
 from hilt.sandbox.sensitive import Search
 from hilt.servers.configured import starts_hilt
 from hilt.testing import Folder, environment
+from tests.programs import needs_sandbox
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
 PURELIB = sysconfig.get_path("purelib")
@@ -61,6 +62,10 @@ class Project:
         args = json.dumps({"path": path, "content": content})
         reply = self.run("call", "write_file", "--json", args, "--raw").stdout
         return dict(json.loads(reply))
+
+    def shell(self, line: str) -> str:
+        """Call run_shell and return its result."""
+        return str(json.loads(self.run("call", "run_shell", f"command={line}", "--raw").stdout)["result"])
 
     @property
     def evil(self) -> str:
@@ -216,6 +221,47 @@ def profile(root: str, private: str, protected: tuple[str, ...]) -> Profile:
         private=private,
         kept=protected,
     )
+
+
+@needs_sandbox
+def test_commands_work_in_a_workspace_that_contains_hilt(project):
+    project.folder.write("a.txt", "text\n")
+    line = "cat a.txt; echo new > new.txt; echo x > .venv/pyvenv.cfg; .venv/bin/python -c 'import hilt; print(hilt)'"
+
+    shown = project.shell(line)
+
+    assert "text\n" in shown
+    assert "hilt/__init__.py" in shown
+    assert project.folder.read("new.txt") == "new\n"
+    assert project.folder.read(".venv/pyvenv.cfg") != "x\n"
+
+
+def test_commands_can_run_a_hilt_that_is_installed_below_tmp(tmp_path):
+    project = Project(tmp_path, "../elsewhere")
+    copy = str(tmp_path / "checkout/src")
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    Path(tmp_path, "checkout/secret").write_text("secret\n")
+    project.point_to(copy)
+    line = f"{project.venv}/bin/python -c 'import hilt; print(hilt)'; echo x > {copy}/hilt/x; cat {copy}/../secret"
+
+    shown = project.shell(line)
+
+    assert f"{copy}/hilt/__init__.py" in shown
+    assert not os.path.exists(f"{copy}/hilt/x")
+    assert "secret" not in shown.splitlines()
+
+
+def test_landlock_shows_hilt_wherever_it_is_installed(tmp_path, monkeypatch):
+    prefix = tmp_path / "outer/elsewhere"
+    prefix.mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    home = os.path.dirname(os.path.realpath(sys.base_prefix))
+    confined = profile(str(tmp_path / "workspace"), str(tmp_path / "private"), ())._replace(home=home, read="workspace")
+
+    trees = set(landlock.readable(confined, Search()))
+
+    assert trees > {str(prefix), os.path.realpath(sys.base_prefix)}
+    assert trees.isdisjoint({home, str(prefix.parent)})
 
 
 def test_landlock_refuses_a_workspace_that_contains_hilt_and_says_how_to_allow_it(tmp_path):

@@ -134,6 +134,12 @@ def utf8_path(path: str) -> str:
     return path if path.isascii() else path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+def programs() -> list[str]:
+    """Return the real paths of the running hilt's package and of its Python, outermost first."""
+    folders = (sys.base_prefix, sys.prefix, os.path.dirname(os.path.abspath(__file__)))
+    return sorted(dict.fromkeys(map(os.path.realpath, folders)), key=len)
+
+
 def _package() -> str:
     """Return the folder that contains the package hilt and is on sys.path."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -321,26 +321,28 @@ class Runtime:
         """Whether agents can go on here after the call that started them."""
         return self._keeps_jobs
 
-    def in_session(self, session: str, settings: config.Settings, folder: str | None = None) -> Runtime:
+    def in_session(
+        self, session: str, settings: config.Settings, folder: str | None = None, shown: tuple[str, ...] = ()
+    ) -> Runtime:
         """Return this runtime for another session, with settings of its own; both share everything else.
 
-        With `folder`, it works in that copy of the workspace, under the rules of the workspace: end it with
-        `close_folder`. Close only the original.
+        With `folder`, it works in that copy of the workspace, under the rules of the workspace, and its commands can
+        read the `shown` paths wherever they are: end it with `close_folder`. Close only the original.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, session=session, settings=settings)
         if folder is not None:
-            other._move(folder, self)
+            other._move(folder, shown, self)
         return other
 
-    def _move(self, folder: str, main: Runtime) -> None:
+    def _move(self, folder: str, shown: tuple[str, ...], main: Runtime) -> None:
         self.root = self._named = folder
         self._stores = {}
         self._journal = os.path.join(self.state, "journal", config.digest(folder))
         self.history = Lazy(lambda: self._open_history(config.digest(folder)))  # paths in it are relative
         self.authority = self.authority.in_folder(folder)
         self._voters = (self.authority.weigh, vote_on_paths)
-        self._confinement = Lazy(lambda: self._open_confinement(main._confinement().sandbox()))
+        self._confinement = Lazy(lambda: self._open_confinement(main._confinement().sandbox(), shown))
         self._connect, self._shared, self._own_servers = None, None, Lazy(_open_language_servers)
 
     def close_folder(self) -> None:
@@ -560,13 +562,13 @@ class Runtime:
         """Whether the user has granted a permission that a custom tool asked for."""
         return any(stored.rule == grant for stored in self.authority.approvals().grants(self.id))
 
-    def _open_confinement(self, shared: Sandbox | None = None) -> Confinement:
+    def _open_confinement(self, shared: Sandbox | None = None, shown: tuple[str, ...] = ()) -> Confinement:
         from hilt.processes.confinement import Confinement
 
         shared = self._shared.sandbox if self._shared else shared
         authority = self.authority
         return Confinement(
-            authority.place, self.settings, self.environ, self._rules, authority.mode, authority.bars, shared
+            authority.place, self.settings, self.environ, self._rules, authority.mode, authority.bars, shared, shown
         )
 
     def _take_notes(self) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from typing import Any
@@ -16,7 +15,6 @@ from hilt.agents.safe_git import FileChange, FileState, look
 from hilt.agents.worktrees import make_patch
 from hilt.testing import temporary_runtime
 from tests.agents.model_server import ScriptedCall, Turn
-from tests.agents.talking import Talk
 from tests.agents.test_children import define, settled
 
 STRESS = os.environ.get("HILT_STRESS")
@@ -302,28 +300,24 @@ def test_a_command_in_a_worktree_cannot_write_the_main_repository(talk, reposito
 STATUS = call("run_shell", command="git status --short; git log --oneline")
 
 
-def test_git_works_in_a_worktree_that_commands_can_read(model_server):
-    base = tempfile.mkdtemp(prefix="hilt-worktree-", dir=os.path.dirname(os.path.abspath(__file__)))
-    try:
-        os.makedirs(f"{base}/workspace")
-        os.makedirs(f"{base}/home")
-        git(f"{base}/workspace", "init", "-q")
-        git(f"{base}/workspace", "commit", "-qm", "first", "--allow-empty")
-        turns = (
-            Turn(calls=[call("agent", prompt="x", worktree=True)]),
-            Turn(calls=[WRITE, STATUS]),
-            Turn("a"),
-            Turn("b"),
-        )
-        one = Talk(base, model_server(*turns))
-        one.send("go")
-        one.runtime.close()
-    finally:
-        shutil.rmtree(base)
+@pytest.mark.parametrize("read", ["all", "workspace"])
+def test_git_works_in_a_worktree(talk, repository, read):
+    one = by_agent(talk, WRITE, STATUS, flags={"approve": "once", "shell.read": read})
 
     shown = "".join(one.server.prompts[2].results.values())
     assert "?? w.txt" in shown
     assert "first" in shown
+
+
+@pytest.mark.parametrize("rule", ["{root}/.git/**", "{root}/.git", "{above}/work*/.git/HEAD"])
+def test_a_repository_that_a_rule_hides_is_not_readable_in_a_worktree(talk, repository, base, rule):
+    root = repository.join("").rstrip("/")
+    pattern = rule.format(root=root, above=base)
+    allowed = "allow: [write_file, apply_patch, agent, run_shell]"
+    repository.write(".hilt/permissions.yaml", f'permissions:\n  {allowed}\n  deny: ["Read(path:{pattern})"]\n')
+    one = by_agent(talk, call("run_shell", command=f"cat {root}/.git/HEAD"))
+
+    assert "refs/heads" not in "".join(one.server.prompts[2].results.values())
 
 
 RULES = """permissions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ def verdict(profile: Profile, search_result: Found, operation: str, path: str) -
         if named and within:
             allowed = action == "allow"
     return allowed
+
+
+def test_hilt_itself_is_readable_in_a_hidden_home(profile):
+    prefix = os.path.realpath(sys.prefix)
+    hidden = profile._replace(home=os.path.dirname(prefix), read="workspace")
+
+    assert verdict(hidden, NOTHING, "file-read-data", f"{prefix}/pyvenv.cfg")
+    assert not verdict(hidden, NOTHING, "file-write-data", f"{prefix}/pyvenv.cfg")
+    assert not verdict(hidden, NOTHING, "file-read-data", f"{os.path.dirname(prefix)}/secret")
 
 
 @pytest.mark.parametrize(

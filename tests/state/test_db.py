@@ -138,7 +138,21 @@ def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path):
         Database(path, (TABLE,), durable=False).write(lambda db: db.execute("INSERT INTO t VALUES (1)"))
 
     assert (refused.value.code, refused.value.details) == ("runtime_missing", {"format": 2, "known": 1})
+    assert "backups" not in str(refused.value.suggestion)
     assert (tmp_path / "x.db").read_bytes() == before
+
+
+def test_a_refusal_of_a_newer_file_names_the_copy_of_the_older_one(tmp_path):
+    path = str(tmp_path / "x.db")
+    for steps in ((TABLE,), (TABLE, "ALTER TABLE t ADD COLUMN y")):
+        database = Database(path, steps, durable=False)
+        database.write(lambda db: db.execute("INSERT INTO t (x) VALUES (1)"))
+        database.close()
+
+    with pytest.raises(ToolError) as refused:
+        Database(path, (TABLE,), durable=False).read(lambda db: None)
+
+    assert f"{tmp_path}/backups has the file" in str(refused.value.suggestion)
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):

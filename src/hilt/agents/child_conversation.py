@@ -97,13 +97,8 @@ class ChildConversation:
         host, agent = self._host, self._agent
         if self._store.database.is_shared:
             self._check_worktree()
-        folder = host.worktrees.folder(agent.id)
-        runtime = host.runtime.in_session(agent.id, with_model(host.runtime, agent.profile), folder)
-        try:
+        with host.worktrees.in_folder(agent.id, with_model(host.runtime, agent.profile)) as runtime:
             return self._hold_in(runtime)
-        finally:
-            if folder is not None:
-                runtime.close_folder()
 
     def _check_worktree(self) -> None:
         """Raise if the agent works in a worktree of another machine."""

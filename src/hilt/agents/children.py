@@ -265,13 +265,8 @@ class AgentHost:
 
     def take_over(self, agent: AgentRecord, client: Attendant | None) -> str:
         """Apply what an agent changed in its worktree to the folder of its parent; return what happened."""
-        folder = self.worktrees.folder(agent.parent)
-        target = self.runtime.in_session(agent.parent, self.runtime.settings, folder)
-        try:
+        with self.worktrees.in_folder(agent.parent, self.runtime.settings) as target:
             return self.worktrees.take_over(agent, target, client)
-        finally:
-            if folder is not None:
-                target.close_folder()
 
     # --- in the background --------------------------------------------------------------------------------------------
 

@@ -15,11 +15,12 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from hilt.agents.safe_git import Changes, FileChange, SafeGit, look
 from hilt.call import Call
+from hilt.config import Settings
 from hilt.errors import ToolError
 from hilt.lsp.known_servers import search_path
 from hilt.places import command, is_below
@@ -61,6 +62,11 @@ class WorktreeRecord(NamedTuple):
     def root(self) -> str:
         """The folder that the agent works in."""
         return os.path.join(self.top, self.prefix).rstrip("/")
+
+    @property
+    def repository(self) -> str:
+        """The folder of the repository, `.git` of the main worktree."""
+        return os.path.dirname(os.path.dirname(self.git_dir))
 
 
 class Worktrees:
@@ -104,8 +110,20 @@ class Worktrees:
                 return id
         return ""
 
-    def folder(self, session: str) -> str | None:
-        """Return the folder that a session works in; None for the workspace. A missing worktree is created."""
+    @contextmanager
+    def in_folder(self, session: str, settings: Settings) -> Iterator[Runtime]:
+        """Yield the runtime of a session, in the worktree or workspace that it works in; create a missing worktree."""
+        record = self._worktree(session)
+        if record is None:
+            yield self._runtime.in_session(session, settings)
+            return
+        runtime = self._runtime.in_session(session, settings, record.root, (record.repository,))
+        try:
+            yield runtime
+        finally:
+            runtime.close_folder()
+
+    def _worktree(self, session: str) -> WorktreeRecord | None:
         owner = self.owner(session)
         if not owner:
             return None
@@ -123,7 +141,7 @@ class Worktrees:
                 f"The worktree {record.top} of the agent {owner} was removed.",
                 suggestion="Start another agent.",
             )
-        return record.root
+        return record
 
     def record(self, id: str) -> WorktreeRecord | None:
         """Return the worktree of an agent; None if it has none, or it was removed."""

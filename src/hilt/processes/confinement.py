@@ -63,8 +63,12 @@ class Confinement:
         mode: Callable[[str], str],
         bars: Callable[[Door], Bars | None],
         shared: Sandbox | None,
+        shown: tuple[str, ...] = (),
     ) -> None:
-        """`mode` returns the mode of a session, `bars` the rules on paths. The caller closes a `shared` sandbox."""
+        """`mode` returns the mode of a session, `bars` the rules on paths. The caller closes a `shared` sandbox.
+
+        The `shown` paths can be read wherever they are.
+        """
         self._place = place
         self._settings = settings
         self._environ = environ
@@ -73,6 +77,7 @@ class Confinement:
         self._bars = bars
         self._sandbox = shared
         self._is_own = shared is None
+        self._shown = tuple(map(os.path.realpath, shown))
         lifted = settings["shell.writable"]
         self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), lifted)
         self._is_protected = matcher(self._protected)
@@ -173,7 +178,7 @@ class Confinement:
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        profile = profile._replace(name=name, shown=shown)  # type: ignore[arg-type]
+        profile = profile._replace(name=name, shown=(*profile.shown, *shown))  # type: ignore[arg-type]
         return self._undoable(ctx, profile, cwd) if sandbox.undo else self.sandbox().confine(profile, cwd)
 
     @contextmanager
@@ -217,7 +222,8 @@ class Confinement:
         profile = self._profile(door, f"language server {kind.name}", None, "none")
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
         needed += install_folders(program, profile.home)
-        profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(map(os.path.realpath, needed))))
+        shown = *profile.shown, *map(os.path.realpath, needed)
+        profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(shown)))
         sandbox = self.sandbox()
         # where mounts are possible, the private folder is seen as /tmp
         is_mounted = sandbox.availability().kind == "bubblewrap"
@@ -280,6 +286,7 @@ class Confinement:
             session=session,
             private=self._private_folder(session),
             folder=folder,
+            shown=self._shown,
             is_protected=self._is_protected,
             start_files=self._start_files,
             kept=tuple(dict.fromkeys(kept)),
@@ -318,10 +325,12 @@ def _with_denied_paths(profile: Profile, read: PathWatch, write: PathWatch) -> P
         starts = watch.starts()
         if starts:
             outside |= dict.fromkeys(denied.find(watch.reach, starts, profile.roots), hides)
+    unreadable = tuple(path for path, hides in outside.items() if hides)
     missing = [path for path in sorted(write.named()) if innermost(path, profile.roots) and not os.path.lexists(path)]
     return profile._replace(
         denies_read=read.encloses if read.rules else None,
         denies_write=write.encloses if write.rules else None,
         denied_outside=tuple(outside.items()),
         denied_missing=tuple(missing),
+        shown=tuple(path for path in profile.shown if not innermost(path, unreadable)),
     )

@@ -28,7 +28,6 @@ from __future__ import annotations
 import functools
 import os
 import stat
-import sys
 from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from enum import IntEnum
@@ -40,7 +39,7 @@ from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks, host_sockets
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below
+from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below, own_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -348,10 +347,9 @@ class _View:
                 self._show(path, "programs in the home")
         elif not self._is_shown(self._home) and os.path.isdir(self._home):
             self._show(self._home, "home")
-        # the Python that runs hilt and tools, wherever it is installed
-        for prefix in map(self._real_path, dict.fromkeys((sys.base_prefix, sys.prefix))):
-            if not self._is_shown(prefix):
-                self._show(prefix, "programs")
+        for path in own_programs(profile):
+            if not self._is_shown(path):
+                self._show(path, "programs")
         for root in profile.roots:
             if root in profile.writable:
                 self._writable.add(root)

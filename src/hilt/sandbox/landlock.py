@@ -15,7 +15,7 @@ from hilt.errors import ToolError
 from hilt.sandbox import ruleset, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Judged, Profile, developer_hint, innermost, is_below, own_variables
+from hilt.sandbox.profile import Judged, Profile, developer_hint, innermost, is_below, own_programs, own_variables
 from hilt.sandbox.ruleset import Ruleset
 
 TYPE_CHECKING = False
@@ -157,6 +157,7 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
         shown += sensitive.toolchains(home, os.environ.get("PATH", ""))
     elif any(is_below(home, path) for path in hidden):
         shown.append(home)
+    shown += (path for path in own_programs(profile) if innermost(path, tuple(hidden)))
     for root in profile.roots:
         if root not in profile.writable:
             found = search.find(root, Judged(profile, root), tuple(hidden))

@@ -88,6 +88,15 @@ class Profile(NamedTuple):
         return folders if self.denies_write is None else tuple(path for path in folders if not self.denies_write(path))
 
 
+def own_programs(profile: Profile) -> list[str]:
+    """Return the folders of the running hilt and its Python, which can be read wherever they are installed.
+
+    Outermost first; not those inside the workspace, which are part of it, and none that contains the home directory.
+    """
+    home = os.path.realpath(profile.home)
+    return [path for path in places.programs() if not innermost(path, profile.roots) and not is_below(home, path)]
+
+
 class Availability(NamedTuple):
     """Which sandbox works here and why, what it does not enforce, and the command that fixes it."""
 

@@ -16,7 +16,7 @@ from hilt.errors import ToolError
 from hilt.sandbox import repositories, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below, own_variables
+from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below, own_programs, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
         rules.append(SeatbeltRule("home", "deny file-read*", "subpath", (home,)))
         programs = tuple(dict.fromkeys(sensitive.toolchains(home, os.environ.get("PATH", ""))))
         rules.append(SeatbeltRule("programs in the home", "allow file-read*", "subpath", programs))
+    hilt = tuple(path for path in own_programs(profile) if innermost(path, (*_TEMPORARY, home)))
+    rules.append(SeatbeltRule("hilt itself", "allow file-read*", "subpath", hilt))
     rules.append(SeatbeltRule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
     if profile.writable:
         rules.append(SeatbeltRule("workspace writable", "allow file-write*", "subpath", profile.writable))
@@ -119,7 +121,7 @@ def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
         rules.append(SeatbeltRule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
     rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", own))
     # resolving a path reads the metadata of its parent folders
-    inner = (*profile.roots, *profile.shown, *own, *((profile.folder,) if profile.folder else ()))
+    inner = (*profile.roots, *profile.shown, *hilt, *own, *((profile.folder,) if profile.folder else ()))
     ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
     rules.append(SeatbeltRule("folders around", "allow file-read-metadata", "literal", ancestors))
     return [rule for rule in rules if rule.paths]

@@ -218,12 +218,14 @@ class Database:
 
     def _too_new(self, version: int) -> ToolError:
         name, folder = os.path.basename(self._path), os.path.dirname(self._path)
+        backups = os.path.join(folder, "backups")
+        has_copy = os.path.isdir(backups) and any(copy.startswith(f"{name}.") for copy in os.listdir(backups))
         return ToolError(
             "runtime_missing",
             f"{name} in {folder} has the format {version}; this version of hilt knows formats up to "
             f"{len(self._migrations)}. A newer hilt has written it.",
             suggestion="Ask the user to install the newer hilt again, or to use another state directory "
-            f"(HILT_STATE_DIR). {os.path.join(folder, 'backups')} has the file as it was before the change of format.",
+            "(HILT_STATE_DIR)." + f" {backups} has the file as it was before the change of format." * has_copy,
             format=version,
             known=len(self._migrations),
         )

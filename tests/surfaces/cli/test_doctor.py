@@ -93,3 +93,4 @@ def test_a_missing_sandbox_is_three_lines(command):
     assert not lines[at + 3].startswith(" ")
     [finding] = [finding for finding in findings(command) if finding["name"] == "sandbox"]
     assert finding["lacks"] == list(landlock.missing(3))
+    assert "hilt doctor --json lists" in " ".join(command.run("init", "--print").stdout.decode().split())

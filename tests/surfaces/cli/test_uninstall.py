@@ -8,6 +8,7 @@ import pytest
 
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.cli.mcp_hosts import HOSTS
+from hilt.surfaces.cli.state import replaced_states
 from hilt.testing import Folder
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
@@ -100,6 +101,30 @@ def test_each_file_and_the_state_are_asked_about(command):
     assert "hilt" in home.read(".cursor/mcp.json")
     assert "hilt" not in home.read(".gemini/settings.json")
     assert os.path.isdir(command.state)
+
+
+def test_states_that_a_restore_has_replaced_are_deleted_too(command):
+    command.run("call", "write_file", "path=a.txt", "content=x")
+    backup = command.folder.join("backup.tar.gz")
+    command.run("state", "backup", backup)
+    command.run("state", "restore", backup, "--yes")
+    [replaced] = replaced_states(command.state)
+
+    shown = command.run("uninstall").stdout.decode()
+    done = command.run("uninstall", "--purge", "--yes")
+
+    assert f"state before a restore: {replaced}, " in shown
+    assert f"{replaced} is deleted." in done.stdout.decode()
+    assert not os.path.exists(replaced)
+    assert not os.path.exists(command.state)
+
+
+def test_a_refusal_without_a_terminal_names_the_whole_command(command):
+    for words in (("uninstall", "--purge"), ("mcp", "install", "gemini", "--only-hilt")):
+        done = command.run(*words)
+
+        assert (done.returncode, done.stderr.split(b" requires")[0]) == (1, f"denied: hilt {' '.join(words)}".encode())
+        assert done.stderr.decode().rstrip().endswith(" ".join(words))
 
 
 def test_a_state_directory_with_files_of_others_is_left_as_it_is(command, tmp_path):

@@ -75,11 +75,14 @@ def _run(options: Options, arguments: Namespace) -> int:
     return 1 if any(finding.level == "wrong" for finding in findings) else 0
 
 
-def lines_of(finding: Finding) -> list[str]:
-    """Return the lines of a finding: the facts, and below them the fix on one line, ready to copy."""
+def lines_of(finding: Finding, details: str = "--json") -> list[str]:
+    """Return the lines of a finding: the facts, and below them the fix on one line, ready to copy.
+
+    `details` names the option or command that lists what is not enforced.
+    """
     fact = finding.fact
     if finding.lacks:
-        gaps = f"--json lists {len(finding.lacks)} gap{'s' * (len(finding.lacks) != 1)}"
+        gaps = f"{details} lists {len(finding.lacks)} gap{'s' * (len(finding.lacks) != 1)}"
         fact = f"{fact.rstrip('.').replace('. ', f'.{_BREAK}')}; {gaps}."
     first, *more = [line for part in fact.split(_BREAK) for line in _wrapped(part)]
     more += [f"-> {finding.remedy}"] if finding.remedy else []

@@ -96,7 +96,7 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
         project = runtime.call("detect_project").data or {}
     say(f"{one_line(root)}: {_summary(project)}\n")
     for finding in check_sandbox(options):
-        say("".join(f"{line}\n" for line in lines_of(finding)))
+        say("".join(f"{line}\n" for line in lines_of(finding, "hilt doctor --json")))
     say("\n")
     hosts = [host for host in HOSTS.values() if host.is_installed(os.environ)]
     connected = ""

@@ -152,14 +152,15 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
             raise ToolError(
                 "denied",
                 f"Tools cannot run hilt mcp {verb}: this process was started by hilt itself ({one_line(above)}).",
-                suggestion=f"Ask the user to run: {places.command('mcp', verb)}",
+                suggestion=f"Ask the user to run: {places.command('mcp', verb, arguments.host)}",
             )
         for change in changes:
             sys.stdout.write(change.shown())
             change.write(mode)
         sys.stdout.write(closing)
         return 0
-    return answered(f"mcp {verb}", lambda screen: _confirm(screen, closing, changes, mode))
+    command = f"mcp {verb} {arguments.host}{' --only-hilt' * only_hilt}"
+    return answered(command, lambda screen: _confirm(screen, closing, changes, mode))
 
 
 def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, str]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 
 from hilt import places
 from hilt.errors import ToolError
@@ -109,16 +109,24 @@ def _show(options: Options, arguments: Namespace) -> int:
 
 def _elsewhere(state: str) -> dict[str, str]:
     """Return what hilt keeps outside the state directory, with what it is."""
-    folder, name = os.path.split(os.path.realpath(state))
     found = {
         places.config_dir(os.environ): "your settings, tools, skills, rules and memory",
         f"{state.rstrip('/')}-worktrees": "worktrees of agents, with changes that were not taken over",
+        **dict.fromkeys(replaced_states(state), "left by hilt state restore; delete it when you do not need it"),
     }
-    with suppress(OSError):
-        for other in sorted(os.listdir(folder)):
-            if other.startswith((f"{name}.before-", f"{name}.restoring-")):
-                found[os.path.join(folder, other)] = "left by hilt state restore; delete it when you do not need it"
     return {path: holds for path, holds in found.items() if os.path.exists(path)}
+
+
+def replaced_states(state: str) -> list[str]:
+    """Return the folders that `hilt state restore` has left beside the state directory."""
+    state = os.path.realpath(state)
+    prefixes = f"{state}.before-", f"{state}.restoring-"
+    try:
+        with os.scandir(os.path.dirname(state)) as entries:
+            folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(path for path in folders if path.startswith(prefixes))
 
 
 def _size(path: str) -> int:

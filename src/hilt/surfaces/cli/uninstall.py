@@ -19,7 +19,7 @@ from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import own_entries, scopes_of
 from hilt.surfaces.cli.person import answered, refuse_tools
 from hilt.surfaces.cli.settings_file import SettingsChange
-from hilt.surfaces.cli.state import readable
+from hilt.surfaces.cli.state import readable, replaced_states
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,15 +29,25 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.prompt import Terminal
 
 
+class StateFolder(NamedTuple):
+    """A state directory: the current one, or one that `hilt state restore` has replaced."""
+
+    path: str
+    names: list[str]
+    others: list[str]  # names there that are not of hilt
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{inert(self.path)}, {readable(self.bytes)}"
+
+
 class Traces(NamedTuple):
     """What hilt has left: changes that remove its entries from MCP hosts, files to edit by hand, and its state."""
 
     changes: list[SettingsChange]
     by_hand: list[str]
-    state: str
-    names: list[str]  # in the state directory
-    others: list[str]  # names there that are not of hilt
-    bytes: int
+    state: StateFolder
+    replaced: list[StateFolder]
 
 
 def build(parser: Parser) -> None:
@@ -61,17 +71,19 @@ def _run(options: Options, arguments: Namespace) -> int:
     traces = _found(workspace)
     if not arguments.purge or arguments.dry_run:
         sys.stdout.write("".join(change.shown() for change in traces.changes))
-        sys.stdout.write(f"state: {_place(traces)}\n")
+        sys.stdout.write(f"state: {traces.state}\n")
+        sys.stdout.write("".join(f"state before a restore: {replaced}\n" for replaced in traces.replaced))
         if not arguments.purge:
             sys.stdout.write(f"To remove these entries and the state: {places.command('uninstall', '--purge')}\n")
     elif arguments.yes:
-        refuse_tools("uninstall")
+        refuse_tools("uninstall --purge")
         for change in traces.changes:
             sys.stdout.write(change.shown())
             change.write(0o600)
-        _delete(traces, sys.stdout.write)
+        for state in (traces.state, *traces.replaced):
+            _delete(state, sys.stdout.write)
     else:
-        answered("uninstall", lambda screen: _ask(screen, traces))
+        answered("uninstall --purge", lambda screen: _ask(screen, traces))
     sys.stdout.write("".join(f"{line}\n" for line in _left(traces)))
     return 0
 
@@ -85,38 +97,40 @@ def _found(workspace: str) -> Traces:
                 changes.update((change.real, change) for change in own_entries(host, scope, workspace))
             except ToolError as error:
                 by_hand.append(f"{error.message} {error.suggestion}")
-    state = os.path.realpath(places.state_dir(os.environ))
-    names = inventory.names_of(state)
+    state = places.state_dir(os.environ)
+    replaced = [*map(_state_folder, replaced_states(state))]
+    return Traces([*changes.values()], by_hand, _state_folder(os.path.realpath(state)), replaced)
+
+
+def _state_folder(path: str) -> StateFolder:
+    names = inventory.names_of(path)
     others = names.pop(inventory.OTHER.name, [])
-    size = sum(size.bytes for size in inventory.measure(state) if size.part is not inventory.OTHER)
-    return Traces([*changes.values()], by_hand, state, [name for part in names.values() for name in part], others, size)
+    size = sum(size.bytes for size in inventory.measure(path) if size.part is not inventory.OTHER)
+    return StateFolder(path, [name for part in names.values() for name in part], others, size)
 
 
 def _ask(screen: Terminal, traces: Traces) -> int:
     for change in traces.changes:
         change.confirm(screen, 0o600)
-    question = f"{_place(traces)}. Undo data, records and approvals are lost. Delete it?"
-    if traces.others or (traces.names and screen.agrees(question)):
-        _delete(traces, screen.write)
+    for state in (traces.state, *traces.replaced):
+        what = "Undo data, records and approvals are lost" if state is traces.state else "A restore replaced it"
+        if state.others or (state.names and screen.agrees(f"{state}. {what}. Delete it?")):
+            _delete(state, screen.write)
     return 0
 
 
-def _place(traces: Traces) -> str:
-    return f"{inert(traces.state)}, {readable(traces.bytes)}"
-
-
-def _delete(traces: Traces, say: Callable[[str], object]) -> None:
-    """Delete the state, unless the folder also has files of others: a name such as backups may be theirs."""
-    if traces.others:
+def _delete(state: StateFolder, say: Callable[[str], object]) -> None:
+    """Delete a state, unless the folder also has files of others: a name such as backups may be theirs."""
+    if state.others:
         say(
-            f"{inert(traces.state)} also has files that are not of hilt, and is left as it is: "
-            f"{inert(', '.join(traces.others))}. Of hilt are: {inert(', '.join(traces.names))}.\n"
+            f"{inert(state.path)} also has files that are not of hilt, and is left as it is: "
+            f"{inert(', '.join(state.others))}. Of hilt are: {inert(', '.join(state.names))}.\n"
         )
         return
     resident.stop()
-    inventory.require_unused(traces.state)
-    shutil.rmtree(traces.state, onerror=_retry)
-    say("The state is deleted.\n")
+    inventory.require_unused(state.path)
+    shutil.rmtree(state.path, onerror=_retry)
+    say(f"{inert(state.path)} is deleted.\n")
 
 
 def _retry(remove: Callable[[str], object], path: str, error: object) -> None:
@@ -134,7 +148,7 @@ def _retry(remove: Callable[[str], object], path: str, error: object) -> None:
 def _left(traces: Traces) -> list[str]:
     """Return what remains for the user to remove."""
     lines = [*map(inert, traces.by_hand)]
-    worktrees = f"{traces.state.rstrip('/')}-worktrees"
+    worktrees = f"{traces.state.path.rstrip('/')}-worktrees"
     if os.path.isdir(worktrees):
         lines.append(f"Worktrees of agents, with changes that were not taken over: {inert(worktrees)}")
     config = places.config_dir(os.environ)
