@@ -427,6 +427,24 @@ def test_lists_are_paged_newest_first(server):
     assert server.request("GET", "/v1/tasks?cursor=gone").status_code == 404
 
 
+def test_a_list_goes_on_when_the_rows_of_the_page_before_are_gone(server):
+    ids = [
+        server.call("write_file", path=f"paged{number}.txt", content="x")["meta"]["details"]["approval"]
+        for number in range(5)
+    ]
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None and len(seen) < len(ids):
+        shown = server.get("/v1/approvals", params={"limit": 2, **({"cursor": cursor} if cursor else {})})
+        for row in shown["approvals"]:
+            seen.append(row["id"])
+            server.post(f"/v1/approvals/{row['id']}", {"answer": "deny"})
+        cursor = shown["next"]
+
+    assert seen[:5] == ids[::-1]
+    assert server.request("GET", "/v1/approvals?cursor=unknown").status_code == 404
+
+
 def test_agents_are_listed_and_unknown_ones_are_not_found(server):
     assert server.get("/v1/agents") == {"agents": [], "next": None}
     for path in ("", "/messages", "/cancel"):

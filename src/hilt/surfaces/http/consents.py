@@ -118,7 +118,7 @@ _TRUST: Schema = {
 
 def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_approval(approval) for approval in served.runtime.authority.approvals().pending(_chosen(request))]
-    return page("approvals", rows[::-1], request)
+    return page("approvals", rows[::-1], request, by="asked")
 
 
 def _chosen(request: ApiRequest) -> str | None:
@@ -195,7 +195,7 @@ def _first(approval: Approval) -> dict[str, Any] | None:
 
 def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_question(question) for question in served.questions.pending(_chosen(request))]
-    return page("questions", rows[::-1], request)
+    return page("questions", rows[::-1], request, by="asked")
 
 
 def _question(question: QuestionSet) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
 def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
     grants = served.runtime.authority.approvals().grants(_chosen(request))
     rows = [{**grant_data(grant), "workspace": grant.workspace} for grant in grants]
-    return page("grants", rows[::-1], request)
+    return page("grants", rows[::-1], request, by="since")
 
 
 def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:

@@ -30,6 +30,7 @@ LIMIT = 100
 
 _VIOLATIONS_MAX = 10
 _NAME = re.compile(r"\{(\w+)\}")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", re.ASCII)  # of equal length: sorted as text
 
 PAGING: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
@@ -77,17 +78,34 @@ def listing(name: str, row: Schema) -> Schema:
     }
 
 
-def page(name: str, rows: Sequence[Mapping[str, Json]], request: ApiRequest) -> dict[str, Json]:
-    """Return one page of a list whose rows are all known, the newest first."""
-    start = 0
+def page(
+    name: str, rows: Sequence[Mapping[str, Json]], request: ApiRequest, *, by: str | None = None
+) -> dict[str, Json]:
+    """Return one page of a list whose rows are all known, the newest first.
+
+    `by` is the field with the time that orders the rows. With it, a list goes on even if the last row of the page
+    before is gone: approvals, for example, leave their list once they are answered.
+    """
     cursor = request.query.get("cursor")
-    if cursor is not None:
-        start = 1 + next((place for place, row in enumerate(rows) if str(row["id"]) == cursor), len(rows))
-        if start > len(rows):
-            raise HttpProblem(404, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
+    start = 0 if cursor is None else _start(rows, cursor, by)
     end = start + int(request.query["limit"])
     shown = rows[start:end]
-    return {name: list(shown), "next": str(shown[-1]["id"]) if shown and end < len(rows) else None}
+    return {name: list(shown), "next": _cursor(shown[-1], by) if shown and end < len(rows) else None}
+
+
+def _cursor(row: Mapping[str, Json], by: str | None) -> str:
+    return str(row["id"]) if by is None else f"{row[by]}_{row['id']}"
+
+
+def _start(rows: Sequence[Mapping[str, Json]], cursor: str, by: str | None) -> int:
+    """Return the place of the row after a cursor."""
+    for place, row in enumerate(rows):
+        if _cursor(row, by) == cursor:
+            return place + 1
+    moment = cursor.partition("_")[0]
+    if by is None or not _MOMENT.fullmatch(moment):
+        raise HttpProblem(404, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
+    return next((place for place, row in enumerate(rows) if str(row[by]) < moment), len(rows))
 
 
 class RouteTable:
