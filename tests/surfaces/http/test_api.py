@@ -215,6 +215,7 @@ def test_the_second_answer_gets_409_with_the_first(server):
     problem = server.post(f"/v1/approvals/{id}", {"answer": "always"}, status=409)
 
     assert (problem["first"]["answer"], problem["first"]["by"], problem["first"]["reason"]) == ("deny", "console", "no")
+    assert problem["error_code"] == "busy"
 
 
 def test_a_denial_after_an_approval_does_not_revoke_it(server):

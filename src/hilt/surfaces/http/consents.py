@@ -166,7 +166,8 @@ def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
         first = next((one for one in _same(served, id) if one.state != "pending"), None)
         if first is None:
             raise
-        raise from_error(error, 409, first=_first(first)) from None
+        answered_before = ToolError("busy", error.message, suggestion="Reload the approvals.")
+        raise from_error(answered_before, first=_first(first)) from None
     return _approval(answered)
 
 
