@@ -342,6 +342,8 @@ def test_a_job_is_listed_read_by_offset_and_stopped(server):
     assert server.get("/v1/jobs")["jobs"][0]["id"] == id
     assert first["status"] == "running"
     assert (rest["output"], rest["next"]) == ("three", first["next"] + 5)  # no newline is added
+    beyond = server.get(f"{output}?after={rest['next'] + 100}")
+    assert (beyond["output"], beyond["next"]) == ("", rest["next"])
     assert server.post(f"/v1/jobs/{id}/stop")["status"] == "stopped"
     assert server.post(f"/v1/jobs/{id}/stop")["status"] == "stopped"
     assert server.post(f"/v1/jobs/{id}/input", {"text": "x"}, status=409)
