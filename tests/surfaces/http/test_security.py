@@ -47,7 +47,8 @@ def hasty(tmp_path_factory) -> Iterator[Server]:
         "hilt.surfaces.http.serving:CONNECTIONS_MAX=300",
         "hilt.surfaces.http.app:RATE=20",
         "hilt.surfaces.http.app:SEND_SECONDS=1",
-        "hilt.surfaces.http.feed:SEND_SECONDS=1",
+        "hilt.surfaces.http.serving:PING_SECONDS=1.0",
+        "hilt.surfaces.http.serving:PONG_SECONDS=1.0",
     ]
     with serving(command, constants=constants) as server:
         yield server
@@ -336,6 +337,21 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(hasty):
         connection.sendall(one * 20)  # pipelined: more than the buffers of the kernel take
         connection.settimeout(WAIT_SECONDS)
         wait_until(lambda: _is_reset(connection))
+
+
+def test_a_websocket_that_answers_no_ping_is_closed(hasty):
+    with socket.create_connection(("127.0.0.1", hasty.port)) as connection:
+        key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+        head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{hasty.port}\r\nUpgrade: websocket\r\n"
+        connection.sendall(f"{head}Connection: Upgrade\r\n{key}\r\n".encode())
+        hello = json.dumps({"token": hasty.token}).encode()
+        connection.sendall(bytes((0x81, 0x80 | len(hello), 0, 0, 0, 0)) + hello)  # masked with zeros
+        connection.settimeout(WAIT_SECONDS)
+        received = b""
+        while data := connection.recv(65536):
+            received += data
+
+    assert b"keepalive ping timeout" in received
 
 
 def _is_reset(connection: socket.socket) -> bool:

@@ -44,6 +44,8 @@ from hilt.surfaces.opening import open_runtime
 
 CONNECTIONS_MAX = 1024
 MESSAGE_BYTES = 64 << 10  # of a client over a WebSocket
+PING_SECONDS = 20.0
+PONG_SECONDS = 120.0  # for a client over a WebSocket to answer: one that reads slowly is told to reload, not cut off
 CLOSE_SECONDS = 2.0  # for runtimes to end what they run
 
 
@@ -171,6 +173,8 @@ def _config(app: HttpApp, server_options: ServerOptions) -> uvicorn.Config:
         http=_ApiConnection,
         ws=_EventConnection,
         ws_max_size=MESSAGE_BYTES,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PONG_SECONDS,
         ws_per_message_deflate=False,  # takes 64 KB for each client
         lifespan="off",
         log_config=None,
