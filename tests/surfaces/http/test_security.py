@@ -125,6 +125,17 @@ def test_a_websocket_of_a_foreign_page_is_refused(server, header):
     assert raw(server, request.encode()).startswith(b"HTTP/1.1 403")
 
 
+@pytest.mark.parametrize("header", ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="])
+def test_an_invalid_handshake_is_a_problem(server, header):
+    upgrade = f"Upgrade: websocket\r\nConnection: Upgrade\r\n{header}\r\n\r\n"
+
+    answer = raw(server, f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{upgrade}".encode())
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert (head.split()[1], b"application/problem+json" in head) == (b"400", True)
+    assert json.loads(body)["error_code"] == "invalid_request"
+
+
 def test_a_websocket_elsewhere_is_not_found(server):
     with pytest.raises(InvalidStatus) as caught, connect(f"ws://127.0.0.1:{server.port}/v1/other"):
         pass

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Response
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
@@ -201,6 +202,15 @@ def _problem(status: int) -> tuple[bytes, bytes]:
     return CONTENT_TYPE, HttpProblem(status, "The request is not valid HTTP, or too large.").body
 
 
+def _reject(reject: Callable[[int, str], Response], status: int, text: str) -> Response:
+    """Return the answer to an invalid handshake as problem+json; the library has plain text."""
+    detail = HttpProblem(status, text.strip()).body.decode()
+    response = reject(status, detail)
+    del response.headers["Content-Type"]
+    response.headers["Content-Type"] = CONTENT_TYPE.decode()
+    return response
+
+
 class _ApiConnection(HttpConnection):
     """A connection whose invalid requests are answered with problem+json."""
 
@@ -212,6 +222,7 @@ class _EventConnection(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn.reject = partial(_reject, self.conn.reject)  # type: ignore[method-assign]
         self.is_idle = True
         self.since = asyncio.get_running_loop().time()
 
