@@ -81,6 +81,13 @@ def test_a_foreign_host_is_refused_even_with_the_token(server, host, path):
     assert server.request("GET", path, headers=headers).status_code == 421
 
 
+def test_the_host_of_the_request_line_counts(server):
+    rest = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\nConnection: close\r\n\r\n"
+    for host, status in ((f"localhost:{server.port}", b"200"), ("evil.example", b"421")):
+        answer = raw(server, f"GET http://{host}/v1/tools HTTP/1.1\r\n{rest}".encode())
+        assert answer.startswith(b"HTTP/1.1 " + status), host
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
 def test_the_names_of_this_machine_are_its_own(server, host):
     assert server.request("GET", "/v1/tools", headers={"Host": f"{host}:{server.port}"}).status_code == 200

@@ -113,8 +113,11 @@ class HttpConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; a host in the request line replaces the header, which is what proxies do."""
         self._has_head = True
+        if not self.url.startswith(b"/") and b"://" in self.url:
+            host = self.url.partition(b"://")[2].partition(b"/")[0]
+            self.headers[:] = [(b"host", host), *(header for header in self.headers if header[0] != b"host")]
         super().on_headers_complete()
         self._unparsed = 0
 
