@@ -164,8 +164,9 @@ class HttpConnection(HttpToolsProtocol):
             kind, body = self.invalid(status)
         self.is_refused = True
         if self._answering is None or self._answering.response_complete or not self._answering.response_started:
-            head = b"content-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (kind, len(body))
-            self.transport.write(STATUS_LINE[status] + head + body)
+            head = b"content-type: %s\r\ncontent-length: %d\r\n" % (kind, len(body))
+            safe = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head + safe + body)
         # this was the last answer of the connection
         self.pipeline.clear()
         for cycle in filter(None, (self._answering, self.cycle)):
