@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
 from contextlib import closing
@@ -65,6 +66,15 @@ def test_a_body_over_16_mib_is_refused(server):
     response = server.request("POST", "/v1/call", content=b" " * (16 << 20) + b"  ")
 
     assert response.status_code == 413
+
+
+def test_a_body_that_is_declared_too_long_is_refused_before_it_is_sent(server):
+    head = f"POST /v1/call HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.settimeout(WAIT_SECONDS)
+        connection.sendall(head.encode() + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % ((16 << 20) + 1))
+
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_stream_sends_output_while_the_command_runs_and_then_the_envelope(server):
@@ -602,7 +612,29 @@ def test_several_workspaces_are_served_and_the_first_is_the_default(tmp_path):
 
         assert server.post("/v1/call", body)["result"] == "1\thello"
         assert server.post("/v1/call", {**body, "workspace": other})["result"] == "1\tother"
+        assert server.post(f"/v1/call?workspace={other}", body)["result"] == "1\tother"
         assert server.post("/v1/call", {**body, "workspace": "/"}, status=404)
+        assert server.post("/v1/call?workspace=/", body, status=404)
         assert server.get("/v1/settings")["workspaces"] == [command.folder.path, other]
         assert server.get("/v1/tasks")["tasks"] == []
         assert len(server.get(f"/v1/tasks?workspace={other}")["tasks"]) == 1
+
+
+def test_the_body_names_the_workspace_as_the_query_does(tmp_path):
+    command = Command(str(tmp_path))
+    other = str(tmp_path / "other")
+    os.makedirs(other)
+    with serving(command, other) as server:
+        task = server.post("/v1/tasks", {"title": "There", "workspace": other}, status=201)
+        server.post("/v1/call", {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}, "workspace": other})
+        (change,) = server.get(f"/v1/changes?workspace={other}")["changes"]
+        renamed = server.request("PATCH", f"/v1/tasks/{task['id']}", json={"title": "Here", "workspace": other})
+        server.post(f"/v1/changes/{change['id']}/restore", {}, status=404)
+        server.post(f"/v1/changes/{change['id']}/restore", {"workspace": other})
+
+        assert renamed.json()["title"] == "Here"
+        assert server.get("/v1/tasks")["tasks"] == []
+        assert not os.path.exists(f"{other}/a.txt")
+        assert server.post("/v1/tasks", {"title": "x", "workspace": "/"}, status=404)
+        assert server.post("/v1/tasks", {"title": "x", "workspace": 5}, status=422)
+        assert server.request("PATCH", f"/v1/tasks/{task['id']}", json={"workspace": other}).status_code == 422

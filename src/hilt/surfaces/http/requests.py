@@ -87,8 +87,11 @@ def bearer(headers: Headers) -> bytes | None:
     return token.strip() if scheme.lower() == b"bearer" else None
 
 
-async def read_body(receive: Receive, *, has_arrived: bool = False) -> bytes:
+async def read_body(headers: Headers, receive: Receive, *, has_arrived: bool = False) -> bytes:
     """Return the body of a request, which may have arrived; raise BadBody if it is too large or too slow."""
+    length = only(headers, b"content-length") or ""
+    if length.isdecimal() and int(length) > BODY_BYTES:  # answered before the client has sent all of it
+        raise BadBody(413, f"the body has more than {BODY_BYTES} bytes")
     try:
         async with nullcontext() if has_arrived else asyncio.timeout(BODY_SECONDS):
             body = await _received(receive)

@@ -36,6 +36,8 @@ PAGING: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
     "cursor": {"type": "string", "description": "The next of the page before.", "minLength": 1},
 }
+_FOLDER: Schema = {"type": ["string", "null"]}
+_NO_FIELDS: Schema = {"type": "object"}
 WORKSPACE: dict[str, Schema] = {
     "workspace": {"type": "string", "description": "The folder; by default the first one that is served."}
 }
@@ -67,6 +69,16 @@ class Route(NamedTuple):
     def names(self) -> list[str]:
         """The names of the parts of the path."""
         return _NAME.findall(self.path)
+
+    @property
+    def takes_folder(self) -> bool:
+        """Whether a request selects one of the folders that are served, in its query or in its body."""
+        return self.query.get("workspace") is WORKSPACE["workspace"]
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body is read: for its fields, or only for the folder."""
+        return self.body is not None or (self.takes_folder and self.method in ("POST", "PATCH"))
 
 
 def listing(name: str, row: Schema) -> Schema:
@@ -173,13 +185,16 @@ def _converted(name: str, text: str, schema: Schema) -> Any:
     return value
 
 
-def read_fields(route: Route, value: Json) -> Mapping[str, Any]:
-    """Return the validated body of a request."""
-    if route.body is None:
-        return {}
-    _check(route.body, value, "The body")
+def read_fields(route: Route, value: Json) -> tuple[Mapping[str, Any], str | None]:
+    """Return the validated body of a request, and the folder that it selects."""
+    folder = None
+    if route.takes_folder and isinstance(value, dict) and "workspace" in value:
+        _check(_FOLDER, value["workspace"], "workspace")
+        folder = value["workspace"]
+        value = {name: field for name, field in value.items() if name != "workspace"}
+    _check(route.body or _NO_FIELDS, value, "The body")
     fields: Mapping[str, Any] = value
-    return fields
+    return fields, folder
 
 
 def _check(schema: Schema, value: Json, what: str) -> None:
