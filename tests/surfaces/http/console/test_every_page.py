@@ -79,6 +79,18 @@ def test_every_page_fits_into_360_pixels(new_tab, playground):
     assert {name: pixels for name, pixels in wide.items() if pixels} == {}
 
 
+def test_nothing_is_cut_off_or_crooked_at_360_pixels(new_tab, playground):
+    tab = new_tab(playground.address, viewport=NARROW)
+    page = tab.page
+    page.locator(".call-head").first.click()
+    shows(page.get_by_role("tab", name="Why"))
+
+    edges = "tags => [...new Set(tags.map((tag) => Math.round(tag.getBoundingClientRect().right)))]"
+    assert len(page.locator(".call-outcome .tag").evaluate_all(edges)) == 1
+    assert page.get_by_role("tablist").evaluate("tabs => tabs.scrollWidth - tabs.clientWidth") == 0
+    assert page.get_by_label("Theme").evaluate("theme => theme.clientWidth") >= 80  # its value is readable
+
+
 def test_keys_lead_to_every_page_and_to_what_is_sought(tab):
     page = tab.page
     for place, name in enumerate(PAGES, 1):
