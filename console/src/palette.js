@@ -12,11 +12,12 @@ const RESULTS_MAX = 30;
 export function Palette({ onClose }) {
   const [wanted, setWanted] = useState("");
   const [place, setPlace] = useState(0);
-  const [tools, setTools] = useState([]);
+  const [tools, setTools] = useState(null); // null until they are loaded
+  const [isEntered, setEntered] = useState(false);
   const list = useRef(null);
   const id = useId();
   useEffect(() => {
-    api.get("/v1/tools", here()).then((answer) => setTools(answer.tools), () => {});
+    api.get("/v1/tools", here()).then((answer) => setTools(answer.tools), () => setTools([]));
   }, []);
   const results = useMemo(() => find(wanted, tools), [wanted, tools]);
   const chosen = Math.min(place, results.length - 1);
@@ -25,10 +26,17 @@ export function Palette({ onClose }) {
     onClose();
     navigate(result.href);
   };
+  // Enter waits for the tools: a person who knows the name of one types faster than they are loaded
+  useEffect(() => {
+    if (!isEntered || !tools) return;
+    setEntered(false);
+    if (results[chosen]) open(results[chosen]);
+  }, [isEntered, tools]);
   const press = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) setPlace((chosen + step + results.length) % results.length || 0);
     else if (event.key === "Enter" && results[chosen]) open(results[chosen]);
+    else if (event.key === "Enter" && !tools) setEntered(true);
     else return;
     event.preventDefault();
   };
@@ -46,7 +54,7 @@ export function Palette({ onClose }) {
         spellcheck="false"
         data-first
         value=${wanted}
-        onInput=${(event) => (setWanted(event.currentTarget.value), setPlace(0))}
+        onInput=${(event) => (setWanted(event.currentTarget.value), setPlace(0), setEntered(false))}
         onKeyDown=${press}
       />
       <ul class="palette" role="listbox" id=${id} aria-label="Results" ref=${list}>
@@ -67,15 +75,17 @@ export function Palette({ onClose }) {
           `,
         )}
       </ul>
-      ${!results.length && html`<p class="muted">Nothing matches.</p>`}
+      ${!results.length && html`<p class="muted">${tools ? "Nothing matches." : "Loading the tools…"}</p>`}
     <//>
   `;
 }
 
+/** Return what matches: pages, then tools, then calls. Until the tools are loaded only pages, so that no result moves. */
 function find(wanted, tools) {
   const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
   const matches = (text) => words.every((word) => text.toLowerCase().includes(word));
   const results = PAGES.filter(([, name]) => matches(name)).map(([id, name]) => ({ kind: "Page", name, detail: "", href: `/${id}` }));
+  if (!tools) return results;
   for (const tool of tools) {
     if (words.length && matches(tool.name)) {
       const detail = oneLine(tool.description, 80);

@@ -111,7 +111,7 @@ function Grants() {
     { key: "rule", label: "Rule", cell: (grant) => html`<span class="mono roomy">${visible(grant.rule)}</span>` },
     { key: "folder", label: "Folder", cell: (grant) => html`<span class="mono roomy">${visible(grant.folder ?? "every folder")}</span>` },
     { key: "since", label: "Since", cell: (grant) => html`<${Time} at=${grant.since} />` },
-    { key: "until", label: "Until", cell: (grant) => (grant.until ? html`<${Time} at=${grant.until} />` : "revoked") },
+    { key: "until", label: "Until", cell: (grant) => (grant.until ? html`<${Time} at=${grant.until} />` : "no end") },
     {
       key: "actions",
       label: "Actions",

@@ -23,7 +23,8 @@ def answer(jobs: Jobs, request: dict[str, Json]) -> dict[str, Json]:
     if action == "output":
         start = int(request["after"])
         state, data = jobs.window(None, id, start, WINDOW_BYTES)
-        return {"output": data.decode("utf-8", "replace"), "next": start + len(data), "status": state.status}
+        end = min(start, state.output_bytes) + len(data)
+        return {"output": data.decode("utf-8", "replace"), "next": end, "status": state.status}
     if action == "stop":
         return _row(jobs.stop(None, id))
     return _row(jobs.write(None, id, str(request["text"]).encode("utf-8", "replace")))

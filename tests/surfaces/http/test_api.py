@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
 from contextlib import closing
@@ -65,6 +66,15 @@ def test_a_body_over_16_mib_is_refused(server):
     response = server.request("POST", "/v1/call", content=b" " * (16 << 20) + b"  ")
 
     assert response.status_code == 413
+
+
+def test_a_body_that_is_declared_too_long_is_refused_before_it_is_sent(server):
+    head = f"POST /v1/call HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.settimeout(WAIT_SECONDS)
+        connection.sendall(head.encode() + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % ((16 << 20) + 1))
+
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_stream_sends_output_while_the_command_runs_and_then_the_envelope(server):
@@ -215,6 +225,7 @@ def test_the_second_answer_gets_409_with_the_first(server):
     problem = server.post(f"/v1/approvals/{id}", {"answer": "always"}, status=409)
 
     assert (problem["first"]["answer"], problem["first"]["by"], problem["first"]["reason"]) == ("deny", "console", "no")
+    assert problem["error_code"] == "busy"
 
 
 def test_a_denial_after_an_approval_does_not_revoke_it(server):
@@ -341,6 +352,8 @@ def test_a_job_is_listed_read_by_offset_and_stopped(server):
     assert server.get("/v1/jobs")["jobs"][0]["id"] == id
     assert first["status"] == "running"
     assert (rest["output"], rest["next"]) == ("three", first["next"] + 5)  # no newline is added
+    beyond = server.get(f"{output}?after={rest['next'] + 100}")
+    assert (beyond["output"], beyond["next"]) == ("", rest["next"])
     assert server.post(f"/v1/jobs/{id}/stop")["status"] == "stopped"
     assert server.post(f"/v1/jobs/{id}/stop")["status"] == "stopped"
     assert server.post(f"/v1/jobs/{id}/input", {"text": "x"}, status=409)
@@ -425,6 +438,24 @@ def test_lists_are_paged_newest_first(server):
     for bad in ("limit=0", "limit=x", "limit=1001", "cursor=", "wrong=1", "limit=1&limit=2"):
         assert server.request("GET", f"/v1/tasks?{bad}").status_code == 422, bad
     assert server.request("GET", "/v1/tasks?cursor=gone").status_code == 404
+
+
+def test_a_list_goes_on_when_the_rows_of_the_page_before_are_gone(server):
+    ids = [
+        server.call("write_file", path=f"paged{number}.txt", content="x")["meta"]["details"]["approval"]
+        for number in range(5)
+    ]
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None and len(seen) < len(ids):
+        shown = server.get("/v1/approvals", params={"limit": 2, **({"cursor": cursor} if cursor else {})})
+        for row in shown["approvals"]:
+            seen.append(row["id"])
+            server.post(f"/v1/approvals/{row['id']}", {"answer": "deny"})
+        cursor = shown["next"]
+
+    assert seen[:5] == ids[::-1]
+    assert server.request("GET", "/v1/approvals?cursor=unknown").status_code == 404
 
 
 def test_agents_are_listed_and_unknown_ones_are_not_found(server):
@@ -581,7 +612,29 @@ def test_several_workspaces_are_served_and_the_first_is_the_default(tmp_path):
 
         assert server.post("/v1/call", body)["result"] == "1\thello"
         assert server.post("/v1/call", {**body, "workspace": other})["result"] == "1\tother"
+        assert server.post(f"/v1/call?workspace={other}", body)["result"] == "1\tother"
         assert server.post("/v1/call", {**body, "workspace": "/"}, status=404)
+        assert server.post("/v1/call?workspace=/", body, status=404)
         assert server.get("/v1/settings")["workspaces"] == [command.folder.path, other]
         assert server.get("/v1/tasks")["tasks"] == []
         assert len(server.get(f"/v1/tasks?workspace={other}")["tasks"]) == 1
+
+
+def test_the_body_names_the_workspace_as_the_query_does(tmp_path):
+    command = Command(str(tmp_path))
+    other = str(tmp_path / "other")
+    os.makedirs(other)
+    with serving(command, other) as server:
+        task = server.post("/v1/tasks", {"title": "There", "workspace": other}, status=201)
+        server.post("/v1/call", {"tool": "write_file", "args": {"path": "a.txt", "content": "x"}, "workspace": other})
+        (change,) = server.get(f"/v1/changes?workspace={other}")["changes"]
+        renamed = server.request("PATCH", f"/v1/tasks/{task['id']}", json={"title": "Here", "workspace": other})
+        server.post(f"/v1/changes/{change['id']}/restore", {}, status=404)
+        server.post(f"/v1/changes/{change['id']}/restore", {"workspace": other})
+
+        assert renamed.json()["title"] == "Here"
+        assert server.get("/v1/tasks")["tasks"] == []
+        assert not os.path.exists(f"{other}/a.txt")
+        assert server.post("/v1/tasks", {"title": "x", "workspace": "/"}, status=404)
+        assert server.post("/v1/tasks", {"title": "x", "workspace": 5}, status=422)
+        assert server.request("PATCH", f"/v1/tasks/{task['id']}", json={"workspace": other}).status_code == 422

@@ -193,6 +193,11 @@ def test_a_bad_number_is_refused_in_the_handshake(small, after):
     assert caught.value.response.status_code == 400
 
 
+def test_without_a_websocket_a_number_is_checked_too(small):
+    assert small.request("GET", "/v1/events?after=x").status_code == 400
+    assert small.request("GET", "/v1/events?after=1").status_code == 426
+
+
 def test_a_number_that_was_never_given_is_answered_with_a_reset(small):
     with small.events(after=2**40) as client:
         reset = client.next()

@@ -47,7 +47,8 @@ def hasty(tmp_path_factory) -> Iterator[Server]:
         "hilt.surfaces.http.serving:CONNECTIONS_MAX=300",
         "hilt.surfaces.http.app:RATE=20",
         "hilt.surfaces.http.app:SEND_SECONDS=1",
-        "hilt.surfaces.http.feed:SEND_SECONDS=1",
+        "hilt.surfaces.http.serving:PING_SECONDS=1.0",
+        "hilt.surfaces.http.serving:PONG_SECONDS=1.0",
     ]
     with serving(command, constants=constants) as server:
         yield server
@@ -78,6 +79,13 @@ def test_a_foreign_host_is_refused_even_with_the_token(server, host, path):
     headers = {"Host": host.format(port=server.port)}
 
     assert server.request("GET", path, headers=headers).status_code == 421
+
+
+def test_the_host_of_the_request_line_counts(server):
+    rest = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\nConnection: close\r\n\r\n"
+    for host, status in ((f"localhost:{server.port}", b"200"), ("evil.example", b"421")):
+        answer = raw(server, f"GET http://{host}/v1/tools HTTP/1.1\r\n{rest}".encode())
+        assert answer.startswith(b"HTTP/1.1 " + status), host
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
@@ -122,6 +130,17 @@ def test_a_websocket_of_a_foreign_page_is_refused(server, header):
     request += f"Upgrade: websocket\r\nConnection: Upgrade\r\n{key}\r\n"
 
     assert raw(server, request.encode()).startswith(b"HTTP/1.1 403")
+
+
+@pytest.mark.parametrize("header", ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="])
+def test_an_invalid_handshake_is_a_problem(server, header):
+    upgrade = f"Upgrade: websocket\r\nConnection: Upgrade\r\n{header}\r\n\r\n"
+
+    answer = raw(server, f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{upgrade}".encode())
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert (head.split()[1], b"application/problem+json" in head) == (b"400", True)
+    assert json.loads(body)["error_code"] == "invalid_request"
 
 
 def test_a_websocket_elsewhere_is_not_found(server):
@@ -336,6 +355,21 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(hasty):
         connection.sendall(one * 20)  # pipelined: more than the buffers of the kernel take
         connection.settimeout(WAIT_SECONDS)
         wait_until(lambda: _is_reset(connection))
+
+
+def test_a_websocket_that_answers_no_ping_is_closed(hasty):
+    with socket.create_connection(("127.0.0.1", hasty.port)) as connection:
+        key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+        head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{hasty.port}\r\nUpgrade: websocket\r\n"
+        connection.sendall(f"{head}Connection: Upgrade\r\n{key}\r\n".encode())
+        hello = json.dumps({"token": hasty.token}).encode()
+        connection.sendall(bytes((0x81, 0x80 | len(hello), 0, 0, 0, 0)) + hello)  # masked with zeros
+        connection.settimeout(WAIT_SECONDS)
+        received = b""
+        while data := connection.recv(65536):
+            received += data
+
+    assert b"keepalive ping timeout" in received
 
 
 def _is_reset(connection: socket.socket) -> bool:

@@ -85,6 +85,22 @@ def test_only_the_encrypted_page_is_its_own(encrypted, origin, status):
         assert client.get("/v1/tools").status_code == status
 
 
+def test_other_machines_use_any_name_and_pages_only_their_own_host(tmp_path):
+    authority = make_authority(tmp_path)
+    authority.server("127.0.0.1")
+    (file,) = tmp_path.glob("127.0.0.1-*.pem")
+    words = ("--host", "0.0.0.0", "--tls-cert", str(file), "--tls-key", str(file))
+    with serving(Command(str(tmp_path)), *words) as server:
+        host = f"box.example:{server.port}"
+        origins = [f"https://{host}", None, f"http://{host}", "https://evil.example", "null"]
+        statuses = [
+            server.request("GET", "/v1/tools", headers={"Host": host, **({"Origin": origin} if origin else {})})
+            for origin in origins
+        ]
+
+    assert [response.status_code for response in statuses] == [200, 200, 403, 403, 403]
+
+
 def test_an_unencrypted_request_gets_no_answer(encrypted):
     with pytest.raises(httpx2.HTTPError), httpx2.Client(timeout=WAIT_SECONDS) as client:
         client.get(f"http://127.0.0.1:{encrypted.server.port}/")

@@ -236,10 +236,11 @@ class HttpApp:
         if route is None:
             allowed = ", ".join(methods)
             raise HttpProblem(405, f"{path[:200]} takes {allowed}.", headers=((b"allow", allowed.encode()),))
-        query = read_query(route, scope["query_string"])
         if route.path == EVENTS:
+            _read_events_query(route, scope)
             raise HttpProblem(426, "Events are sent over a WebSocket.", headers=((b"upgrade", b"websocket"),))
-        await self._answer(route, parts, query, scope, receive, send)
+        query = read_query(route, scope["query_string"])
+        await self._answer(route, parts, query, scope, headers, receive, send)
 
     def _identify(self, headers: Headers) -> Caller:
         caller = self._tokens.caller(bearer(headers))
@@ -260,30 +261,34 @@ class HttpApp:
         parts: dict[str, str],
         query: dict[str, Any],
         scope: Scope,
+        headers: Headers,
         receive: Receive,
         send: Send,
     ) -> None:
-        has_arrived = not scope["hilt.cycle"].more_body
-        body = await read_body(receive, has_arrived=has_arrived) if route.body is not None else b""
+        body = b""
+        if route.has_body:
+            has_arrived = not scope["hilt.cycle"].more_body
+            body = await read_body(headers, receive, has_arrived=has_arrived)
         if route is calling.ROUTE:
-            await self._call(body, scope, send, streams=query["stream"] == 1)
+            await self._call(body, query.get("workspace"), scope, send, streams=query["stream"] == 1)
         elif route.path == METRICS:
             data = await self.quick(lambda: records.metrics(self._workspaces.first))
             await _send_body(scope, 200, data, b"text/plain; version=0.0.4; charset=utf-8")
         elif route.run is None:
             await _send_body(scope, 200, self._document)
         else:
-            run, fields = route.run, read_fields(route, _decoded(body)) if route.body is not None else {}
-            names_folder = route.query.get("workspace") is WORKSPACE["workspace"]
-            served = self._workspaces.find(query.get("workspace") if names_folder else None)
+            run, (fields, folder) = route.run, _read_body(route, body)
+            if route.takes_folder and folder is None:
+                folder = query.get("workspace")
+            served = self._workspaces.find(folder)
             names = {name: unquote(part, errors="replace") for name, part in parts.items()}
             request = ApiRequest(names, query, fields)
             answer = await self.quick(lambda: _encoded(run(served, request)))
             await _send_body(scope, route.status, answer)
 
-    async def _call(self, body: bytes, scope: Scope, send: Send, *, streams: bool) -> None:
-        call, folder = read_call(_decoded(body))
-        served = self._workspaces.find(folder)
+    async def _call(self, body: bytes, folder: str | None, scope: Scope, send: Send, *, streams: bool) -> None:
+        call, named = read_call(_decoded(body))
+        served = self._workspaces.find(folder if named is None else named)
         running = HttpCall(served, call, self.quick, self.slow, self._deliveries)
         connection: HttpConnection = scope["hilt.connection"]
         connection.lost = running.cancel
@@ -370,10 +375,7 @@ class HttpApp:
             raise HttpProblem(404, "Events are at /v1/events.")
         found = self._table.find(EVENTS)
         assert found is not None  # noqa: S101
-        try:
-            query = read_query(found[0]["GET"], scope["query_string"])
-        except HttpProblem as problem:
-            raise HttpProblem(400, str(problem)) from None
+        query = _read_events_query(found[0]["GET"], scope)
         connection = scope.get("hilt.connection")
         socket = EventSocket(self._feed, self.attendance, self.quick, self._tokens.person, receive, send)
         await socket.serve(query.get("after"), query["recent"], lambda: setattr(connection, "is_idle", False))
@@ -408,6 +410,14 @@ _OWNERS = {"person": "the person", "agents": "agents"}
 _MCP_ROUTE = Route("POST", MCP, "MCP", None, {}, WORKSPACE)
 
 
+def _read_events_query(route: Route, scope: Scope) -> dict[str, Any]:
+    """Return the query of the event stream; a bad one is a bad handshake."""
+    try:
+        return read_query(route, scope["query_string"])
+    except HttpProblem as problem:
+        raise HttpProblem(400, str(problem)) from None
+
+
 def _target_size(scope: Scope) -> int:
     return len(scope["raw_path"]) + len(scope["query_string"])
 
@@ -432,6 +442,13 @@ def _decoded(body: bytes) -> Any:
         return wire.decode_value(body)
     except ToolError as error:
         raise from_error(error, 400) from None
+
+
+def _read_body(route: Route, body: bytes) -> tuple[Mapping[str, Any], str | None]:
+    """Return the fields of a body, and the folder that it selects; what a path does not take is ignored."""
+    if not route.has_body or (route.body is None and not body.strip()):
+        return {}, None
+    return read_fields(route, _decoded(body))
 
 
 def _encoded(answer: Any) -> bytes:

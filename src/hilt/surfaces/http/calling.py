@@ -20,7 +20,7 @@ from hilt.running.threads import CallThreads
 from hilt.schema import BOOLEAN, STRING, Schema, array, record
 from hilt.surfaces.http.attendant import HttpAttendant
 from hilt.surfaces.http.problems import from_error
-from hilt.surfaces.http.routes import Route
+from hilt.surfaces.http.routes import WORKSPACE, Route
 from hilt.surfaces.http.workspaces import ServedWorkspace
 
 YOUNG_MAX = 4  # short calls that have just begun
@@ -79,7 +79,7 @@ ROUTE = Route(
     "Call a tool; with stream=1, answer with server-sent events: output while it runs, then result",
     None,
     _ENVELOPE,
-    {"stream": {"type": "integer", "enum": [0, 1], "default": 0}},
+    {"stream": {"type": "integer", "enum": [0, 1], "default": 0}, **WORKSPACE},
     {"oneOf": [_request("tool", "args"), _request("name", "arguments")]},
     who="both",
 )

@@ -118,7 +118,7 @@ _TRUST: Schema = {
 
 def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_approval(approval) for approval in served.runtime.authority.approvals().pending(_chosen(request))]
-    return page("approvals", rows[::-1], request)
+    return page("approvals", rows[::-1], request, by="asked")
 
 
 def _chosen(request: ApiRequest) -> str | None:
@@ -166,7 +166,8 @@ def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
         first = next((one for one in _same(served, id) if one.state != "pending"), None)
         if first is None:
             raise
-        raise from_error(error, 409, first=_first(first)) from None
+        answered_before = ToolError("busy", error.message, suggestion="Reload the approvals.")
+        raise from_error(answered_before, first=_first(first)) from None
     return _approval(answered)
 
 
@@ -195,7 +196,7 @@ def _first(approval: Approval) -> dict[str, Any] | None:
 
 def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_question(question) for question in served.questions.pending(_chosen(request))]
-    return page("questions", rows[::-1], request)
+    return page("questions", rows[::-1], request, by="asked")
 
 
 def _question(question: QuestionSet) -> dict[str, Any]:
@@ -242,7 +243,7 @@ def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
 def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
     grants = served.runtime.authority.approvals().grants(_chosen(request))
     rows = [{**grant_data(grant), "workspace": grant.workspace} for grant in grants]
-    return page("grants", rows[::-1], request)
+    return page("grants", rows[::-1], request, by="since")
 
 
 def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:

@@ -34,7 +34,6 @@ RECENT_CHARACTERS = 8 << 20
 BEHIND_MAX = 5_000  # events that a client that had caught up may fall behind
 HELLO_SECONDS = 5.0
 HELLO_CHARACTERS = 4_096
-SEND_SECONDS = 30.0
 GRACE_SECONDS = 3.0  # during which a console that reloads still counts as present
 
 UNKNOWN_TOKEN = 4401
@@ -292,8 +291,7 @@ class EventSocket:
         return last
 
     async def _text(self, text: str) -> None:
-        async with asyncio.timeout(SEND_SECONDS):
-            await self._send({"type": "websocket.send", "text": text})
+        await self._send({"type": "websocket.send", "text": text})
 
 
 def _hello(message: Message, token: bytes) -> bool | None:

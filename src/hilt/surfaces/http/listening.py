@@ -113,8 +113,11 @@ class HttpConnection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; a host in the request line replaces the header, which is what proxies do."""
         self._has_head = True
+        if not self.url.startswith(b"/") and b"://" in self.url:
+            host = self.url.partition(b"://")[2].partition(b"/")[0]
+            self.headers[:] = [(b"host", host), *(header for header in self.headers if header[0] != b"host")]
         super().on_headers_complete()
         self._unparsed = 0
 
@@ -161,8 +164,9 @@ class HttpConnection(HttpToolsProtocol):
             kind, body = self.invalid(status)
         self.is_refused = True
         if self._answering is None or self._answering.response_complete or not self._answering.response_started:
-            head = b"content-type: %s\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (kind, len(body))
-            self.transport.write(STATUS_LINE[status] + head + body)
+            head = b"content-type: %s\r\ncontent-length: %d\r\n" % (kind, len(body))
+            safe = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[status] + head + safe + body)
         # this was the last answer of the connection
         self.pipeline.clear()
         for cycle in filter(None, (self._answering, self.cycle)):

@@ -7,7 +7,7 @@ from typing import Any
 
 from hilt import __version__
 from hilt.schema import Schema
-from hilt.surfaces.http.routes import Route
+from hilt.surfaces.http.routes import WORKSPACE, Route
 
 _PROBLEM: Schema = {
     "type": "object",
@@ -93,9 +93,22 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": parameters,
         "responses": responses,
     }
-    if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": route.body}}}
+    if route.has_body:
+        body = {"required": route.body is not None, "content": {"application/json": {"schema": _body(route)}}}
+        operation["requestBody"] = body
     return operation
+
+
+def _body(route: Route) -> Schema:
+    """Return the schema of a body, in which the folder may be named too."""
+    body: Schema = route.body or {"type": "object", "properties": {}}
+    if not route.takes_folder or "properties" not in body:
+        return body
+    fields = body["properties"]
+    rules = {key: rule for key, rule in body.items() if key != "minProperties"}
+    if "minProperties" in body:  # the folder does not count
+        rules["anyOf"] = [{"required": [name]} for name in fields]
+    return {**rules, "properties": {**fields, **WORKSPACE}}
 
 
 def _name(route: Route) -> str:

@@ -161,7 +161,7 @@ _SETTINGS = record(
 
 
 def _changes(served: ServedWorkspace, request: ApiRequest) -> Json:
-    return page("changes", [_change(change) for change in served.runtime.history().changes()], request)
+    return page("changes", [_change(change) for change in served.runtime.history().changes()], request, by="time")
 
 
 def _change(change: RecordedChange) -> dict[str, Any]:

@@ -36,7 +36,10 @@ class OwnHosts:
     """The hosts and origins that a server answers: its own. This keeps web pages of other origins out."""
 
     def __init__(self, address: Address, *, secure: bool = False, any_host: bool = False) -> None:
-        """With `any_host`, as behind a proxy, the host may have any name, and pages of that host are its own."""
+        """With `any_host`, as behind a proxy, the host may have any name, and pages of that host are its own.
+
+        So it is for other machines with `secure`: browsers compare the name with the certificate.
+        """
         names = {address.host}
         if address.is_loopback:
             names |= {"127.0.0.1", "::1", "localhost"}
@@ -45,8 +48,9 @@ class OwnHosts:
         # the default port may be omitted
         self._hosts = {f"{host}:{address.port}" for host in hosts} | (hosts if address.port == usual else set())
         self._origins = {f"{scheme}://{host}" for host in self._hosts}
-        self._schemes = ("http://", "https://") if any_host else ()
-        if any_host or ipaddress.ip_address(address.host).is_unspecified:
+        is_named = secure and not address.is_loopback
+        self._schemes = ("http://", "https://") if any_host else ("https://",) if is_named else ()
+        if any_host or is_named or ipaddress.ip_address(address.host).is_unspecified:
             self._hosts = set()  # any host name may resolve to this machine; the token keeps strangers out
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
@@ -83,8 +87,11 @@ def bearer(headers: Headers) -> bytes | None:
     return token.strip() if scheme.lower() == b"bearer" else None
 
 
-async def read_body(receive: Receive, *, has_arrived: bool = False) -> bytes:
+async def read_body(headers: Headers, receive: Receive, *, has_arrived: bool = False) -> bytes:
     """Return the body of a request, which may have arrived; raise BadBody if it is too large or too slow."""
+    length = only(headers, b"content-length") or ""
+    if length.isdecimal() and int(length) > BODY_BYTES:  # answered before the client has sent all of it
+        raise BadBody(413, f"the body has more than {BODY_BYTES} bytes")
     try:
         async with nullcontext() if has_arrived else asyncio.timeout(BODY_SECONDS):
             body = await _received(receive)

@@ -30,11 +30,14 @@ LIMIT = 100
 
 _VIOLATIONS_MAX = 10
 _NAME = re.compile(r"\{(\w+)\}")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", re.ASCII)  # of equal length: sorted as text
 
 PAGING: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
     "cursor": {"type": "string", "description": "The next of the page before.", "minLength": 1},
 }
+_FOLDER: Schema = {"type": ["string", "null"]}
+_NO_FIELDS: Schema = {"type": "object"}
 WORKSPACE: dict[str, Schema] = {
     "workspace": {"type": "string", "description": "The folder; by default the first one that is served."}
 }
@@ -67,6 +70,16 @@ class Route(NamedTuple):
         """The names of the parts of the path."""
         return _NAME.findall(self.path)
 
+    @property
+    def takes_folder(self) -> bool:
+        """Whether a request selects one of the folders that are served, in its query or in its body."""
+        return self.query.get("workspace") is WORKSPACE["workspace"]
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body is read: for its fields, or only for the folder."""
+        return self.body is not None or (self.takes_folder and self.method in ("POST", "PATCH"))
+
 
 def listing(name: str, row: Schema) -> Schema:
     """Return the schema of one page of a list."""
@@ -77,17 +90,34 @@ def listing(name: str, row: Schema) -> Schema:
     }
 
 
-def page(name: str, rows: Sequence[Mapping[str, Json]], request: ApiRequest) -> dict[str, Json]:
-    """Return one page of a list whose rows are all known, the newest first."""
-    start = 0
+def page(
+    name: str, rows: Sequence[Mapping[str, Json]], request: ApiRequest, *, by: str | None = None
+) -> dict[str, Json]:
+    """Return one page of a list whose rows are all known, the newest first.
+
+    `by` is the field with the time that orders the rows. With it, a list goes on even if the last row of the page
+    before is gone: approvals, for example, leave their list once they are answered.
+    """
     cursor = request.query.get("cursor")
-    if cursor is not None:
-        start = 1 + next((place for place, row in enumerate(rows) if str(row["id"]) == cursor), len(rows))
-        if start > len(rows):
-            raise HttpProblem(404, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
+    start = 0 if cursor is None else _start(rows, cursor, by)
     end = start + int(request.query["limit"])
     shown = rows[start:end]
-    return {name: list(shown), "next": str(shown[-1]["id"]) if shown and end < len(rows) else None}
+    return {name: list(shown), "next": _cursor(shown[-1], by) if shown and end < len(rows) else None}
+
+
+def _cursor(row: Mapping[str, Json], by: str | None) -> str:
+    return str(row["id"]) if by is None else f"{row[by]}_{row['id']}"
+
+
+def _start(rows: Sequence[Mapping[str, Json]], cursor: str, by: str | None) -> int:
+    """Return the place of the row after a cursor."""
+    for place, row in enumerate(rows):
+        if _cursor(row, by) == cursor:
+            return place + 1
+    moment = cursor.partition("_")[0]
+    if by is None or not _MOMENT.fullmatch(moment):
+        raise HttpProblem(404, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
+    return next((place for place, row in enumerate(rows) if str(row[by]) < moment), len(rows))
 
 
 class RouteTable:
@@ -155,13 +185,16 @@ def _converted(name: str, text: str, schema: Schema) -> Any:
     return value
 
 
-def read_fields(route: Route, value: Json) -> Mapping[str, Any]:
-    """Return the validated body of a request."""
-    if route.body is None:
-        return {}
-    _check(route.body, value, "The body")
+def read_fields(route: Route, value: Json) -> tuple[Mapping[str, Any], str | None]:
+    """Return the validated body of a request, and the folder that it selects."""
+    folder = None
+    if route.takes_folder and isinstance(value, dict) and "workspace" in value:
+        _check(_FOLDER, value["workspace"], "workspace")
+        folder = value["workspace"]
+        value = {name: field for name, field in value.items() if name != "workspace"}
+    _check(route.body or _NO_FIELDS, value, "The body")
     fields: Mapping[str, Any] = value
-    return fields
+    return fields, folder
 
 
 def _check(schema: Schema, value: Json, what: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Response
 
 from hilt.call import Call, Result
 from hilt.errors import ToolError
@@ -44,6 +45,8 @@ from hilt.surfaces.opening import open_runtime
 
 CONNECTIONS_MAX = 1024
 MESSAGE_BYTES = 64 << 10  # of a client over a WebSocket
+PING_SECONDS = 20.0
+PONG_SECONDS = 120.0  # for a client over a WebSocket to answer: one that reads slowly is told to reload, not cut off
 CLOSE_SECONDS = 2.0  # for runtimes to end what they run
 
 
@@ -171,6 +174,8 @@ def _config(app: HttpApp, server_options: ServerOptions) -> uvicorn.Config:
         http=_ApiConnection,
         ws=_EventConnection,
         ws_max_size=MESSAGE_BYTES,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PONG_SECONDS,
         ws_per_message_deflate=False,  # takes 64 KB for each client
         lifespan="off",
         log_config=None,
@@ -197,6 +202,15 @@ def _problem(status: int) -> tuple[bytes, bytes]:
     return CONTENT_TYPE, HttpProblem(status, "The request is not valid HTTP, or too large.").body
 
 
+def _reject(reject: Callable[[int, str], Response], status: int, text: str) -> Response:
+    """Return the answer to an invalid handshake as problem+json; the library has plain text."""
+    detail = HttpProblem(status, text.strip()).body.decode()
+    response = reject(status, detail)
+    del response.headers["Content-Type"]
+    response.headers["Content-Type"] = CONTENT_TYPE.decode()
+    return response
+
+
 class _ApiConnection(HttpConnection):
     """A connection whose invalid requests are answered with problem+json."""
 
@@ -208,6 +222,7 @@ class _EventConnection(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.conn.reject = partial(_reject, self.conn.reject)  # type: ignore[method-assign]
         self.is_idle = True
         self.since = asyncio.get_running_loop().time()
 

@@ -148,7 +148,7 @@ SESSION_ROW = record(
 
 def _jobs(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = sorted(served.ask_jobs("list")["jobs"], key=lambda job: (job["started"], job["id"]), reverse=True)
-    return page("jobs", rows, request)
+    return page("jobs", rows, request, by="started")
 
 
 def _job_output(served: ServedWorkspace, request: ApiRequest) -> Json:
@@ -236,7 +236,7 @@ def _nothing() -> None:
 
 def _agents(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_agent_data(served, agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
-    answer = page("agents", rows, request)
+    answer = page("agents", rows, request, by="created")
     return {**answer, "agents": [{**row, "cost": _cost(served, row["id"])} for row in answer["agents"]]}
 
 
@@ -326,7 +326,7 @@ def _session_rows(served: ServedWorkspace) -> list[dict[str, Any]]:
 
 
 def _sessions(served: ServedWorkspace, request: ApiRequest) -> Json:
-    return page("sessions", _session_rows(served), request)
+    return page("sessions", _session_rows(served), request, by="changed")
 
 
 def _session(served: ServedWorkspace, request: ApiRequest) -> Json:

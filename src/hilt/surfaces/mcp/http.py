@@ -165,7 +165,7 @@ class RequestGuard:
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Validate the body as every other surface does, and pass the request on."""
         try:
-            body = await read_body(receive)
+            body = await read_body(headers_of(scope["headers"]), receive)
         except BadBody as error:
             await _refuse(send, error.status, error.reason)
             return

@@ -79,6 +79,18 @@ def test_every_page_fits_into_360_pixels(new_tab, playground):
     assert {name: pixels for name, pixels in wide.items() if pixels} == {}
 
 
+def test_nothing_is_cut_off_or_crooked_at_360_pixels(new_tab, playground):
+    tab = new_tab(playground.address, viewport=NARROW)
+    page = tab.page
+    page.locator(".call-head").first.click()
+    shows(page.get_by_role("tab", name="Why"))
+
+    edges = "tags => [...new Set(tags.map((tag) => Math.round(tag.getBoundingClientRect().right)))]"
+    assert len(page.locator(".call-outcome .tag").evaluate_all(edges)) == 1
+    assert page.get_by_role("tablist").evaluate("tabs => tabs.scrollWidth - tabs.clientWidth") == 0
+    assert page.get_by_label("Theme").evaluate("theme => theme.clientWidth") >= 80  # its value is readable
+
+
 def test_keys_lead_to_every_page_and_to_what_is_sought(tab):
     page = tab.page
     for place, name in enumerate(PAGES, 1):
@@ -100,6 +112,35 @@ def test_keys_lead_to_every_page_and_to_what_is_sought(tab):
     page.get_by_label("Search").press("1")
     shows(page.get_by_role("heading", level=1, name="Tools"))
     expect(page.get_by_label("Search")).to_have_value("1")
+
+
+def test_a_tool_is_found_even_if_its_name_is_typed_before_the_tools_are_loaded(tab):
+    page = tab.page
+    shows(page.locator(".call-head").filter(has_text="edit_file").first)  # an older call of the same tool
+    held: list[Route] = []
+    page.route("**/v1/tools*", lambda route: held.append(route))  # noqa: PLW0108
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox", name="Find")).to_be_focused()
+    page.keyboard.type("edit_file")
+    page.keyboard.press("Enter")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    for route in held:
+        route.continue_()
+
+    shows(page.get_by_role("heading", level=1, name="Tools"))
+    assert page.url == f"{tab.address}/tools?name=edit_file"
+
+
+def test_pages_and_calls_are_found_even_if_the_tools_cannot_be_loaded(tab):
+    page = tab.page
+    shows(page.locator(".call-head").filter(has_text="edit_file").first)
+    page.route("**/v1/tools*", lambda route: route.abort())
+    for typed, address in (("metr", "/metrics"), ("edit_file", "/activity?call=")):
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("combobox", name="Find")).to_be_focused()
+        page.keyboard.type(typed)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"{tab.address}{address}*")
 
 
 def test_the_keyboard_alone_reaches_a_call_and_its_details(tab):
