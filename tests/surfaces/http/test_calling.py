@@ -64,7 +64,7 @@ def test_reads_are_answered_if_no_thread_can_be_started():
     async def work() -> bytes:
         deliveries = Deliveries()
         reads = ReadBatches(CallThreads(), deliveries)
-        ended = asyncio.get_running_loop().create_future()
+        ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         usual = threading.stack_size(1 << 44)  # more than there can be
         try:
             reads.add(Read("read_file", never, partial(deliveries.put, ended, b"started")))
