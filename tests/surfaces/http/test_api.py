@@ -638,3 +638,8 @@ def test_the_body_names_the_workspace_as_the_query_does(tmp_path):
         assert server.post("/v1/tasks", {"title": "x", "workspace": "/"}, status=404)
         assert server.post("/v1/tasks", {"title": "x", "workspace": 5}, status=422)
         assert server.request("PATCH", f"/v1/tasks/{task['id']}", json={"workspace": other}).status_code == 422
+
+
+def test_every_answer_has_a_date(server):
+    for path in ("/", "/v1/tools", "/nothing"):
+        assert server.request("GET", path).headers["date"].endswith(" GMT")

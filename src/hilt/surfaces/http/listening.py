@@ -147,8 +147,9 @@ class HttpConnection(HttpToolsProtocol):
         if cycle.disconnected:
             return
         close = b"" if cycle.keep_alive else b"connection: close\r\n"
+        date = b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
         cycle.response_started = cycle.response_complete = True
-        self.transport.write(b"%scontent-length: %d\r\n%s\r\n%s" % (head, len(body), close, body))
+        self.transport.write(b"%s%scontent-length: %d\r\n%s\r\n%s" % (head, date, len(body), close, body))
         cycle.message_event.set()
         if not cycle.keep_alive:
             self.transport.close()
