@@ -57,6 +57,16 @@ def test_the_document_has_every_path_and_each_operation_one_name():
     assert MCP not in DOCUMENT["paths"]  # it has a protocol of its own
 
 
+@pytest.mark.parametrize("title", ["\x1d", "\x9d", " \t", "\u200b\u202e", "\x0b\u2028"])
+def test_a_title_without_visible_characters_is_invalid_as_declared(server, title):
+    schema = DOCUMENT["paths"]["/v1/tasks"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+    server.post("/v1/tasks", {"title": title}, status=422)
+
+    assert not jsonschema_rs.is_valid(schema, {"title": title})
+    assert jsonschema_rs.is_valid(schema, {"title": f"{title}x"})
+
+
 @pytest.mark.parametrize("method", ["PUT", "TRACE", "OPTIONS", "HEAD"])
 def test_other_methods_are_refused_with_those_that_are_allowed(server, method):
     response = server.request(method, "/v1/tasks")

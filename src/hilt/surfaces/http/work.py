@@ -13,7 +13,7 @@ from hilt.agents.starting import transcripts_of
 from hilt.agents.transcripts import read
 from hilt.call import Call, Json
 from hilt.errors import ToolError
-from hilt.formats.invisible import visible
+from hilt.formats.invisible import SOMETHING_VISIBLE, visible
 from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, NUMBER, STRING, Schema, array, record
 from hilt.state.board import (
@@ -78,7 +78,7 @@ TASK = record(
     }
 )
 _TASK_FIELDS: dict[str, Schema] = {
-    "title": {"type": "string", "minLength": 1, "maxLength": TITLE_CHARACTERS},
+    "title": {"type": "string", "minLength": 1, "maxLength": TITLE_CHARACTERS, "pattern": SOMETHING_VISIBLE},
     "description": {"type": "string", "maxLength": DESCRIPTION_CHARACTERS},
     "status": _STATUS,
     "owner": {"type": "string", "maxLength": OWNER_CHARACTERS},
