@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
 _SYS_ADMIN = 1 << 21  # the capability to mount
+_ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))  # in the table of mounts
 _MEMORY = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
 
 
@@ -183,7 +184,7 @@ def _inner_mount(roots: Sequence[str]) -> str:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             point = line.split(" ", 5)[4]
-            for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+            for escape, character in _ESCAPES if "\\" in point else ():
                 point = point.replace(escape, character)
             if any(point != root and is_below(point, root) for root in roots):
                 return point
