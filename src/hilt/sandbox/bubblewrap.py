@@ -165,8 +165,8 @@ def confine(
         if "handles" in available.features:
             stage = os.path.join(resolve(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
-            left = {step for step in plan.steps if step.options and (tty or not step.made)}
-            steps = [_as_held(step, held).mount for step in plan.steps if step not in left]
+            left = [step for step in plan.steps if step.options and (tty or not step.made)]
+            steps = [_as_held(step, held).mount for step in plan.steps if not step.options or step not in left]
             overlays = []
             if layer is not None:
                 from hilt.sandbox import overlay
@@ -250,7 +250,7 @@ def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
 
 def _made_by_bubblewrap(plan: Plan, left: Container[Step], profile: Profile, stage: str) -> Iterator[str]:
     """Arguments for what is left to bubblewrap to mount over the stage, and for workspace folders that this covers."""
-    has_devices = any(step in left and step.path == "/dev" for step in plan.steps)
+    has_devices = any(step.path == "/dev" and step in left for step in plan.steps)
     roots = [root for root in profile.roots if has_devices and is_below(root, "/dev")]
     inner = [word for root in roots for word in ("--bind", stage + root, root)]
     for step in plan.steps:

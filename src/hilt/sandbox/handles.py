@@ -145,10 +145,10 @@ class Parents:
 
     def of(self, path: str) -> tuple[int, str]:
         """Return a handle of the parent folder of a path, and its name there."""
-        outer, name = os.path.split(path)
+        outer, _, name = path.rpartition("/")
         handle = self._handles.get(outer)
         if handle is None:
-            handle = self._handles[outer] = open_folder(outer)
+            handle = self._handles[outer] = open_folder(outer or "/")
         return handle, name
 
 

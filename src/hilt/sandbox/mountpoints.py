@@ -41,7 +41,7 @@ _UNKNOWN = 0  # no inode has this number
 
 def is_file(path: str) -> bool:
     """Whether the mount point for a missing path is a file, not a folder."""
-    return os.path.basename(path) in _CONTENTS
+    return path.rpartition("/")[2] in _CONTENTS
 
 
 def is_ours(path: str) -> bool:

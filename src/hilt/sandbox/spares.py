@@ -106,9 +106,10 @@ class Spares:
         self._forget_folder()
 
     def _status(self, name: str) -> os.stat_result | None:
-        with suppress(OSError):
+        try:
             return os.stat(name, dir_fd=self._handle, follow_symlinks=False)
-        return None
+        except OSError:
+            return None
 
     def _move_back(self, path: str, name: str, parents: Parents) -> bool:
         """Move a spare to its path unless something is there; another process may have created a mount point."""
