@@ -58,7 +58,6 @@ Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
 # the descriptor numbers of Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
-_SEARCHABLE = 0o500  # the mode of a folder that can be listed, and is empty
 # below /run: no sockets, but files that programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
 
@@ -527,7 +526,7 @@ class _View:
             self._hold_parents(named or path)
         if stat.S_ISDIR(mode):
             self._keep_while_empty(path)
-            self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else _SEARCHABLE)
+            self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else mounting.EMPTY_MODE)
         else:
             source = os.path.join(self._private, "sealed-file" if unreadable else "blank-file")
             self._bind(Layer.HIDDEN, purpose, path, source)
@@ -642,7 +641,7 @@ class _View:
     def _bind(self, layer: Layer, purpose: str, path: str, source: str, *, writable: bool = False) -> None:
         self._steps[path, layer] = Step(layer, purpose, path, source, writable, origin=identity(source))
 
-    def _hollow(self, layer: Layer, purpose: str, path: str, mode: int = _SEARCHABLE) -> None:
+    def _hollow(self, layer: Layer, purpose: str, path: str, mode: int = mounting.EMPTY_MODE) -> None:
         """Mount an empty folder. Its mode keeps programs from writing there by accident."""
         self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
 

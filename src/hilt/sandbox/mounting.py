@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
 SHARED_BYTES = 1 << 30
 _SMALL_BYTES = 1 << 20  # enough for mount points
-_SHARED_MODES = (0o500, 0)  # of empty folders
-_EMPTY_CLONES = 24  # of folders with the first of these modes, made in advance
+EMPTY_MODE = 0o500  # of a folder that can be listed, and is empty
+_SHARED_MODES = (EMPTY_MODE, 0)  # of empty folders
 
 # system calls, by numbers that are the same on every architecture
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
@@ -82,15 +82,22 @@ def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> Non
     mounter.make(mounts)
 
 
+def count_empty(mounts: list[Mount]) -> int:
+    """Return how many of the mounts are empty folders that can be listed, and that stay empty."""
+    around = _around(mounts)
+    return sum(source == EMPTY_MODE and path.rstrip(b"/") not in around for path, _, source, _, _ in mounts)
+
+
 class LateMounts:
     """Performs mounts in the namespace of a waiting sandbox, from the namespace in which it was started."""
 
-    def __init__(self, stage: bytes) -> None:
+    def __init__(self, stage: bytes, empty: int) -> None:
+        """`empty` is how many empty folders to prepare."""
         kernel = _Kernel()
         self._kernel = kernel
         self._mounter = _Mounter(kernel)
         self._mounter.make_empty(stage)
-        self._mounter.rehearse(stage)
+        self._mounter.rehearse(stage, empty)
 
     def make(self, root: int, namespace: int, mounts: list[Mount]) -> None:
         """Mount below a root of another mount namespace, and enter that."""
@@ -144,12 +151,13 @@ class _Mounter:
         for mode in _SHARED_MODES:
             self._kernel.attach(self._folder_of(mode, stays_empty=True), self._kernel.open(self._host, folder))
 
-    def rehearse(self, folder: bytes) -> None:
+    def rehearse(self, folder: bytes, empty: int) -> None:
         """Do in advance what depends on no plan, and touch the memory that this process shares until it writes to it.
 
-        Most steps of a plan mount an empty folder over a missing name; these mounts are alike.
+        Most steps of a plan mount an empty folder over a missing name; these mounts are alike. Those that are not used
+        delay the end of this process, because the kernel waits until no CPU reads them.
         """
-        self._clones = {mode: [self._clone_empty(mode) for _ in range(_EMPTY_CLONES)] for mode in _SHARED_MODES[:1]}
+        self._clones = {EMPTY_MODE: [self._clone_empty(EMPTY_MODE) for _ in range(empty)]}
         step: Mount = folder, None, folder, None, False
         for tree, _ in (self._clone_source(step, _around([step])) for _ in range(2)):
             os.close(tree)
