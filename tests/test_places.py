@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hilt.places import command, installation, own_command
+from hilt.places import RealPaths, command, installation, own_command
 from tests.surfaces.commands import HILT, Command
 
 
@@ -89,3 +89,26 @@ def test_commands_shown_to_the_user_work_when_hilt_is_not_on_path(tmp_path):
     done = subprocess.run(f"{advised} --version", shell=True, env=host.environ, capture_output=True, text=True)
 
     assert (done.returncode, done.stdout[:4]) == (0, "hilt")
+
+
+def test_real_paths_are_those_of_the_standard_library(tmp_path):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/file").write_text("")
+    for link, target in {"a/up": "..", "a/b/far": str(tmp_path / "a"), "chain": "a/up/a/b", "loop": "loop"}.items():
+        (tmp_path / link).symlink_to(target)
+    resolve = RealPaths()
+
+    for name in (
+        "a/b",
+        "chain/far/b",
+        "a/up/chain",
+        "a/b/../file",
+        "a/./b",
+        "loop/x",
+        "missing/x",
+        "a/file/x",
+        "a//b/",
+    ):
+        path = f"{tmp_path}/{name}"
+        assert [resolve(path), resolve(path)] == [os.path.realpath(path)] * 2
+    assert (resolve("/"), resolve("."), resolve("/tmp/..")) == ("/", os.path.realpath("."), os.path.realpath("/tmp/.."))

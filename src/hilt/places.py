@@ -85,21 +85,22 @@ def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
     A change to them would run with all rights of the user at the next start of hilt. The paths are resolved except for
     the last name, which may be a link or missing. Everything below an absolute path in `lifted` is left out.
     """
-    root = os.path.realpath(root)
-    free = [os.path.realpath(os.path.expanduser(path)) for path in lifted if path.startswith(("/", "~"))]
-    found = [path for path in _installed(root) if not any(is_below(path, one) for one in free)]
+    resolve = RealPaths()
+    root = resolve(root)
+    free = [resolve(os.path.expanduser(path)) for path in lifted if path.startswith(("/", "~"))]
+    found = [path for path in _installed(root, resolve) if not any(is_below(path, one) for one in free)]
     if any(is_below(root, path) for path in free):
         return ()
     if any(is_below(root, path) for path in found):
         return (root,)
     # the folder of the package, which is on sys.path, and a virtual environment, unless the folder is inside them
     whole = [_package(), *([sys.prefix] if sys.prefix != sys.base_prefix else [])]
-    found += (path for path in map(os.path.realpath, whole) if not is_below(root, path))
-    found += (link for path in (*whole, *_programs()) for link in _links(path))
+    found += (path for path in map(resolve, whole) if not is_below(root, path))
+    found += (link for path in (*whole, *_programs()) for link in _links(path, resolve))
     for folder in (*sys.path, *_forgotten):
         # such as a project installed next to hilt: Python runs these modules before anything else
         if os.path.isabs(folder) and not any(is_below(folder, path) for path in (sys.prefix, sys.base_prefix, *found)):
-            real = os.path.realpath(folder)
+            real = resolve(folder)
             found += (os.path.join(real, name) for name in _customizing())
     inside = [path for path in dict.fromkeys(found) if is_below(os.path.dirname(path), root)]
     inside = [path for path in inside if not any(is_below(path, one) for one in free)]
@@ -108,20 +109,41 @@ def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
 
 def forget(root: str, lifted: Sequence[str] = ()) -> None:
     """Remove a workspace from sys.path, except what is installed in it: its modules are not trusted."""
-    root = os.path.realpath(root)
-    folders = [(entry, os.path.realpath(entry or os.curdir)) for entry in sys.path]
+    resolve = RealPaths()
+    root = resolve(root)
+    folders = [(entry, resolve(entry or os.curdir)) for entry in sys.path]
     inside = [(entry, folder) for entry, folder in folders if is_below(folder, root)]
     if not inside:
         return
     own = [
-        *_installed(root),
-        os.path.realpath(_package()),
-        *(os.path.realpath(path) for path in lifted if os.path.isabs(path)),
+        *_installed(root, resolve),
+        resolve(_package()),
+        *(resolve(path) for path in lifted if os.path.isabs(path)),
     ]
     for entry, folder in inside:
         if not any(is_below(folder, path) for path in own):
             sys.path.remove(entry)
             _forgotten.append(entry)
+
+
+class RealPaths:
+    """Resolves paths as os.path.realpath does, but looks up each folder only once."""
+
+    def __init__(self) -> None:
+        self._known = {"/": "/"}
+
+    def __call__(self, path: str) -> str:
+        """Return the real path."""
+        real = self._known.get(path)
+        if real is None:
+            outer, _, name = path.rpartition("/")
+            if not path.startswith("/") or name in ("", ".", ".."):
+                return os.path.realpath(path)
+            real = f"{self(outer or '/').rstrip('/')}/{name}"
+            if os.path.islink(real):
+                real = os.path.realpath(real)
+            self._known[path] = real
+        return real
 
 
 def is_below(path: str, folder: str) -> bool:
@@ -137,7 +159,7 @@ def utf8_path(path: str) -> str:
 def programs() -> list[str]:
     """Return the real paths of the running hilt's package and of its Python, outermost first."""
     folders = (sys.base_prefix, sys.prefix, os.path.dirname(os.path.abspath(__file__)))
-    return sorted(dict.fromkeys(map(os.path.realpath, folders)), key=len)
+    return sorted(dict.fromkeys(map(RealPaths(), folders)), key=len)
 
 
 def _package() -> str:
@@ -154,14 +176,14 @@ def _programs() -> Iterator[str]:
         yield from (path for name in PROGRAMS if os.path.lexists(path := os.path.join(folder, name)))
 
 
-def _installed(root: str) -> Iterator[str]:
+def _installed(root: str, resolve: RealPaths) -> Iterator[str]:
     """Yield the paths of the running hilt: its modules, and the libraries of a Python inside or above the folder."""
-    yield os.path.realpath(os.path.dirname(__file__))
-    yield from map(os.path.realpath, _programs())
+    yield resolve(os.path.dirname(__file__))
+    yield from map(resolve, _programs())
     major, minor = sys.version_info[:2]
     python = f"python{major}.{minor}"
     for prefix in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)):
-        real = os.path.realpath(prefix)
+        real = resolve(prefix)
         if not is_below(real, root) and not is_below(root, real):
             continue
         names = ["bin", "pyvenv.cfg", f"lib/python{major}/dist-packages"]
@@ -170,13 +192,13 @@ def _installed(root: str) -> Iterator[str]:
         for name in names:
             path = os.path.join(real, name)
             if "dist-packages" not in name or os.path.isdir(path):
-                yield os.path.realpath(path)
+                yield resolve(path)
     site = sys.modules.get("site")
     if site is not None and site.ENABLE_USER_SITE and site.USER_SITE:
-        yield os.path.realpath(site.USER_SITE)
+        yield resolve(site.USER_SITE)
     elif sys.prefix == sys.base_prefix:
         base = os.environ.get("PYTHONUSERBASE") or os.path.expanduser("~/.local")
-        yield os.path.realpath(os.path.join(base, "lib", python, "site-packages"))
+        yield resolve(os.path.join(base, "lib", python, "site-packages"))
 
 
 def _customizing() -> Iterator[str]:
@@ -188,16 +210,16 @@ def _customizing() -> Iterator[str]:
             yield module + ending
 
 
-def _links(path: str) -> Iterator[str]:
+def _links(path: str, resolve: RealPaths) -> Iterator[str]:
     """Yield the links in a path, each with its folder resolved."""
-    if os.path.realpath(path) == path:
+    if resolve(path) == path:
         return
     folder = "/"
     for name in path.split("/"):
         step = os.path.join(folder, name)
         if os.path.islink(step):
             yield step
-            step = os.path.realpath(step)
+            step = resolve(step)
         folder = step
 
 

@@ -900,6 +900,7 @@ def test_a_workspace_on_tmpfs(agents, workspace, name):
 def test_a_full_state_directory_applies_nothing(agents, workspace, name):
     write(agents, workspace, {"a.txt": "old\n"})
     agents.run(name, "true")
+    wait_until(lambda: layers(agents, name) == [])
     state = agents.base / name / "state"
     kept = agents.base / name / "kept"
     state.rename(kept)

@@ -519,8 +519,8 @@ def _without(line: str) -> Iterator[None]:
 
     make_plan, namespaces, assemble = bubblewrap.make_plan, bubblewrap.namespaces, seccomp.assemble
 
-    def fewer_steps(profile: Any, found: Any, features: Any) -> Any:
-        plan = make_plan(profile, found, features)
+    def fewer_steps(*args: Any, **options: Any) -> Any:
+        plan = make_plan(*args, **options)
         return plan._replace(steps=tuple(step for step in plan.steps if step.purpose != line))
 
     def fewer_words(*args: Any, **options: Any) -> list[str]:

@@ -28,6 +28,7 @@ SHOWN_FILES = 100
 SHOWN_BYTES = 256 * 1024  # of one file
 _ALL_SHOWN_BYTES = 4 * 1024 * 1024
 _NAMED = 20  # conflicts that are named
+_ANSWER_SECONDS = 0.02  # from the end of a command to its answer, at most
 
 
 class CommandChange(NamedTuple):
@@ -235,11 +236,17 @@ def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerSt
 def discard(recording: Recording, folder: str) -> None:
     """Forget a command whose changes were not recorded.
 
-    Its layer is removed while the call goes on: removing the folders of an overlay takes longer than mounting it. If
-    the process ends before, the next command removes the rest.
+    Its layer is removed once the call should have been answered: removing the folders of an overlay takes longer than
+    mounting it, and another thread that runs Python slows down this one. If the process ends before, the next command
+    removes the rest.
     """
     recording.abandon()
-    threading.Thread(target=remove_tree, args=(folder,), name="layer", daemon=True).start()
+    threading.Thread(target=_remove_later, args=(folder,), name="layer", daemon=True).start()
+
+
+def _remove_later(folder: str) -> None:
+    time.sleep(_ANSWER_SECONDS)
+    remove_tree(folder)
 
 
 def _new(workspace: Workspace, id: str, operation: str, layer: str, steps: Sequence[LayerStep]) -> RecordedChange:

@@ -28,12 +28,13 @@ from __future__ import annotations
 import functools
 import os
 import stat
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from enum import IntEnum
 from typing import NamedTuple
 
 from hilt.errors import ToolError
+from hilt.places import RealPaths
 from hilt.sandbox import mounting, mountpoints, repositories, seccomp, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
@@ -51,11 +52,11 @@ if TYPE_CHECKING:
     from hilt.sandbox.standby import Entry
 
 Identity = tuple[int, int]  # device and inode
+Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
 
 # the descriptor numbers of Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
-_SEARCHABLE = 0o500  # the mode of a folder that can be listed, and is empty
 # below /run: no sockets, but files that programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
 
@@ -138,7 +139,7 @@ def confine(
     points.recover()
     try:
         found = look(profile, search)
-        plan = make_plan(profile, found, available.features)
+        plan = make_plan(profile, found, available.features, search.find_home_secrets)
     except OSError as error:
         if error.errno not in SWAPPED:
             raise
@@ -148,21 +149,22 @@ def confine(
         unix=profile.network != "none",
         user_namespaces="disable-userns" in available.features,
     )
-    home = os.path.realpath(profile.home)
+    resolve = RealPaths()
+    home = resolve(profile.home)
     variables = {"TMPDIR": "/tmp"}  # noqa: S108
     if os.path.join(home, ".gitconfig") in plan.missing:
         # git fails on the folder mounted there; this is the other file that it reads
         variables["GIT_CONFIG_GLOBAL"] = os.path.join(home, ".config/git/config")
-    folder = os.path.realpath(cwd)
+    folder = resolve(cwd)
     entry: Entry | None = None
     with ExitStack() as stack:
         stack.callback(lambda: entry.renew() if entry is not None else None)
         held = stack.enter_context(points.hold(plan.missing, reuse=innermost(profile.private, profile.roots) is None))
         if "handles" in available.features:
-            stage = os.path.join(os.path.realpath(profile.private), "stage")
+            stage = os.path.join(resolve(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
-            left = {step for step in plan.steps if step.options and (tty or not step.made)}
-            steps = [_as_held(step, held).mount for step in plan.steps if step not in left]
+            left = [step for step in plan.steps if step.options and (tty or not step.made)]
+            steps = [_as_held(step, held).mount for step in plan.steps if not step.options or step not in left]
             overlays = []
             if layer is not None:
                 from hilt.sandbox import overlay
@@ -246,7 +248,7 @@ def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
 
 def _made_by_bubblewrap(plan: Plan, left: Container[Step], profile: Profile, stage: str) -> Iterator[str]:
     """Arguments for what is left to bubblewrap to mount over the stage, and for workspace folders that this covers."""
-    has_devices = any(step in left and step.path == "/dev" for step in plan.steps)
+    has_devices = any(step.path == "/dev" and step in left for step in plan.steps)
     roots = [root for root in profile.roots if has_devices and is_below(root, "/dev")]
     inner = [word for root in roots for word in ("--bind", stage + root, root)]
     for step in plan.steps:
@@ -282,9 +284,11 @@ def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[
     return [*words, "--die-with-parent", "--cap-drop", "ALL"]
 
 
-def make_plan(profile: Profile, found: Found, features: tuple[str, ...]) -> Plan:
-    """Plan the view of the file system that a program gets."""
-    view = _View(profile)
+def make_plan(
+    profile: Profile, found: Found, features: tuple[str, ...], secrets: Secrets = sensitive.home_secrets
+) -> Plan:
+    """Plan the view of the file system that a program gets; `secrets` finds what to hide in a home directory."""
+    view = _View(profile, secrets)
     view.show_system(features)
     view.show_workspace()
     view.guard_workspace(found)
@@ -297,9 +301,10 @@ def make_plan(profile: Profile, found: Found, features: tuple[str, ...]) -> Plan
 class _View:
     """Collects the steps."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, secrets: Secrets) -> None:
         self._profile = profile
-        self._links: dict[str, str] = {"/": "/"}  # by path: its real path
+        self._secrets = secrets
+        self._real_path = RealPaths()
         self._homes = sensitive.homes(profile.home)
         self._home = self._homes[0]
         self._private = self._real_path(profile.private)
@@ -425,7 +430,7 @@ class _View:
     def hide_home(self) -> None:
         """Hide credentials, browser profiles and histories."""
         for home in self._homes:
-            for path in sensitive.home_secrets(home, self._profile.is_sensitive):
+            for path in self._secrets(home, self._profile.is_sensitive):
                 self._hide(self._real_path(path), "credentials", named=path)
         if os.geteuid() == 0:
             for path in sensitive.SYSTEM:
@@ -462,7 +467,9 @@ class _View:
         beneath: dict[str, Identity | None] = {}  # what the last step mounted at a path
         for step in sorted(self._steps.values(), key=_order):
             if step.path not in beneath:
-                is_real = step.path != "/" and self._is_shown(os.path.dirname(step.path))
+                # a mount point is identified when it is held
+                is_known = step.path not in self._missing and step.path != "/"
+                is_real = is_known and self._is_shown(step.path.rpartition("/")[0] or "/")
                 beneath[step.path] = identity(step.path) if is_real else None
             covered = beneath[step.path]
             steps.append(step if covered is None else step._replace(covered=covered))
@@ -517,7 +524,7 @@ class _View:
             self._hold_parents(named or path)
         if stat.S_ISDIR(mode):
             self._keep_while_empty(path)
-            self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else _SEARCHABLE)
+            self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else mounting.EMPTY_MODE)
         else:
             source = os.path.join(self._private, "sealed-file" if unreadable else "blank-file")
             self._bind(Layer.HIDDEN, purpose, path, source)
@@ -629,23 +636,10 @@ class _View:
             return False
         return innermost(target, (*self._profile.roots, self._home)) is not None
 
-    def _real_path(self, path: str) -> str:
-        """Return what os.path.realpath does; the folders of a plan are looked up once."""
-        real = self._links.get(path)
-        if real is None:
-            outer, name = os.path.split(path)
-            if not outer.startswith("/") or name in ("", ".", ".."):
-                return os.path.realpath(path)
-            real = f"{self._real_path(outer).rstrip('/')}/{name}"
-            if os.path.islink(real):
-                real = os.path.realpath(real)
-            self._links[path] = real
-        return real
-
     def _bind(self, layer: Layer, purpose: str, path: str, source: str, *, writable: bool = False) -> None:
         self._steps[path, layer] = Step(layer, purpose, path, source, writable, origin=identity(source))
 
-    def _hollow(self, layer: Layer, purpose: str, path: str, mode: int = _SEARCHABLE) -> None:
+    def _hollow(self, layer: Layer, purpose: str, path: str, mode: int = mounting.EMPTY_MODE) -> None:
         """Mount an empty folder. Its mode keeps programs from writing there by accident."""
         self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
 
@@ -717,6 +711,10 @@ def _make_below(own: str, names: list[str], *, is_folder: bool) -> None:
 
     By handle: programs of the session may still run and rename what is in the folder.
     """
+    if is_folder:
+        with suppress(OSError):
+            os.close(open_folder("/".join((own, *names))))
+            return
     folder = open_folder(own)
     try:
         for index, name in enumerate(names):

@@ -443,7 +443,8 @@ def _leave_mounter(desk: _socket.socket, terms: _socket.socket, stage: bytes, pr
     """Fork a process that completes the sandbox of a waiting program; return the program's end of their channel.
 
     It stays in the namespaces in which the sandbox is being built, and has the privileges to mount that the sandbox
-    gives up. When launcher.py is ready, it reports that to hilt. Then it receives the mounts and what the program is to
+    gives up. hilt tells it by one byte how many empty folders the program may need, which it prepares. When launcher.py
+    is ready, it reports that to hilt. Then it receives the mounts and what the program is to
     become, performs the mounts in the sandbox, and passes the rest on to launcher.py.
     """
     ours, theirs = _socket.socketpair()
@@ -471,8 +472,11 @@ def _complete(desk: _socket.socket, terms: _socket.socket, launcher: _socket.soc
     if not word:
         return
     _give_namespace(terms, places[1])
+    empty = desk.recv(1)
+    if not empty:
+        return
     # only now: before, it would have been mounted in the sandbox too
-    late = mounting.LateMounts(stage)
+    late = mounting.LateMounts(stage, empty[0])
     desk.send(word)
     body, fds = receive_body(desk)
     if not body:

@@ -54,6 +54,8 @@ def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
     refusal = OSError(ENOENT, "")
     for path in paths:
         try:
+            # most folders do not have it, which is found out faster than by trying to become it
+            os.stat(path)
             os.execve(path, argv, env)  # noqa: S606 -- no shell on purpose
         except OSError as error:
             if error.errno == ENOEXEC:

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
 SHARED_BYTES = 1 << 30
 _SMALL_BYTES = 1 << 20  # enough for mount points
-_SHARED_MODES = (0o500, 0)  # of empty folders
+EMPTY_MODE = 0o500  # of a folder that can be listed, and is empty
+_SHARED_MODES = (EMPTY_MODE, 0)  # of empty folders
 
 # system calls, by numbers that are the same on every architecture
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _OPENAT2, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 437, 442
@@ -81,14 +82,22 @@ def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> Non
     mounter.make(mounts)
 
 
+def count_empty(mounts: list[Mount]) -> int:
+    """Return how many of the mounts are empty folders that can be listed, and that stay empty."""
+    around = _around(mounts)
+    return sum(source == EMPTY_MODE and path.rstrip(b"/") not in around for path, _, source, _, _ in mounts)
+
+
 class LateMounts:
     """Performs mounts in the namespace of a waiting sandbox, from the namespace in which it was started."""
 
-    def __init__(self, stage: bytes) -> None:
+    def __init__(self, stage: bytes, empty: int) -> None:
+        """`empty` is how many empty folders to prepare."""
         kernel = _Kernel()
         self._kernel = kernel
         self._mounter = _Mounter(kernel)
         self._mounter.make_empty(stage)
+        self._mounter.rehearse(stage, empty)
 
     def make(self, root: int, namespace: int, mounts: list[Mount]) -> None:
         """Mount below a root of another mount namespace, and enter that."""
@@ -128,6 +137,7 @@ class _Mounter:
         self._closing: list[int] = []  # mounts of empty folders, made read-only at the end
         self._fresh: set[int] = set()  # devices of folders that were mounted here and are not read-only yet
         self._shared: dict[int, int] = {}  # by mode: mounts of empty folders that stay empty
+        self._clones: dict[int, list[int]] = {}  # by mode: clones of those, not used yet
 
     def make_stage(self, folder: bytes) -> None:
         """Clone the whole file system to a folder, read-only; mounts go there."""
@@ -140,6 +150,19 @@ class _Mounter:
         """Mount empty folders on a folder, so that they can be cloned."""
         for mode in _SHARED_MODES:
             self._kernel.attach(self._folder_of(mode, stays_empty=True), self._kernel.open(self._host, folder))
+
+    def rehearse(self, folder: bytes, empty: int) -> None:
+        """Do in advance what depends on no plan, and touch the memory that this process shares until it writes to it.
+
+        Most steps of a plan mount an empty folder over a missing name; these mounts are alike. Those that are not used
+        delay the end of this process, because the kernel waits until no CPU reads them.
+        """
+        self._clones = {EMPTY_MODE: [self._clone_empty(EMPTY_MODE) for _ in range(empty)]}
+        step: Mount = folder, None, folder, None, False
+        for tree, _ in (self._clone_source(step, _around([step])) for _ in range(2)):
+            os.close(tree)
+        self._stage = os.dup(self._host)
+        os.close(self._target(folder, is_folder=True))
 
     def make(self, mounts: list[Mount]) -> None:
         """Perform the steps, one after the other."""
@@ -228,7 +251,8 @@ class _Mounter:
         """Return the mount of a new folder; those of one mode that stay empty are clones of the first."""
         if isinstance(kind, int) and stays_empty:
             if kind in self._shared:
-                return self._kernel.clone(self._shared[kind], whole_tree=False)
+                clones = self._clones.get(kind)
+                return clones.pop() if clones else self._clone_empty(kind)
             mount = self._kernel.make_tmpfs(kind)
             self._kernel.restrict(mount, _READ_ONLY)
             self._shared[kind] = os.dup(mount)
@@ -240,6 +264,9 @@ class _Mounter:
             mount = self._kernel.make_tmpfs(0o755, SHARED_BYTES if kind == SHARED_MEMORY else _SMALL_BYTES)
         self._fresh.add(os.fstat(mount).st_dev)
         return mount
+
+    def _clone_empty(self, mode: int) -> int:
+        return self._kernel.clone(self._shared[mode], whole_tree=False)
 
     def _fill_devices(self, path: bytes) -> None:
         """Add to a new /dev what every program may use, and a separate set of terminals."""

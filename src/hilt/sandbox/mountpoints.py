@@ -41,7 +41,7 @@ _UNKNOWN = 0  # no inode has this number
 
 def is_file(path: str) -> bool:
     """Whether the mount point for a missing path is a file, not a folder."""
-    return os.path.basename(path) in _CONTENTS
+    return path.rpartition("/")[2] in _CONTENTS
 
 
 def is_ours(path: str) -> bool:
@@ -162,9 +162,9 @@ class MountPoints:
         self._log.add([Made(path, spares.inode(path)) for path in spared])
         try:
             for path in spared:
-                fd = spares.take(path, parents)
-                if fd is not None:
-                    self._held[path] = _Held(fd, is_mine=True)
+                taken = spares.take(path, parents)
+                if taken is not None:
+                    self._held[path] = _Held(*taken, is_mine=True)
         finally:
             self._log.drop([path for path in spared if path not in self._held], self._held)
 
@@ -196,7 +196,7 @@ class MountPoints:
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if _is_at(fd, path, parents):
-                self._held[path] = _Held(fd, is_mine)
+                self._held[path] = _Held(fd, os.fstat(fd), is_mine=is_mine)
                 return True
         os.close(fd)
         return False
@@ -232,7 +232,7 @@ class MountPoints:
         try:
             fcntl.flock(held.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder, name = parents.of(path)
-            return held.is_untouched_at(name, folder) and self._spares.put(path, held.fd, parents)
+            return held.is_untouched_at(name, folder) and self._spares.put(path, held.fd, held.status, parents)
         except OSError:
             return False  # in use, or inaccessible
 
@@ -346,18 +346,18 @@ class _Log:
 class _Held:
     """The lock on one folder, how many commands of this process use it, and whether this process created it."""
 
-    def __init__(self, fd: int, is_mine: bool) -> None:
+    def __init__(self, fd: int, status: os.stat_result, *, is_mine: bool) -> None:
         self.fd = fd
+        self.status = status
         self.is_mine = is_mine
         self.users = 0
-        self._status = os.fstat(fd)
-        self.identity = self._status.st_dev, self._status.st_ino
+        self.identity = status.st_dev, status.st_ino
 
     def is_untouched_at(self, name: str, folder: int) -> bool:
         """Whether it is at this place, and seems to have been neither changed nor filled."""
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        is_same = os.path.samestat(status, self._status)
-        return is_same and (status.st_mode, status.st_mtime_ns) == (self._status.st_mode, self._status.st_mtime_ns)
+        is_same = os.path.samestat(status, self.status)
+        return is_same and (status.st_mode, status.st_mtime_ns) == (self.status.st_mode, self.status.st_mtime_ns)
 
 
 def _append(fd: int, entries: Iterable[bytes]) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
 _SYS_ADMIN = 1 << 21  # the capability to mount
+_MOUNTS = "/proc/self/mountinfo"
+_ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))  # in the table of mounts
 _MEMORY = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
 
 
@@ -173,20 +175,18 @@ def _handle(path: str) -> Handle:
 
 def _needs_user_namespace() -> bool:
     """Whether this process cannot mount by itself, only in a user namespace."""
-    with open("/proc/self/status", "rb") as file:
-        capabilities = next((line for line in file if line.startswith(b"CapEff:")), b": 0")
+    capabilities = next((line for line in _lines("/proc/self/status") if line.startswith(b"CapEff:")), b": 0")
     return not int(capabilities.split()[1], 16) & _SYS_ADMIN
 
 
 def _inner_mount(roots: Sequence[str]) -> str:
     """Return a mount point inside a workspace folder, which an overlay would not show; an empty string without one."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            point = line.split(" ", 5)[4]
-            for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-                point = point.replace(escape, character)
-            if any(point != root and is_below(point, root) for root in roots):
-                return point
+    for line in _lines(_MOUNTS):
+        point = os.fsdecode(line.split(b" ", 5)[4])
+        for escape, character in _ESCAPES if "\\" in point else ():
+            point = point.replace(escape, character)
+        if any(point != root and is_below(point, root) for root in roots):
+            return point
     return ""
 
 
@@ -219,15 +219,19 @@ def _mount_of(path: str) -> bytes:
     """Return the number of the mount that a path is on."""
     handle = open_folder(os.path.realpath(path))
     try:
-        with open(f"/proc/self/fdinfo/{handle}", "rb") as file:
-            return next(line.split()[1] for line in file if line.startswith(b"mnt_id:"))
+        return next(line.split()[1] for line in _lines(f"/proc/self/fdinfo/{handle}") if line.startswith(b"mnt_id:"))
     finally:
         os.close(handle)
 
 
 def _is_overlay(mount: bytes) -> bool:
-    with open("/proc/self/mountinfo", "rb") as file:
-        return any(line.startswith(mount + b" ") and b" - overlay " in line for line in file)
+    return any(line.startswith(mount + b" ") and b" - overlay " in line for line in _lines(_MOUNTS))
+
+
+def _lines(path: str) -> list[bytes]:
+    """Return the lines of a file of the kernel."""
+    with open(path, "rb", buffering=0) as file:
+        return file.readall().rstrip(b"\n").split(b"\n")
 
 
 def _make_place(path: str) -> None:

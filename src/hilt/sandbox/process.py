@@ -422,7 +422,7 @@ class Child:
                     sent = desk.sendmsg([message], keeper.carried(*streams, faulted.fileno()))
                     desk.sendall(message[sent:])
                 # one byte when the program is about to run, and the end when it runs; or the reason of a failure
-                if not _readable(fault, deadline):
+                if not _readable(fault, deadline, events=0):
                     raise TimeoutError
             except TimeoutError:
                 raise _unresponsive(program) from None
@@ -950,10 +950,10 @@ def _terminal() -> tuple[FileIO, FileIO]:
     return FileIO(ours, "rb"), FileIO(theirs, "rb+")
 
 
-def _readable(file: FileIO | Child, deadline: float) -> bool:
-    """Wait until there is data or end of file; False at the deadline."""
+def _readable(file: FileIO | Child, deadline: float, events: int = select.POLLIN) -> bool:
+    """Wait until there is data or end of file, without `events` only for the end; False at the deadline."""
     poller = select.poll()
-    poller.register(file, select.POLLIN)
+    poller.register(file, events)
     return bool(poller.poll(_milliseconds(deadline)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from errno import EACCES, EAFNOSUPPORT, ENOSYS, EPERM
+from functools import cache
 from typing import NamedTuple
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
@@ -55,6 +56,11 @@ def assemble(machine: str, *, unix: bool, user_namespaces: bool) -> bytes | None
     `unix` allows Unix sockets, which reach any process of this system by path; `user_namespaces` allows creating user
     namespaces.
     """
+    return _assemble(machine, unix=unix, user_namespaces=user_namespaces)
+
+
+@cache
+def _assemble(machine: str, *, unix: bool, user_namespaces: bool) -> bytes | None:
     kinds = MACHINES.get(machine)
     if kinds is None:
         return None

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from enum import IntEnum
+from itertools import accumulate
 from time import time_ns
 from typing import NamedTuple
 
@@ -135,9 +137,19 @@ TOOLCHAINS = (
     ".config/git",
 )
 
+Stamp = tuple[int, int, int]
+
 _MOST_FOLDERS = 200_000
 _MOST_FINDS = 1_000
 _LONGEST = 1_000  # characters; mounts need paths below 4096 bytes, and renaming folders can make a path longer
+# the folders around the names above
+_AROUND = tuple(
+    dict.fromkeys(
+        folder
+        for name in (*CREDENTIALS, *BROWSERS, *HISTORIES)
+        for folder in accumulate(name.split("/")[:-1], "{}/{}".format)
+    )
+)
 REPOSITORY_PARTS = frozenset(("head", "objects", "refs", "commondir"))
 _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 
@@ -184,6 +196,16 @@ def toolchains(home: str, search_path: str) -> Iterator[str]:
             # programs find their libraries beside bin
             shares_prefix = name in ("bin", "shims", "sbin") and os.path.dirname(outer) != os.path.dirname(home)
             yield outer if shares_prefix and outer not in (home, os.path.join(home, ".local")) else real
+
+
+def _stamps(folders: Iterable[str]) -> dict[str, Stamp]:
+    """Return device, inode and time of change of those folders that exist."""
+    stamps = {}
+    for folder in folders:
+        with suppress(OSError):
+            status = os.stat(folder)
+            stamps[folder] = status.st_dev, status.st_ino, status.st_ctime_ns
+    return stamps
 
 
 class Kind(IntEnum):
@@ -233,6 +255,23 @@ class Search:
         self._most_folders = most_folders
         self._lock = threading.Lock()
         self._listings: dict[str, tuple[Judge, dict[str, _Listing]]] = {}
+        self._home_secrets: dict[str, tuple[Callable[[str], bool], dict[str, Stamp], list[str]]] = {}
+
+    def find_home_secrets(self, home: str, is_sensitive: Callable[[str], bool]) -> list[str]:
+        """Return what `home_secrets` finds, from the last time if no folder that it looks into has changed since.
+
+        Creating, removing or renaming something changes the time of change of its folder, which no program can set.
+        """
+        last = self._home_secrets.get(home)
+        # a folder that was missing changes the one around it when it appears
+        if last is not None and last[0] == is_sensitive and _stamps(last[1]) == last[1]:
+            return last[2]
+        now = time_ns()
+        stamps = _stamps((home, *(f"{home}/{name}" for name in _AROUND)))
+        secrets = list(home_secrets(home, is_sensitive))
+        if all(now - changed > _SETTLED_NS for _, _, changed in stamps.values()):
+            self._home_secrets[home] = is_sensitive, stamps, secrets
+        return secrets
 
     def find(self, root: str, judge: Judge, skipped: tuple[str, ...] = ()) -> Found:
         """Walk a folder; skips paths that something else covers."""

@@ -28,7 +28,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Spare(NamedTuple):
-    """A mount point in the folder of spares: its open descriptor, its name there, and how it was."""
+    """A mount point in the folder of spares: its open descriptor, its name there, and its status since then."""
 
     fd: int
     name: str
@@ -59,32 +59,39 @@ class Spares:
         """Return the inode of a spare."""
         return self._spares[path].status.st_ino
 
-    def put(self, path: str, fd: int, parents: Parents) -> bool:
+    def put(self, path: str, fd: int, status: os.stat_result, parents: Parents) -> bool:
         """Keep the unused mount point at a path, locked through `fd`; False when that is not possible."""
         if path in self or self._rename is None or len(self._spares) >= _MOST or path in self._elsewhere:
             return False
-        spare = _Spare(fd, next(self._names), os.fstat(fd))
+        name = next(self._names)
         try:
             folder, own = parents.of(path)
-            os.rename(own, spare.name, src_dir_fd=folder, dst_dir_fd=self._open())
+            os.rename(own, name, src_dir_fd=folder, dst_dir_fd=self._open())
         except OSError as error:
             if error.errno == EXDEV:
                 self._elsewhere.add(path)
             self._forget_folder()
             return False
-        if self._is_it(spare) and self._is_unchanged(fd, path):
-            self._spares[path] = spare
+        moved = self._status(name)
+        # the status first: what is put into it after the check changes that
+        if moved is not None and os.path.samestat(moved, status) and self._is_unchanged(fd, path):
+            self._spares[path] = _Spare(fd, name, moved)
             return True
-        self._move_back(path, spare, parents)
+        self._move_back(path, name, parents)
         return False
 
-    def take(self, path: str, parents: Parents) -> int | None:
-        """Move a spare back to its path with a shared lock, and return its descriptor; None when that fails."""
+    def take(self, path: str, parents: Parents) -> tuple[int, os.stat_result] | None:
+        """Move a spare back to its path with a shared lock; return its descriptor and status, None when that fails."""
         spare = self._spares.pop(path)
-        is_ours = os.fstat(spare.fd).st_mode == spare.status.st_mode and self._is_unchanged(spare.fd, path)
+        status = os.fstat(spare.fd)
+        # If the last change is that of the move, nobody has put anything into it: the time of a change cannot be set.
+        # What happened in the same instant as the move is found when it is put back.
+        is_ours = status.st_mode == spare.status.st_mode and (
+            _changed(status) == _changed(spare.status) or self._is_unchanged(spare.fd, path)
+        )
         fcntl.flock(spare.fd, fcntl.LOCK_SH)
-        if self._move_back(path, spare, parents) and is_ours:
-            return spare.fd
+        if self._move_back(path, spare.name, parents) and is_ours:
+            return spare.fd, status
         self._discard(spare)
         return None
 
@@ -94,24 +101,24 @@ class Spares:
             if path in self:
                 spare = self._spares.pop(path)
                 if not self._is_unchanged(spare.fd, path):
-                    self._move_back(path, spare, parents)
+                    self._move_back(path, spare.name, parents)
                 self._discard(spare)
         self._forget_folder()
 
-    def _is_it(self, spare: _Spare) -> bool:
-        with suppress(OSError):
-            status = os.stat(spare.name, dir_fd=self._handle, follow_symlinks=False)
-            return os.path.samestat(status, spare.status)
-        return False
+    def _status(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self._handle, follow_symlinks=False)
+        except OSError:
+            return None
 
-    def _move_back(self, path: str, spare: _Spare, parents: Parents) -> bool:
+    def _move_back(self, path: str, name: str, parents: Parents) -> bool:
         """Move a spare to its path unless something is there; another process may have created a mount point."""
         try:
-            folder, name = parents.of(path)
+            folder, own = parents.of(path)
         except OSError:
             return False
         rename = self._rename
-        return rename is not None and rename(self._handle, os.fsencode(spare.name), folder, os.fsencode(name)) == 0
+        return rename is not None and rename(self._handle, os.fsencode(name), folder, os.fsencode(own)) == 0
 
     def _discard(self, spare: _Spare) -> None:
         with suppress(OSError):
@@ -129,6 +136,10 @@ class Spares:
         if self._handle >= 0 and not self._spares:
             os.close(self._handle)
             self._handle = -1
+
+
+def _changed(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ctime_ns, status.st_mtime_ns, status.st_nlink
 
 
 def _names() -> Iterator[str]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from hilt import variables
 from hilt.errors import ToolError
-from hilt.sandbox import keeper, process
+from hilt.sandbox import keeper, mounting, process
 from hilt.sandbox.bubblewrap import memory_file
 from hilt.sandbox.process import Child, Confined, Limits
 
@@ -83,13 +83,14 @@ class Entry:
     def renew(self) -> None:
         """Have a sandbox like this one wait for the next program, if this one was started."""
         if self.limits is not None:
-            STANDBY.renew(self._base, self.limits)
+            STANDBY.renew(self._base, self.limits, self._mounts)
 
 
 class _Waiting:
     """A sandbox that waits for its program."""
 
-    def __init__(self, base: Base, limits: Limits) -> None:
+    def __init__(self, base: Base, limits: Limits, last_mounts: list[Mount]) -> None:
+        """As many empty folders as `last_mounts` has are prepared."""
         self.base = base
         # the kernel also limits the processes of its user namespace, to the number at this time
         spare = None if limits.processes is None else limits.processes + _SPARE_PROCESSES
@@ -102,6 +103,7 @@ class _Waiting:
             self._desk, desk = _socket.socketpair()
             unless_started.callback(self._desk.close)
             theirs.callback(desk.close)
+            self._desk.send(bytes((min(mounting.count_empty(last_mounts), _MOST_MOUNTS),)))
             fds = [memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in base.words))]
             fds.append(memory_file("status", b""))
             if base.program_filter is not None:
@@ -172,7 +174,7 @@ class Standby:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: _Waiting | None = None
-        self._wanted: tuple[Base, Limits] | None = None
+        self._wanted: tuple[Base, Limits, list[Mount]] | None = None
         self._useless: list[_Waiting] = []
         self._closed = 0  # how often
         self._wake = -1  # of the thread that makes and ends sandboxes; -1 without one
@@ -195,12 +197,12 @@ class Standby:
         """Make no more sandboxes: this system does not support them."""
         self._is_supported = False
 
-    def renew(self, base: Base, limits: Limits) -> None:
+    def renew(self, base: Base, limits: Limits, last_mounts: list[Mount]) -> None:
         """Make a sandbox for programs like the last one, unless one is waiting."""
         with self._lock:
             if not self._is_supported or (self._waiting is not None and self._waiting.fits(base, limits)):
                 return
-            self._wanted = base, limits
+            self._wanted = base, limits, last_mounts
             if self._wake >= 0 or self._start_thread():
                 os.eventfd_write(self._wake, 1)
 

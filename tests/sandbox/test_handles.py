@@ -1,0 +1,60 @@
+"""Folders opened by handle: by one system call where ctypes is loaded, else name by name, with the same outcome."""
+
+from __future__ import annotations
+
+import os
+import sys
+from errno import EACCES, ENOENT, ENOTDIR
+
+import pytest
+
+from hilt.sandbox.handles import open_folder
+
+OUTCOMES = {
+    "a/b": 0,
+    "a//b/": 0,
+    "": 0,
+    "link": ENOTDIR,
+    "link/b": ENOTDIR,
+    "a/file": ENOTDIR,
+    "a/file/x": ENOTDIR,
+    "missing/b": ENOENT,
+    "a/closed/x": EACCES,
+}
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_folder_is_opened_without_following_links(tmp_path, monkeypatch, name, is_loaded):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/closed").mkdir(mode=0)
+    (tmp_path / "a/file").write_text("")
+    (tmp_path / "link").symlink_to("a")
+    if is_loaded:
+        import ctypes  # noqa: F401
+    else:
+        monkeypatch.delitem(sys.modules, "ctypes", raising=False)
+    expected = ENOENT if OUTCOMES[name] == EACCES and os.geteuid() == 0 else OUTCOMES[name]
+    start = os.open(tmp_path, os.O_RDONLY)
+
+    outcomes = []
+    for path, folder in ((f"{tmp_path}/{name}", None), (name, start)):
+        try:
+            handle = open_folder(path, folder)
+        except OSError as error:
+            outcomes.append(error.errno)
+        else:
+            outcomes.append(0)
+            assert os.path.samestat(os.fstat(handle), os.stat(tmp_path / name))
+            assert not os.get_inheritable(handle)
+            os.close(handle)
+
+    os.close(start)
+    assert outcomes == [expected, expected]
+
+
+def test_a_path_with_a_null_is_not_cut_there(tmp_path):
+    (tmp_path / "a").mkdir()
+
+    with pytest.raises(ValueError, match="null"):
+        open_folder(f"{tmp_path}/a\0b")
