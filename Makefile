@@ -40,17 +40,24 @@ tour: $(VENV)/.run compiled ## play the tour in the terminal
 CORES = $(shell getconf _NPROCESSORS_ONLN)
 PYTEST = $(BIN)/python -m pytest -p tests.parallel --processes
 
-# Many tests wait, for a timeout or another process: two processes keep a core busy. Bytecode must be allowed, or
-# every run would compile all tests again.
+CHECK_TYPES = $(BIN)/mypy $(CODE)
+
+# Many tests wait, for a timeout or another process: two processes keep a core busy. The types are checked beside them,
+# because mypy and the start of the tests use one core each. Bytecode must be allowed, or every run would compile all
+# tests again.
 .PHONY: test
-test: check ## run the checks, then the tests
-	PYTHONDONTWRITEBYTECODE= sh scripts/in_memory.sh $(PYTEST) $(shell expr $(CORES) \* 2)
+test: lint ## run the checks and the tests
+	PYTHONDONTWRITEBYTECODE= sh scripts/beside.sh "$(CHECK_TYPES)" \
+		sh scripts/in_memory.sh $(PYTEST) $(shell expr $(CORES) \* 2)
 
 .PHONY: check
-check: setup ## check formatting, lint and types
+check: lint ## check formatting, lint and types
+	$(CHECK_TYPES)
+
+.PHONY: lint
+lint: setup
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy $(CODE)
 
 .PHONY: fix
 fix: setup ## format, and fix what lint can fix

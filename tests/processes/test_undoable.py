@@ -22,6 +22,9 @@ from tests.processes.overlaid import SUPPLEMENTARY, Agents, Answer, tree
 from tests.sandbox.confined import NOBODY
 
 STRESS = int(os.environ.get("HILT_STRESS", "0"))
+# an overlay remembers which names are missing: a command does not see a file that is created outside it, only that an
+# existing one grows
+AWAIT_GO = "until [ -s go ]; do sleep 0.01; done"
 
 
 @pytest.fixture(scope="module", params=["root", "ordinary user"] if os.getuid() == 0 else ["ordinary user"])
@@ -252,10 +255,11 @@ def test_commands_rated_caution_run_on_an_overlay_if_the_settings_say_so(agents,
 
 
 def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, workspace, name):
-    write(agents, workspace, dict.fromkeys(("in-place", "by-rename", "deleted", "folder/in", "free"), "old\n"))
+    old = dict.fromkeys(("in-place", "by-rename", "deleted", "folder/in", "free"), "old\n")
+    write(agents, workspace, {**old, "go": ""})
     command = (
         "for f in in-place by-rename deleted free; do echo command >> $f; done; rm -rf folder; echo made > same; "
-        "echo ready; until [ -e go ]; do sleep 0.01; done"
+        f"{AWAIT_GO}"
     )
 
     def interfere() -> None:
@@ -267,7 +271,7 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, works
             (workspace / path).write_text("user\n")
         os.rename(workspace / "draft", workspace / "by-rename")
         os.unlink(workspace / "deleted")
-        (workspace / "go").touch()
+        (workspace / "go").write_text("go")
 
     thread = threading.Thread(target=interfere)
     thread.start()
@@ -572,11 +576,11 @@ def test_everything_on_one_overlayfs_as_in_a_container(agents, workspace, name):
 
 
 def test_a_conflict_in_a_deleted_folder_on_overlayfs_keeps_only_that_file(agents, workspace, name):
-    write(agents, workspace, {"src/a.py": "a\n", "src/b.py": "b\n"})
+    write(agents, workspace, {"src/a.py": "a\n", "src/b.py": "b\n", "go": ""})
     with on_overlayfs(agents, workspace):
         thread = threading.Thread(target=lambda: change_while_waiting(workspace))
         thread.start()
-        done = agents.run(name, "rm -rf src; until [ -e go ]; do sleep 0.01; done")
+        done = agents.run(name, f"rm -rf src; {AWAIT_GO}")
         thread.join()
 
         assert sorted(done.meta["undo"]["conflicts"]) == ["src/", "src/b.py"]
@@ -588,7 +592,7 @@ def test_a_conflict_in_a_deleted_folder_on_overlayfs_keeps_only_that_file(agents
 def change_while_waiting(workspace: Path) -> None:
     time.sleep(1)  # the command has begun, or the change is before it and no conflict
     (workspace / "src/b.py").write_text("mine\n")
-    (workspace / "go").touch()
+    (workspace / "go").write_text("go")
 
 
 def test_a_full_disk_while_changes_are_copied_applies_none(agents, workspace, name):
@@ -898,7 +902,7 @@ def test_a_workspace_on_tmpfs(agents, workspace, name):
 
 
 def test_a_full_state_directory_applies_nothing(agents, workspace, name):
-    write(agents, workspace, {"a.txt": "old\n"})
+    write(agents, workspace, {"a.txt": "old\n", "go": ""})
     agents.run(name, "true")
     wait_until(lambda: layers(agents, name) == [])
     state = agents.base / name / "state"
@@ -910,9 +914,7 @@ def test_a_full_state_directory_applies_nothing(agents, workspace, name):
         subprocess.run(["cp", "-a", f"{kept}/.", str(state)], check=True)
         thread = threading.Thread(target=lambda: fill_while_waiting(state, workspace))
         thread.start()
-        done = agents.run(
-            name, "echo new > a.txt; until [ -e go ]; do sleep 0.01; done; rm -f go", flags={"undo.calls": 50}
-        )
+        done = agents.run(name, f"echo new > a.txt; {AWAIT_GO}; rm -f go", flags={"undo.calls": 50})
         thread.join()
 
         assert done.code is not None
@@ -927,19 +929,19 @@ def fill_while_waiting(state: Path, workspace: Path) -> None:
     with suppress(OSError), open(state / "filler", "wb", buffering=0) as file:
         while True:
             file.write(bytes(512))
-    (workspace / "go").touch()
+    (workspace / "go").write_text("go")
 
 
 def test_a_command_goes_on_and_is_applied_if_the_keeper_is_killed(agents, workspace, name):
-    write(agents, workspace, {"a.txt": "old\n", "src/b": "b\n"})
+    write(agents, workspace, {"a.txt": "old\n", "src/b": "b\n", "go": ""})
     answers: list[Answer] = []
-    command = "echo new > a.txt; rm -rf src; until [ -e go ]; do sleep 0.01; done"
+    command = f"echo new > a.txt; rm -rf src; {AWAIT_GO}"
     thread = threading.Thread(target=lambda: answers.append(agents.run(name, command)))
     thread.start()
     wait_until(lambda: is_in_upper_layer(agents.base / name / "state/layers", "src"))
 
     os.kill(agents.keeper, signal.SIGKILL)
-    (workspace / "go").touch()
+    (workspace / "go").write_text("go")
     thread.join()
 
     assert sorted(os.listdir(workspace)) == ["a.txt", "go"]

@@ -23,7 +23,7 @@ from tests.sandbox.confined import Box, Worker, _as
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
-GITS = int(os.environ.get("HILT_STRESS") or 4) * 10
+GITS = int(os.environ.get("HILT_STRESS") or 2) * 10
 
 WHO = "GIT_AUTHOR_NAME=n GIT_AUTHOR_EMAIL=e GIT_COMMITTER_NAME=n GIT_COMMITTER_EMAIL=e"
 WHO += " GIT_CONFIG_NOSYSTEM=1 GIT_EDITOR=true"

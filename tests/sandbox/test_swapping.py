@@ -13,7 +13,7 @@ from tests.sandbox.confined import SECRET, Box, Busy, Worker
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
-STARTS = int(os.environ.get("HILT_STRESS") or 4) * 10
+STARTS = int(os.environ.get("HILT_STRESS") or 2) * 10
 
 # swaps a folder that the next plan mounts into with a link out of the workspace
 SWAP = """

@@ -10,6 +10,7 @@ fork runs the named module or the code instead of hilt, as Python does.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import fcntl
 import gc
 import marshal
@@ -27,6 +28,8 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 REQUEST_BYTES = 1 << 17
+HUGE_PAGE_BYTES = 2 << 20
+MADV_COLLAPSE = 25  # of Linux 6.1; an older one refuses it
 
 
 def serve(listener: socket.socket) -> list[str]:
@@ -103,6 +106,18 @@ def run_program(option: str, program: str, *words: str) -> int:
     return 0
 
 
+def use_huge_pages() -> None:
+    """Move the memory of this process to huge pages where the system can: a fork then costs half as much."""
+    with suppress(OSError), open("/proc/self/maps") as maps:
+        libc = ctypes.CDLL(None)
+        for line in maps.read().splitlines():
+            addresses, rights, *_, inode = line.split()[:5]
+            start, end = (int(address, 16) // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES for address in addresses.split("-"))
+            start += HUGE_PAGE_BYTES
+            if rights == "rw-p" and inode == "0" and start < end:
+                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE)
+
+
 def main() -> None:
     listener, program = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
     sys.path[0] = os.path.dirname(program)  # as if that had been started
@@ -116,6 +131,7 @@ def main() -> None:
     import_module("pydantic_ai.models.openai")  # hilt loads it for a model that speaks it, as those of the tests do
     assert threading.active_count() == 1
     gc.freeze()
+    use_huge_pages()
     words = serve(listener)
     while words and (constant := re.fullmatch(r"(hilt[.\w]*):(\w+)=([\d.]+)", words[0])):
         changed, name, value = constant.groups()

@@ -1,0 +1,20 @@
+#!/bin/sh
+# beside.sh CHECK PROGRAM ...: run a program, and beside it a check, given as one command line. Fails if either fails.
+# Only a check that fails prints something, after the program has ended.
+set -eu
+
+check=$1
+shift
+output=$(mktemp)
+sh -c "exec $check" > "$output" 2>&1 &
+checking=$!
+trap 'kill $checking 2> /dev/null || true; rm -f "$output"' EXIT
+trap 'exit 130' INT TERM
+status=0
+"$@" || status=$?
+if ! wait $checking; then
+	cat "$output"
+	echo "Failed: $check"
+	status=1
+fi
+exit $status

@@ -1,0 +1,50 @@
+"""`scripts/beside.sh` runs a check beside the tests, and hides neither."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+BESIDE = Path(__file__).resolve().parent.parent / "scripts/beside.sh"
+
+
+def run_beside(check: str, *program: str, pass_fds: Sequence[int] = ()) -> subprocess.CompletedProcess[str]:
+    command = ["sh", str(BESIDE), check, *program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, pass_fds=pass_fds)
+
+
+def test_a_check_that_succeeds_prints_nothing():
+    done = run_beside("echo checked", "echo", "tested")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "tested\n", "")
+
+
+def test_a_check_that_fails_fails_all_and_is_printed_last():
+    check = "sh -c 'echo wrong type; exit 3'"
+
+    done = run_beside(check, "echo", "tested")
+
+    assert (done.returncode, done.stdout) == (1, f"tested\nwrong type\nFailed: {check}\n")
+
+
+@pytest.mark.parametrize("status", [1, 5])
+def test_the_program_may_fail_too(status):
+    done = run_beside("echo checked", "sh", "-c", f"echo tested; exit {status}")
+
+    assert (done.returncode, done.stdout) == (status, "tested\n")
+
+
+def test_a_check_that_is_still_running_ends_when_the_program_is_interrupted():
+    ours, inherited = os.pipe()
+
+    # the program interrupts the script, as a terminal would
+    done = run_beside("sleep 600", "sh", "-c", "kill -INT $PPID", pass_fds=[inherited])
+
+    os.close(inherited)
+    assert os.read(ours, 1) == b""  # no process has the other end
+    os.close(ours)
+    assert (done.returncode, done.stdout) == (130, "")
