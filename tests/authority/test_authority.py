@@ -588,6 +588,8 @@ HIDDEN = [
     ({"mode": "plan"}, "memory", {"action": "list"}),
     ({"mode": "scheduler"}, "ask_user", {"questions": [{"header": "h", "question": "q?", "options": ["a", "b"]}]}),
     ({"mode": "headless"}, "ask_user", {"questions": [{"header": "h", "question": "q?", "options": ["a", "b"]}]}),
+    ({"mode": "scheduler"}, "agent", {"prompt": "x"}),
+    ({"mode": "scheduler"}, "tool::agent_spawn", {"template": "general", "message": "x"}),
     ({"profile": "nano"}, "list_dir", {"path": "."}),
     ({"profile": "nano"}, "undo", {"action": "list"}),
     ({"profile": "minimal"}, "apply_patch", {"patch": PATCH}),

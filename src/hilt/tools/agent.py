@@ -17,6 +17,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     traits=Traits(
         anywhere=True,
         plan=True,
+        attended=True,
         nests=True,
         returns_patches=True,
         needs_jobs=lambda args: args.get("run_in_background") is True,

@@ -14,7 +14,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     effects="control",
     timeout=CALL_SECONDS,
     output=record({"agentId": STRING, "response": STRING, "depth": INTEGER}),
-    traits=Traits(anywhere=True, plan=True, returns_patches=True, needs_jobs=lambda args: True),
+    traits=Traits(anywhere=True, plan=True, attended=True, returns_patches=True, needs_jobs=lambda args: True),
 )
 def agent_spawn(
     ctx: Context,
