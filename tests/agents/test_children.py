@@ -231,7 +231,8 @@ def test_a_child_that_fails_gives_its_place_back(talk):
     one.send("go")
 
     assert [result.result.ok for result in one.results] == [False, True]
-    assert one.results[0].result.error.code == "model_error"
+    error = one.results[0].result.error
+    assert (error.code, error.suggestion) == ("model_error", "Try again later, or do the work yourself.")
     assert [agent.status for agent in one.runtime.roster().newest(9)] == ["completed", "failed"]
 
 

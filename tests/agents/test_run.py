@@ -71,6 +71,15 @@ def running(base, model_server) -> Callable[..., tuple[Run, ModelServer]]:
     return start
 
 
+@pytest.mark.parametrize("words", [[], [""], [" \n"]])
+def test_a_run_needs_a_prompt(running, words):
+    run, server = running()
+
+    done = run(*words, input=" \n")
+
+    assert (done.returncode, b"needs a prompt" in done.stderr, server.prompts) == (2, True, [])
+
+
 def test_without_a_terminal_standard_output_is_the_last_message(running):
     run, server = running(Turn("Let me look.", [READ]), Turn("It says **hello**."))
     run.folder.write("a.txt", "hello\n")

@@ -588,6 +588,8 @@ HIDDEN = [
     ({"mode": "plan"}, "memory", {"action": "list"}),
     ({"mode": "scheduler"}, "ask_user", {"questions": [{"header": "h", "question": "q?", "options": ["a", "b"]}]}),
     ({"mode": "headless"}, "ask_user", {"questions": [{"header": "h", "question": "q?", "options": ["a", "b"]}]}),
+    ({"mode": "scheduler"}, "agent", {"prompt": "x"}),
+    ({"mode": "scheduler"}, "tool::agent_spawn", {"template": "general", "message": "x"}),
     ({"profile": "nano"}, "list_dir", {"path": "."}),
     ({"profile": "nano"}, "undo", {"action": "list"}),
     ({"profile": "minimal"}, "apply_patch", {"patch": PATCH}),
@@ -1187,6 +1189,30 @@ def test_a_changed_rule_file_applies_even_with_the_same_size_and_time(world):
         os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
         runtime.authority._refreshed = -10
         assert decision(runtime, "read_file", path="a.txt") == "deny"
+
+
+@pytest.mark.parametrize("name", ["permissions.yaml of the user", ".hilt/permissions.yaml", ".jcli/permissions.yaml"])
+def test_a_rule_file_applies_from_the_next_call_on(world, name):
+    folder, path = (world.folder, name) if "/" in name else (world.config, "permissions.yaml")
+    world.folder.write("a.txt", "x")
+    with world.runtime() as runtime:
+        outcomes = [code(runtime.call("read_file", path="a.txt"))]
+        for text in ("deny: [Read]\n", "deny: [Write]\n", "deny: [Read]\n"):
+            file = folder.write(path, text)
+            outcomes.append(code(runtime.call("read_file", path="a.txt")))
+        os.remove(file)
+        outcomes.append(code(runtime.call("read_file", path="a.txt")))
+
+    assert outcomes == ["ok", "denied", "ok", "denied", "ok"]
+
+
+def test_a_hook_file_applies_from_the_next_call_on(world):
+    with world.runtime() as runtime:
+        outcomes = [code(runtime.call("list_dir"))]
+        hook(world, "exit 2")
+        outcomes.append(code(runtime.call("list_dir")))
+
+    assert outcomes == ["ok", "hook_blocked"]
 
 
 # --- hooks --------------------------------------------------------------------------------------------------------

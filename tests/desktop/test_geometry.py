@@ -44,4 +44,5 @@ def test_a_margin_moves_points_but_not_what_they_mean():
 
     assert frame.size == (180, 50)
     assert frame.to_screen(40, 0) == Point(101, 51)
+    assert frame.to_screen(39, -1) == Point(99, 49)
     assert frame.box_to_image(Box(100, 50, 20, 10)) == Box(40, 0, 10, 5)

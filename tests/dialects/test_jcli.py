@@ -8,6 +8,7 @@ import pytest
 from hilt.call import Output
 from hilt.dialects.jcli import ENTRIES
 from hilt.testing import temporary_runtime
+from hilt.tools.computer import computer
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,26 @@ def test_wrong_calls_are_refused(runtime, workspace, name, args, code):
 
     assert error.code == code or code is None
     assert workspace.tree() == {"a.txt": "a\n"}
+
+
+def test_suggestions_use_the_names_of_the_dialect_but_keep_common_words(runtime, workspace):
+    workspace.write("a.txt", "a\n")
+    runtime.call("Task", action="create", title="One")
+    runtime.call("Task", action="update", taskId=1, status="in_progress", owner="A")
+
+    taken = runtime.call("Task", action="update", taskId=1, status="in_progress", owner="B").error
+    idle = runtime.call("Agent", prompt=" ").error
+
+    assert (taken.code, taken.suggestion[:20]) == ("busy", "Choose another task:")
+    assert idle.suggestion == "Say what the agent is to do."
+    assert "Read" in runtime.call("Edit", path="a.txt", old_string="x").error.suggestion
+
+
+def test_the_desktop_has_the_actions_that_hilt_adds():
+    schema, canonical = ENTRIES["ComputerUse"].schema, computer.schema
+
+    assert set(canonical["properties"]["action"]["enum"]) <= set(schema["properties"]["action"]["enum"])
+    assert set(canonical["properties"]) == set(schema["properties"])
 
 
 def test_null_counts_as_absent(runtime, workspace):

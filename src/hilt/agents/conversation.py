@@ -68,7 +68,7 @@ from hilt.agents.transcripts import Record, Transcript, current
 from hilt.authority.authority import MODE
 from hilt.authority.principal import Values
 from hilt.authority.visibility import Shown, shown
-from hilt.call import Json, Result
+from hilt.call import AGENT, Json, Result
 from hilt.declaration import Tool
 from hilt.errors import ToolError
 from hilt.fence import Fence
@@ -209,7 +209,9 @@ class Conversation:
 
     def cancel(self) -> None:
         """End the current turn and everything that it runs; may be called from any thread."""
-        advice = f"Go on with {command('run', '--continue')}."
+        # --continue alone is the newest session that is no agent's
+        named = (self.session,) if self.session.startswith(AGENT) else ()
+        advice = f"Go on with {command('run', '--continue', *named)}."
         self._end_turn(ToolError("cancelled", "The run was interrupted.", suggestion=advice))
 
     async def compact(self, focus: str = "") -> bool:

@@ -104,6 +104,7 @@ class Authority:
             lambda path, digest: self.trust().is_trusted("rules", path, digest),
             self.state_stamp,
         )
+        self._hook_files = (os.path.join(place.config, HOOK_FILE), os.path.join(place.root, ".hilt", HOOK_FILE))
         self._has_hook_files = False
         self._sessions: dict[str, SessionState] = {}
         self._bars: tuple[object, Bars | None] | None = None
@@ -260,16 +261,21 @@ class Authority:
         with self._lock:
             if time.monotonic() - self._refreshed < REFRESH_SECONDS:
                 return
-            place = self.place
-            hook_files = (os.path.join(place.config, HOOK_FILE), os.path.join(place.root, ".hilt", HOOK_FILE))
-            self._has_hook_files = any(status(path) is not None for path in hook_files)
+            self._has_hook_files = any(status(path) is not None for path in self._hook_files)
             self.rulebook.refresh()
             self._refreshed = time.monotonic()
+
+    def _has_new_hooks(self) -> bool:
+        return not self._has_hook_files and any(os.access(path, os.F_OK) for path in self._hook_files)
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
     def is_calm(self, session: str) -> bool:
-        """Whether nothing restricts a session: no rules, no hooks, normal mode."""
+        """Whether nothing restricts a session: no rules, no hooks, normal mode. Every call begins with this."""
+        with self._lock:
+            # a new rule applies to the next call, not after a second
+            if self._has_new_hooks() or self.rulebook.may_have_changed():
+                self._refreshed = -REFRESH_SECONDS
         self._refresh()
         return (
             self._is_plain

@@ -40,6 +40,8 @@ class Rulebook:
         self._is_trusted = is_trusted
         self._trust_stamp = trust_stamp
         self._stamps: tuple[object, ...] | None = None
+        self._present: list[tuple[str, tuple[int, ...]]] = []
+        self._nearest = [os.path.join(place.config, RULES), *_rule_files(place.root)]
         self.rulesets: tuple[RuleSet, ...] = ()
         self.has_files = False
         self.has_project_files = False
@@ -48,8 +50,18 @@ class Rulebook:
         """Return the possible paths of rule files, the personal one first."""
         paths = [os.path.join(self._place.config, RULES)]
         for folder in upward(self._place.root, self._place.home):
-            paths += [os.path.join(folder, name, RULES) for name in (".hilt", ".jcli")]
+            paths += _rule_files(folder)
         return paths
+
+    def may_have_changed(self) -> bool:
+        """Whether files differ from those of the last refresh; new ones count in the nearest folders only."""
+        if self._stamps is None:
+            return True
+        present = self._present
+        if any(status(path, follow=path == self._nearest[0]) != stamp for path, stamp in present):
+            return True
+        known = [path for path, _ in present]
+        return any(os.access(path, os.F_OK) and path not in known for path in self._nearest)
 
     def refresh(self) -> None:
         """Reload the files if they or trust in them have changed."""
@@ -57,6 +69,7 @@ class Rulebook:
         candidates = [(personal, status(personal, follow=True)), *((path, status(path)) for path in others)]
         present = [(path, stamp) for path, stamp in candidates if stamp is not None]
         needs_trust = any(path != personal for path, _ in present)
+        self._present = present
         stamps = (tuple(present), self._trust_stamp() if needs_trust else None)
         if stamps == self._stamps:
             return
@@ -129,6 +142,10 @@ def upward(root: str, home: str) -> Iterator[str]:
         if (above.st_uid, above.st_dev) != (first.st_uid, first.st_dev):
             return
         folder = parent
+
+
+def _rule_files(folder: str) -> list[str]:
+    return [os.path.join(folder, name, RULES) for name in (".hilt", ".jcli")]
 
 
 def status(path: str, *, follow: bool = False) -> tuple[int, ...] | None:

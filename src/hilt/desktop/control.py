@@ -245,8 +245,11 @@ class Desktop:
             item = self._map.get(number, self._called)
             self._refuse_changed(number, item)
             return ActionTarget(item.point, item.element)
-        if x is None or y is None:
+        if x is None and y is None:
             return None
+        if x is None or y is None:
+            missing = "x" if x is None else "y"
+            raise ToolError("invalid_args", f"The point has no {missing}.", suggestion="Pass both coordinates.")
         point = self.frame.to_screen(x, y)
         if not self.frame.shown.contains(point) or not self.screen.area.contains(point):
             raise ToolError(

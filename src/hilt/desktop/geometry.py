@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import floor
 from typing import NamedTuple
 
 
@@ -98,7 +99,7 @@ class ImageFrame(NamedTuple):
     def to_screen(self, x: float, y: float) -> Point:
         """Return the screen pixel at a point of the image."""
         return Point(
-            self.shown.x + int((x - self.margin + 0.5) / self.scale), self.shown.y + int((y + 0.5) / self.scale)
+            self.shown.x + floor((x - self.margin + 0.5) / self.scale), self.shown.y + floor((y + 0.5) / self.scale)
         )
 
     def to_image(self, point: Point) -> Point:

@@ -124,7 +124,8 @@ def entries(
     names: dict[str, str] = {}
     for entry in rows:
         names.setdefault(entry.tool, entry.name)
-    names |= words
+    # other names, such as task and agent, are also common words
+    names = {name: own for name, own in {**names, **words}.items() if "_" in name}
     own_advice = {**_ADVICE, **advice}
 
     def spoken(failure: Failure) -> Failure:

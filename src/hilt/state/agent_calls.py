@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
+from hilt.errors import CODES, ToolError
 from hilt.state.roster import AgentRecord, Kind, Mail
+
+# what the caller of an agent that failed can do
+_ADVICE = {
+    "no_model": CODES["no_model"],
+    "model_error": "Try again later, or do the work yourself.",
+    "cancelled": CODES["cancelled"],
+}
 
 Number = TypeVar("Number", int, float)
 
@@ -39,6 +47,13 @@ class AgentOrder(NamedTuple):
     model: str = ""
     parent: str = ""
     worktree: bool = False  # also if its definition says so
+
+
+def failed(agent: AgentRecord, message: str, **details: str) -> ToolError:
+    """Return the error of an agent that has ended without an answer."""
+    code = agent.error_code or "cancelled"
+    advice = _ADVICE.get(code, "Give it a smaller task, or do it yourself.")
+    return ToolError(code, f"{message}: {agent.answer or agent.status}", suggestion=advice, **details)
 
 
 class Allowance(Protocol):

@@ -5,7 +5,7 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.schema import STRING, TEXT, record
-from hilt.state.agent_calls import AgentOrder
+from hilt.state.agent_calls import AgentOrder, failed
 
 CALL_SECONDS = 86_400.0  # the limits of the run apply
 
@@ -17,6 +17,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     traits=Traits(
         anywhere=True,
         plan=True,
+        attended=True,
         nests=True,
         returns_patches=True,
         needs_jobs=lambda args: args.get("run_in_background") is True,
@@ -58,11 +59,6 @@ def agent(
         return Output(data={"task_id": started.id, "status": started.status}, meta={"agent": started.name})
     ended = ctx.agents.run(order)
     if ended.status != "completed":
-        raise ToolError(
-            ended.error_code or "cancelled",
-            f"The agent {ended.name} did not finish: {ended.answer or ended.status}",
-            suggestion="Give it a smaller task, or do it yourself.",
-            agent_id=ended.id,
-        )
+        raise failed(ended, f"The agent {ended.name} did not finish", agent_id=ended.id)
     usage = {"input_tokens": ended.input_tokens, "output_tokens": ended.output_tokens}
     return Output(ended.answer, meta={"agent_id": ended.id, "agent": ended.name, "usage": usage})

@@ -5,7 +5,7 @@ from hilt.context import Context
 from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.schema import INTEGER, STRING, record
-from hilt.state.agent_calls import AgentOrder
+from hilt.state.agent_calls import AgentOrder, failed
 
 CALL_SECONDS = 86_400.0  # the limits of the run apply
 
@@ -14,7 +14,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
     effects="control",
     timeout=CALL_SECONDS,
     output=record({"agentId": STRING, "response": STRING, "depth": INTEGER}),
-    traits=Traits(anywhere=True, plan=True, returns_patches=True, needs_jobs=lambda args: True),
+    traits=Traits(anywhere=True, plan=True, attended=True, returns_patches=True, needs_jobs=lambda args: True),
 )
 def agent_spawn(
     ctx: Context,
@@ -45,12 +45,7 @@ def agent_spawn(
     started = ctx.agents.start(AgentOrder(template, message, parent=parentId or "", worktree=worktree), "spawned")
     answered = ctx.agents.wait(started.id, CALL_SECONDS)
     if answered.status in ("failed", "cancelled"):
-        raise ToolError(
-            answered.error_code or "cancelled",
-            f"The agent {started.id} ended without a response: {answered.answer or answered.status}",
-            suggestion="Give it a smaller task, or do it yourself.",
-            agentId=started.id,
-        )
+        raise failed(answered, f"The agent {started.id} ended without a response", agentId=started.id)
     usage = {"input_tokens": answered.input_tokens, "output_tokens": answered.output_tokens}
     data = {"agentId": started.id, "response": answered.answer, "depth": started.depth}
     return Output(data=data, meta={"template": started.name, "usage": usage})

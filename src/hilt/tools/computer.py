@@ -157,6 +157,10 @@ def computer(
 def _refuse_missing(action: str, **given: object) -> None:
     """Refuse a call without the argument that its action needs."""
     needed = {"type": "text", "key": "key", "keys": "keys", "find_element": "query", "focus_app": "app"}.get(action)
+    query = given["query"]
+    if isinstance(query, str) and not query.strip():
+        advice = "Pass words of a role, a name or a value."
+        raise ToolError("invalid_args", "query is empty.", suggestion=advice)
     if needed is not None and not given[needed]:
         raise ToolError("invalid_args", f"{action} needs {needed}.", suggestion=f"Pass {needed}.")
 
@@ -235,7 +239,7 @@ def _found(desktop: Desktop, app: str | None, query: str) -> Output:
 def _wait(desktop: Desktop, query: str | None, seconds: float) -> Output:
     if query is None:
         is_quiet = desktop.wait_quiet(seconds)
-        return Output("The screen is quiet." if is_quiet else f"The screen still changes after {seconds:g} s.")
+        return Output("The screen is quiet." if is_quiet else f"The screen was not quiet within {seconds:g} s.")
     item = desktop.wait_for(query, seconds)
     if item is None:
         return Output(f"No element matches {_quoted(query)} after {seconds:g} s.")

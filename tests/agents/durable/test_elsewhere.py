@@ -157,6 +157,29 @@ def test_a_durable_run_has_the_tools_and_the_prompt_of_any_other_run(base):
     assert system.splitlines()[0] == expected["system"].splitlines()[0]
 
 
+def test_a_durable_run_that_is_interrupted_names_the_session_to_continue(base):
+    gate = f"{base}/gate"
+    with serving_model(Turn("done", hold=gate), Turn("done")) as model:
+        machine = Machine(f"{base}/a", "", model)
+        process = subprocess.Popen(
+            hilt_line("run", "--durable", "go"),
+            env=machine.environ,
+            cwd=machine.workspace,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: model.prompts)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        open(gate, "w").close()
+        agent = errors.split()[1]
+        continued = machine.hilt("run", "--continue", agent)
+
+    assert (process.returncode, f"run --continue {agent}." in errors) == (130, True), errors
+    assert (continued.returncode, continued.stdout) == (0, "done\n")
+
+
 def test_a_durable_run_whose_terminal_is_closed_waits_for_another_process(base):
     gate = f"{base}/gate"
     with serving_model(Turn("done", hold=gate), Turn("done")) as model:

@@ -34,9 +34,10 @@ class XConnection:
             self.input = self.x(xcffib.xinput.key)
             self.res.QueryVersion(1, 2).reply()
         except (xcffib.XcffibException, AssertionError, KeyError) as error:
+            reason = str(error).rstrip(".") or type(error).__name__
             raise ToolError(
                 "no_display",
-                f"The X display {display} does not answer: {error or type(error).__name__}.",
+                f"The X display {display} does not answer: {reason}.",
                 suggestion="Check that it runs and that DISPLAY and XAUTHORITY name it.",
             ) from error
         self.root: int = self.screen.root

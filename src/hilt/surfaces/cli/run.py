@@ -115,7 +115,7 @@ def _seconds(text: str) -> float:
 
 def _run(options: Options, arguments: Namespace) -> int:
     prompt = TypedPrompt(arguments.prompt or "", _standard_input())
-    if not any(prompt) and arguments.continued is None and not arguments.show_prompt:
+    if not "".join(prompt).strip() and arguments.continued is None and not arguments.show_prompt:
         raise Usage("hilt run needs a prompt")
     if arguments.durable and (arguments.continued is not None or arguments.agent_command):
         raise Usage("--durable cannot be combined with --continue or --agent-command")
