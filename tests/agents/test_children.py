@@ -13,6 +13,7 @@ from hilt.runtime import Runtime
 from hilt.state.trust import Trust
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 
 
 def call(tool: str, **args: Any) -> ScriptedCall:
@@ -315,6 +316,7 @@ def test_a_background_agent_is_a_job_of_its_parent(talk, base):
     assert (ended.data["status"], ended.data["exit_code"], ended.data["output"]) == ("completed", 0, "found")
 
 
+@needs_sandbox
 def test_stopping_an_agent_ends_what_it_runs(talk, base, folder):
     one = talk(
         Turn(calls=[call("run_shell", command="echo $$ > pid; sleep 600", timeout=300)]),

@@ -15,6 +15,7 @@ from hilt.agents.events import ApprovalAsked, CallStarted, as_json
 from hilt.state.approvals import UserAnswer
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.talking import FORMATS, until
+from tests.programs import needs_sandbox
 
 READ = ScriptedCall("read_file", {"path": "a.txt"})
 
@@ -353,6 +354,7 @@ def test_a_cycle_of_calls_counts_too(talk, folder):
     assert len(talking.server.prompts) == 15
 
 
+@needs_sandbox
 def test_a_changing_result_is_no_loop(talk, folder):
     append = [
         Turn("", [ScriptedCall("run_shell", {"command": "echo x >> log; wc -l < log"}), ScriptedCall("list_dir", {})])

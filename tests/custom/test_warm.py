@@ -18,6 +18,7 @@ from hilt.testing import Folder, temporary_runtime
 from tests.custom.calls import has_ended
 from tests.marks import wait_until
 
+REFUSALS = ("Read-only file system", "Permission denied")  # of bubblewrap, and of Landlock
 TOOL = {
     "name": "warm_one",
     "description": "Answers.",
@@ -255,7 +256,8 @@ def test_a_sandboxed_process_is_confined_and_each_session_has_its_own(tools, run
     second = data(runtime.call("warm_one", do="write"))
     other = data(runtime.request(Call("warm_one", {}, session="other")))
 
-    assert first["refused"] == second["refused"] == "Read-only file system"
+    assert first["refused"] == second["refused"]
+    assert first["refused"] in REFUSALS
     assert (first["calls"], second["calls"], other["calls"]) == (1, 2, 1)
     assert not os.path.exists(workspace.join("made"))
 
@@ -267,7 +269,7 @@ def test_plan_mode_also_tightens_the_sandbox_of_a_running_process(tools, runtime
 
     runtime.authority.values().set(runtime.id, runtime.session, "mode", "plan")
 
-    assert data(runtime.call("warm_one", do="write"))["refused"] == "Read-only file system"
+    assert data(runtime.call("warm_one", do="write"))["refused"] in REFUSALS
 
 
 def test_a_script_that_waits_for_end_of_input_times_out_with_advice(tools, runtime):

@@ -9,6 +9,7 @@ import pytest
 from hilt.call import Call, Output
 from hilt.dialects.claude_code import ENTRIES
 from hilt.testing import temporary_runtime
+from tests.programs import needs_sandbox
 from tests.tools.test_read_file import picture
 
 
@@ -230,6 +231,7 @@ def test_a_path_cannot_add_a_line(base, args):
 # --- commands -----------------------------------------------------------------------------------------------------
 
 
+@needs_sandbox
 def test_bash_returns_the_output_and_an_exit_code_only_after_a_failure(place):
     assert call(place, "Bash", command="echo out; echo error >&2", description="Print") == "out\nerror"
     assert call(place, "Bash", command="echo out; exit 3") == "Exit code 3\nout"
@@ -238,6 +240,7 @@ def test_bash_returns_the_output_and_an_exit_code_only_after_a_failure(place):
     assert late.startswith("Exit code 124\nCommand timed out after 1 seconds\n[timeout: after 1 s; send timeout, up to")
 
 
+@needs_sandbox
 def test_a_background_command_is_read_filtered_and_ended(base):
     with temporary_runtime(base, flags={"dialect": "claude_code"}) as (runtime, folder):
         place = runtime, folder

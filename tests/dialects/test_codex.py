@@ -8,6 +8,7 @@ import pytest
 from hilt.call import Call
 from hilt.dialects.codex import ENTRIES
 from hilt.testing import temporary_runtime
+from tests.programs import needs_sandbox
 from tests.tools.test_read_file import picture
 
 ADD = (
@@ -49,6 +50,7 @@ def test_a_command_is_translated(args, expected):
     assert ENTRIES["shell"].arguments(args) == expected
 
 
+@needs_sandbox
 def test_shell_answers_with_output_and_metadata(place):
     done = json.loads(call(place, "shell", command=["bash", "-lc", "echo out; echo error >&2; exit 3"]))
     listed = json.loads(call(place, "shell", command=["cat", "a.txt"], workdir="."))

@@ -19,7 +19,10 @@ from pathlib import Path
 import pytest
 
 from tests.processes.overlaid import SUPPLEMENTARY, Agents, Answer, tree
+from tests.programs import needs_sandbox
 from tests.sandbox.confined import NOBODY
+
+pytestmark = needs_sandbox
 
 STRESS = int(os.environ.get("HILT_STRESS", "0"))
 # an overlay remembers which names are missing: a command does not see a file that is created outside it, only that an

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.programs import needs_sandbox
 from tests.sandbox.confined import Box, Worker, _as
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
@@ -453,6 +454,7 @@ def prepare_module(box: Box) -> None:
     run_freely(box, box.workspace, script)
 
 
+@needs_sandbox
 def test_git_works_inside_and_outside_while_a_job_runs(box):
     prepare_module(box)
     box.write("ws/everyday", EVERYDAY)
@@ -468,6 +470,7 @@ def test_git_works_inside_and_outside_while_a_job_runs(box):
     assert not list(box.workspace.rglob("commondir"))
 
 
+@needs_sandbox
 @pytest.mark.parametrize("folder", [".", "lib"])
 def test_a_job_cannot_redirect_a_known_repository(box, folder):
     """This job is not checked while it runs: only its sandbox prevents the change."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 
 import pytest
 
@@ -163,7 +164,7 @@ def test_a_provider_gets_as_many_requests_a_minute_as_it_allows(roster):
     number, pause = processes[0].take(10)
     assert number == 0
     assert 0 < pause <= 60
-    assert ProviderPace(roster.database, f"other {id(roster)}", ProviderLimits(requests=5)).take(10)[0]
+    assert ProviderPace(roster.database, f"other {uuid.uuid4()}", ProviderLimits(requests=5)).take(10)[0]
 
 
 def test_tokens_are_counted_as_the_provider_does_and_a_large_request_runs_alone(roster):
@@ -179,7 +180,7 @@ def test_tokens_are_counted_as_the_provider_does_and_a_large_request_runs_alone(
         pace.count(number, 0)
 
     assert pace.take(501)[0]
-    assert ProviderPace(roster.database, f"other {id(roster)}", ProviderLimits(tokens=1000)).take(5000)[0]
+    assert ProviderPace(roster.database, f"other {uuid.uuid4()}", ProviderLimits(tokens=1000)).take(5000)[0]
 
 
 @pytest.mark.parametrize("limits", [{"requests": 0}, {"requests": "5"}, {"token": 5}, 5])
@@ -222,7 +223,7 @@ def test_an_agent_whose_machine_stays_away_is_given_to_another_which_says_where_
 
 
 def test_agents_that_need_no_folder_are_seen_by_workers_of_other_workspaces(roster):
-    elsewhere = Roster("", f"another {id(roster)}", roster.database)
+    elsewhere = Roster("", f"another {uuid.uuid4()}", roster.database)
     before = list(elsewhere.queued_elsewhere())
     bound = roster.create(new("a"), LIMITS)
     assert [pair for pair in elsewhere.queued_elsewhere() if pair not in before] == []

@@ -27,6 +27,7 @@ from tests.agents.durable.cluster import (
     wait_until,
 )
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn
+from tests.programs import needs_sandbox
 
 LONG = pytest.mark.skipif(not STRESS, reason="runs with HILT_STRESS")
 # HILT_STRESS=agents:50 makes the large version smaller
@@ -140,6 +141,7 @@ def test_a_worker_that_was_stopped_and_taken_over_adds_nothing(base, postgres, w
         assert [run.outcome for run in runtime.roster().runs.of(agent)] == ["lost", "completed"]
 
 
+@needs_sandbox
 def test_a_cancellation_reaches_the_machine_that_runs_the_agent(base, postgres, workers):
     command = f"touch began; sleep 600.{os.getpid()}"
     model = ModelServer([Turn(calls=[ScriptedCall("run_shell", {"command": command})])])
