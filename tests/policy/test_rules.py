@@ -293,9 +293,9 @@ def test_examples_are_checked_when_the_file_is_read(rule, match, not_match, verd
         return parse(json.dumps({verdict_: [{"rule": rule, **examples}]}))
 
     assert file(match=match, not_match=not_match).problems == ()
-    for example in match:
-        (problem,) = file(not_match=[example]).problems
-        assert repr(example) in problem.reason
+    for line in match:
+        (problem,) = file(not_match=[line]).problems
+        assert repr(line) in problem.reason
     for example in not_match:
         (problem,) = file(match=[example]).problems
         assert repr(example) in problem.reason
