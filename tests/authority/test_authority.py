@@ -1198,9 +1198,9 @@ def test_a_rule_file_applies_from_the_next_call_on(world, name):
     with world.runtime() as runtime:
         outcomes = [code(runtime.call("read_file", path="a.txt"))]
         for text in ("deny: [Read]\n", "deny: [Write]\n", "deny: [Read]\n"):
-            file = folder.write(path, text)
+            folder.write(path, text)
             outcomes.append(code(runtime.call("read_file", path="a.txt")))
-        os.remove(file)
+        os.remove(folder.join(path))
         outcomes.append(code(runtime.call("read_file", path="a.txt")))
 
     assert outcomes == ["ok", "denied", "ok", "denied", "ok"]

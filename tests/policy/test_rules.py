@@ -296,9 +296,9 @@ def test_examples_are_checked_when_the_file_is_read(rule, match, not_match, verd
     for line in match:
         (problem,) = file(not_match=[line]).problems
         assert repr(line) in problem.reason
-    for example in not_match:
-        (problem,) = file(match=[example]).problems
-        assert repr(example) in problem.reason
+    for line in not_match:
+        (problem,) = file(match=[line]).problems
+        assert repr(line) in problem.reason
 
 
 def test_a_rule_whose_example_fails_asks_about_what_it_governs():
