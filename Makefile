@@ -13,7 +13,7 @@ SYSTEM_PACKAGES := git:git ps:procps
 ifeq ($(shell uname),Linux)
 SYSTEM_PACKAGES += bwrap:bubblewrap
 # the same for programs that only the tests run
-TEST_PACKAGES := chromium:chromium gopls:gopls pg_ctlcluster:postgresql
+TEST_PACKAGES := chromium:chromium curl:curl libatomic.so.1:libatomic1 gopls:gopls pg_ctlcluster:postgresql
 # a desktop, a library or service by one of its files, and programs to control
 TEST_PACKAGES += Xvfb:xvfb openbox:openbox dbus-daemon:dbus-daemon /usr/libexec/at-spi-bus-launcher:at-spi2-core \
 	/usr/lib/python3/dist-packages/gi:python3-gi Gtk-3.0.typelib:gir1.2-gtk-3.0 galculator:galculator xterm:xterm

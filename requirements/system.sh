@@ -62,11 +62,12 @@ missing_python() {
     fi
 }
 
-# Whether there is a program, a file by its path, or a description of a library for GObject introspection.
+# Whether there is a program, a file by its path, a shared library, or a description of a library for GObject introspection.
 is_there() {
     case $1 in
     /*) [ -e "$1" ] ;;
     *.typelib) ls /usr/lib/girepository-1.0/"$1" /usr/lib/*/girepository-1.0/"$1" 2>/dev/null | grep -q . ;;
+    *.so.*) ls /usr/lib/"$1" /usr/lib/*/"$1" 2>/dev/null | grep -q . ;;
     *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }

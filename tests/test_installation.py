@@ -236,6 +236,7 @@ def test_commands_work_in_a_workspace_that_contains_hilt(project):
     assert project.folder.read(".venv/pyvenv.cfg") != "x\n"
 
 
+@needs_sandbox
 def test_commands_can_run_a_hilt_that_is_installed_below_tmp(tmp_path):
     project = Project(tmp_path, "../elsewhere")
     copy = str(tmp_path / "checkout/src")

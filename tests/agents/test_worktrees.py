@@ -16,6 +16,7 @@ from hilt.agents.worktrees import make_patch
 from hilt.testing import temporary_runtime
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.test_children import define, settled
+from tests.programs import needs_sandbox
 
 STRESS = os.environ.get("HILT_STRESS")
 
@@ -58,6 +59,7 @@ CHANGE = (
 )
 
 
+@needs_sandbox
 def test_what_an_agent_changed_in_its_worktree_is_applied_with_approval(talk, repository, base):
     from hilt.state.approvals import UserAnswer
 

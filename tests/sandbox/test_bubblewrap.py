@@ -893,7 +893,7 @@ LINES = {
     "devices": "[ $(ls /dev | wc -l) -gt 25 ] && echo through",
     "shared memory": "echo x > /dev/shm/x || echo through",
     "devices read-only": "echo x > /dev/x && echo through",
-    "private tmp": "ls -d /tmp/hilt-worker-* && echo through",
+    "private tmp": "ls /tmp/hilt-worker-*/confined.py && echo through",
     "sockets of others": "[ $(ls /run | wc -l) -gt 0 ] && echo through",
     "private cache": "echo x > ~/.cache/x || echo through",
     "closed": "cat closed/state.db && echo through",

@@ -543,6 +543,7 @@ def test_a_job_that_plants_something_again_is_ended(any_box, script):
     assert not is_marked(box)
 
 
+@needs_sandbox
 def test_a_job_that_creates_agent_configuration_again_is_ended(box):
     ended = box.run_job("while :; do echo > agents.config.json; done")
 

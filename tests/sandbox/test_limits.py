@@ -14,6 +14,7 @@ from hilt.errors import ToolError
 from hilt.sandbox import cgroups, process, rooms
 from hilt.testing import temporary_runtime
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
 
 MB = 1 << 20
@@ -103,6 +104,7 @@ MEMORY_HOGS = {
 }
 
 
+@needs_sandbox
 @pytest.mark.parametrize("name", MEMORY_HOGS)
 def test_processes_that_together_use_too_much_memory_are_ended(runtime, mark, name):
     result = run(runtime, "echo begun; " + MEMORY_HOGS[name].format(mark=mark.name))
@@ -115,6 +117,7 @@ def test_processes_that_together_use_too_much_memory_are_ended(runtime, mark, na
     assert mark.alive() == []
 
 
+@needs_sandbox
 @pytest.mark.parametrize("name", ["several processes", "a chain of forks"])
 def test_a_job_that_uses_too_much_memory_is_ended(runtime, mark, name):
     command = "echo begun; " + MEMORY_HOGS[name].format(mark=mark.name)
@@ -128,6 +131,7 @@ def test_a_job_that_uses_too_much_memory_is_ended(runtime, mark, name):
     assert mark.alive() == []
 
 
+@needs_sandbox
 def test_memory_that_processes_share_counts_once(runtime):
     result = run(runtime, "python3 share.py")
 
@@ -135,6 +139,7 @@ def test_memory_that_processes_share_counts_once(runtime):
     assert "all were there" in result.text
 
 
+@needs_sandbox
 def test_ten_commands_have_ten_limits(runtime, mark):
     small = f"python3 fill.py 20 {mark.name} & python3 -c 'import time; time.sleep(1)'; kill %1"
     large = f"for i in 1 2 3 4 5; do python3 fill.py 60 {mark.name} & done; wait"
@@ -178,6 +183,7 @@ ROOM_HOGS = {
 }
 
 
+@needs_sandbox
 @pytest.mark.parametrize("name", ROOM_HOGS)
 def test_a_command_that_fills_its_private_folders_is_ended(runtime, mark, name):
     os.makedirs(os.path.join(os.path.dirname(runtime.root), "home/.cache"), exist_ok=True)
@@ -192,6 +198,7 @@ def test_a_command_that_fills_its_private_folders_is_ended(runtime, mark, name):
     assert mark.alive() == []
 
 
+@needs_sandbox
 def test_a_job_that_fills_the_private_folders_is_ended_and_older_jobs_continue(runtime, mark):
     older = run(runtime, f"echo begun; sleep 1000 # {mark.name}", run_in_background=True).data["task_id"]
     newer = run(runtime, f"cat /dev/zero > /tmp/much # {mark.name}", run_in_background=True).data["task_id"]
@@ -206,6 +213,7 @@ def test_a_job_that_fills_the_private_folders_is_ended_and_older_jobs_continue(r
     assert mark.alive() == []
 
 
+@needs_sandbox
 def test_an_older_job_that_keeps_writing_is_ended_after_the_newer_command(runtime):
     job = run(runtime, "until [ -e go ]; do sleep 0.01; done; cat /dev/zero > /tmp/much", run_in_background=True)
     blamed = run(runtime, "touch go; sleep 1000")
@@ -215,6 +223,7 @@ def test_an_older_job_that_keeps_writing_is_ended_after_the_newer_command(runtim
     assert ended["status"] == "limit"
 
 
+@needs_sandbox
 def test_over_the_limit_a_command_may_delete_but_not_add(runtime):
     assert run(runtime, "cat /dev/zero > /tmp/much").error.code == "resource_limit"
     os.truncate(os.path.join(private(runtime), "tmp/much"), 0)
@@ -230,6 +239,7 @@ def test_over_the_limit_a_command_may_delete_but_not_add(runtime):
     assert "fits" in again.text
 
 
+@needs_sandbox
 def test_no_command_starts_far_over_the_limit(runtime, workspace):
     run(runtime, "true")
     with open(os.path.join(private(runtime), "tmp/much"), "wb") as file:
@@ -244,6 +254,7 @@ def test_no_command_starts_far_over_the_limit(runtime, workspace):
     assert run(runtime, "touch made").ok
 
 
+@needs_sandbox
 def test_sparse_files_and_links_do_not_count(runtime):
     sparse = "truncate -s 1G /tmp/sparse; head -c 6000000 /dev/zero > /tmp/a"
     links = "for i in 1 2 3 4 5 6 7 8; do ln /tmp/a /tmp/link$i; done; ln -s / /tmp/root"
@@ -251,6 +262,7 @@ def test_sparse_files_and_links_do_not_count(runtime):
     assert run(runtime, f"{sparse}; {links}; sleep 0.5").ok
 
 
+@needs_sandbox
 def test_ten_commands_at_once_fill_one_folder_and_none_is_left(runtime, mark):
     with ThreadPoolExecutor(10) as pool:
         command = f"cat /dev/zero > /tmp/$$; : {mark.name}"
@@ -274,6 +286,7 @@ def test_a_large_tree_is_measured_in_slices(tmp_path):
 # --- removing private folders -------------------------------------------------------------------------------------
 
 
+@needs_sandbox
 def test_the_private_folder_is_removed_with_its_session(runtime):
     run(runtime, "mkdir -p /tmp/a/b; touch /tmp/a/b/c")
     assert os.path.isdir(private(runtime))
@@ -295,6 +308,7 @@ def test_private_folders_unused_for_long_are_removed(runtime):
     assert os.listdir(os.path.join(runtime.state, "sandbox", runtime.id)) == [new]
 
 
+@needs_sandbox
 def test_a_private_folder_in_use_is_not_removed(runtime):
     job = run(runtime, "echo here > /tmp/a; sleep 1000", run_in_background=True).data["task_id"]
     os.utime(private(runtime), (0, 0))
@@ -388,6 +402,7 @@ def test_only_groups_left_by_killed_processes_are_removed():
     assert not os.path.exists(group._path)
 
 
+@needs_sandbox
 def test_the_kernel_enforces_the_memory_limit_of_a_group(runtime, mark):
     if cgroups.find_parent() is None:
         pytest.skip("no control group that counts memory can be written here")

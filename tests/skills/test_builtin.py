@@ -16,6 +16,7 @@ from hilt.skills.checking import check
 from hilt.skills.sources import BUILT_IN
 from hilt.surfaces.cli import commands
 from hilt.testing import Folder
+from tests.programs import needs_sandbox
 from tests.test_docs import blocks, follow, own_environment
 
 NAMES = sorted(os.listdir(BUILT_IN))
@@ -62,6 +63,7 @@ def test_the_tool_of_the_guide_counts_lines(tmp_path):
     assert [found["result"].strip(), nothing["result"].strip()] == ["2", "0"]
 
 
+@needs_sandbox
 def test_every_request_of_the_guide_to_hilt_succeeds(runtime, workspace: Folder):
     workspace.write("README.md", "# Shop\n")
     workspace.write("shop/cart.py", "def total(prices):\n    return sum(prices)\n")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn, serving_model
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
 
 
@@ -79,6 +80,7 @@ def test_an_unknown_agent_is_an_error(hilt, words):
     assert b"not_found" in done.stderr
 
 
+@needs_sandbox
 def test_cancelling_an_agent_ends_its_children_and_what_they_run(hilt, server):
     script = "echo $$ > pid; exec sleep 600"
     server.add(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 
 
@@ -225,6 +226,7 @@ ONCE = [
 ]
 
 
+@needs_sandbox
 @pytest.mark.parametrize("words, part", ONCE, ids=[words[0] for words, _ in ONCE])
 def test_a_result_is_printed_once(command, words, part):
     command.run("call", "write_file", "path=c.txt", "content=c\n")
@@ -243,6 +245,7 @@ def test_the_result_of_a_call_that_the_resident_runs_is_printed_once(short):
     assert done.stdout.decode().startswith("Job ")
 
 
+@needs_sandbox
 def test_advice_on_a_command_is_printed_below_its_output(command):
     done = command.run("call", "run_shell", "command=echo begun; sleep 60", "timeout=1")
 
