@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from hilt.sandbox.disarming import GitWatch, StateBefore
 from tests.programs import needs_sandbox
 from tests.sandbox.confined import Box, Worker, _as
 
@@ -572,6 +573,40 @@ def test_a_job_that_plants_something_once_continues(box, script):
 
     assert (ended.status, ended.reason) == ("completed", "")
     assert ended.notes
+
+
+@pytest.mark.parametrize("moment", ["before it is moved away", "after it was replaced"])
+def test_git_that_writes_a_file_while_it_is_disabled_has_not_written_it_again(tmp_path, monkeypatch, moment):
+    root = str(tmp_path.resolve())
+    config = tmp_path / "sub/.git/config"
+    subprocess.run(["git", "init", "-q", str(tmp_path / "sub")], check=True)
+    planted = config.read_text() + "[core]\n\thooksPath = .husky/_\n"
+    config.write_text(planted)
+    watch = GitWatch(StateBefore([root], [root], [], [], [], [], [], {}, []))
+    rename = os.rename
+    writes = [planted + "[user]\n\tname = n\n"]
+
+    def write_meanwhile() -> None:
+        if writes:  # from start to end between two steps, as when hilt is not running at that time
+            config.with_name("config.lock").write_text(writes.pop())
+            rename(config.with_name("config.lock"), config)
+
+    def rename_in_between(old: str, new: str, **folders: int) -> None:
+        if moment == "before it is moved away":
+            write_meanwhile()
+        rename(old, new, **folders)
+        if new == "config":
+            write_meanwhile()
+
+    monkeypatch.setattr(os, "rename", rename_in_between)
+    outcomes = []
+    for _ in range(3):
+        watch.check([str(config.parent)])
+        outcomes.append(bool(watch.repeated))
+        if "hooksPath" not in config.read_text():
+            config.write_text(planted)
+
+    assert outcomes == [False, False, True]
 
 
 def test_a_job_cannot_add_steps_to_a_rebase_in_progress(any_box):

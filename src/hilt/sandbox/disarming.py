@@ -149,6 +149,7 @@ class GitWatch:
         self._sequences: set[str] = set()  # rebases, picks and reverts that were in progress
         self._disabled: dict[str, list[_Burst]] = {}  # by path
         self._locks: set[Stamp] = set()  # of git processes that were writing something when it was disabled
+        self._contested: set[str] = set()  # paths that were replaced while they were disabled
         self.git_folders: dict[str, GitFolder] = {}  # that the last check has opened
 
     @classmethod
@@ -346,8 +347,9 @@ class GitWatch:
                     self._unlock(part.folder, part.name, part.path)
                 return
             locks = _locks(part)
-            self._note(part, judged, _disable(part, judged.rest, status.st_mode))
-            self._count(part, frozenset(judged.dangers), locks | _locks(part))
+            aside, is_contested = _disable(part, judged.rest, status)
+            self._note(part, judged, aside)
+            self._count(part, frozenset(judged.dangers), locks | _locks(part), is_contested=is_contested)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -356,13 +358,16 @@ class GitWatch:
                 f"disabled: {error.strerror}. Remove it before you use git there."
             )
 
-    def _count(self, part: Part, dangers: frozenset[str], locks: set[Stamp]) -> None:
+    def _count(self, part: Part, dangers: frozenset[str], locks: set[Stamp], *, is_contested: bool) -> None:
         """Record that something was disabled, and whether the program has written it again.
 
-        A git process that was writing the file at that moment restores it unintentionally, but only once per lock.
+        A git process that was writing the file at that moment restores it unintentionally, but only once per lock. If
+        it took and released its lock meanwhile, it has replaced the file; that counts once per path.
         """
-        is_written = not locks <= self._locks
+        is_written = not locks <= self._locks or (is_contested and part.path not in self._contested)
         self._locks |= locks
+        if is_contested:
+            self._contested.add(part.path)
         bursts = self._disabled.setdefault(part.path, [])
         now = monotonic()
         is_new_burst = not bursts or now - bursts[-1].began > _BURST_SECONDS
@@ -564,15 +569,17 @@ def _read(part: Part) -> bytes | None:
     return data if len(data) <= _MOST_BYTES else None
 
 
-def _disable(part: Part, rest: bytes | None, mode: int) -> str:
-    """Rename a file, replace it by its harmless rest, and return its new name."""
+def _disable(part: Part, rest: bytes | None, judged: os.stat_result) -> tuple[str, bool]:
+    """Rename a file and replace it by its harmless rest; return its new name, and whether others replaced it, too."""
     mark = os.urandom(4).hex()
     aside, new = f"{part.name[:200]}.disabled-{mark}", f"{part.name[:200]}.new-{mark}"
+    left = 0  # the inode of the rest
     with _changeable(part.folder):
         if rest is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(new, flags, mode & 0o666, dir_fd=part.folder), "wb") as file:
+            with open(os.open(new, flags, judged.st_mode & 0o666, dir_fd=part.folder), "wb") as file:
                 file.write(rest)
+                left = os.fstat(file.fileno()).st_ino
         try:
             os.rename(part.name, aside, src_dir_fd=part.folder, dst_dir_fd=part.folder)
             if rest is not None:
@@ -580,7 +587,15 @@ def _disable(part: Part, rest: bytes | None, mode: int) -> str:
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(new, dir_fd=part.folder)
-    return aside
+    return aside, (_inode(part.folder, aside), _inode(part.folder, part.name)) != (judged.st_ino, left)
+
+
+def _inode(folder: int, name: str) -> int:
+    """Return the inode of what has a name, or 0."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
+    except OSError:
+        return 0
 
 
 @contextmanager
