@@ -25,6 +25,7 @@ _LINES_SHOWN = 10  # of a command, a diff or a text, so that the prompt usually 
 _ARGUMENTS_SHOWN = 6
 _ARGUMENT_LINES_SHOWN = 2
 _REASON_MOST = 1000
+_SIGNAL_SECONDS = 1.0  # a signal right before the wait for a line is noticed when the wait ends
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN, _MARK = "1", "2", "31", "32", "33", "36", "1;31"
 _RISKS = {"dangerous": _RED, "caution": _YELLOW, "safe": _GREEN}
 _DIFF_COLORS = {"+": _GREEN, "-": _RED, "@": _CYAN}
@@ -100,6 +101,7 @@ def controlling_terminal(settled: int | None = None) -> Iterator[Terminal]:
     Reading ends like the input when the descriptor `settled` becomes readable.
     """
     import termios
+    from select import select
 
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
@@ -121,12 +123,10 @@ def controlling_terminal(settled: int | None = None) -> Iterator[Terminal]:
             target.flush()
 
         def read() -> str:
-            if settled is not None:
-                from select import select
-
-                if settled in select([descriptor, settled], [], [])[0]:
-                    return ""
-            return source.readline()
+            awaited = [descriptor] if settled is None else [descriptor, settled]
+            while not (ready := select(awaited, [], [], _SIGNAL_SECONDS)[0]):
+                pass
+            return "" if settled in ready else source.readline()
 
         yield Terminal(read, write, _width(descriptor), wants_color())
 
