@@ -60,9 +60,8 @@ class Busy(Refused):
 class Worker:
     """The process that confines programs, as the user who runs the tests or as an ordinary user."""
 
-    def __init__(self, *, ordinary: bool, user: int = NOBODY, prefix: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
-        self._prefix = prefix  # a command that runs it
         self.known = b""  # the availability record that the first program of this user wrote
         self.folder = Path(tempfile.mkdtemp(prefix="hilt-worker-"))
         self.folder.chmod(0o755)
@@ -107,8 +106,13 @@ class Worker:
             stream.close()
 
     def _start(self) -> subprocess.Popen[str]:
+        prefix = []
+        if os.getuid() == 0 and shutil.which("unshare"):
+            # mounts of other tests would end its waiting sandboxes
+            user = [f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]
+            prefix = ["unshare", "--mount", *(["setpriv", *user] if self.uid else [])]
         return subprocess.Popen(
-            [*self._prefix, interpreter(self.uid), "-B", str(self.folder / "confined.py")],
+            [*prefix, interpreter(self.uid), "-B", str(self.folder / "confined.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -118,7 +122,7 @@ class Worker:
                 "PYTHONPATH": str(self.folder),
                 ALWAYS_WAITING: os.environ.get(ALWAYS_WAITING, ""),
             },
-            **_as(self.uid),
+            **({} if prefix else _as(self.uid)),
         )
 
 

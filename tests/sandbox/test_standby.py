@@ -293,10 +293,10 @@ def test_it_ends_with_the_sandbox_that_made_it(box):
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
 @pytest.mark.parametrize("is_mounted", [False, True])
 def test_it_ends_when_the_mounts_of_the_system_change(is_mounted):
-    worker = Worker(ordinary=False, prefix=("unshare", "--mount"))
+    worker = Worker(ordinary=False)
     box = Box(worker, folder=PLACES[0])
     folder = box.mkdir("mounted")
-    command = ["nsenter", "-t", str(worker.pid), "-m", "--"]
+    command = ["nsenter", "-t", str(worker.pid), "-m", "--"]  # the worker has mounts of its own
     mount = [*command, "mount", "-t", "tmpfs", "none", str(folder)]
     if is_mounted:
         subprocess.run(mount, check=True)
