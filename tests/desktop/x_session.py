@@ -237,7 +237,18 @@ class Agent:
 
     def number(self, words: str) -> int:
         """Return the number that the next screenshot gives the element with these words in its line."""
-        return number_in(self.ok("screenshot"), words)
+        return number_in(self.screenshot_with(words), words)
+
+    def screenshot_with(self, *words: str) -> str:
+        """Return the text of the first screenshot with these words: a new window takes a moment to appear."""
+        texts = [""]
+
+        def shows_all() -> bool:
+            texts.append(self.ok("screenshot"))
+            return all(word in texts[-1] for word in words)
+
+        wait_until(shows_all)
+        return texts[-1]
 
     def find(self, query: str) -> str:
         """Return the line of the first element that matches."""
