@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 HANG_SECONDS = 60
@@ -36,6 +38,13 @@ def read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError:
         return b""
+
+
+def kill(victims: Iterable[int]) -> None:
+    """Kill processes; some may end with others that were killed."""
+    for pid in victims:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def wait_until(condition: Callable[[], object]) -> None:

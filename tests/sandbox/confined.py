@@ -111,7 +111,7 @@ class Worker:
             # mounts of other tests would end its waiting sandboxes
             user = [f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]
             prefix = ["unshare", "--mount", *(["setpriv", *user] if self.uid else [])]
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*prefix, interpreter(self.uid), "-B", str(self.folder / "confined.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -124,6 +124,9 @@ class Worker:
             },
             **({} if prefix else _as(self.uid)),
         )
+        assert process.stdout
+        process.stdout.readline()  # it has its own mounts from here on
+        return process
 
 
 class Box:
@@ -550,6 +553,8 @@ def _without(line: str) -> Iterator[None]:
 def main() -> None:
     """Answer requests until there are no more."""
     from hilt.errors import ToolError
+
+    print("ready", flush=True)
 
     server = Server()
     for line in sys.stdin:

@@ -15,7 +15,7 @@ import pytest
 
 from hilt.errors import ToolError
 from hilt.sandbox.mountpoints import MountPoints
-from tests.marks import pids, read, wait_until
+from tests.marks import kill, pids, read, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux mounts")
 needs_bubblewrap = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
@@ -689,15 +689,13 @@ def test_after_everything_is_killed_nothing_runs_and_the_next_command_cleans_up(
     victims = [box.worker.pid, *_keepers(box.worker.pid)]
     for pid in victims:
         os.kill(pid, signal.SIGSTOP)
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
+    kill(victims)
     box.worker.restart()
 
     try:
         wait_until(lambda: not _marked(mark))
     finally:
-        for pid in _marked(mark):
-            os.kill(pid, signal.SIGKILL)
+        kill(_marked(mark))
     assert (box.workspace / ".git").is_dir()
     box.run("true")
     assert os.listdir(box.workspace) == []

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import kill, read
 from tests.sandbox.confined import SECRET, Box, Busy, Refused, Worker
 from tests.sandbox.test_swapping import PLACES, swap_and_start
 
@@ -261,11 +262,8 @@ def test_a_program_runs_when_the_waiting_sandbox_has_died(box, name):
     tree = below(box.worker.pid)
     victims = [pid for pid, comm in tree.items() if comm == name]
     if name == "launcher":
-        victims = [
-            pid for pid in tree if b"launcher" in Path(f"/proc/{pid}/cmdline").read_bytes() and tree[pid] != "bwrap"
-        ]
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
+        victims = [pid for pid in tree if b"launcher" in read(f"/proc/{pid}/cmdline") and tree[pid] != "bwrap"]
+    kill(victims)
 
     assert victims
     assert box.run("echo ran").output == "ran\n"
