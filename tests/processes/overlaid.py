@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,14 +79,21 @@ class Agents:
 
     def call(self, name: str, tool: str, *, flags: dict[str, Any] | None = None, **args: Any) -> Answer:
         """Call a tool on the workspace of this name."""
+        return Answer(**self._ask(base=str(self.base / name), flags=flags or {}, tool=tool, args=args))
+
+    def wait_for_sandbox(self) -> None:
+        """Return when a sandbox waits for the next command, or none was made in a while."""
+        self._ask(wait=True)
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin
         assert self._process.stdout
-        request = {"base": str(self.base / name), "flags": flags or {}, "tool": tool, "args": args}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, "the process has ended"
-        return Answer(**json.loads(line))
+        reply: dict[str, Any] = json.loads(line)
+        return reply
 
     def run(self, name: str, command: str, **args: Any) -> Answer:
         """Run a dangerous command."""
@@ -169,6 +177,15 @@ def _described(path: str) -> str:
         return f"{mode} {file.read()!r} {marks or ''}"
 
 
+def wait_for_sandbox() -> None:
+    """Wait until a sandbox is ready; not forever, because a mount anywhere on the system ends it."""
+    from hilt.sandbox.standby import STANDBY
+
+    deadline = time.monotonic() + 10
+    while (STANDBY._waiting is None or not STANDBY._waiting.is_ready()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def serve() -> None:
     """Answer requests until the input ends."""
     from hilt.runtime import Runtime
@@ -177,6 +194,10 @@ def serve() -> None:
     runtimes: dict[str, Runtime] = {}
     for line in sys.stdin:
         request = json.loads(line)
+        if request.get("wait"):
+            wait_for_sandbox()
+            print("{}", flush=True)
+            continue
         key = json.dumps([request["base"], request["flags"]])
         if key not in runtimes:
             environ = environment(request["base"])

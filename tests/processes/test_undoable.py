@@ -136,14 +136,38 @@ def unlocked(entries: dict[str, str]) -> dict[str, str]:
     return {path: oct(int(text, 8) | 0o700) if text.startswith("0o4") else text for path, text in entries.items()}
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["in a new sandbox", "in a waiting sandbox"])
 @pytest.mark.parametrize("seed", range(STRESS or 5))
-def test_a_command_does_the_same_on_an_overlay_and_undo_takes_it_back(agents, workspace, name, seed):
+def test_a_command_does_the_same_on_an_overlay_and_undo_takes_it_back(agents, workspace, name, seed, waits):
     chance = random.Random(seed)
     plain = agents.workspace(f"{name}-plain")
     planted(chance, workspace, plain)
     agents.own(workspace)
     agents.own(plain)
+    if waits:
+        for _ in range(2):  # the first command of a session has none made
+            agents.run(name, "true")
+        agents.wait_for_sandbox()
     compare_with_plain_run(agents, workspace, name, script(chance))
+
+
+def test_it_runs_in_the_waiting_sandbox(agents, workspace, name):
+    write(agents, workspace, {"a.txt": "old\n", ".git/HEAD": "", ".env": "KEY=secret\n"})
+    # when its process was started, in hundredths of a second, and what time it is
+    ages = "(cut -d' ' -f22 /proc/$$/stat; cat /proc/uptime) > a.txt"
+
+    def runs_there() -> bool:
+        agents.wait_for_sandbox()
+        time.sleep(0.5)
+        done = agents.run(name, f"{ages}; touch .git/made; cat .env")
+        assert "secret" not in done.text
+        started, now, _ = (workspace / "a.txt").read_text().split()
+        assert (workspace / ".git/made").exists()
+        assert agents.restore(name, done.undo).code is None
+        assert (workspace / "a.txt").read_text() == "old\n"
+        return float(now) - int(started) / 100 > 0.4
+
+    wait_until(runs_there)
 
 
 def compare_with_plain_run(agents: Agents, workspace: Path, name: str, command: str) -> None:

@@ -44,7 +44,7 @@ from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_be
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.mounting import Mount
+    from hilt.sandbox.mounting import Mount, Overlay
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.running import Watches
@@ -181,8 +181,8 @@ def confine(
             words += ["--seccomp", str(_FILTER_FD)]
         # reports an exit code only if the program itself ran, not if the sandbox could not be set up
         words += ["--json-status-fd", str(_STATUS_FD)]
-        if repeats and mounts is not None and not tty and layer is None and profile.network != "loopback":
-            entry = _entry(available.program, words, program_filter, mounts[:2], variables, folder)
+        if repeats and mounts is not None and not tty and profile.network != "loopback":
+            entry = _entry(available.program, words, program_filter, mounts, variables, folder)
         words += ["--chdir", folder]
         words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
         guard = Guard(
@@ -223,19 +223,19 @@ def _entry(
     program: str,
     words: list[str],
     program_filter: bytes | None,
-    mounts: tuple[bytes, list[Mount]],
+    mounts: tuple[bytes, list[Mount], list[Overlay]],
     variables: Mapping[str, str],
     cwd: str,
 ) -> Entry | None:
     """Return how to start a program in a waiting sandbox; None for a plan that changes what such a sandbox has."""
     from hilt.sandbox.standby import Base, Entry
 
-    stage, steps = mounts
+    stage, steps, overlays = mounts
     early = tuple(step for step in steps if isinstance(step[2], str))
     late = [step for step in steps if not isinstance(step[2], str)]
     if any(step[0] == b"/" or step[0].startswith((b"/dev/", b"/proc/")) for step in late):
         return None
-    return Entry(Base(program, tuple(words), program_filter, stage, early), late, variables, cwd)
+    return Entry(Base(program, tuple(words), program_filter, stage, early), late, overlays, variables, cwd)
 
 
 def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:

@@ -481,9 +481,9 @@ def _complete(desk: _socket.socket, terms: _socket.socket, launcher: _socket.soc
     body, fds = receive_body(desk)
     if not body:
         return
-    mounts, launch = marshal.loads(body)  # noqa: S302 -- hilt
+    mounts, overlays, launch = marshal.loads(body)  # noqa: S302 -- hilt
     try:
-        late.make(*places, mounts)
+        late.make(*places, mounts, overlays)
     except OSError as error:
         os.write(fds[-1], marshal.dumps(("confinement", error.errno or 0)))
     else:

@@ -99,8 +99,10 @@ class LateMounts:
         self._mounter.make_empty(stage)
         self._mounter.rehearse(stage, empty)
 
-    def make(self, root: int, namespace: int, mounts: list[Mount]) -> None:
-        """Mount below a root of another mount namespace, and enter that."""
+    def make(self, root: int, namespace: int, mounts: list[Mount], overlays: list[Overlay]) -> None:
+        """Mount below a root of another mount namespace, and enter that; overlays stay in this one."""
+        for overlay in overlays:
+            self._mounter.cover(*overlay)
         # a source can be cloned only in its own namespace, and a clone be attached only in that of its target
         trees = self._mounter.clone_sources(mounts)
         self._kernel.enter(namespace)

@@ -139,12 +139,10 @@ def make(place: LayerPlace, name: str, roots: tuple[str, ...], *, whole: bool) -
 def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
     """Return the layer with its time, which is now."""
     shared = tuple({os.path.dirname(path) for path in mount_points})
-    path = os.path.join(layer.folder, "clock")
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    first = os.stat(path).st_ctime_ns
+    first = os.stat(layer.folder).st_ctime_ns
     while True:
-        os.utime(path)
-        began = os.stat(path).st_ctime_ns
+        os.utime(layer.folder)
+        began = os.stat(layer.folder).st_ctime_ns
         if began != first:
             return layer._replace(began=began, shared=shared)
         time.sleep(0.0002)  # the clock of the file system ticks every few milliseconds

@@ -30,7 +30,7 @@ from hilt.sandbox.process import Child, Confined, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hilt.sandbox.mounting import Mount
+    from hilt.sandbox.mounting import Mount, Overlay
 
 _IDLE_SECONDS = 30.0
 _QUIET_SECONDS = 0.03  # without the end of a command, after which a sandbox is made; not among many commands in a row
@@ -53,12 +53,15 @@ class Base(NamedTuple):
 class Entry:
     """Starts one program in the waiting sandbox, if that is what the program needs."""
 
-    def __init__(self, base: Base, mounts: Sequence[Mount], variables: Mapping[str, str], cwd: str) -> None:
-        """`mounts` complete the base for this program; `variables` are added to its environment."""
+    def __init__(
+        self, base: Base, mounts: list[Mount], overlays: list[Overlay], variables: Mapping[str, str], cwd: str
+    ) -> None:
+        """`mounts` and `overlays` complete the base for this program; `variables` are added to its environment."""
         self.is_used = False
         self.limits: Limits | None = None  # of the program, once it was started
         self._base = base
-        self._mounts = list(mounts)
+        self._mounts = mounts
+        self._overlays = overlays
         self._variables = variables
         self._cwd = cwd
 
@@ -72,8 +75,9 @@ class Entry:
         if len(self._mounts) > _MOST_MOUNTS or (waiting := STANDBY.take(self._base, limits)) is None:
             return None
         launch = marshal.dumps((words, named, process.rlimits(limits), os.fsencode(self._cwd)))
+        message = marshal.dumps((self._mounts, self._overlays, launch))
         try:
-            child = waiting.enter(argv[0], keeper.framed(marshal.dumps((self._mounts, launch))), streams)
+            child = waiting.enter(argv[0], keeper.framed(message), streams)
         except process.IncompleteSandbox:
             STANDBY.give_up()
             return None
