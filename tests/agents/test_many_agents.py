@@ -395,3 +395,14 @@ time.sleep(600)
     with opened(base, settings(server)) as runtime:
         assert runtime.call("agent_list").ok
         assert settled(runtime, id).error_code == "budget_exceeded"
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_messages_have_a_sender_and_a_reader(runtime, empty):
+    results = [
+        runtime.call("agent_receive", agentId=empty),
+        runtime.call("agent_send", agentId=empty, targetAgentId="b", message="x"),
+        runtime.call("agent_send", agentId="a", targetAgentId=empty, message="x"),
+    ]
+
+    assert [result.error.code for result in results] == ["invalid_args"] * 3

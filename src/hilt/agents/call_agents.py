@@ -139,6 +139,8 @@ class CallAgents:
 
     def _check_acting(self, id: str) -> None:
         """Raise unless the caller may send and receive as this id; a person's client may use any."""
+        if not id.strip():
+            raise ToolError("invalid_args", "agentId is empty.", suggestion="Use an id from agent_list.")
         if self._is_agent:
             self._acts_as(id)
 

@@ -28,9 +28,8 @@ def agent_send(ctx: Context, agentId: str, targetAgentId: str, message: str) -> 
         targetAgentId: Who gets it.
         message: Text, up to 100 KB.
     """
-    for name, id in (("agentId", agentId), ("targetAgentId", targetAgentId)):
-        if not id.strip():
-            raise ToolError("invalid_args", f"{name} is empty.", suggestion="Use an id from agent_list.")
+    if not targetAgentId.strip():
+        raise ToolError("invalid_args", "targetAgentId is empty.", suggestion="Use an id from agent_list.")
     ctx.agents.send(agentId, targetAgentId, message)
     return Output(
         data={"sent": True, "targetAgentId": targetAgentId}, view=views.none(f"Sent a message to {targetAgentId}.")

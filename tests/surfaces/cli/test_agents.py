@@ -96,6 +96,9 @@ def test_cancelling_an_agent_ends_its_children_and_what_they_run(hilt, server):
 
     assert (done.returncode, done.stdout) == (0, f"{parent}: cancelled\n".encode())
     assert not marked & sleeping(hilt.folder.path)
+    first, second = hilt.run("agents").stdout.decode().splitlines()
+    assert first.startswith(parent)
+    assert second.startswith("  agent_")
     assert {agent["status"] for agent in json.loads(hilt.run("agents", "--json").stdout)} == {"cancelled"}
     assert hilt.run("agents", "wait", parent).returncode == 130
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hilt.agents.durable.places import machine_name
@@ -67,13 +68,25 @@ def _list(options: Options, arguments: Namespace) -> int:
         agents = runtime.roster().newest(_LISTED_MAX)
     if arguments.json:
         return _print_json([agent_data(agent) for agent in agents])
-    for agent in agents:
+    for agent in _as_trees(agents):
         status = "idle" if agent.is_idle else agent.status
         line = f"{'  ' * (agent.depth - 1)}{agent.id}  {moment(agent.created)}  {status}  {agent.name}  {agent.title}"
         sys.stdout.write(inert(line).replace("\n", " ") + "\n")
     if not agents:
         sys.stdout.write("There are no agents.\n")
     return 0
+
+
+def _as_trees(agents: Sequence[AgentRecord]) -> Iterator[AgentRecord]:
+    """Yield each agent before those that it has started."""
+    ids = {agent.id for agent in agents}
+    below: dict[str, list[AgentRecord]] = {}
+    for agent in agents:
+        below.setdefault(agent.parent if agent.parent in ids else "", []).append(agent)
+    pending = [*reversed(below.get("", []))]
+    while pending:
+        yield (agent := pending.pop())
+        pending += reversed(below.get(agent.id, []))
 
 
 def _show(options: Options, arguments: Namespace) -> int:
