@@ -52,7 +52,9 @@ class Inspector:
 
 
 @contextmanager
-def inspector(command: Command, transport: str, era: str, *, cold: bool = False) -> Iterator[Inspector]:
+def inspector(
+    command: Command, transport: str, era: str, *, cold: bool = False, constants: Sequence[str] = ()
+) -> Iterator[Inspector]:
     session = ("--session", "inspected")  # the inspector reconnects for every request
     if transport == "stdio":
         # the inspector does not pass on these variables by itself
@@ -60,7 +62,7 @@ def inspector(command: Command, transport: str, era: str, *, cold: bool = False)
         line = [HILT, "mcp", *session] if cold else forked("mcp", *session)
         yield Inspector(command, [*environ, *line], era)
         return
-    with listening(command, *session, cold=cold) as address:
+    with listening(command, *session, cold=cold, constants=constants) as address:
         header = ["--header", f"Authorization: Bearer {address.token}"]
         yield Inspector(command, ["--server-url", address.url, "--transport", "http", *header], era)
 
@@ -115,7 +117,9 @@ def test_the_inspector_waits_for_an_approval(command, transport):
 @EACH_WAY
 def test_a_command_ends_with_the_inspector(command, transport):
     mark = Mark()
-    with inspector(command, transport, "modern", cold=transport == "stdio") as host:
+    # a task outlives its client
+    constants = ["hilt.surfaces.mcp.calls:AFTER_SECONDS=600"]
+    with inspector(command, transport, "modern", cold=transport == "stdio", constants=constants) as host:
         arguments = json.dumps({"command": f"sleep 300; echo {mark.name}", "timeout": 200})
         words = ["--method", "tools/call", "--tool-name", "run_shell", "--tool-args-json", arguments]
         with host.start(*words) as process:

@@ -52,7 +52,7 @@ def test_the_token_leaves_the_address_and_a_wrong_one_is_reported(new_tab, playg
         requests: list[str] = []
         other.page.on("request", lambda request, requests=requests: requests.append(request.url))
         other.page.wait_for_timeout(600)
-        assert requests == []
+        assert [url for url in requests if "/assets/" not in url] == []
 
 
 def test_axe_finds_nothing_on_any_page_in_both_themes(tab):
