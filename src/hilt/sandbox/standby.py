@@ -79,7 +79,8 @@ class Entry:
         try:
             child = waiting.enter(argv[0], keeper.framed(message), streams)
         except process.IncompleteSandbox:
-            STANDBY.give_up()
+            if not self._overlays:  # an overlay can fail for want of space
+                STANDBY.give_up()
             return None
         self.is_used = child is not None
         return child
