@@ -888,12 +888,20 @@ def test_the_system_temporary_folder_may_be_the_workspace(box):
 # --- each step of the profile is necessary
 
 THROUGH = "through\n"
+
+
+def folder_of_the_machine(path: str) -> str:
+    """A script that succeeds when a folder is not one of the sandbox."""
+    status = os.stat(path)
+    return f"[ $(stat -c %d:%i {path}) = {status.st_dev}:{status.st_ino} ]"
+
+
 LINES = {
     "processes": "[ $(ls -d /proc/[0-9]* | wc -l) -gt 12 ] && echo through",
-    "devices": "[ $(ls /dev | wc -l) -gt 25 ] && echo through",
+    "devices": f"{folder_of_the_machine('/dev')} && echo through",
     "shared memory": "echo x > /dev/shm/x || echo through",
     "devices read-only": "echo x > /dev/x && echo through",
-    "private tmp": "ls /tmp/hilt-worker-*/confined.py && echo through",
+    "private tmp": f"{folder_of_the_machine('/tmp')} && echo through",
     "sockets of others": "[ $(ls /run | wc -l) -gt 0 ] && echo through",
     "private cache": "echo x > ~/.cache/x || echo through",
     "closed": "cat closed/state.db && echo through",
