@@ -48,6 +48,10 @@ def test_a_member_is_added_in_the_style_of_the_file_and_the_rest_stays():
         ('{\r\n  "a": 1\r\n}\r\n', '{\r\n  "a": 1,\r\n  "mcpServers": {\r\n    "hilt": 1\r\n  }\r\n}\r\n'),
         ('{"mcpServers": {"hilt": {"old": true}, "b": 2}}', '{"mcpServers": {"hilt": 1, "b": 2}}'),
         ('{\n  "a": 1 // one\n}', '{\n  "a": 1, // one\n  "mcpServers": {\n    "hilt": 1\n  }\n}'),
+        (
+            '{"mcpServers": {"a": 1 /* one */} /* all */\n}',
+            '{"mcpServers": {"a": 1, "hilt": 1 /* one */} /* all */\n}',
+        ),
         ("{ /* none */ }", '{\n  "mcpServers": {\n    "hilt": 1\n  } /* none */\n}'),
     ],
 )

@@ -186,7 +186,7 @@ def _added(text: str, where: _Object, key: str, value: Any) -> str:
     one_line = "\n" not in text[where.start : where.end]
     between = " " if one_line else newline + inner
     # a comment on the line of the last member stays there
-    beside = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)(?=[ \t]*\r?\n)").match(rest)
+    beside = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/)(?=[ \t]*\r?\n)").match(rest)
     comment = beside[0] if beside is not None else ""
     return f"{text[: last.end]},{comment}{between}{member}{rest[len(comment) :]}"
 
