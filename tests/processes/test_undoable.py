@@ -391,8 +391,11 @@ def test_a_preview_leaves_the_repository_untouched(agents, workspace, name):
 
 def git(agents: Agents, workspace: Path, script: str) -> None:
     names = {f"GIT_{role}_{what}": "t@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    safe = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
-    subprocess.run(["sh", "-ec", f"git {script}"], cwd=workspace, env={**os.environ, **names, **safe}, check=True)
+    options = {"safe.directory": "*", "maintenance.auto": "false"}  # maintenance goes on in the background
+    settings = {"GIT_CONFIG_COUNT": str(len(options))}
+    for number, (key, value) in enumerate(options.items()):
+        settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    subprocess.run(["sh", "-ec", f"git {script}"], cwd=workspace, env={**os.environ, **names, **settings}, check=True)
     agents.own(workspace)
 
 
