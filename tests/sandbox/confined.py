@@ -335,14 +335,15 @@ class Server:
         from hilt.sandbox.standby import STANDBY
 
         until = monotonic() + seconds
-        own = os.fsencode(os.path.realpath(request["profile"]["private"]))
         while True:
             assert monotonic() < until, "no sandbox is waiting"
+            entry = None
             with suppress(ToolError):  # another program swaps names
-                self._run({**request, "argv": ["true"]})
+                entry = self._finish({**request, "argv": ["true"]})[0].entry
             for _ in range(200):
-                waiting = STANDBY._waiting
-                if waiting is not None and waiting.base.stage.startswith(own) and waiting.is_ready():
+                # one that another program left may be ready, too, until it is replaced
+                waiting = STANDBY._waiting if STANDBY._wanted is None else None
+                if waiting is not None and entry is not None and waiting.base == entry._base and waiting.is_ready():
                     return
                 sleep(0.01)
 
@@ -360,6 +361,11 @@ class Server:
         return self._run(request)
 
     def _run(self, request: dict[str, Any]) -> list[Any]:
+        confined, finished = self._finish(request)
+        return [finished.exit_code, os.fsdecode(finished.stdout.head + finished.stdout.tail), list(confined.notes())]
+
+    def _finish(self, request: dict[str, Any]) -> tuple[Any, Any]:
+        """Run a program to its end; return its confinement and how it ended."""
         from hilt.sandbox.process import Limits, run
 
         with self._confine(request) as confined:
@@ -372,7 +378,7 @@ class Server:
                 tty=bool(request["profile"].get("tty")),
                 confined=confined,
             )
-        return [finished.exit_code, os.fsdecode(finished.stdout.head + finished.stdout.tail), list(confined.notes())]
+        return confined, finished
 
     def attack(self, door: str, script: str, env: dict[str, str], limits: list[Any], request: dict[str, Any]) -> str:
         """Run a script that resists being ended."""
