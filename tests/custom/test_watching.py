@@ -56,6 +56,12 @@ class Place:
         """Whether the person keeps a grant."""
         return False
 
+    def save(self, path: Path, text: str) -> None:
+        """Write a file in one step: no scan finds it half written."""
+        draft = self.root.parent / "draft"
+        draft.write_text(text)
+        draft.replace(path)
+
     def wait_for_report(self) -> None:
         """Wait until a change is reported."""
         assert self.reports.acquire(timeout=60)
@@ -87,19 +93,19 @@ def test_every_change_of_a_tool_is_reported(place):
     listen(place)
     path = place.personal / "hello.md"
 
-    path.write_text(TOOL)
+    place.save(path, TOOL)
     place.wait_for_report()
     assert place.names() == ["hello"]
 
-    path.write_text(TOOL.replace("Say hello.", "Say good day."))
+    place.save(path, TOOL.replace("Say hello.", "Say good day."))
     place.wait_for_report()
     assert place.toolbox.found().definitions["hello"].description == "Say good day."
 
-    path.write_text(TOOL.replace("approval: never", "approval: perhaps"))
+    place.save(path, TOOL.replace("approval: never", "approval: perhaps"))
     place.wait_for_report()
     assert (place.names(), list(place.toolbox.found().broken)) == ([], ["hello"])
 
-    path.write_text(TOOL)
+    place.save(path, TOOL)
     place.wait_for_report()
     assert place.names() == ["hello"]
 
@@ -112,19 +118,19 @@ def test_new_folders_are_watched_too(place):
     listen(place)
 
     (place.personal / "greet").mkdir(parents=True)
-    (place.personal / "greet/run.sh").write_text("echo {}")
-    (place.personal / "greet/tool.md").write_text(FOLDER)
+    place.save(place.personal / "greet/run.sh", "echo {}")
+    place.save(place.personal / "greet/tool.md", FOLDER)
     place.wait_for_report()
     assert place.names() == ["greet"]
 
-    (place.personal / "greet/tool.md").write_text(FOLDER.replace("Greets.", "Greets well."))
+    place.save(place.personal / "greet/tool.md", FOLDER.replace("Greets.", "Greets well."))
     place.wait_for_report()
     shutil.rmtree(place.personal.parent)
     place.wait_for_report()
     assert place.names() == []
 
     place.personal.mkdir(parents=True)
-    (place.personal / "hello.md").write_text(TOOL)
+    place.save(place.personal / "hello.md", TOOL)
     place.wait_for_report()
     assert place.names() == ["hello"]
 
@@ -134,9 +140,9 @@ def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
     listen(place)
     place.project.mkdir(parents=True)
     path = place.project / "hello.md"
-    path.write_text(TOOL)
+    place.save(path, TOOL)
     wait_until(lambda: place.toolbox.found().untrusted)
-    (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
+    place.save(place.personal / "other.md", TOOL.replace("name: hello", "name: other"))
     place.wait_for_report()
     assert (place.names(), place.quiet()) == (["other"], True)
 
@@ -146,7 +152,7 @@ def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
     place.wait_for_report()
     assert place.names() == ["hello", "other"]
 
-    path.write_text(TOOL + "# changed\n")
+    place.save(path, TOOL + "# changed\n")
     place.wait_for_report()
     assert place.names() == ["other"]
 
@@ -154,7 +160,7 @@ def test_a_project_tool_is_reported_when_trusted_and_when_changed_later(place):
 def test_a_busy_workspace_does_not_delay_reports_forever(place):
     place.project.mkdir(parents=True)
     path = place.project / "hello.md"
-    path.write_text(TOOL)
+    place.save(path, TOOL)
     ended = threading.Event()
 
     def work() -> None:
@@ -178,14 +184,14 @@ def test_a_busy_workspace_does_not_delay_reports_forever(place):
 
 def test_changes_of_other_files_are_not_reported(place):
     place.personal.mkdir(parents=True)
-    (place.personal / "hello.md").write_text(TOOL)
+    place.save(place.personal / "hello.md", TOOL)
     listen(place)
 
-    (place.personal / "README.md").write_text("Notes.")
-    (place.personal / "notes.txt").write_text("Notes.")
+    place.save(place.personal / "README.md", "Notes.")
+    place.save(place.personal / "notes.txt", "Notes.")
     os.utime(place.personal / "hello.md")
-    (place.root / "file.txt").write_text("other work")
-    (place.personal / "other.md").write_text(TOOL.replace("name: hello", "name: other"))
+    place.save(place.root / "file.txt", "other work")
+    place.save(place.personal / "other.md", TOOL.replace("name: hello", "name: other"))
     place.wait_for_report()
 
     assert (place.names(), place.quiet()) == (["hello", "other"], True)
@@ -196,7 +202,7 @@ def test_many_changes_at_once_are_reported_few_times(place):
     listen(place)
 
     for number in range(200):
-        (place.personal / f"t{number}.md").write_text(TOOL.replace("name: hello", f"name: t{number}"))
+        place.save(place.personal / f"t{number}.md", TOOL.replace("name: hello", f"name: t{number}"))
     wait_until(lambda: len(place.names()) == 200)
     place.wait_for_report()
 
@@ -214,7 +220,7 @@ def test_a_removed_listener_is_not_called_and_others_are(place):
 
     stop()
     stop()
-    (place.personal / "hello.md").write_text(TOOL)
+    place.save(place.personal / "hello.md", TOOL)
     place.wait_for_report()
 
     assert heard == []
@@ -229,7 +235,7 @@ def test_the_thread_ends_with_the_last_listener_and_restarts_with_the_next(place
     wait_until(lambda: threading.active_count() == before)
 
     listen(place)
-    (place.personal / "hello.md").write_text(TOOL)
+    place.save(place.personal / "hello.md", TOOL)
     place.wait_for_report()
     place.toolbox.close()
 
@@ -246,7 +252,7 @@ def test_a_failing_listener_does_not_affect_others(place):
     listen(place)
 
     for name in ("one", "two"):
-        (place.personal / f"{name}.md").write_text(TOOL.replace("name: hello", f"name: {name}"))
+        place.save(place.personal / f"{name}.md", TOOL.replace("name: hello", f"name: {name}"))
         place.wait_for_report()
 
     assert place.names() == ["one", "two"]
@@ -261,7 +267,7 @@ def test_a_listener_may_remove_itself_while_called(place):
         place.reports.release()
 
     stops.append(place.toolbox.listen(once))
-    (place.personal / "hello.md").write_text(TOOL)
+    place.save(place.personal / "hello.md", TOOL)
 
     place.wait_for_report()
 
@@ -269,7 +275,7 @@ def test_a_listener_may_remove_itself_while_called(place):
 def test_a_change_that_a_call_saw_first_is_still_reported(place):
     place.personal.mkdir(parents=True)
     listen(place)
-    (place.personal / "hello.md").write_text(TOOL)
+    place.save(place.personal / "hello.md", TOOL)
 
     wait_until(lambda: place.names() == ["hello"])
 
