@@ -251,7 +251,10 @@ def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooked: Vo
             decision = Decision(join(decision.vote, voted.vote), decision.votes + voted.votes)
     decision = decision or Decision(strictest(()), ())
     if hooked is not None:
-        decision = Decision(strictest((decision.vote, hooked)), (*decision.votes, hooked))
+        vote = strictest((decision.vote, hooked))
+        if (decision.vote.verdict, hooked.verdict) == ("ask", "ask"):
+            vote = vote._replace(joined=(*vote.joined, hooked.voter))
+        decision = Decision(vote, (*decision.votes, hooked))
     return decision
 
 

@@ -87,6 +87,27 @@ def test_the_user_is_informed_once_and_commands_run_confined(system, answer):
     system.check_is_unharmed()
 
 
+@pytest.mark.parametrize("asks", ["a rule", "a hook"])
+def test_always_is_not_offered_when_something_else_asks_every_time(system, asks):
+    rule_or_hook = {
+        "a rule": ("permissions.yaml", {"ask": ["Bash"]}),
+        "a hook": (
+            "hooks.yaml",
+            {"hooks": [{"event": "pre_tool_execution", "command": 'echo \'{"decision": "ask"}\''}]},
+        ),
+    }
+    name, contents = rule_or_hook[asks]
+    (system.base / "config").mkdir()
+    (system.base / "config" / name).write_text(json.dumps(contents))
+    with system.runtime() as runtime:
+        output(runtime.call("run_shell", command="true"))
+        output(runtime.call("run_shell", command="true"))
+
+    assert [asked.rules for asked in system.asked] == [(), ()]
+    system.check_names_gaps(system.asked[0].reason)
+    assert "partial" not in system.asked[1].reason
+
+
 def test_another_session_informs_the_user_again(system):
     with system.runtime() as runtime:
         for session in ("one", "two", "one", "two"):

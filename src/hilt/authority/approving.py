@@ -92,6 +92,7 @@ def _approve(
         facts["preview"] = _offers_preview(prepared, ctx, risk)
     else:
         facts["diff"] = diff[:DIFF_CHARACTERS]
+    is_grantable = not any(voter in _NEVER_GRANTED for voter in (vote.voter, *vote.joined))
     asked = question(
         authority.place,
         prepared.tool.name,
@@ -102,7 +103,7 @@ def _approve(
             ("⚠ " if prepared.tool.traits.dangerous else "") + "; ".join(filter(None, (vote.reason, shown))),
         ),
         ctx.session,
-        rules=(*vote.keeps, *(() if vote.voter in _NEVER_GRANTED else rules.narrowest(subject))),
+        rules=(*vote.keeps, *(rules.narrowest(subject) if is_grantable else ())),
         folder=grant_folder(authority, prepared, ctx.door),
         client=ctx.client or "",
         **facts,

@@ -62,7 +62,7 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     partial = next((other for other in votes if other.voter == "sandbox"), vote)
     if vote.verdict == "ask" and partial.voter != vote.voter:
         # one question for both
-        vote = partial._replace(reason=f"{vote.reason}; {partial.reason}")
+        vote = partial._replace(reason=f"{vote.reason}; {partial.reason}", joined=(vote.voter,))
     if vote.verdict == "deny" and vote is default:
         dangerous = risk is not None and vote.reason == modes.DANGEROUS
         why = f"{vote.reason}: {risk.reason[:300]}" if risk is not None and dangerous else vote.reason

@@ -19,6 +19,7 @@ class Vote(NamedTuple):
     reason: str
     error: ToolError | None = None
     keeps: tuple[str, ...] = ()  # grants that a lasting approval would store, besides rules
+    joined: tuple[str, ...] = ()  # other voters whose questions are part of this one
 
 
 def decide(votes: Iterable[Vote]) -> Vote:
@@ -36,4 +37,5 @@ def join(decision: Vote, own: Vote) -> Vote:
         return decide((decision, own))
     # without a grant of its own this voter would ask again, so nothing is granted
     voter = decision.voter if own.keeps else own.voter
-    return own._replace(voter=voter, reason=f"{own.reason.rstrip('.')}; {decision.reason}")
+    joined = (*decision.joined, *own.joined)
+    return own._replace(voter=voter, reason=f"{own.reason.rstrip('.')}; {decision.reason}", joined=joined)
