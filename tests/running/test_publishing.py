@@ -7,8 +7,10 @@ from contextlib import closing
 from hilt.call import Call
 from hilt.state.callers import CallObserver
 from hilt.state.events import EventStore, ServingMark
+from tests.programs import needs_sandbox
 
 
+@needs_sandbox
 def test_a_call_that_outlives_the_server_that_showed_its_start_is_not_interrupted(runtime, workspace):
     server, ended = ServingMark(runtime.state), threading.Event()
     with closing(EventStore(runtime.state)) as store:

@@ -10,6 +10,7 @@ import pytest
 
 from hilt.dialects.agentos import ENTRIES
 from tests.agents.model_server import Turn, serving_model
+from tests.programs import needs_sandbox
 from tests.seeds.surfaces import SURFACES, Answer, Step, play
 from tests.surfaces.commands import Command
 from tests.web.servers import answer, serving
@@ -27,6 +28,7 @@ def spawned(answer: Answer) -> bool:
     return data["agentId"].startswith("agent_") and (data["response"], data["depth"]) == ("Three files.", 1)
 
 
+@needs_sandbox
 @pytest.mark.parametrize("surface", SURFACES)
 def test_every_call_of_the_page_is_answered(tmp_path, surface):
     command = Command(str(tmp_path), OPENAI_API_KEY="key-of-the-test")

@@ -10,6 +10,7 @@ import pytest
 from hilt.dialects.jcli import ENTRIES
 from tests.agents.model_server import Turn, serving_model
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 from tests.seeds.surfaces import SURFACES, Ask, Step, play
 from tests.surfaces.commands import Command
 from tests.tools.test_read_file import picture
@@ -123,6 +124,7 @@ def planning(ask: Ask) -> None:
     assert not ask("ExitPlanMode", {"allowedPrompts": ["run the tests"]}).ok
 
 
+@needs_sandbox
 @pytest.mark.parametrize("surface", SURFACES)
 def test_every_call_of_the_reference_is_answered(tmp_path, surface):
     with serving(page) as site, serving_model(Turn("Done."), repeat=True) as model:

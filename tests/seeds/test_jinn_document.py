@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.programs import PATH, program
+from tests.programs import PATH, needs_sandbox, program
 from tests.seeds.surfaces import SURFACES, Answer, Step, of_envelope, play
 from tests.surfaces.commands import HILT, Command
 
@@ -143,6 +143,7 @@ def after(command: Command) -> None:
     assert folder.read("hello.txt") == "Hello, world.\n"
 
 
+@needs_sandbox
 @pytest.mark.parametrize("surface", [name for name in SURFACES if name != "one-shot"])
 def test_every_line_of_the_reference_is_answered(tmp_path, surface):
     command = project(str(tmp_path))
@@ -155,6 +156,7 @@ def test_every_line_of_the_reference_is_answered(tmp_path, surface):
     assert (command.folder.read("a.go"), command.folder.read("b.go")) == ("foo\n", "baz oldName\n")
 
 
+@needs_sandbox
 def test_the_lines_run_in_a_shell_as_printed(tmp_path):
     command = project(str(tmp_path))
     script = "\n".join(line.replace("| jinn", "| hilt") for line, _ in LINES)

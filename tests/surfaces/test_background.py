@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
 from tests.surfaces.test_resident import gone, pid
 
@@ -59,6 +60,7 @@ def wait_for_output(command: Command, task_id: str, text: str) -> None:
 # --- one-shot calls
 
 
+@needs_sandbox
 def test_a_job_started_by_a_one_shot_call_is_available_to_the_next(short, mark):
     assert short.run("resident", "status").returncode == 1
 
@@ -70,6 +72,7 @@ def test_a_job_started_by_a_one_shot_call_is_available_to_the_next(short, mark):
     assert [job["task_id"] for job in jobs(short)] == [task_id]
 
 
+@needs_sandbox
 def test_a_job_started_with_hilt_call_is_available_too(short, mark):
     pairs = (f"command=echo begun; : {mark.name}", "run_in_background=true")
     done = short.run("call", "run_shell", *pairs, "--raw")
@@ -97,6 +100,7 @@ def test_the_resident_returns_the_same_reply_as_a_direct_call(short, mark):
     assert (replies[0]["id"], replies[0]["request_id"]) == ({"any": [1]}, "r")
 
 
+@needs_sandbox
 def test_several_requests_in_one_call_are_answered_in_order(short, mark):
     short.folder.write("a.txt", "a\n")
     read = {"tool": "read_file", "args": {"path": "a.txt"}}
@@ -131,6 +135,7 @@ def test_a_job_that_needs_approval_is_approved_once(short, mark):
     assert recorded(short) == [("run_shell", "--approve", "ok")]
 
 
+@needs_sandbox
 def test_a_call_that_no_resident_takes_is_recorded_once_too(short, mark):
     assert short.run("resident", "start").returncode == 0
     process = short.start(umask=0o027)
@@ -139,6 +144,7 @@ def test_a_call_that_no_resident_takes_is_recorded_once_too(short, mark):
     assert recorded(short) == [("run_shell", "", "resident_required")]
 
 
+@needs_sandbox
 @pytest.mark.parametrize("how", ["environment", "settings"])
 @pytest.mark.parametrize("tool", ["run_shell", "job_list"])
 def test_without_the_resident_a_one_shot_call_has_no_jobs(short, mark, how, tool):
@@ -158,6 +164,7 @@ def test_without_the_resident_a_one_shot_call_has_no_jobs(short, mark, how, tool
     assert mark.alive() == []
 
 
+@needs_sandbox
 def test_a_caller_that_the_resident_declines_has_no_jobs(short, mark):
     assert short.run("resident", "start").returncode == 0
     process = short.start(umask=0o027)
@@ -170,6 +177,7 @@ def test_a_caller_that_the_resident_declines_has_no_jobs(short, mark):
     assert mark.alive() == []
 
 
+@needs_sandbox
 def test_a_resident_of_another_version_exits(short, mark):
     """As after an upgrade: the old resident has a job, which ends with it."""
     old = short.environ | {"PYTHONPATH": fake_version(short)}
@@ -197,6 +205,7 @@ def fake_version(command: Command) -> str:
 # --- owners of jobs
 
 
+@needs_sandbox
 def test_a_session_finds_its_jobs_with_another_environment(short, mark):
     task_id = start(short, mark)
     wait_for_output(short, task_id, "begun\n")
@@ -208,6 +217,7 @@ def test_a_session_finds_its_jobs_with_another_environment(short, mark):
     assert json.loads(reply["result"])["status"] == "stopped"
 
 
+@needs_sandbox
 def test_another_session_and_another_workspace_have_other_jobs(short, mark, tmp_path):
     start(short, mark)
 
@@ -216,6 +226,7 @@ def test_another_session_and_another_workspace_have_other_jobs(short, mark, tmp_
     assert len(jobs(short)) == 1
 
 
+@needs_sandbox
 def test_a_job_sees_the_environment_of_its_caller(short, mark):
     assert short.run("resident", "start").returncode == 0
     program = short.folder.write("bin/greet", "#!/bin/sh\necho hello\n")
@@ -228,6 +239,7 @@ def test_a_job_sees_the_environment_of_its_caller(short, mark):
 # --- the end of jobs
 
 
+@needs_sandbox
 def test_jobs_end_when_the_resident_is_stopped(short, mark):
     start(short, mark, "trap '' TERM; echo begun; (setsid sleep 300 &); while :; do sleep 1; done")
 
@@ -236,6 +248,7 @@ def test_jobs_end_when_the_resident_is_stopped(short, mark):
     assert mark.alive() == []
 
 
+@needs_sandbox
 def test_a_caller_that_waits_for_a_job_is_answered_when_the_resident_is_stopped(short, mark):
     task_id = start(short, mark)
     waiting = short.start()
@@ -252,6 +265,7 @@ def test_a_caller_that_waits_for_a_job_is_answered_when_the_resident_is_stopped(
     assert json.loads(json.loads(out)["result"])["status"] == "stopped"
 
 
+@needs_sandbox
 def test_a_waiting_caller_that_disconnects_leaves_the_job_running(short, mark):
     task_id = start(short, mark)
     waiting = short.start()
@@ -263,6 +277,7 @@ def test_a_waiting_caller_that_disconnects_leaves_the_job_running(short, mark):
     assert look(short, task_id, block=False)["status"] == "running"
 
 
+@needs_sandbox
 def test_no_job_is_left_when_the_resident_is_killed(short, mark):
     task_id = start(short, mark, "trap '' TERM; echo begun; (setsid sleep 300 &); while :; do sleep 1; done")
     wait_for_output(short, task_id, "begun\n")
@@ -274,6 +289,7 @@ def test_no_job_is_left_when_the_resident_is_killed(short, mark):
     assert reply["error_code"] == "not_found"
 
 
+@needs_sandbox
 def test_the_end_of_a_session_ends_its_jobs_and_no_others(short, mark):
     start(short, mark)
     other = start(short, mark, session="other")
@@ -295,6 +311,7 @@ def test_invalid_settings_are_reported_when_a_session_ends(short, mark):
     assert (done.returncode, done.stderr.partition(b":")[0]) == (1, b"denied")
 
 
+@needs_sandbox
 def test_the_resident_stays_while_a_job_runs_and_until_its_result_is_read(short, mark):
     process = short.start("resident", "serve", "1")
     wait_until(lambda: short.run("resident", "status").returncode == 0)
@@ -313,6 +330,7 @@ def test_the_resident_stays_while_a_job_runs_and_until_its_result_is_read(short,
     assert (process.returncode, out, errors) == (0, b"", b"")
 
 
+@needs_sandbox
 def test_the_status_reports_the_number_of_running_jobs(short, mark):
     start(short, mark)
     start(short, mark, session="other")
@@ -323,6 +341,7 @@ def test_the_status_reports_the_number_of_running_jobs(short, mark):
 # --- sessions
 
 
+@needs_sandbox
 def test_the_end_of_input_ends_the_jobs_of_a_session(command, mark):
     process = command.start("stdio")
     process.stdin.write(
@@ -338,6 +357,7 @@ def test_the_end_of_input_ends_the_jobs_of_a_session(command, mark):
     assert mark.alive() == []
 
 
+@needs_sandbox
 def test_waiting_for_a_job_blocks_nobody_and_can_be_cancelled(command, mark):
     process = command.start("stdio")
 

@@ -16,6 +16,7 @@ import pytest
 from hilt.surfaces import handover
 from hilt.surfaces.resident import RUNTIMES_MAX
 from tests.marks import pids, read
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 
 READ = {"tool": "read_file", "args": {"path": "a.txt"}, "id": 1}
@@ -204,6 +205,7 @@ def test_calls_work_after_the_resident_was_killed(resident):
     assert pid(resident) != number
 
 
+@needs_sandbox
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_the_resident_with_its_commands_and_leaves_nothing_in_the_workspace(resident, number):
     mark = f"hilt-test-{os.getpid()}-{number.name}"

@@ -11,6 +11,7 @@ import stat
 import pytest
 
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
+from tests.programs import needs_sandbox
 from tests.surfaces.chat.chatting import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, UP, ChatScreen, messages
 from tests.surfaces.commands import HILT
 from tests.surfaces.http.servers import pending, serving
@@ -249,6 +250,7 @@ def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(chat, tmp_path):
     screen.expect("Short.\n")
 
 
+@needs_sandbox
 def test_ctrl_c_ends_the_command_that_runs(chat):
     screen = chat(Turn(calls=[shell("echo $$ > pid; sleep 1000")]), Turn("Short."))
 
@@ -337,6 +339,7 @@ def test_a_signal_ends_the_chat_and_keeps_what_was_typed(chat, command, number):
     assert histories(screen, command) == ["not sent"]
 
 
+@needs_sandbox
 def test_a_killed_chat_goes_on_where_it_was(chat):
     screen = chat(Turn(calls=[shell("touch first; sleep 1000")]))
     screen.send("Do it")

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.agents.model_server import ScriptedCall, Turn
+from tests.programs import needs_sandbox
 from tests.surfaces.chat.chatting import CTRL_O
 from tests.surfaces.terminals import bare
 
@@ -32,6 +33,7 @@ def test_an_answer_cannot(chat, text):
     assert_clean(screen.text)
 
 
+@needs_sandbox
 def test_thoughts_calls_and_results_cannot(chat):
     screen = chat(
         Turn(
@@ -130,6 +132,7 @@ def test_without_colours_only_the_input_line_is_drawn_with_sequences(chat):
     assert styles == set()
 
 
+@needs_sandbox
 @pytest.mark.parametrize("columns", [40, 60])
 def test_no_line_is_wider_than_a_narrow_terminal(chat, columns):
     screen = chat(

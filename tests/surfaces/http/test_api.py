@@ -23,6 +23,7 @@ from hilt.state.questions import Questions
 from hilt.state.roster import AgentLimits, AgentProfile, NewAgent
 from hilt.state.spending import Spending
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.http.conftest import asking
 from tests.surfaces.http.servers import WAIT_SECONDS, Waiting, pending, serving
@@ -360,6 +361,7 @@ def test_a_job_is_listed_read_by_offset_and_stopped(server):
     assert server.post("/v1/jobs/job_none/stop", status=404)["error_code"] == "not_found"
 
 
+@needs_sandbox
 def test_jobs_of_the_resident_process_are_shared_with_terminals(short):
     with serving(short) as server:
         start = {"tool": "run_shell", "args": {"command": "echo from a terminal; sleep 100", "run_in_background": True}}

@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 from hilt.places import serving_marker
 from hilt.state.events import EventStore, is_served
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
 from tests.surfaces.http.servers import WAIT_SECONDS, EventClient, Server, Waiting, serving
 
@@ -91,6 +92,7 @@ def test_events_are_numbered_without_gaps_and_go_on_after_a_number(small):
     assert call["votes"]
 
 
+@needs_sandbox
 def test_a_call_that_takes_a_while_is_an_event_when_it_starts_and_when_it_ends(small):
     mark = small.command.folder.join("go")
     command = f"until [ -e {mark} ]; do sleep 0.01; done"
@@ -106,6 +108,7 @@ def test_a_call_that_takes_a_while_is_an_event_when_it_starts_and_when_it_ends(s
     assert (ended["id"], ended["outcome"]) == (started["id"], "ok")
 
 
+@needs_sandbox
 def test_every_start_has_its_end_after_it_whatever_the_order_of_the_calls(small):
     calls = 12
     with small.events() as client:
@@ -147,6 +150,7 @@ def test_a_call_whose_process_is_killed_is_interrupted(small):
     assert not os.path.exists(os.path.join(small.command.state, "callers", started["process"]))
 
 
+@needs_sandbox
 def test_calls_that_ended_with_a_killed_server_are_interrupted_when_the_next_one_starts(tmp_path):
     command = Command(str(tmp_path))
     with serving(command) as server, server.events() as client:
@@ -174,6 +178,7 @@ def test_calls_that_ended_with_a_killed_server_are_interrupted_when_the_next_one
     assert (last["id"], last["outcome"]) == (other["id"], "interrupted")
 
 
+@needs_sandbox
 def test_approvals_tasks_and_jobs_are_events(small):
     with small.events() as client:
         task = small.post("/v1/tasks", {"title": "x"}, status=201)
@@ -430,6 +435,7 @@ def test_nothing_is_missed_and_nothing_comes_twice_while_processes_call_and_are_
     check(reader, set(answered))
 
 
+@needs_sandbox
 def test_nothing_is_missed_when_the_server_is_killed(tmp_path):
     command = Command(str(tmp_path))
     answered: list[str] = []

@@ -11,6 +11,7 @@ import pytest
 
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.http.servers import Server, pending, serving
 from tests.surfaces.mcp.hosts import Address, Lines, listening, over_http, run
 
@@ -184,6 +185,7 @@ def shell_asks(server):
     server.command.folder.write("../config/permissions.yaml", rules)
 
 
+@needs_sandbox
 @pytest.mark.usefixtures("shell_asks")
 def test_a_preview_that_the_console_wants_is_shown_in_the_host_once(server):
     server.command.folder.write("doomed/a.py", "a = 1\n")
@@ -205,6 +207,7 @@ def test_a_preview_that_the_console_wants_is_shown_in_the_host_once(server):
     assert server.command.folder.read("made.txt").strip() in diff
 
 
+@needs_sandbox
 @pytest.mark.usefixtures("shell_asks")
 def test_a_preview_that_an_agent_in_a_host_is_asked_for_is_applied(server, scripted):
     server.command.folder.write("doomed/b.py", "b = 1\n")

@@ -27,6 +27,7 @@ from hilt.state.questions import Questions
 from hilt.surfaces.http.app import MCP, ROUTES
 from hilt.surfaces.http.static import FOLDER, PAGES, read_files
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.http.servers import PERSON_TOKEN, WAIT_SECONDS, Server, pending, serving
 from tests.surfaces.mcp.hosts import Address, Lines, over_http, run, text_of
@@ -592,6 +593,7 @@ def test_marks_of_hosts_that_are_not_ours_are_ignored(server):
     assert server.command.folder.read("secret.txt") == "secret"
 
 
+@needs_sandbox
 def test_a_tool_cannot_start_a_server(hasty):
     line = f"{HILT} serve --port 0 --no-open"
 

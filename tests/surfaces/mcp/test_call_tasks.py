@@ -13,6 +13,7 @@ from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
 from hilt.surfaces.mcp.call_tasks import CallTask
 from tests.conformance.server import TOOLS
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.mcp.hosts import Lines, text_of_answer
 
 ENVELOPE = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -143,6 +144,7 @@ def test_a_question_of_a_cancelled_task_is_recorded_once(client, command):
     assert command.run("audit", "--json").stdout.count(b"confirm_delete") == 1
 
 
+@needs_sandbox
 def test_the_end_of_a_connection_ends_its_tasks(command):
     mark = Mark()
     with Lines(command, handshake=False) as client:
@@ -163,6 +165,7 @@ def test_clients_without_tasks_cannot_ask_for_them(client, command):
         assert legacy.ask("tasks/get", taskId=task["taskId"])["error"]["code"] == -32601
 
 
+@needs_sandbox
 def test_beyond_the_limit_calls_are_answered_when_they_end(command):
     with Lines(command, constants=["hilt.surfaces.mcp.call_tasks:TASKS_MAX=1"], handshake=False) as client:
         first = call(client, "run_shell", command="sleep 300")

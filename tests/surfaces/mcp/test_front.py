@@ -17,6 +17,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from hilt.surfaces.mcp import plain
 from tests.conformance.server import TOOLS
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
 from tests.surfaces.mcp.hosts import Lines
 
@@ -307,6 +308,7 @@ def test_a_ping_is_answered_while_the_sdk_is_being_loaded(command):
         assert client.read()["id"] == ping
 
 
+@needs_sandbox
 def test_a_call_can_be_cancelled_before_and_after_the_sdk_is_loaded(command):
     for load in (False, True):
         mark = Mark()
@@ -344,6 +346,7 @@ def test_a_request_that_waits_can_be_cancelled_and_a_ping_overtakes_it(command):
     assert command.folder.tree() == {}
 
 
+@needs_sandbox
 def test_two_requests_may_have_the_same_id_in_different_types(command):
     marks = [Mark(), Mark()]
     with Lines(command) as client:

@@ -20,6 +20,7 @@ from hilt.surfaces.http.requests import BODY_BYTES, VALUES_MAX
 from hilt.surfaces.mcp.http import read_address
 from hilt.surfaces.mcp.messages import BATCH_MAX
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
 from tests.surfaces.mcp.hosts import WAIT_SECONDS, Address, listening, over_http, run, text_of, wait_until_idle
 
@@ -445,6 +446,7 @@ def test_fifty_clients_work_at_once(command):
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
+@needs_sandbox
 def test_a_response_is_json_unless_a_message_precedes_it(secret):
     session = Session(secret)
 
@@ -526,6 +528,7 @@ def test_an_unread_response_does_not_block_others(command):
         assert b'"text":"dry"' in rest
 
 
+@needs_sandbox
 def test_an_id_in_use_is_refused_and_its_request_continues(command):
     with listening(command) as address:
         session, other = Session(address), Session(address)
@@ -627,6 +630,7 @@ def test_another_clients_session_is_not_found(secret):
     assert post(secret, listing, **{"mcp-session-id": session}).status_code == 404
 
 
+@needs_sandbox
 @BOTH
 def test_jobs_and_request_ids_belong_to_their_client(command, mode):
     mark = Mark()
@@ -715,6 +719,7 @@ def test_an_approved_call_asks_again_when_the_file_has_changed(command):
         assert command.folder.read("a.txt") == "changed meanwhile\n"
 
 
+@needs_sandbox
 def test_a_stream_that_is_closed_ends_its_call(command):
     mark = Mark()
     with listening(command) as address:
@@ -737,6 +742,7 @@ def test_a_stream_that_is_closed_ends_its_call(command):
         wait_until(lambda: not mark.alive())
 
 
+@needs_sandbox
 def test_the_end_of_the_server_ends_everything(command):
     mark = Mark()
     with listening(command, cold=True) as address:
@@ -763,6 +769,7 @@ def test_with_a_named_session_all_clients_share_it(command):
     run(test())
 
 
+@needs_sandbox
 @BOTH
 def test_a_client_cannot_end_the_call_of_another(command, mode):
     first_mark, second_mark = Mark(), Mark()

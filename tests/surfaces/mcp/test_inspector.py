@@ -13,6 +13,7 @@ import pytest
 
 from hilt.state.approvals import Approvals
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command, forked
 from tests.surfaces.mcp.hosts import WAIT_SECONDS, listening
 
@@ -114,6 +115,7 @@ def test_the_inspector_waits_for_an_approval(command, transport):
     assert command.folder.read("a.txt") == "new\n"
 
 
+@needs_sandbox
 @EACH_WAY
 def test_a_command_ends_with_the_inspector(command, transport):
     mark = Mark()

@@ -20,6 +20,7 @@ from hilt import __version__
 from hilt.surfaces import handover
 from hilt.surfaces.mcp.pipe import Ledger
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.mcp.hosts import Lines, text_of_answer
 
@@ -129,6 +130,7 @@ def test_the_flags_of_a_host_belong_to_its_connection(shared, words, names):
         assert len(other.ask("tools/list")["result"]["tools"]) > 20
 
 
+@needs_sandbox
 def test_a_host_that_ends_or_is_killed_ends_its_calls_and_jobs(shared):
     for kill in (False, True):
         call, job = Mark(), Mark()
@@ -148,6 +150,7 @@ def _are(alive: bool, *marks: Mark) -> bool:
     return all(bool(mark.alive()) is alive for mark in marks)
 
 
+@needs_sandbox
 def test_a_named_session_keeps_its_jobs_and_tasks_when_its_host_reconnects(shared):
     job = Mark()
     with host(shared, "--session", "kept", handshake=False) as client:
@@ -233,6 +236,7 @@ def test_a_session_continues_when_the_resident_process_is_replaced(short):
     assert short.folder.read("a.txt") == "beta\n"
 
 
+@needs_sandbox
 def test_a_call_without_an_answer_fails_when_the_resident_process_is_killed(short):
     mark = Mark()
     with host(short) as client:

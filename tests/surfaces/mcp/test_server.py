@@ -20,6 +20,7 @@ from hilt.surfaces.mcp.forms import OTHER
 from hilt.surfaces.mcp.instructions import CHARACTERS
 from tests.agents.model_server import ScriptedCall, Turn, serving_model
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.mcp.hosts import (
     ALL,
     HTTP_NEW,
@@ -150,6 +151,7 @@ def test_an_unknown_tool_is_a_protocol_error(command, kind):
     run(test())
 
 
+@needs_sandbox
 @each_way
 def test_a_long_command_reports_progress_and_ends_when_cancelled(command, kind):
     mark = Mark()
@@ -204,6 +206,7 @@ def test_the_user_is_asked_through_the_client(command, kind, decision, written):
     assert ("a.txt" in command.folder.tree()) is written
 
 
+@needs_sandbox
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_NEW], ids="-".join)
 @pytest.mark.parametrize("last", ["once", "deny"])
 def test_a_dangerous_command_is_previewed_in_a_second_form(command, kind, last):
@@ -234,6 +237,7 @@ def test_a_dangerous_command_is_previewed_in_a_second_form(command, kind, last):
     assert ("src/a.py" in command.folder.tree()) is (last == "deny")
 
 
+@needs_sandbox
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_NEW], ids="-".join)
 @pytest.mark.parametrize(
     "tool, command_line, shown",
@@ -655,6 +659,7 @@ def test_lone_surrogates_of_a_tool_are_replaced(command, kind):
     run(test())
 
 
+@needs_sandbox
 @pytest.mark.parametrize("kind", [STDIO_OLD, STDIO_NEW], ids="-".join)
 def test_jobs_live_as_long_as_the_client(command, kind):
     mark = Mark()
@@ -670,6 +675,7 @@ def test_jobs_live_as_long_as_the_client(command, kind):
     wait_until(lambda: not mark.alive())
 
 
+@needs_sandbox
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 def test_a_client_that_reconnects_for_each_call_finds_its_jobs_by_session_name(command, era):
     mark = Mark()
@@ -692,6 +698,7 @@ def test_a_client_that_reconnects_for_each_call_finds_its_jobs_by_session_name(c
     run(test())
 
 
+@needs_sandbox
 def test_jobs_of_a_named_session_are_found_by_the_next_process(short):
     mark = Mark()
 
@@ -900,7 +907,7 @@ def test_invalid_flags_are_reported(command, words):
     assert b"hilt: " in done.stderr
 
 
-@pytest.mark.parametrize("name", ["claude_code", "codex"])
+@pytest.mark.parametrize("name", ["claude_code", pytest.param("codex", marks=needs_sandbox)])
 def test_under_a_dialect_a_model_sees_its_names_only(command, name):
     command.folder.write("a.txt", "one\n")
     known = catalog.dialect(name)

@@ -17,6 +17,7 @@ from hilt.surfaces.mcp.names import REQUESTS_MAX
 from hilt.surfaces.mcp.sdk_session import BUSY
 from hilt.wire import MAX_REQUEST_BYTES
 from tests.marks import Mark, wait_until
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.mcp.hosts import WAIT_SECONDS, Lines, wait_until_idle
 
@@ -185,6 +186,7 @@ def test_calls_run_in_parallel(lines):
     lines.tell("notifications/cancelled", requestId=slow)
 
 
+@needs_sandbox
 def test_the_end_of_input_ends_everything(command):
     mark, job = Mark(), Mark()
     client = Lines(command, cold=True)
@@ -197,6 +199,7 @@ def test_the_end_of_input_ends_everything(command):
     assert (mark.alive(), job.alive()) == ([], [])
 
 
+@needs_sandbox
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_everything(command, number):
     mark = Mark()
@@ -211,6 +214,7 @@ def test_a_signal_ends_everything(command, number):
         wait_until(lambda: not mark.alive())
 
 
+@needs_sandbox
 def test_a_killed_host_leaves_nothing_running(command):
     mark = Mark()
     client = Lines(command, cold=True)

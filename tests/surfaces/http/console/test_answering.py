@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from hilt.state.approvals import Approvals
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command
 from tests.surfaces.http.console.browsing import Tab, shows
 from tests.surfaces.http.servers import Server, Waiting, serving
@@ -198,6 +199,7 @@ def test_an_answer_in_a_terminal_removes_the_card(server, approvals):
     expect(card).to_have_count(0)
 
 
+@needs_sandbox
 def test_after_a_preview_the_next_key_answers_the_same_command(server, approvals):
     server.command.folder.write("gone.txt", "x\n")
     page = approvals().page
