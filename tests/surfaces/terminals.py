@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -52,6 +53,7 @@ class Screen:
         )
         os.close(terminal)
         self.text = ""  # all output so far
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end inside a character
         self._seen = 0
 
     def __enter__(self) -> Screen:
@@ -96,7 +98,7 @@ class Screen:
             data = os.read(self._control, 65536)
         except OSError:  # the error on Linux when no process has the terminal open
             return False
-        self.text += data.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.text += self._decoder.decode(data).replace("\r\n", "\n")
         return bool(data)
 
 
