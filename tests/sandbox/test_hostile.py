@@ -189,9 +189,16 @@ def run_and_check(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, 
 
 
 def count_of_processes(ordinary: int) -> int:
-    """How many processes the user of the fork bomb has."""
+    """How many processes the user of the fork bomb has, as the kernel counts them: with all their threads."""
     owner = ordinary if os.getuid() == 0 else os.getuid()
-    return sum(1 for pid in pids() if owner_of(pid) == owner)
+    return sum(count_of_threads(pid) for pid in pids() if owner_of(pid) == owner)
+
+
+def count_of_threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0
 
 
 def owner_of(pid: int) -> int | None:
