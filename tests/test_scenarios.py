@@ -16,11 +16,13 @@ import pytest
 
 from hilt import wire
 from hilt.testing import Folder, temporary_runtime
+from tests.programs import needs_sandbox
 from tests.surfaces.commands import Command, forked
 from tests.tools.changes import tree_bytes
 
 SCENARIOS = os.path.join(os.path.dirname(__file__), "scenarios")
 NAMES = sorted(os.listdir(SCENARIOS))
+COMMANDS = {"run_shell", "shell_exec", "tool::shell_exec", "Bash", "shell"}  # ask first where there is no full sandbox
 
 Ask = Callable[[Any], Any]
 
@@ -135,7 +137,13 @@ def holds(expected: Any, actual: Any) -> bool:
     return type(expected) is type(actual) and expected == actual
 
 
-@pytest.mark.parametrize("name", NAMES)
+def runs_commands(name: str) -> bool:
+    return any(request.get("tool") in COMMANDS for request in load(name, "call.json"))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[needs_sandbox] if runs_commands(name) else []) for name in NAMES]
+)
 def test_a_scenario_has_the_expected_result_on_every_surface(name, tmp_path, resident):
     expected = load(name, "reply.json")
     played = {surface: play(name, surface, str(tmp_path / surface), resident) for surface in SURFACES}

@@ -87,6 +87,7 @@ def test_a_job_started_with_hilt_call_is_available_too(short, mark):
     assert refused.stderr.startswith(b"not_found: ")
 
 
+@needs_sandbox
 def test_the_resident_returns_the_same_reply_as_a_direct_call(short, mark):
     request = {**background(mark), "id": {"any": [1]}, "request_id": "r"}
 
@@ -302,6 +303,7 @@ def test_the_end_of_a_session_ends_its_jobs_and_no_others(short, mark):
     assert (job["task_id"], job["status"]) == (other, "running")
 
 
+@needs_sandbox
 def test_invalid_settings_are_reported_when_a_session_ends(short, mark):
     start(short, mark)
     short.folder.write(".hilt/config.toml", "nothing = 1\n")

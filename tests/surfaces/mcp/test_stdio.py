@@ -289,6 +289,7 @@ def silent(command):
     client.end()
 
 
+@needs_sandbox
 @pytest.mark.parametrize("last", [b"", b"no request\n"], ids=["after requests", "after what must be refused"])
 def test_a_host_that_never_reads_ends_with_its_input(silent, last):
     client, _, mark = silent
@@ -301,6 +302,7 @@ def test_a_host_that_never_reads_ends_with_its_input(silent, last):
     wait_until(lambda: not mark.alive())
 
 
+@needs_sandbox
 def test_a_host_that_does_not_read_can_still_cancel(silent):
     client, request, mark = silent
 
