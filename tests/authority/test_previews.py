@@ -119,6 +119,7 @@ def test_a_preview_is_not_an_approval(base):
     assert os.path.exists(folder.join("src"))
 
 
+@needs_sandbox
 def test_a_dangerous_command_that_cannot_be_undone_asks(base):
     if os.getuid() != 0:
         pytest.skip("only root can mount here")
