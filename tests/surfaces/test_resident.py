@@ -56,7 +56,7 @@ def gone(number: int) -> bool:
     try:
         with open(f"/proc/{number}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second if it ends while it is read
         return True
 
 
