@@ -11,6 +11,7 @@ from hilt.call import Output
 from hilt.declaration import tool
 from hilt.testing import temporary_runtime
 from tests.marks import wait_until
+from tests.programs import needs_sandbox
 from tests.small_disk import SmallDisk
 from tests.surfaces.commands import Command
 
@@ -40,7 +41,9 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[needs_sandbox] if name == "run_shell" else []) for name in CALLS]
+)
 def test_on_a_full_disk_a_call_is_refused_before_anything_runs(runtime, workspace, disk, name):
     workspace.write("a.txt", "a\n")
     runtime.call("read_file", path="a.txt")
@@ -94,6 +97,7 @@ def test_a_disk_that_is_full_from_the_start_refuses_calls_until_space_is_freed(b
         assert runtime.call("read_file", path="a.txt").ok
 
 
+@needs_sandbox
 def test_a_call_that_fills_the_disk_is_on_record(base, disk):
     @tool(effects="write")
     def fill() -> Output:
@@ -116,6 +120,7 @@ def test_a_call_that_fills_the_disk_is_on_record(base, disk):
         assert runtime.trail.verify() is None
 
 
+@needs_sandbox
 def test_a_command_that_fills_the_disk_is_on_record(runtime, disk):
     runtime.call("run_shell", command="true")
     runtime.call("run_shell", command="cat /dev/zero > /tmp/much")
@@ -142,6 +147,7 @@ def test_one_shot_calls_are_refused_until_space_is_freed(base, disk):
     assert command.ask(request)[0]["ok"]
 
 
+@needs_sandbox
 def test_the_resident_process_refuses_calls_until_space_is_freed(base, disk):
     command = Command(base, HILT_RESIDENT="auto")
     assert command.run("resident", "start").returncode == 0
@@ -156,6 +162,7 @@ def test_the_resident_process_refuses_calls_until_space_is_freed(base, disk):
         command.run("resident", "stop")
 
 
+@needs_sandbox
 def test_a_job_can_be_stopped_on_a_full_disk(runtime, disk):
     job = runtime.call("run_shell", command="sleep 300", run_in_background=True).data["task_id"]
     disk.fill()
@@ -207,6 +214,7 @@ def test_a_change_that_runs_out_of_space_is_complete_or_absent(runtime, workspac
     assert [os.listdir(folder) for folder, _, _ in os.walk(runtime._journal)] in ([], [[]])
 
 
+@needs_sandbox
 def test_long_output_that_cannot_be_stored_is_shown_in_part(runtime, disk):
     runtime.call("run_shell", command="true")
     disk.fill(200 << 10)
@@ -219,6 +227,7 @@ def test_long_output_that_cannot_be_stored_is_shown_in_part(runtime, disk):
     assert [names for _, _, names in os.walk(os.path.join(disk.path, "overflow")) if names] == []
 
 
+@needs_sandbox
 def test_output_that_fits_neither_memory_nor_disk_ends_the_command(runtime, disk):
     runtime.call("run_shell", command="true")
 
@@ -230,6 +239,7 @@ def test_output_that_fits_neither_memory_nor_disk_ends_the_command(runtime, disk
     assert runtime.call("run_shell", command="true").ok
 
 
+@needs_sandbox
 def test_a_job_whose_output_cannot_be_stored_ends_and_says_why(runtime, disk):
     job = runtime.call("run_shell", command="seq 3000000", run_in_background=True).data["task_id"]
     (state,) = runtime.jobs().list(runtime.session)
