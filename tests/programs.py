@@ -11,9 +11,8 @@ import pytest
 PATH = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
 # the set-up installs what tests need, but not these
 EXTRAS = ("deno", "pwsh", "ruby")
-needs_sandbox = pytest.mark.skipif(
-    sys.platform == "linux" and not shutil.which("bwrap") and not os.environ.get("CI"), reason="needs bubblewrap"
-)
+HAS_SANDBOX = sys.platform != "linux" or bool(shutil.which("bwrap") or os.environ.get("CI"))
+needs_sandbox = pytest.mark.skipif(not HAS_SANDBOX, reason="needs bubblewrap")
 
 
 def program(name: str) -> str:
