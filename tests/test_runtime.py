@@ -14,6 +14,7 @@ from hilt import Output, ToolError, tool
 from hilt.call import Call, Result
 from hilt.running.threads import WORKERS_MAX
 from hilt.testing import temporary_runtime
+from tests.handles import open_below
 
 
 def code_of(result: Result) -> str | None:
@@ -265,8 +266,7 @@ def test_every_kind_of_result_carries_the_id_of_its_call(runtime, workspace):
             json.dumps(result.id)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="counts handles in /proc")
-def test_calls_leave_no_handles_open(runtime, workspace):
+def test_calls_leave_no_handles_open(runtime, workspace, base):
     workspace.write("a.txt", "x\n")
     os.symlink("a.txt", workspace.join("link"))
     os.symlink("/etc", workspace.join("out"))
@@ -284,16 +284,12 @@ def test_calls_leave_no_handles_open(runtime, workspace):
         runtime.call("undo", action="restore", id=listed[0]["id"])
 
     round_of_calls()
-    before = sorted(os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if exists(name))
+    before = open_below(base)
     for _ in range(3):
         round_of_calls()
-    after = sorted(os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if exists(name))
 
-    assert len(after) == len(before), set(after) - set(before)
-
-
-def exists(name: str) -> bool:
-    return os.path.lexists(f"/proc/self/fd/{name}")
+    assert before != []
+    assert open_below(base) == before
 
 
 # --- time and closing -------------------------------------------------------------------------------------------------

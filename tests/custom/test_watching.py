@@ -228,18 +228,23 @@ def test_a_removed_listener_is_not_called_and_others_are(place):
 
 def test_the_thread_ends_with_the_last_listener_and_restarts_with_the_next(place):
     place.personal.mkdir(parents=True)
-    before = threading.active_count()
+    others = watching_threads()
     stop = listen(place)
-    assert threading.active_count() == before + 1
+    [first] = watching_threads() - others
     stop()
-    wait_until(lambda: threading.active_count() == before)
+    wait_until(lambda: not first.is_alive())
 
     listen(place)
+    [second] = watching_threads() - others
     place.save(place.personal / "hello.md", TOOL)
     place.wait_for_report()
     place.toolbox.close()
 
-    wait_until(lambda: threading.active_count() == before)
+    wait_until(lambda: not second.is_alive())
+
+
+def watching_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "hilt-watch"}
 
 
 def test_a_failing_listener_does_not_affect_others(place):

@@ -5,7 +5,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from hilt.files.door import Door, Root
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, PathRules
 from hilt.runtime import Runtime
 from hilt.testing import environment
+from tests.handles import open_below
 
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
@@ -182,28 +183,14 @@ def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, want
                 status = os.lstat(os.path.join(folder, name))
                 if stat.S_ISREG(status.st_mode) and not RULES.is_sensitive(name):
                     allowed[status.st_dev, status.st_ino] = name
-        before = count_handles(root, outside)
+        before = open_below(root, outside)
         for path in wanted:
             full = path.replace("ROOT", root).replace("OUTSIDE", outside)
             identity = opened(door, full)
             assert isinstance(identity, str) or identity in allowed, full
             for write in (False, True):
                 refused(door, full, write=write)
-        assert count_handles(root, outside) == before
-
-
-def count_handles(*roots: str) -> int:
-    """Return how many open files are in some folders; other threads may open and close others."""
-    paths = [
-        os.path.join(folder, name) for root in roots for folder, _, names in os.walk(root) for name in ("", *names)
-    ]
-    inside = {(status.st_dev, status.st_ino) for status in map(os.lstat, paths)}
-    count = 0
-    for number in map(int, os.listdir("/dev/fd")):
-        with suppress(OSError):  # closed since
-            status = os.fstat(number)
-            count += (status.st_dev, status.st_ino) in inside
-    return count
+        assert open_below(root, outside) == before
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))

@@ -467,13 +467,13 @@ def test_jobs_are_started_and_ended_from_many_threads(bench):
 def test_nothing_is_left_of_ended_jobs_but_their_output(bench):
     bench.run("true")
     wait_until(lambda: "hilt-jobs" not in names_of_threads())
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = set(os.listdir("/proc/self/fd"))
 
     for tty in (False, True, False):
         bench.run("echo text", tty=tty)
 
     wait_until(lambda: "hilt-jobs" not in names_of_threads())
-    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before  # threads of earlier tests may close theirs
 
 
 def names_of_threads() -> list[str]:

@@ -1,15 +1,9 @@
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
-
-import pytest
-
 from hilt.agents.durable.places import DurablePlace, local_steps, open_workflows
+from tests.handles import open_below
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_nothing_stays_open_when_the_last_user_closes_the_workflows(runtime):
     place = DurablePlace(runtime.state, runtime.roster().database)
     first, second = open_workflows(place), open_workflows(place)
@@ -18,6 +12,4 @@ def test_nothing_stays_open_when_the_last_user_closes_the_workflows(runtime):
 
     second.close()
 
-    steps = local_steps(runtime.state)
-    opened = [os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
-    assert [path for path in opened if path.startswith(steps)] == []
+    assert open_below(local_steps(runtime.state)) == []
