@@ -322,6 +322,25 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, works
     assert (workspace / "in-place").read_text() == "old\nuser\n"
 
 
+def test_a_file_that_a_command_renames_while_another_command_starts_is_no_conflict(agents, workspace, name):
+    write(agents, workspace, {"a": "a\n", "go": ""})
+
+    def start_another() -> None:
+        wait_until(lambda: is_in_upper_layer(agents.base / name / "state/layers", "b"))
+        os.mkdir(workspace / "other")  # as a mount point of its sandbox
+        os.rmdir(workspace / "other")
+        (workspace / "go").write_text("go")
+
+    thread = threading.Thread(target=start_another)
+    thread.start()
+    done = agents.run(name, f"mv a b; {AWAIT_GO}")
+    thread.join()
+
+    assert "conflicts" not in done.meta["undo"]
+    assert (workspace / "b").read_text() == "a\n"
+    assert not (workspace / "a").exists()
+
+
 def wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not holds():

@@ -112,10 +112,9 @@ class _Collector:
                 return
         if new is not None and old is not None and _is_same(upper, lower, name, new, old):
             return
-        # a file that the command has changed may be gone; in a folder that other commands change by starting, only a
-        # copy of an old file counts
-        is_shared = os.path.join(self._root, os.path.dirname(path)).rstrip("/") in self._layer.shared
-        is_lost = old is None and around.st_ctime_ns >= self._layer.began and ("origin" in marks or not is_shared)
+        # somebody may have deleted it meanwhile; the names tell in a folder that other commands change by starting
+        names = self._layer.shared.get(os.path.join(self._root, os.path.dirname(path)).rstrip("/"))
+        is_lost = old is None and around.st_ctime_ns >= self._layer.began and (names is None or name in names)
         is_lost |= is_swapped
         if self._copied is not None:
             self._copied.add(path, (upper, new), (lower, None if is_swapped else old), depth, is_lost=is_lost)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from errno import EXDEV
 from typing import NamedTuple
@@ -40,8 +40,9 @@ class UpperLayer(NamedTuple):
     """The layers of one command: a folder with an upper and a work folder for each workspace folder.
 
     A `whole` layer covers `.git` folders too. Whatever changes in the workspace after the command began has a time of
-    `began` or later, on the clock of the file system. `shared` are folders that change whenever a command starts.
-    `scratch` has the upper and work folders if they cannot be in the folder of the layer.
+    `began` or later, on the clock of the file system. `shared` are folders that change whenever a command starts, with
+    the names that were there when this one began. `scratch` has the upper and work folders if they cannot be in the
+    folder of the layer.
     """
 
     folder: str
@@ -49,7 +50,7 @@ class UpperLayer(NamedTuple):
     in_user_namespace: bool
     whole: bool
     began: int = 0
-    shared: tuple[str, ...] = ()
+    shared: Mapping[str, frozenset[str]] = {}
     scratch: str = ""
 
     def upper(self, root: str) -> str:
@@ -138,14 +139,17 @@ def make(place: LayerPlace, name: str, roots: tuple[str, ...], *, whole: bool) -
 
 def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
     """Return the layer with its time, which is now."""
-    shared = tuple({os.path.dirname(path) for path in mount_points})
-    first = os.stat(layer.folder).st_ctime_ns
-    while True:
-        os.utime(layer.folder)
-        began = os.stat(layer.folder).st_ctime_ns
-        if began != first:
-            return layer._replace(began=began, shared=shared)
+    shared = {folder: frozenset(os.listdir(folder)) for folder in {os.path.dirname(path) for path in mount_points}}
+    earlier = _tick(layer.folder)
+    while (began := _tick(layer.folder)) == earlier:
         time.sleep(0.0002)  # the clock of the file system ticks every few milliseconds
+    return layer._replace(began=began, shared=shared)
+
+
+def _tick(folder: str) -> int:
+    """Return the time that the file system gives a change of a folder now."""
+    os.utime(folder)
+    return os.stat(folder).st_ctime_ns
 
 
 def mounts(layer: UpperLayer, repositories: Sequence[str]) -> list[Overlay]:
