@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from hilt.sandbox.profile import LAYERS
 from tests.probed import remember_sandbox
-from tests.sandbox.confined import NOBODY, interpreter
+from tests.sandbox.confined import NOBODY, as_user, interpreter
 
 SUPPLEMENTARY = 54321  # a group of the ordinary user
 _PACKAGES = ("hilt", "tree_sitter", "tree_sitter_bash")
@@ -136,18 +136,15 @@ class Agents:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _start(self) -> subprocess.Popen[str]:
-        other: dict[str, Any] = (
-            {} if self.uid == os.getuid() else {"user": self.uid, "group": self.uid, "extra_groups": [SUPPLEMENTARY]}
-        )
-        paths = [str(self._packages)] if other else [str(Path(__file__).parents[2])]
+        prefix = as_user(self.uid, str(SUPPLEMENTARY))
+        paths = [str(self._packages)] if prefix else [str(Path(__file__).parents[2])]
         return subprocess.Popen(
-            [self.python, "-B", "-m", "tests.processes.overlaid"],
+            [*prefix, self.python, "-B", "-m", "tests.processes.overlaid"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=self._packages,
             env={"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": os.pathsep.join(paths)},
-            **other,
         )
 
 

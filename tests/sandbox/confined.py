@@ -106,13 +106,10 @@ class Worker:
             stream.close()
 
     def _start(self) -> subprocess.Popen[str]:
-        prefix = []
-        if os.getuid() == 0 and shutil.which("unshare"):
-            # mounts of other tests would end its waiting sandboxes
-            user = [f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]
-            prefix = ["unshare", "--mount", *(["setpriv", *user] if self.uid else [])]
+        # mounts of other tests would end its waiting sandboxes
+        apart = ["unshare", "--mount"] if os.getuid() == 0 and shutil.which("unshare") else []
         process = subprocess.Popen(
-            [*prefix, interpreter(self.uid), "-B", str(self.folder / "confined.py")],
+            [*apart, *as_user(self.uid), interpreter(self.uid), "-B", str(self.folder / "confined.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -122,7 +119,6 @@ class Worker:
                 "PYTHONPATH": str(self.folder),
                 ALWAYS_WAITING: os.environ.get(ALWAYS_WAITING, ""),
             },
-            **({} if prefix else _as(self.uid)),
         )
         assert process.stdout
         process.stdout.readline()  # it has its own mounts from here on
@@ -238,15 +234,23 @@ def interpreter(uid: int) -> str:
     for path in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         check = [path, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
         try:
-            if subprocess.run(check, capture_output=True, **_as(uid)).returncode == 0:
+            if subprocess.run([*as_user(uid), *check], capture_output=True).returncode == 0:
                 return path
         except OSError:
             continue
     return ""
 
 
-def _as(uid: int) -> dict[str, Any]:
-    return {} if uid == os.getuid() else {"user": uid, "group": uid, "extra_groups": []}
+def as_user(uid: int, group: str = "") -> list[str]:
+    """Return the beginning of a command line that runs as a user, in a supplementary group or none.
+
+    `Popen(user=...)` would copy the memory of the tests for every command.
+    """
+    if uid == os.getuid():
+        return []
+    groups = f"--groups={group}" if group else "--clear-groups"
+    # setpriv itself would find programs in folders that are closed to the user
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", groups, "env"]
 
 
 def _copy_package(target: Path) -> None:

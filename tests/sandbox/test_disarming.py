@@ -19,9 +19,11 @@ from typing import NamedTuple
 
 import pytest
 
+from hilt.sandbox import disarming
 from hilt.sandbox.disarming import GitWatch, StateBefore
+from hilt.sandbox.handles import exchange
 from tests.programs import needs_sandbox
-from tests.sandbox.confined import Box, Worker, _as
+from tests.sandbox.confined import Box, Worker, as_user
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
@@ -206,7 +208,7 @@ ATTACKS = {
 def git(box: Box, folder: str | Path, *words: str) -> subprocess.CompletedProcess[bytes]:
     """Run git as the user does, outside of any sandbox."""
     env = {"PATH": os.environ["PATH"], "HOME": str(box.home), **ENVIRONMENT}
-    return subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, **_as(box.worker.uid))
+    return subprocess.run([*as_user(box.worker.uid), "git", *words], cwd=folder, env=env, capture_output=True)
 
 
 @functools.cache
@@ -239,7 +241,7 @@ def prepare(box: Box, name: str) -> Path:
 
 def run_freely(box: Box, folder: Path, script: str) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(box.home)}
-    subprocess.run(["bash", "-c", script], cwd=folder, env=env, check=True, **_as(box.worker.uid))
+    subprocess.run([*as_user(box.worker.uid), "bash", "-c", script], cwd=folder, env=env, check=True)
 
 
 def is_marked(box: Box) -> bool:
@@ -575,38 +577,58 @@ def test_a_job_that_plants_something_once_continues(box, script):
     assert ended.notes
 
 
-@pytest.mark.parametrize("moment", ["before it is moved away", "after it was replaced"])
-def test_git_that_writes_a_file_while_it_is_disabled_has_not_written_it_again(tmp_path, monkeypatch, moment):
+@pytest.mark.parametrize(
+    "moment, outcomes", [("before it is replaced", [False, True]), ("after it was replaced", [False, False, True])]
+)
+def test_what_git_writes_while_a_file_is_disabled_is_kept_and_not_written_again(
+    tmp_path, monkeypatch, moment, outcomes
+):
     root = str(tmp_path.resolve())
     config = tmp_path / "sub/.git/config"
     subprocess.run(["git", "init", "-q", str(tmp_path / "sub")], check=True)
     planted = config.read_text() + "[core]\n\thooksPath = .husky/_\n"
     config.write_text(planted)
     watch = GitWatch(StateBefore([root], [root], [], [], [], [], [], {}, []))
-    rename = os.rename
-    writes = [planted + "[user]\n\tname = n\n"]
+    written = planted + "[user]\n\tname = n\n"
+    writes = [written]
 
     def write_meanwhile() -> None:
         if writes:  # from start to end between two steps, as when hilt is not running at that time
             config.with_name("config.lock").write_text(writes.pop())
-            rename(config.with_name("config.lock"), config)
+            os.rename(config.with_name("config.lock"), config)
 
-    def rename_in_between(old: str, new: str, **folders: int) -> None:
-        if moment == "before it is moved away":
+    def exchange_in_between(folder: int, name: str, other: str) -> bool:
+        if moment == "before it is replaced":
             write_meanwhile()
-        rename(old, new, **folders)
-        if new == "config":
-            write_meanwhile()
+        is_done = exchange(folder, name, other)
+        write_meanwhile()
+        return is_done
 
-    monkeypatch.setattr(os, "rename", rename_in_between)
-    outcomes = []
-    for _ in range(3):
+    monkeypatch.setattr(disarming, "exchange", exchange_in_between)
+    for outcome in outcomes:
         watch.check([str(config.parent)])
-        outcomes.append(bool(watch.repeated))
+        assert bool(watch.repeated) == outcome
+        assert "name = n" in config.read_text()
         if "hooksPath" not in config.read_text():
-            config.write_text(planted)
+            config.write_text(written)
 
-    assert outcomes == [False, False, True]
+
+def test_locks_that_a_job_leaves_in_many_repositories_do_not_delay_the_check(tmp_path, monkeypatch):
+    root = str(tmp_path.resolve())
+    watch = GitWatch(StateBefore([root], [root], [], [], [], [], [], {}, []))
+    waits: list[float] = []
+    monkeypatch.setattr(disarming, "sleep", waits.append)
+    folders = [tmp_path / f"{number}/.git" for number in range(30)]
+    for folder in folders:
+        subprocess.run(["git", "init", "-q", str(folder.parent)], check=True)
+        with open(folder / "config", "a", encoding="ascii") as config:
+            config.write("[core]\n\thooksPath = .husky/_\n")
+        (folder / "config.lock").touch()
+
+    watch.check(list(map(str, folders)))
+
+    assert sum(waits) <= 0.005
+    assert all("hooksPath" not in (folder / "config").read_text() for folder in folders)
 
 
 def test_a_job_cannot_add_steps_to_a_rebase_in_progress(any_box):

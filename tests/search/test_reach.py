@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from hilt.call import Result
 from hilt.testing import Folder, temporary_runtime
-from tests.sandbox.confined import NOBODY, interpreter
+from tests.sandbox.confined import NOBODY, as_user, interpreter
 from tests.search.leaking import fill, requests, visible_text
 
 CALLS = 20 * int(os.environ.get("HILT_STRESS") or 6)
@@ -31,7 +31,6 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="swaps names by a sys
 
 def run_attack(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
     program = sys.executable
-    options: dict[str, Any] = {}
     if user != os.getuid():
         program = interpreter(user)
         if not program:
@@ -39,14 +38,12 @@ def run_attack(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
         if not all(folder.stat().st_mode & stat.S_IXOTH for folder in Path(__file__).resolve().parents):
             pytest.skip("the folder of the tests is closed to other users")
         os.chown(base, user, user)
-        options = {"user": user, "group": user, "extra_groups": []}
     done = subprocess.run(
-        [program, "-B", "-m", "tests.search.leaking", base, str(calls), way],
+        [*as_user(user), program, "-B", "-m", "tests.search.leaking", base, str(calls), way],
         capture_output=True,
         text=True,
         timeout=600,
         env={"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        **options,
     )
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

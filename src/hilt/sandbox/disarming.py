@@ -14,13 +14,13 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
-from time import monotonic, time_ns
+from time import monotonic, sleep, time_ns
 from typing import NamedTuple
 
 from hilt.formats.digests import sha256
 from hilt.sandbox import gitfiles
 from hilt.sandbox.gitfiles import HARMLESS, GitVerdict
-from hilt.sandbox.handles import open_below
+from hilt.sandbox.handles import exchange, open_below
 from hilt.sandbox.profile import is_below
 
 TYPE_CHECKING = False
@@ -35,6 +35,8 @@ _NAMED = 5  # new paths listed in one note
 _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
 _MOST_ROUNDS = 50  # of making folders accessible that a program has closed
 _MOST_BURSTS = 3  # in which one path is disabled, for different reasons or while git was writing it
+_MOST_WAITS = 5  # in one check of all repositories, for git processes that are writing
+_WAIT_SECONDS = 0.001
 _BURST_SECONDS = 0.1  # a program may change several settings in a row
 
 _FILES = ("config", "config.worktree", "commondir")
@@ -95,6 +97,10 @@ class StateBefore(NamedTuple):
     dangers: list[str]
 
 
+class _Replaced(Exception):
+    """Others are replacing a file, or have replaced it, while it is examined."""
+
+
 class _Burst(NamedTuple):
     """Why a path was disabled, once or several times within a moment."""
 
@@ -150,6 +156,7 @@ class GitWatch:
         self._disabled: dict[str, list[_Burst]] = {}  # by path
         self._locks: set[Stamp] = set()  # of git processes that were writing something when it was disabled
         self._contested: set[str] = set()  # paths that were replaced while they were disabled
+        self._waits = 0  # that are left in this check
         self.git_folders: dict[str, GitFolder] = {}  # that the last check has opened
 
     @classmethod
@@ -183,6 +190,7 @@ class GitWatch:
 
     def _check(self, repositories: Iterable[str], *, is_over: bool) -> None:
         """Disable what is dangerous and new."""
+        self._waits = _MOST_WAITS
         for path in self.before.absent:
             with self._opened(os.path.dirname(path)) as folder:
                 if folder is not None:
@@ -328,6 +336,17 @@ class GitWatch:
     def _examine(self, part: Part, *, is_over: bool) -> None:
         if part.path in self._kept and part.kind != "gitfile":
             return
+        while True:
+            try:
+                self._try_examine(part, is_over=is_over, is_last=not self._waits)
+            except _Replaced:
+                self._waits -= 1
+                sleep(_WAIT_SECONDS)
+            else:
+                return
+
+    def _try_examine(self, part: Part, *, is_over: bool, is_last: bool) -> None:
+        """Disable a file if it is dangerous; raise if others replace it meanwhile, unless this is the last attempt."""
         try:
             status = _status(part)
         except OSError:
@@ -347,7 +366,7 @@ class GitWatch:
                     self._unlock(part.folder, part.name, part.path)
                 return
             locks = _locks(part)
-            aside, is_contested = _disable(part, judged.rest, status)
+            aside, is_contested = _disable(part, judged.rest, status, is_last=is_last)
             self._note(part, judged, aside)
             self._count(part, frozenset(judged.dangers), locks | _locks(part), is_contested=is_contested)
         except FileNotFoundError:
@@ -569,8 +588,11 @@ def _read(part: Part) -> bytes | None:
     return data if len(data) <= _MOST_BYTES else None
 
 
-def _disable(part: Part, rest: bytes | None, judged: os.stat_result) -> tuple[str, bool]:
-    """Rename a file and replace it by its harmless rest; return its new name, and whether others replaced it, too."""
+def _disable(part: Part, rest: bytes | None, judged: os.stat_result, *, is_last: bool) -> tuple[str, bool]:
+    """Rename a file and replace it by its harmless rest; return its new name, and whether others replaced it, too.
+
+    If they did that since it was judged, the rest lacks what they wrote: leave the file, and raise, unless `is_last`.
+    """
     mark = os.urandom(4).hex()
     aside, new = f"{part.name[:200]}.disabled-{mark}", f"{part.name[:200]}.new-{mark}"
     left = 0  # the inode of the rest
@@ -581,13 +603,25 @@ def _disable(part: Part, rest: bytes | None, judged: os.stat_result) -> tuple[st
                 file.write(rest)
                 left = os.fstat(file.fileno()).st_ino
         try:
-            os.rename(part.name, aside, src_dir_fd=part.folder, dst_dir_fd=part.folder)
-            if rest is not None:
+            if not is_last and (_locks(part) or _version(_status(part)) != _version(judged)):
+                raise _Replaced
+            # in one step, because a git process that starts meanwhile fails if it finds no file
+            is_swapped = rest is not None and exchange(part.folder, new, part.name)
+            if is_swapped and not is_last and _version(_status(part._replace(name=new))) != _version(judged):
+                exchange(part.folder, new, part.name)
+                raise _Replaced
+            os.rename(new if is_swapped else part.name, aside, src_dir_fd=part.folder, dst_dir_fd=part.folder)
+            if rest is not None and not is_swapped:
                 os.rename(new, part.name, src_dir_fd=part.folder, dst_dir_fd=part.folder)
         finally:
-            with suppress(FileNotFoundError):
+            if left and _inode(part.folder, new) == left:
                 os.unlink(new, dir_fd=part.folder)
     return aside, (_inode(part.folder, aside), _inode(part.folder, part.name)) != (judged.st_ino, left)
+
+
+def _version(status: os.stat_result) -> tuple[int, int, int]:
+    """Return what distinguishes a file from one that replaced it; renaming it changes its ctime, too."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _inode(folder: int, name: str) -> int:

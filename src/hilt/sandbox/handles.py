@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from errno import EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE
+from errno import EINVAL, ELOOP, ENOENT, ENOSYS, ENOTDIR, ESTALE
 from functools import cache
 from typing import Self
 
@@ -20,6 +20,7 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 
 _OPENAT2 = 437  # the number of the system call, the same on every architecture
 _RESOLVE_NO_SYMLINKS = 0x04
+_RENAME_EXCHANGE = 2
 # for openat2: flags, mode and how to resolve
 _HOW = b"".join(number.to_bytes(8, sys.byteorder) for number in (_FOLDER, 0, _RESOLVE_NO_SYMLINKS))
 
@@ -46,6 +47,21 @@ def _load_openat2() -> Callable[[str, int | None], int]:
     return lambda path, start: int(
         system_call(_OPENAT2, -1 if start is None else start, os.fsencode(path) or b".", _HOW, len(_HOW))
     )
+
+
+def exchange(folder: int, name: str, other: str) -> bool:
+    """Swap what two names in a folder refer to, in one step; False if the system or the file system cannot."""
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(folder, os.fsencode(name), folder, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (EINVAL, ENOSYS):
+        return False
+    raise OSError(number, os.strerror(number), name)
 
 
 def _walk(path: str, start: int | None) -> int:
