@@ -39,6 +39,7 @@ from pydantic_ai.tools import ToolDefinition
 from hilt.agents.model import CONTEXT_TOKENS, Listener, ModelFault, ModelInput
 from hilt.errors import ToolError
 from hilt.places import command
+from hilt.web import certificates
 
 _NO_KEY = "no-key"  # for servers on this machine, which do not check it
 _CONNECT_SECONDS = 10.0
@@ -119,7 +120,7 @@ class StreamEnd:
     def client(self) -> httpx2.AsyncClient:
         """Return an HTTP client whose responses are watched."""
         timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
-        return httpx2.AsyncClient(timeout=timeout, event_hooks={"response": [self._watch]})
+        return httpx2.AsyncClient(verify=certificates.usual(), timeout=timeout, event_hooks={"response": [self._watch]})
 
     def clear(self) -> None:
         """Forget the last response."""

@@ -40,6 +40,7 @@ from hilt.errors import ToolError
 from hilt.processes.piped import PipedProgram, start_piped
 from hilt.servers.configured import Server
 from hilt.servers.definitions import NOTES_MAX, TOOLS_MAX, clean, visible
+from hilt.web import certificates
 
 MESSAGE_BYTES = 8 << 20
 WINDOW_SECONDS = 10.0
@@ -406,7 +407,7 @@ async def _http(server: Server, gate: FloodGate) -> AsyncIterator[TransportStrea
         headers: dict[str, str] | None = headers, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
-            transport=_Bounded(httpx2.AsyncHTTPTransport(), gate),
+            transport=_Bounded(httpx2.AsyncHTTPTransport(verify=certificates.usual()), gate),
             headers=headers,
             timeout=httpx2.Timeout(_HTTP_SECONDS, read=max(_SILENCE_SECONDS, server.seconds)),
             follow_redirects=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import sys
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from hilt.errors import ToolError
 from hilt.installer import needs
@@ -31,3 +31,11 @@ def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return ssl.create_default_context(cafile=file or None, capath=folder or None)
+
+
+@cache  # for the same reason
+def usual() -> ssl.SSLContext:
+    """Return the context that an HTTP client without one would load for itself."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
