@@ -13,7 +13,8 @@ SYSTEM_PACKAGES := git:git ps:procps
 ifeq ($(shell uname),Linux)
 SYSTEM_PACKAGES += bwrap:bubblewrap
 # the same for programs that only the tests run
-TEST_PACKAGES := chromium:chromium curl:curl libatomic.so.1:libatomic1 gopls:gopls pg_ctlcluster:postgresql
+TEST_PACKAGES := chromium-headless-shell:chromium-headless-shell curl:curl libatomic.so.1:libatomic1 gopls:gopls \
+	pg_ctlcluster:postgresql
 # a desktop, a library or service by one of its files, and programs to control
 TEST_PACKAGES += Xvfb:xvfb openbox:openbox dbus-daemon:dbus-daemon /usr/libexec/at-spi-bus-launcher:at-spi2-core \
 	/usr/lib/python3/dist-packages/gi:python3-gi Gtk-3.0.typelib:gir1.2-gtk-3.0 galculator:galculator xterm:xterm
@@ -40,7 +41,8 @@ tour: $(VENV)/.run compiled ## play the tour in the terminal
 CORES = $(shell getconf _NPROCESSORS_ONLN)
 PYTEST = $(BIN)/python -m pytest -p tests.parallel --processes
 
-CHECK_TYPES = $(BIN)/mypy $(CODE)
+# a fresh clone would only write the cache
+CHECK_TYPES = $(BIN)/mypy $(if $(CI),--cache-dir=/dev/null) $(CODE)
 
 # Many tests wait, for a timeout or another process: two processes keep a core busy. The types are checked beside them,
 # because mypy and the start of the tests use one core each. Bytecode must be allowed, or every run would compile all

@@ -6,6 +6,6 @@ if __spec__ is not None and sys.modules["__main__"].__dict__ is globals() and no
     # -m puts the working directory, which is the workspace, first: its modules must not shadow ours
     del sys.path[0]
 
-from hilt.surfaces.cli import main
+from hilt.surfaces.cli import program
 
-sys.exit(main())
+sys.exit(program())

@@ -5,6 +5,7 @@ A one-shot call goes to the resident process when it can, and that path imports 
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 
@@ -29,6 +30,21 @@ class Usage(Exception):
     def __init__(self, message: str, command: str = "hilt") -> None:
         super().__init__(message)
         self.command = command
+
+
+def program() -> int:
+    """Run the command as a whole process, which then ends without freeing every module first."""
+    statuses: list[int] = []
+
+    def leave() -> None:
+        if statuses:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(statuses[0])
+
+    atexit.register(leave)  # the first to be registered is the last to be called
+    statuses.append(main())
+    return statuses[0]
 
 
 def main(arguments: list[str] | None = None) -> int:
