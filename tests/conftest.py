@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.load_profile("tests")
+
+# the interpreter itself before a program that looks for one, as pyenv has it, and takes longer than most commands
+os.environ["PATH"] = os.pathsep.join((os.path.join(sys.base_prefix, "bin"), os.environ.get("PATH", os.defpath)))
 
 # ignored by what started the tests, as nohup and scripts do: the programs under test would ignore them, too
 for number, usual in (

@@ -183,6 +183,7 @@ def work(session: pytest.Session, connection: Connection, number: int) -> NoRetu
 def detach(config: pytest.Config, connection: Connection, number: int) -> None:
     """Let a fork share no file and no folder with the others, and send its reports."""
     atexit._clear()
+    gc.set_threshold(20_000, 20, 20)  # what one test leaves is small
     plugins = config.pluginmanager
     plugins.unregister(name="terminalreporter")
     plugins.register(Reporter(config, connection))

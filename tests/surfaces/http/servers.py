@@ -113,12 +113,12 @@ class Waiting:
         return self._results[0]
 
 
-def pending(server: Server, path: str = "approvals") -> dict[str, Any]:
-    """Wait for something that a person must answer, and return it."""
+def pending(server: Server, path: str = "approvals", **facts: Any) -> dict[str, Any]:
+    """Wait for something with these facts that a person must answer, and return it."""
     rows: list[dict[str, Any]] = []
 
     def found() -> bool:
-        rows[:] = server.get(f"/v1/{path}")[path]
+        rows[:] = [row for row in server.get(f"/v1/{path}")[path] if facts == {name: row[name] for name in facts}]
         return bool(rows)
 
     wait_until(found)

@@ -522,9 +522,10 @@ def test_an_agent_can_neither_revoke_grants_nor_settle_what_others_are_asked(ser
 def test_an_mcp_host_cannot_answer_for_itself_once_the_console_has(server):
     """A host whose form is answered at the console cannot turn the denial into an approval."""
     with server.events(approver=True), Lines(server.command, elicitation={}) as host:
-        request = host.send("tools/call", name="write_file", arguments={"path": "forced.txt", "content": "x"})
+        arguments = {"path": "forced.txt", "content": "x"}
+        request = host.send("tools/call", name="write_file", arguments=arguments)
         form = host.read()
-        server.post(f"/v1/approvals/{pending(server)['id']}", {"answer": "deny"})
+        server.post(f"/v1/approvals/{pending(server, arguments=arguments)['id']}", {"answer": "deny"})
         yes = {"jsonrpc": "2.0", "id": form["id"], "result": {"action": "accept", "content": {"decision": "always"}}}
         host.write(json.dumps(yes).encode() + b"\n")
         answer = host.read()
@@ -565,9 +566,10 @@ def test_what_hosts_call_themselves_is_only_shown(server):
         info = {"name": "console", "version": "1\n2"}
         host.ask("initialize", protocolVersion="2025-11-25", capabilities={"elicitation": {}}, clientInfo=info)
         host.tell("notifications/initialized")
-        host.send("tools/call", name="write_file", arguments={"path": "posed.txt", "content": "x"})
+        arguments = {"path": "posed.txt", "content": "x"}
+        host.send("tools/call", name="write_file", arguments=arguments)
         form = host.read()
-        row = pending(server)
+        row = pending(server, arguments=arguments)
         yes = {"jsonrpc": "2.0", "id": form["id"], "result": {"action": "accept", "content": {"decision": "once"}}}
         host.write(json.dumps(yes).encode() + b"\n")
         host.read()
