@@ -1,5 +1,5 @@
 /** Keys of the console: of the whole of it, and of the page that is shown. */
-import { effect, signal, useEffect, useRef } from "./html.js";
+import { effect, signal, useLayoutEffect, useRef } from "./html.js";
 
 const STORED = "hilt.keys";
 
@@ -15,7 +15,8 @@ const layers = new Set();
 export function useKeys(keys) {
   const layer = useRef({ keys });
   layer.current.keys = keys;
-  useEffect(() => {
+  // not after the next frame: a key that is pressed as soon as the page appears would do nothing
+  useLayoutEffect(() => {
     const own = layer.current;
     layers.add(own);
     return () => layers.delete(own);

@@ -162,6 +162,28 @@ def test_the_keyboard_alone_reaches_a_call_and_its_details(tab):
     shows(page.get_by_role("tabpanel", name="Arguments"))
 
 
+def test_keys_work_as_soon_as_the_page_appears(tab):
+    page = tab.page
+    page.add_init_script("""
+        new MutationObserver((changes, observer) => {
+            if (!document.querySelector(".call-head")) return;
+            observer.disconnect();
+            document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "j", bubbles: true}));
+        }).observe(document, {childList: true, subtree: true});
+    """)
+    held: list[Route] = []
+    page.route("**/assets/activity-*", lambda route: held.append(route))  # noqa: PLW0108
+
+    with page.expect_websocket() as socket:
+        page.reload()
+    socket.value.wait_for_event("framereceived")  # so that there are calls when the page is drawn for the first time
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    for route in held:
+        route.continue_()
+
+    expect(page.locator(".call-head:focus")).to_have_count(1)
+
+
 def test_the_theme_is_kept(tab):
     page = tab.page
     background = "getComputedStyle(document.body).backgroundColor"
