@@ -344,10 +344,12 @@ class Server:
             entry = None
             with suppress(ToolError):  # another program swaps names
                 entry = self._finish({**request, "argv": ["true"]})[0].entry
+            if entry is None:  # as for the first program of a session
+                continue
             for _ in range(200):
                 # one that another program left may be ready, too, until it is replaced
                 waiting = STANDBY._waiting if STANDBY._wanted is None else None
-                if waiting is not None and entry is not None and waiting.base == entry._base and waiting.is_ready():
+                if waiting is not None and waiting.base == entry._base and waiting.is_ready():
                     return
                 sleep(0.01)
 
