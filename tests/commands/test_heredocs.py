@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.commands.heredocs import Body, take_out
+from hilt.commands.heredocs import Body, remove_heredocs
 
 
 @pytest.mark.parametrize(
-    "source, outside",
+    "source, stripped",
     [
         ("cat <<A; ls\nx y\nA\npwd", "cat <xx; ls\n   \n \npwd"),
         ("cat <<A <<'B C'\nx\nA\ny\nB C\n", "cat <xx <xxxxxx\n \n \n \n   \n"),
@@ -21,15 +21,15 @@ from hilt.commands.heredocs import Body, take_out
         ("é <<A; ü\nä\nA", "é <xx; ü\n \n "),
     ],
 )
-def test_heredocs_are_replaced_by_blanks_and_plain_redirections(source, outside):
-    result = take_out(source)
+def test_heredocs_are_replaced_by_blanks_and_plain_redirections(source, stripped):
+    result = remove_heredocs(source)
 
     assert result is not None
-    assert result.text == outside
+    assert result.text == stripped
 
 
 def test_bodies_that_the_shell_expands_are_reported():
-    result = take_out("cat <<A <<'B' <<C\n$(a)\nA\n$(b)\nB\nc\nC")
+    result = remove_heredocs("cat <<A <<'B' <<C\n$(a)\nA\n$(b)\nB\nc\nC")
 
     assert result is not None
     assert result.bodies == (Body("$(a)\n", 18, 23),)
@@ -54,13 +54,13 @@ def test_bodies_that_the_shell_expands_are_reported():
         "echo a\\\n#<<A\nA",
     ],
 )
-def test_a_heredoc_with_an_uncertain_end_is_left_alone(source):
-    assert take_out(source) is None
+def test_a_heredoc_with_an_ambiguous_end_is_rejected(source):
+    assert remove_heredocs(source) is None
 
 
 @given(st.text(alphabet="<<A'\"\\#$(){}[]`\n\t -;|=~x"))
 def test_any_text_keeps_its_length_and_its_lines(text):
-    result = take_out(text)
+    result = remove_heredocs(text)
 
     if result is not None:
         assert len(result.text) == len(text)

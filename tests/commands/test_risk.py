@@ -38,11 +38,11 @@ def test_a_command_line_has_its_level_and_reason(level):
     assert wrong == []
 
 
-def test_reading_a_repository_is_safe_only_under_the_sandbox():
+def test_reading_a_repository_is_safe_only_in_the_sandbox():
     for line in [line for line, _ in SAFE if line.startswith("git ") and "--version" not in line]:
         risk = classify(line, sandboxed=False)
 
-        assert (risk.level, "when there is no sandbox" in risk.reason) == ("caution", True), line
+        assert (risk.level, "sandbox" in risk.reason) == ("caution", True), line
 
 
 @pytest.mark.parametrize("line", ["ls", "rm x", "make"])
@@ -308,7 +308,7 @@ def test_any_text_gets_a_level(text):
         st.sampled_from([*"$(){}[]<>|&;'\"`\\\n #!*?=~-", "rm", "ls", "EOF", "<<EOF\n", "if ", "then ", "$(", "2>"])
     )
 )
-def test_any_mixture_of_shell_signs_gets_a_level(pieces):
+def test_any_mixture_of_shell_syntax_gets_a_level(pieces):
     assert classify("".join(pieces)).level in ORDER
 
 
@@ -340,13 +340,13 @@ def test_long_and_deeply_nested_texts_get_a_level(line):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_cutting_a_dangerous_line_short_never_breaks_the_rating(seed):
-    chance = random.Random(seed)
-    for line, _ in chance.sample(DANGEROUS, 60):
-        cut = line[: chance.randrange(len(line) + 1)][:2000]
+    rng = random.Random(seed)
+    for line, _ in rng.sample(DANGEROUS, 60):
+        cut = line[: rng.randrange(len(line) + 1)][:2000]
         assert classify(cut).level in ORDER
 
 
-# The oracle: bash itself, with a program rm that leaves a mark and no other program to be found.
+# The oracle: bash itself, with a PATH that holds only a program rm, which leaves a mark.
 
 ARGUMENTS = st.sampled_from(
     [
@@ -379,7 +379,7 @@ NESTED = st.recursive(
     SIMPLE,
     lambda inner: st.one_of(
         st.builds(lambda pattern, command: pattern.format(command), st.sampled_from(AROUND), inner),
-        st.builds(lambda one, joint, other: one + joint + other, inner, JOINTS, inner),
+        st.builds(lambda first, joint, second: first + joint + second, inner, JOINTS, inner),
     ),
     max_leaves=5,
 )
@@ -402,7 +402,7 @@ def marks(tmp_path_factory):
 @example(line="true $a\n\\rm x")
 @example(line="echo a # b\n\\rm x")
 @example(line="echo `echo \\`rm x\\``")
-def test_lines_with_which_bash_deletes_files_are_dangerous(marks, line):
+def test_a_line_that_makes_bash_delete_a_file_is_dangerous(marks, line):
     check_with_bash(marks, line)
 
 

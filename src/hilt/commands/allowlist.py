@@ -57,10 +57,10 @@ _GIT_COMMANDS = frozenset(
         *("verify-pack", "verify-tag", "version", "whatchanged", "worktree", "write-tree"),
     )
 )
-_GIT_LEADS = ("config-env", "exec-path", "git-dir", "bare")
-_GIT_SIGNS = ("show-signature", "verify-signatures", "gpg-sign", "local-user", "sign")
-_GIT_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
-_NPM_OPENS = frozenset(("explore", "edit", "docs", "home", "bugs", "issues", "repo"))
+_GIT_LOCATION_OPTIONS = ("config-env", "exec-path", "git-dir", "bare")
+_GIT_SIGNATURE_OPTIONS = ("show-signature", "verify-signatures", "gpg-sign", "local-user", "sign")
+_GIT_PROGRAM_OPTIONS = ("exec", "upload-pack", "receive-pack", "ext-diff", "textconv", "open-files-in-pager")
+_NPM_LAUNCHERS = frozenset(("explore", "edit", "docs", "home", "bugs", "issues", "repo"))
 _CARGO_HARMLESS = ("net.", "http.", "profile.", "term.", "build.jobs", "build.target")
 # Settings that only change git's output or what it records; any other might name a program.
 _GIT_HARMLESS = (
@@ -123,9 +123,11 @@ _GIT_VARIABLES = {
     **{f"GIT_CONFIG_KEY_{index}": key for index, key in enumerate(_GIT_SETTINGS)},
     **{f"GIT_CONFIG_VALUE_{index}": value for index, value in enumerate(_GIT_SETTINGS.values())},
 }
-# git commands that show diffs, and those that only convert text
-_GIT_SHOWS = frozenset(("diff", "log", "show", "whatchanged", "diff-files", "diff-index", "diff-tree", "range-diff"))
-_GIT_CONVERTS = frozenset(("blame", "annotate", "grep"))
+# git commands that may start diff programs and text converters, and those that may start only the latter
+_GIT_DIFF_COMMANDS = frozenset(
+    ("diff", "log", "show", "whatchanged", "diff-files", "diff-index", "diff-tree", "range-diff")
+)
+_GIT_TEXTCONV_COMMANDS = frozenset(("blame", "annotate", "grep"))
 
 
 def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -135,9 +137,9 @@ def harden_argv(argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     at, _ = programs.command_at(argv[1:], programs.GIT_OPTIONS)
     verb = argv[at + 1] if at + 1 < len(argv) else ""
     added: list[str] = []
-    if verb in _GIT_SHOWS:
+    if verb in _GIT_DIFF_COMMANDS:
         added = ["--no-ext-diff", "--no-textconv"]
-    elif verb in _GIT_CONVERTS:
+    elif verb in _GIT_TEXTCONV_COMMANDS:
         added = ["--no-textconv"]
     return [*argv[: at + 2], *added, *argv[at + 2 :]], dict(_GIT_VARIABLES)
 
@@ -168,8 +170,8 @@ def _check_env(arguments: list[str]) -> str | None:
 
 
 def _check_find(arguments: list[str]) -> str | None:
-    found = next((word for word in arguments if word in _FIND_ACTIONS), None)
-    return None if found is None else f"it uses {found}"
+    action = next((word for word in arguments if word in _FIND_ACTIONS), None)
+    return None if action is None else f"it uses {action}"
 
 
 def _check_awk(arguments: list[str]) -> str | None:
@@ -187,10 +189,10 @@ def _check_awk(arguments: list[str]) -> str | None:
 def _check_sed(arguments: list[str]) -> str | None:
     if "--sandbox" in arguments:
         return None
-    found = SedScripts(arguments)
-    if found.files:
-        return "its script is in a file; --sandbox allows that"
-    if any(script is not None and sed_starts(script) for script in found.scripts):
+    sed = SedScripts(arguments)
+    if sed.files:
+        return "its script is in a file; add --sandbox to allow that"
+    if any(script is not None and sed_starts(script) for script in sed.scripts):
         return "its script runs a command"
     return None
 
@@ -208,17 +210,17 @@ def _check_tar(arguments: list[str]) -> str | None:
     if programs.has_flag(options, "T", "files-from", values=stops) and not (
         "--null" in arguments or "--verbatim-files-from" in arguments
     ):
-        return "-T reads options from a file; --verbatim-files-from allows that"
+        return "-T reads options from a file; add --verbatim-files-from to allow that"
     archives = programs.option_values(arguments, "f", "file", stops="CbXgHKLNV")
     if "--force-local" not in arguments and any(":" in (archive or "") for archive in archives):
-        return "an archive with a colon is fetched by a remote shell; --force-local allows that"
+        return "an archive name with a colon is fetched through a remote shell; add --force-local to prevent that"
     return None
 
 
 def _check_git(arguments: list[str]) -> str | None:
     at, is_known = programs.command_at(arguments, programs.GIT_OPTIONS)
-    if not is_known or programs.has_flag(arguments[:at], "", *_GIT_LEADS, values="Cc"):
-        return "an option of git is unknown, or sets where its programs or settings are"
+    if not is_known or programs.has_flag(arguments[:at], "", *_GIT_LOCATION_OPTIONS, values="Cc"):
+        return "a git option is unknown, or changes where git finds its programs or settings"
     for setting in programs.option_values(arguments[:at], "c", stops="C"):
         reason = _check_setting(setting)
         if reason is not None:
@@ -233,7 +235,7 @@ def _check_git(arguments: list[str]) -> str | None:
 
 def _check_git_command(verb: str, arguments: list[str]) -> str | None:
     words = [word for word in arguments if word != "--text"]
-    if programs.has_flag(words, "", *_GIT_OPTIONS):
+    if programs.has_flag(words, "", *_GIT_PROGRAM_OPTIONS):
         return "an option names a program"
     if verb in ("clone", "init") and programs.has_flag(words, "", "template"):
         return "--template installs hooks"
@@ -244,7 +246,7 @@ def _check_git_command(verb: str, arguments: list[str]) -> str | None:
     if verb in ("verify-commit", "verify-tag") or any("%G" in word for word in words):
         return "a signature is checked by another program"
     letters = {"commit": "S", "merge": "S", "rebase": "S", "cherry-pick": "S", "revert": "S", "am": "S", "tag": "suv"}
-    if programs.has_flag(words, letters.get(verb, ""), *_GIT_SIGNS, values="mFCct"):
+    if programs.has_flag(words, letters.get(verb, ""), *_GIT_SIGNATURE_OPTIONS, values="mFCct"):
         return "signatures are made and checked by another program"
     if verb == "maintenance" and any(word in ("start", "stop", "register", "unregister") for word in words):
         return "maintenance would change scheduled commands"
@@ -313,12 +315,14 @@ def _check_zip(arguments: list[str]) -> str | None:
 def _check_npm(arguments: list[str]) -> str | None:
     at, _ = programs.command_at(arguments, programs.Options("cpw", ("call", "package", "workspace", "prefix")))
     verb = arguments[at] if at < len(arguments) else ""
-    own = arguments[: at + 1 + programs.command_at(arguments[at + 1 :], programs.Options("pw", ("package",)))[0]]
+    own_arguments = arguments[
+        : at + 1 + programs.command_at(arguments[at + 1 :], programs.Options("pw", ("package",)))[0]
+    ]
     if programs.has_flag(arguments, "", "script-shell"):
         return "--script-shell names a program"
-    if verb in _NPM_OPENS or (verb in ("config", "c") and "edit" in arguments):
+    if verb in _NPM_LAUNCHERS or (verb in ("config", "c") and "edit" in arguments):
         return f"npm {verb} starts an editor, a browser or a command"
-    if verb in ("exec", "x") and programs.has_flag(own, "c", "call"):
+    if verb in ("exec", "x") and programs.has_flag(own_arguments, "c", "call"):
         return "-c runs text in a shell"
     return None
 
@@ -340,8 +344,10 @@ def _check_bun(arguments: list[str]) -> str | None:
 def _check_make(arguments: list[str]) -> str | None:
     if programs.has_flag(arguments, "E", "eval", values="CfIjloW"):
         return "--eval runs text as a makefile"
-    found = next((word for word in arguments if word.lstrip().startswith(("SHELL", ".SHELLFLAGS", "MAKEFLAGS"))), None)
-    return None if found is None or "=" not in found else f"{found} names a program"
+    assignment = next(
+        (word for word in arguments if word.lstrip().startswith(("SHELL", ".SHELLFLAGS", "MAKEFLAGS"))), None
+    )
+    return None if assignment is None or "=" not in assignment else f"{assignment} names a program"
 
 
 def _check_cmake(arguments: list[str]) -> str | None:
@@ -360,8 +366,8 @@ def _check_go(arguments: list[str]) -> str | None:
 
 def _check_cargo(arguments: list[str]) -> str | None:
     settings = programs.long_values(arguments, "config", exact=True)
-    found = next((setting for setting in settings if not (setting or "").startswith(_CARGO_HARMLESS)), None)
-    return None if found is None else f"the setting {found} may name a program"
+    unknown = next((setting for setting in settings if not (setting or "").startswith(_CARGO_HARMLESS)), None)
+    return None if unknown is None else f"the setting {unknown} may name a program"
 
 
 def _check_rustc(arguments: list[str]) -> str | None:

@@ -35,12 +35,12 @@ def _rate_find(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
         elif word.value is not None and word.value.startswith(("-fprint", "-fls")):
             rated = worse(rated, Rated("caution", f"find {word.value} writes a file"))
             rated = worse(rated, rater.write(arguments[index].value if index < len(arguments) else None, place))
-        elif word.value is None or _may_find(word):
+        elif word.value is None or _may_be_action(word):
             rated = worse(rated, Rated("caution", "an argument of find is only known at run time"))
     return rated
 
 
-def _rate_guarded(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
+def _rate_reader(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that only read, except with certain options."""
     values = [word.value for word in arguments]
     rated = Rated("safe", f"{name} only reads")
@@ -132,7 +132,7 @@ def _sets_user(mode: str) -> bool:
     )
 
 
-def _rate_power(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
+def _rate_service_control(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     stops = programs.STOPS[name]
     if any(value in stops for value in values):
@@ -151,7 +151,7 @@ def _rate_truncate(rater: Rater, name: str, arguments: Sequence[ShellWord], plac
     return Rated("caution", programs.CHANGERS[name])
 
 
-def _rate_moving(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
+def _rate_replacement(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate mv, ln and install, which replace any file, even a device."""
     for word in arguments:
         path = posixpath.normpath(word.value or "")
@@ -160,8 +160,8 @@ def _rate_moving(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
     return Rated("caution", programs.CHANGERS[name])
 
 
-def _rate_signed(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
-    """Rate programs that destroy with one of their options."""
+def _rate_destructive_option(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
+    """Rate programs that destroy data with one of their options."""
     values = [word.value for word in arguments]
     letters, names, stops = programs.LOSSES[name]
     if programs.has_flag(values, letters, *names, values=stops):
@@ -186,7 +186,7 @@ def rate_removal(name: str, values: Sequence[str | None]) -> Rated:
     return Rated("safe", "")
 
 
-def _may_find(word: ShellWord) -> bool:
+def _may_be_action(word: ShellWord) -> bool:
     """Whether a wildcard could match a file whose name is an action of find."""
     if not word.pattern:
         return False
@@ -197,10 +197,10 @@ def _may_find(word: ShellWord) -> bool:
 
 RATED: dict[str, Rate] = {
     "find": _rate_find,
-    **dict.fromkeys(("sort", "rg", "date", "hostname", "uniq", "file"), _rate_guarded),
+    **dict.fromkeys(("sort", "rg", "date", "hostname", "uniq", "file"), _rate_reader),
     **dict.fromkeys(("chmod", "chown", "chgrp"), _rate_chmod),
-    **dict.fromkeys(programs.STOPS, _rate_power),
-    **dict.fromkeys(programs.LOSSES, _rate_signed),
+    **dict.fromkeys(programs.STOPS, _rate_service_control),
+    **dict.fromkeys(programs.LOSSES, _rate_destructive_option),
     "truncate": _rate_truncate,
-    **dict.fromkeys(("mv", "ln", "install"), _rate_moving),
+    **dict.fromkeys(("mv", "ln", "install"), _rate_replacement),
 }

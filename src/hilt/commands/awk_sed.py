@@ -27,30 +27,30 @@ _SED_FLAGS = frozenset("gpiImM0123456789we")
 def awk_starts(program: str) -> list[str | None]:
     """Return the commands that an awk program passes to a shell; None for one that it computes."""
     tokens = _awk_tokens(program)
-    found: list[str | None] = []
+    commands: list[str | None] = []
     for index, (kind, text) in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else ("", "")
         after = tokens[index + 2][1] if index + 2 < len(tokens) else ""
         if kind == "name" and text == "system" and following[1] == "(":
             ends = index + 3 < len(tokens) and tokens[index + 3][1] == ")"
-            found.append(_awk_string(tokens[index + 2][1]) if ends and tokens[index + 2][0] == "string" else None)
+            commands.append(_awk_string(tokens[index + 2][1]) if ends and tokens[index + 2][0] == "string" else None)
         elif kind == "sign" and text in ("|", "|&"):
             if following[1] == "getline":
                 before = tokens[index - 1] if index else ("", "")
                 is_whole = index < 2 or tokens[index - 2][1] in ("{", ";", "(", "\n", "while", "if", ")")
-                found.append(_awk_string(before[1]) if before[0] == "string" and is_whole else None)
+                commands.append(_awk_string(before[1]) if before[0] == "string" and is_whole else None)
             else:
                 is_whole = after in ("", ";", "}", "\n")
-                found.append(_awk_string(following[1]) if following[0] == "string" and is_whole else None)
+                commands.append(_awk_string(following[1]) if following[0] == "string" and is_whole else None)
         elif (kind == "sign" and text == "@") or (kind == "regex" and _search_hidden(text)):
-            found.append(None)
-    return found
+            commands.append(None)
+    return commands
 
 
 def awk_writes(program: str) -> list[str | None]:
     """Return the files that an awk program prints to; None for one that it computes."""
     tokens = _awk_tokens(program)
-    found: list[str | None] = []
+    paths: list[str | None] = []
     depth: int | None = None  # of brackets since the print; outside of one, > compares
     for index, (kind, text) in enumerate(tokens):
         if kind == "name" and text in ("print", "printf"):
@@ -64,11 +64,11 @@ def awk_writes(program: str) -> list[str | None]:
         elif text in (";", "}", "\n", "|", "|&"):
             depth = None
         elif text == ">" and depth <= 0:
-            rest = [token for token in tokens[index + 1 : index + 4] if token[1] != ">"]
-            is_whole = len(rest) < 2 or rest[1][1] in (";", "}", "\n")
-            found.append(_awk_string(rest[0][1]) if rest and rest[0][0] == "string" and is_whole else None)
+            target = [token for token in tokens[index + 1 : index + 4] if token[1] != ">"]
+            is_whole = len(target) < 2 or target[1][1] in (";", "}", "\n")
+            paths.append(_awk_string(target[0][1]) if target and target[0][0] == "string" and is_whole else None)
             depth = None
-    return found
+    return paths
 
 
 def _awk_tokens(program: str) -> list[tuple[str, str]]:
@@ -148,23 +148,23 @@ def _awk_string(token: str) -> str | None:
 def sed_starts(script: str) -> bool:
     """Whether a sed script runs a command, or cannot be parsed."""
     # implementations differ on whether a delimiter inside [...] ends a field
-    return _SedReading(script, classes=True).runs(or_unknown=True) or _SedReading(script, classes=False).runs(
+    return _SedParser(script, classes=True).runs(or_unknown=True) or _SedParser(script, classes=False).runs(
         or_unknown=False
     )
 
 
 def sed_writes(script: str) -> list[str]:
     """Return the files that a sed script writes."""
-    reading = _SedReading(script, classes=True)
-    reading.runs(or_unknown=True)
-    return reading.writes
+    parser = _SedParser(script, classes=True)
+    parser.runs(or_unknown=True)
+    return parser.writes
 
 
 class _SedUnknown(Exception):
     """The script cannot be parsed further."""
 
 
-class _SedReading:
+class _SedParser:
     """One pass over a sed script."""
 
     def __init__(self, script: str, *, classes: bool) -> None:
@@ -182,7 +182,7 @@ class _SedReading:
                 elif self._peek() == "#":
                     self._skip_line()
                 else:
-                    self._pass_addresses()
+                    self._skip_addresses()
                     if self._command():
                         return True
         except (IndexError, _SedUnknown):
@@ -197,28 +197,28 @@ class _SedReading:
         self._position += 1
         return character
 
-    def _pass_addresses(self) -> None:
+    def _skip_addresses(self) -> None:
         while True:
             character = self._peek()
             if character.isdigit() or character in " \t,$~+!":
                 self._position += 1
             elif character in "/\\":
                 self._position += 1
-                self._pass_field("/" if character == "/" else self._take(), pattern=True)
+                self._skip_field("/" if character == "/" else self._take(), pattern=True)
                 while self._peek() in "IM":
                     self._position += 1
             else:
                 return
 
-    def _pass_field(self, delimiter: str, *, pattern: bool) -> None:
+    def _skip_field(self, delimiter: str, *, pattern: bool) -> None:
         """Skip to after the delimiter that ends a field."""
         while (character := self._take()) != delimiter:
             if character == "\\":
                 self._position += 1
             elif character == "[" and pattern and self._classes:
-                self._pass_class()
+                self._skip_class()
 
-    def _pass_class(self) -> None:
+    def _skip_class(self) -> None:
         self._position += self._peek() == "^"
         self._position += self._peek() == "]"
         while self._take() != "]":
@@ -238,8 +238,8 @@ class _SedReading:
             delimiter = self._take()
             if delimiter in "\\\n":
                 raise _SedUnknown
-            self._pass_field(delimiter, pattern=letter == "s")
-            self._pass_field(delimiter, pattern=False)
+            self._skip_field(delimiter, pattern=letter == "s")
+            self._skip_field(delimiter, pattern=False)
             return self._flags()
         elif letter not in _SED_PLAIN:
             raise _SedUnknown
@@ -270,7 +270,7 @@ class _SedReading:
 
 
 class SedScripts:
-    """The scripts among the arguments of sed; `files` says that one of them is read from a file."""
+    """The scripts among the arguments of sed; `files` is true if one of them is read from a file."""
 
     def __init__(self, arguments: Sequence[str | None]) -> None:
         self.scripts: list[str | None] = []

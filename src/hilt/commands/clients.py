@@ -143,11 +143,13 @@ def _rate_container(rater: Rater, name: str, arguments: Sequence[ShellWord], pla
     rated = Rated("caution", f"{name} runs containers")
     if last in ("run", "exec", "create", "unshare"):
         at = values.index(last, values.index(verbs[0])) + 1
-        rated = worse(rated, _rate_inside(rater, name, last, arguments[at:], place))
+        rated = worse(rated, _rate_container_command(rater, name, last, arguments[at:], place))
     return rated
 
 
-def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
+def _rate_container_command(
+    rater: Rater, name: str, verb: str, arguments: Sequence[ShellWord], place: CommandPlace
+) -> Rated:
     """Rate the options of a container, and the command started in it."""
     rated = Rated("safe", "")
     index = 0
@@ -157,25 +159,25 @@ def _rate_inside(rater: Rater, name: str, verb: str, arguments: Sequence[ShellWo
         if not value.startswith("-"):
             break
         index += 1
-        given = value
+        option = value
         if value.startswith("--"):
             has_next = "=" not in value and value[2:] not in _RUN_FLAGS
         else:
             has_next = programs.takes_next(value, _RUN_LETTERS)
         if has_next and index < len(arguments):
             following = arguments[index].value or arguments[index].text.strip("\"'")
-            given = f"{value}={following}"
+            option = f"{value}={following}"
             index += 1
-        if given.startswith(_ESCAPES) or _mounts_the_machine(given):
-            rated = Rated("dangerous", f"{name} {verb} {given[:80]} exposes this machine to the container")
+        if option.startswith(_ESCAPES) or _mounts_host_folder(option):
+            rated = Rated("dangerous", f"{name} {verb} {option[:80]} exposes this machine to the container")
     inner = arguments[index + (verb != "unshare") :]
     if inner:
         rater.start(inner, place)
     return rated
 
 
-def _mounts_the_machine(option: str) -> bool:
-    """Whether an option of a container mounts the root, a home or a system folder."""
+def _mounts_host_folder(option: str) -> bool:
+    """Whether an option of a container mounts the root, a home folder or a system folder of the host."""
     name, _, value = option.partition("=")
     if name == "--volume":
         source = value.partition(":")[0]
@@ -236,7 +238,7 @@ def _rate_cloud(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     if ("sync" in operands and (name == "rclone" or "--delete" in values)) or (
         name == "gsutil" and "rsync" in operands and programs.has_flag(values, "d")
     ):
-        return Rated("dangerous", f"{name} deletes what the source does not have")
+        return Rated("dangerous", f"{name} deletes files that the source does not have")
     rated = Rated("caution", f"{name} is not known to be harmless")
     if name in ("gh", "glab") and operands[:2] == ["alias", "set"] and len(operands) > 3:
         alias = operands[3]

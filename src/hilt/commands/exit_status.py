@@ -98,20 +98,22 @@ def _classify_one(command: str, output: str) -> Outcome:
         causes = _causes(command, depth=0)
     except (Unparsed, _Undecided):
         return Outcome("error", "exit status 1")
-    loud = [cause for cause in causes if cause.name not in _QUIET] or causes
-    mover = next((cause.name for cause in causes if cause.name in _MOVERS and _complains(output, cause.name)), None)
+    relevant = [cause for cause in causes if cause.name not in _QUIET] or causes
+    mover = next(
+        (cause.name for cause in causes if cause.name in _MOVERS and _reports_failure(output, cause.name)), None
+    )
     if mover is not None:
         return Outcome("error", f"{mover} failed with exit status 1")
-    if not loud or any(cause.name not in ANSWERS for cause in loud):
-        name = next((cause.name for cause in loud if cause.name not in ANSWERS), "")
-        return Outcome("error", f"{name} failed with exit status 1" if name and len(loud) == 1 else "exit status 1")
-    cause = loud[-1]
+    if not relevant or any(cause.name not in ANSWERS for cause in relevant):
+        name = next((cause.name for cause in relevant if cause.name not in ANSWERS), "")
+        return Outcome("error", f"{name} failed with exit status 1" if name and len(relevant) == 1 else "exit status 1")
+    cause = relevant[-1]
     if cause.negated:
         return Outcome("expected_nonzero", f"{cause.name} succeeded, and ! negated it")
     return Outcome("expected_nonzero", f"{cause.name}: {ANSWERS[cause.name]}")
 
 
-def _complains(output: str, name: str) -> bool:
+def _reports_failure(output: str, name: str) -> bool:
     """Whether bash reports that this builtin failed."""
     return any(line.startswith("bash: line ") and f": {name}: " in line for line in output.split("\n"))
 
@@ -168,17 +170,17 @@ class _Statuses:
             raise _Undecided
         causes: list[_Cause] = []
         for operator, stages in _pipelines(chain(node)):
-            found = self._of_pipeline(stages, depth)
+            pipeline_causes = self._of_pipeline(stages, depth)
             # after || the status is that of the last alternative; after && either may have failed
-            causes = found if operator == "||" else [*causes, *found]
+            causes = pipeline_causes if operator == "||" else [*causes, *pipeline_causes]
         return causes
 
     def _of_pipeline(self, stages: Sequence[Item], depth: int) -> list[_Cause]:
-        chosen = stages if self._every_stage else stages[-1:]
-        found = [cause for item in chosen for cause in self._of_item(item.node, depth)]
+        deciding = stages if self._every_stage else stages[-1:]
+        causes = [cause for item in deciding for cause in self._of_item(item.node, depth)]
         if stages[0].negated:
-            return [cause._replace(negated=not cause.negated) for cause in found]
-        return found
+            return [cause._replace(negated=not cause.negated) for cause in causes]
+        return causes
 
     def _of_item(self, node: Node | None, depth: int) -> list[_Cause]:
         kind = "" if node is None else node.type

@@ -40,11 +40,11 @@ _LOSING = {
     "reflog": ("expire", "delete", "drop"),
 }
 _LOSING_BY_FORCE = {"worktree": ("remove",), "submodule": ("deinit", "update")}
-_REACHING = frozenset(
+_REMOTE_COMMANDS = frozenset(
     ("fetch", "clone", "pull", "push", "ls-remote", "fetch-pack", "send-pack", "archive", "remote", "submodule")
 )
-_SENDING = ("smtp-server", "sendmail-cmd", "to-cmd", "cc-cmd", "header-cmd")
-_BRANCH_PLACES = ("/", "./", "../", ":", "~")
+_SEND_EMAIL_COMMANDS = ("smtp-server", "sendmail-cmd", "to-cmd", "cc-cmd", "header-cmd")
+_PATH_PREFIXES = ("/", "./", "../", ":", "~")
 
 
 def _rate_git(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -63,7 +63,7 @@ def _rate_git(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
         return worse(rated, Rated("caution", programs.CHANGERS["git"]))
     verb = values[at]
     if verb is None:
-        return Rated("dangerous", "the command of git is only known at run time")
+        return Rated("dangerous", "the git command is only known at run time")
     rest = arguments[at + 1 :]
     return worse(rated, _rate_git_verb(rater, verb, rest, place))
 
@@ -71,8 +71,8 @@ def _rate_git(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
 def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
     rated = _rate_loss(verb, arguments)
-    if verb in _REACHING:
-        rated = worse(rated, _rate_reaching(rater, verb, values, place))
+    if verb in _REMOTE_COMMANDS:
+        rated = worse(rated, _rate_remote(rater, verb, values, place))
     if verb == "push":
         return worse(rated, _rate_push(values))
     if verb == "config":
@@ -83,7 +83,7 @@ def _rate_git_verb(rater: Rater, verb: str, arguments: Sequence[ShellWord], plac
         return rater.start_unseen(place, f"git {verb} --template installs hooks that git runs")
     if verb == "maintenance" and "start" in values[:1]:
         return Rated("dangerous", "git maintenance start schedules commands")
-    if verb in programs.SHELL_WORDS_OF_GIT:
+    if verb in programs.GIT_READERS:
         return worse(rated, _rate_git_reading(rater, verb, arguments))
     return worse(Rated("caution", f"git {verb} can change the repository"), rated)
 
@@ -104,11 +104,11 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
         return "untracked files"
     if verb in ("filter-branch", "filter-repo"):
         return "the history that it rewrites"
-    known = _LOSSES.get(verb)
-    if known is not None and programs.has_flag(values, known.letters, *known.names, values=known.values):
-        return known.what
+    loss = _LOSSES.get(verb)
+    if loss is not None and programs.has_flag(values, loss.letters, *loss.names, values=loss.values):
+        return loss.what
     if first in _LOSING.get(verb, ()) or (is_forced and first in _LOSING_BY_FORCE.get(verb, ())):
-        return f"what it {first}s" if first != "expire" else "recoverable commits"
+        return f"data: {verb} {first}" if first != "expire" else "recoverable commits"
     if verb == "rm" and is_forced and not programs.has_flag(values, "", "cached"):
         return _CHANGES
     if verb == "branch" and (
@@ -122,9 +122,9 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
         return _CHANGES
     if verb == "checkout" and _checks_out_files(arguments):
         return _CHANGES
-    is_trial = programs.has_flag(values, "n", "dry-run")
+    is_dry_run = programs.has_flag(values, "n", "dry-run")
     expires_early = any((value or "").startswith("--pr") and "=" in (value or "") for value in values)
-    if (verb == "prune" and not is_trial) or (verb == "gc" and expires_early and "--prune=never" not in values):
+    if (verb == "prune" and not is_dry_run) or (verb == "gc" and expires_early and "--prune=never" not in values):
         return "unreachable commits"
     if verb == "repack" and programs.has_flag(values, "a") and programs.has_flag(values, "d"):
         return "unreachable commits"
@@ -132,7 +132,7 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
 
 
 def _checks_out_files(arguments: Sequence[ShellWord]) -> bool:
-    """Whether git checkout gets files, which it overwrites, and not only a branch."""
+    """Whether git checkout has file arguments, which it overwrites, and not only a branch."""
     values = [word.value for word in arguments]
     if "--" in values:
         return len(values) > values.index("--") + 1
@@ -147,7 +147,7 @@ def _checks_out_files(arguments: Sequence[ShellWord]) -> bool:
 def _is_file(word: ShellWord) -> bool:
     """Whether a word is the name of a file, and not of a branch or a commit."""
     value = word.value or ""
-    if word.pattern or value == "." or value.endswith("/") or value.startswith(_BRANCH_PLACES):
+    if word.pattern or value == "." or value.endswith("/") or value.startswith(_PATH_PREFIXES):
         return True
     stem, dot, suffix = value.rpartition("/")[2].rpartition(".")
     # main.c and a.py, but neither v1.2, 10.x nor release/3.rc1
@@ -155,7 +155,7 @@ def _is_file(word: ShellWord) -> bool:
     return bool(dot) and suffix[:1].isalpha() and suffix.isalnum() and len(suffix) < 6 and not is_version
 
 
-def _rate_reaching(rater: Rater, verb: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
+def _rate_remote(rater: Rater, verb: str, values: Sequence[str | None], place: CommandPlace) -> Rated:
     """Rate options that start a program to access another repository."""
     rated = Rated("safe", "")
     if any(value is not None and value.startswith("ext::") for value in values):
@@ -208,7 +208,7 @@ def _rate_git_starting(rater: Rater, verb: str, values: Sequence[str | None], pl
     elif verb in ("difftool", "mergetool"):
         texts = [*programs.option_values(values, "x"), *programs.long_values(values, "extcmd")]
     elif verb == "send-email":
-        texts = [text for option in _SENDING for text in programs.long_values(values, option)]
+        texts = [text for option in _SEND_EMAIL_COMMANDS for text in programs.long_values(values, option)]
     elif programs.has_flag(values, "O", "open-files-in-pager", values="efABCm"):
         return rater.start_unseen(place, "git grep -O starts a program")
     for text in texts:
@@ -221,7 +221,7 @@ def _rate_git_config(rater: Rater, values: Sequence[str | None], place: CommandP
     if operands[:1] in (["set"], ["add"]):
         operands = operands[1:]
     if programs.has_flag(values, "e", "edit") or operands[:1] in ([None], ["edit"]):
-        return Rated("dangerous", "the change of git config is only known at run time")
+        return Rated("dangerous", "the setting that git config changes is only known at run time")
     if len(operands) >= 2:
         setting = None if operands[1] is None else f"{operands[0]}={operands[1]}"
         return worse(Rated("caution", "git config changes settings"), _rate_setting(rater, setting, place))
@@ -249,34 +249,34 @@ def _rate_push(values: Sequence[str | None]) -> Rated:
     if programs.has_flag(values, "fd", *names, values="o") or any(
         operand is not None and operand.startswith(("+", ":")) for operand in operands
     ):
-        return Rated("dangerous", "git push --force overwrites or deletes what others have")
+        return Rated("dangerous", "git push --force overwrites or deletes remote branches")
     if programs.has_flag(values, "", "receive-pack", "exec"):
         return Rated("dangerous", "an option makes git push start a program")
     return Rated("caution", "git push changes the remote repository")
 
 
 def _lists_branches(values: Sequence[str | None]) -> bool:
-    plain = ("list", "show-current", "all", "remotes", "verbose", "color", "no-color", "column", "no-column", "abbrev")
-    takes = ("sort", "format", "contains", "no-contains", "merged", "no-merged", "points-at")
-    expects = is_listing = False
+    flags = ("list", "show-current", "all", "remotes", "verbose", "color", "no-color", "column", "no-column", "abbrev")
+    valued = ("sort", "format", "contains", "no-contains", "merged", "no-merged", "points-at")
+    expects_value = is_listing = False
     for value in values:
         if value is None:
             return False
         if not value.startswith("-"):
-            if not expects and not is_listing:
+            if not expects_value and not is_listing:
                 return False
         elif value.startswith("--"):
             name, equals, _ = value[2:].partition("=")
-            if name not in plain and name not in takes:
+            if name not in flags and name not in valued:
                 return False
             is_listing = is_listing or name == "list"
-            expects = name in takes and not equals
+            expects_value = name in valued and not equals
             continue
         elif set(value[1:]) - set("arvli"):
             return False
         elif "l" in value:
             is_listing = True
-        expects = False
+        expects_value = False
     return True
 
 

@@ -1,4 +1,4 @@
-"""Removes here-documents from bash source: the grammar supports little more than one that ends its line."""
+"""Removes here-documents from bash source: the grammar supports little more than one at the end of a line."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ class Body(NamedTuple):
     end: int
 
 
-class Outside(NamedTuple):
+class StrippedSource(NamedTuple):
     """A source of the same length with plain redirections and blanks in place of its here-documents."""
 
     text: str
-    bodies: tuple[Body, ...]  # those that hold an expansion
+    bodies: tuple[Body, ...]  # only those that contain an expansion
 
 
-def take_out(text: str) -> Outside | None:
+def remove_heredocs(text: str) -> StrippedSource | None:
     """Return a source without its here-documents; None if their ends are ambiguous."""
     if "=~" in text:
         return None  # a regular expression has its own quoting rules
-    signs = list(text)
+    characters = list(text)
     bodies: list[Body] = []
     pending: list[re.Match[str]] = []
-    position, last = 0, text.rfind("<<")
-    while pending or position <= last:
+    position, last_operator = 0, text.rfind("<<")
+    while pending or position <= last_operator:
         token = _pattern().match(text, position)
         if token is None or (pending and "\n" in (token["quoted"] or "")):
             return None
         position = token.end()
         if token["word"]:
             pending.append(token)
-            signs[token.start() : position] = "<" + "x" * (position - token.start() - 1)
+            characters[token.start() : position] = "<" + "x" * (position - token.start() - 1)
         elif token["line"]:
             for start in pending:
                 body, end = _body(text, position, start)
@@ -64,14 +64,14 @@ def take_out(text: str) -> Outside | None:
                     return None
                 if any(sign in body.text for sign in _EXPANDED):
                     bodies.append(body)
-                signs[position:end] = [sign if sign == "\n" else " " for sign in text[position:end]]
+                characters[position:end] = [sign if sign == "\n" else " " for sign in text[position:end]]
                 position = end
             pending = []
-    return Outside("".join(signs), tuple(bodies))
+    return StrippedSource("".join(characters), tuple(bodies))
 
 
 def _body(text: str, begin: int, token: re.Match[str]) -> tuple[Body | None, int]:
-    """Return what the shell expands of a here-document, "" if it is quoted, and the offset of the next line."""
+    """Return the body of a here-document, empty if its delimiter is quoted, and the offset of the line after it."""
     delimiter = unquote(token["word"]).value
     is_quoted = any(sign in token["word"] for sign in "'\"\\")
     start = begin

@@ -17,8 +17,8 @@ READERS = {
     "head": "head reads files",
     "tail": "tail reads files",
     "wc": "wc counts",
-    "stat": "stat reads file details",
-    "pwd": "pwd prints the folder",
+    "stat": "stat reads file metadata",
+    "pwd": "pwd prints the current folder",
     "echo": "echo prints its arguments",
     "which": "which finds programs",
     "whoami": "whoami prints the user",
@@ -78,7 +78,7 @@ DESTROYERS = {
     "lvremove": "lvremove deletes a volume",
     "vgremove": "vgremove deletes volumes",
     "pvremove": "pvremove erases a disk",
-    "lvreduce": "lvreduce cuts a volume",
+    "lvreduce": "lvreduce shrinks a volume",
     "e2fsck": "e2fsck changes a disk",
     "debugfs": "debugfs changes a disk",
     "newfs": "newfs formats a disk",
@@ -131,11 +131,11 @@ CHANGERS = {
     "unalias": "unalias changes what a name means",
     "make": "make runs the commands of a Makefile",
     "npm": "npm runs scripts of packages",
-    "truncate": "truncate cuts files",
+    "truncate": "truncate changes the size of files",
     "shopt": "shopt changes how the shell parses commands",
 }
 
-# GNU programs that have a g before their names on systems with another program of that name.
+# GNU programs, installed with the prefix g on systems that have another program of that name.
 _GNU = (
     *(
         "rm",
@@ -176,12 +176,12 @@ class Options(NamedTuple):
     plain: tuple[str, ...] = ()  # long options without a value
 
 
-# Programs that start the command that follows their own options and operands.
-# the loaders of dynamically linked programs, which run the program that they are given
+# Dynamic loaders, which run the program in their arguments.
 _LOADERS = (
     *("ld.so", "ld-linux.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "ld-linux-armhf.so.3"),
     *("ld-linux-riscv64-lp64d.so.1", "ld64.so.2", "ld-musl-x86_64.so.1", "ld-musl-aarch64.so.1"),
 )
+# Programs that start the command that follows their own options and operands.
 WRAPPERS: dict[str, Options] = {
     **dict.fromkeys(
         _LOADERS,
@@ -284,7 +284,7 @@ WRAPPERS: dict[str, Options] = {
         plain=("ignore-environment", "null", "debug", "block-signal", "default-signal", "ignore-signal"),
     ),
 }
-# Wrappers that pass a word with blanks to a shell.
+# Wrappers that pass a word with spaces to a shell.
 SHELL_WRAPPERS = frozenset(("entr", "watchexec", "concurrently", "cross-env-shell"))
 # Wrappers through which a harmless command stays harmless.
 TRANSPARENT = frozenset(
@@ -326,7 +326,8 @@ RUNNERS: dict[str, tuple[str, ...]] = {
 }
 
 
-# Programs that run the value of an option as a command: letters, long names, and letters of others with a value.
+# Programs that run the value of an option as a command: its letters, its long names, and the letters of
+# other options that take a value.
 TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "script": ("c", ("command",), ""),
     "nix-shell": ("", ("run", "command"), ""),
@@ -350,10 +351,10 @@ TEXT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "ansible": ("a", ("args",), "imulCtfeM"),
     "nodemon": ("x", ("exec",), "ew"),
 }
-# Programs that run code because of one argument, by its start or by what it contains.
+# Arguments that make a program run code, by how they start.
 _COMPILES = ("-fplugin", "-wrapper", "-Xclang", "-load", "-specs=", "-B")
 _TEX = ("-shell-escape", "--shell-escape", "-enable-write18", "--enable-write18")
-TELLING: dict[str, tuple[str, ...]] = {
+CODE_OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILES),
     **dict.fromkeys(("tex", "latex", "pdflatex", "xelatex", "lualatex", "luatex", "latexmk"), _TEX),
     **dict.fromkeys(
@@ -371,8 +372,9 @@ TELLING: dict[str, tuple[str, ...]] = {
     "blender": ("--python-expr",),
     "gimp": ("-b", "--batch"),
 }
-TELLING_TEXT: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(TELLING, ()),
+# Arguments that make a program run code, by what they contain.
+CODE_FRAGMENTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(CODE_OPTIONS, ()),
     "mlr": ("system(", "exec("),
     "wget": ("use_askpass", "useaskpass", "use-askpass"),
     "exiftool": ("system", "`", "qx"),
@@ -496,7 +498,7 @@ INTERPRETERS: dict[str, Interpreter] = {
     "gdb": Interpreter(("-ex", "--ex", "-eval-command", "--eval-command", "-iex"), ("-x",), quiet=True),
 }
 
-SHELL_WORDS_OF_GIT = frozenset(("status", "log", "diff", "show", "branch"))
+GIT_READERS = frozenset(("status", "log", "diff", "show", "branch"))
 GIT_OPTIONS = Options(
     short="Cc",
     long=("git-dir", "work-tree", "namespace", "super-prefix", "config-env", "attr-source"),
@@ -527,7 +529,7 @@ GIT_RUNS_ENDS = (
     *(".proxy", ".update", ".path", ".tool", ".sshcommand", ".process", ".clean", ".smudge"),
 )
 
-# Removal words of package managers.
+# Subcommands of package managers that remove packages.
 REMOVALS: dict[str, frozenset[str]] = {
     **dict.fromkeys(
         ("apt", "apt-get", "aptitude", "nala"),
@@ -567,7 +569,7 @@ REMOVAL_FLAGS: dict[str, tuple[str, ...]] = {
     "rpm": ("-e", "--erase"),
     "nix-env": ("-e", "--uninstall"),
 }
-# Words that make a program stop a machine or its services, or change what it starts.
+# Arguments that make a program stop a machine or its services, or change what it starts.
 _SERVICE_STOPS = frozenset(
     (
         *("poweroff", "reboot", "halt", "kexec", "suspend", "hibernate", "emergency", "rescue", "kill", "stop", "mask"),
@@ -636,7 +638,7 @@ RUNS_VALUE = frozenset(
         *("FZF_DEFAULT_COMMAND", "NPM_CONFIG_SCRIPT_SHELL", "npm_config_script_shell", "MAKE_SHELL"),
     )
 )
-# Variables that hold options of a program, by the program.
+# Variables that hold the options of a program, with that program.
 OPTIONS_OF = {
     "TAR_OPTIONS": "tar",
     "LESS": "less",
@@ -675,20 +677,20 @@ CHANGES_LOOKUP = frozenset(
 
 def positionals(words: Sequence[str | None], options: Options = Options()) -> list[str | None]:  # noqa: B008
     """Return the operands among arguments: neither options nor their values."""
-    found: list[str | None] = []
+    operands: list[str | None] = []
     index = 0
     while index < len(words):
         word = words[index]
         index += 1
         if word == "--":
-            return [*found, *words[index:]]
+            return [*operands, *words[index:]]
         if word is None or not word.startswith("-") or word == "-":
-            found.append(word)
+            operands.append(word)
         elif word.startswith("--"):
             index += "=" not in word and word[2:] in options.long
         else:
             index += takes_next(word, options.short)
-    return found
+    return operands
 
 
 def takes_next(word: str, short: str) -> bool:
@@ -721,7 +723,7 @@ def has_flag(words: Sequence[str | None], letters: str, *names: str, values: str
 
 def option_values(words: Sequence[str | None], letters: str, *names: str, stops: str = "") -> list[str | None]:
     """Return the values of these options, attached or in the next word."""
-    found: list[str | None] = []
+    values: list[str | None] = []
     for index, word in enumerate(words):
         if word == "--":
             break
@@ -731,28 +733,28 @@ def option_values(words: Sequence[str | None], letters: str, *names: str, stops:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if name and any(full.startswith(name) for full in names):
-                found.append(value if equals else following)
+                values.append(value if equals else following)
             continue
         for place, letter in enumerate(word[1:], 1):
             if letter in letters:
-                found.append(word[place + 1 :] or following)
+                values.append(word[place + 1 :] or following)
             if letter in letters or letter in stops:
                 break
-    return found
+    return values
 
 
 def long_values(values: Sequence[str | None], name: str, *, exact: bool = False) -> list[str | None]:
     """Return the values of one long option, abbreviated or not."""
-    found: list[str | None] = []
+    texts: list[str | None] = []
     for index, value in enumerate(values):
         if value == "--":
             break
         if value is None or not value.startswith("--"):
             continue
-        given, equals, text = value[2:].partition("=")
-        if given == name or (not exact and len(given) > 1 and name.startswith(given)):
-            found.append(text if equals else values[index + 1] if index + 1 < len(values) else None)
-    return found
+        option, equals, text = value[2:].partition("=")
+        if option == name or (not exact and len(option) > 1 and name.startswith(option)):
+            texts.append(text if equals else values[index + 1] if index + 1 < len(values) else None)
+    return texts
 
 
 def command_at(values: Sequence[str | None], options: Options, *, assignments: bool = False) -> tuple[int, bool]:
@@ -778,9 +780,9 @@ def command_at(values: Sequence[str | None], options: Options, *, assignments: b
                     is_known = False
             elif value != "-":
                 index += takes_next(value, options.short)
-                known = options.short + options.flags
+                known_letters = options.short + options.flags
                 first = next((place for place, letter in enumerate(value[1:]) if letter in options.short), len(value))
-                is_known = is_known and all(letter in known for letter in value[1 : first + 1])
+                is_known = is_known and all(letter in known_letters for letter in value[1 : first + 1])
             continue
         if (
             assignments

@@ -56,9 +56,9 @@ class Rater(Protocol):
 Rate = Callable[[Rater, str, Sequence[ShellWord], CommandPlace], Rated]
 
 
-def worse(one: Rated, other: Rated) -> Rated:
+def worse(first: Rated, second: Rated) -> Rated:
     """Return the worse of two ratings; the first if they are equal."""
-    return other if ORDER[other.level] > ORDER[one.level] else one
+    return second if ORDER[second.level] > ORDER[first.level] else first
 
 
 def has_unknown(arguments: Sequence[ShellWord]) -> bool:
@@ -77,7 +77,7 @@ def is_made_of_input(word: ShellWord) -> bool:
 
 
 def joined(values: Sequence[str | None]) -> str | None:
-    """Return words as one text; None if one of them is only known at run time."""
+    """Return words joined by spaces; None if one of them is only known at run time."""
     return None if None in values else " ".join(value for value in values if value is not None)
 
 

@@ -22,7 +22,7 @@ _DISKS = (
 )
 _EVALUATED = ("$(", "`", "${")
 
-_REMEMBERED_LENGTH = 2000
+_CACHED_LENGTH = 2000
 
 
 class CommandPart(NamedTuple):
@@ -50,7 +50,7 @@ class Risk(NamedTuple):
 def classify(command: str, *, sandboxed: bool = True) -> Risk:
     """Rate a bash command line by its worst part; a command that cannot be parsed is dangerous."""
     # several voters rate the same call
-    return (_remembered if len(command) <= _REMEMBERED_LENGTH else _classify)(command, sandboxed)
+    return (_classify_cached if len(command) <= _CACHED_LENGTH else _classify)(command, sandboxed)
 
 
 def _classify(command: str, sandboxed: bool) -> Risk:
@@ -67,7 +67,7 @@ def _classify(command: str, sandboxed: bool) -> Risk:
     return Risk(worst.level, worst.reason, worst.text, tuple(rating.parts))
 
 
-_remembered = lru_cache(maxsize=64)(_classify)
+_classify_cached = lru_cache(maxsize=64)(_classify)
 
 _RATED: dict[str, Rate] = {
     **builtins.RATED,
@@ -86,12 +86,12 @@ class _Rating:
         self.sandboxed = sandboxed
         self._redefined: set[str] = set()
         self._loops: frozenset[str] = frozenset()
-        self._left = 4 * MAX_LENGTH  # characters of nested texts: keeps the time linear
+        self._characters_left = 4 * MAX_LENGTH  # in nested texts: keeps the time linear
 
     def rate_text(self, text: str, place: CommandPlace | None) -> None:
         """Rate a source; a nested one, such as the argument of sh -c, has the offsets of its command."""
-        self._left -= len(text) + 100
-        if self._left < 0:
+        self._characters_left -= len(text) + 100
+        if self._characters_left < 0:
             raise Unparsed("it has too many nested commands")
         script = read(text)
         self._redefined |= script.functions
@@ -105,8 +105,8 @@ class _Rating:
     def _rate_command(self, command: Command, place: CommandPlace) -> None:
         writes = tuple(
             path
-            for found in command.redirections
-            if (path := _path(found)) is not None and _rate_redirection(found) is not None
+            for redirection in command.redirections
+            if (path := _path(redirection)) is not None and _rate_redirection(redirection) is not None
         )
         if command.words or command.assignments:
             at = len(self.parts)
@@ -116,15 +116,15 @@ class _Rating:
             values = tuple(word.value for word in command.words)
             self.parts.insert(at, CommandPart(command.text, values, *rated, place.start, place.end, "command", writes))
         for redirection in command.redirections:
-            found = _rate_redirection(redirection)
-            if found is not None:
+            rating = _rate_redirection(redirection)
+            if rating is not None:
                 target = _path(redirection)
                 start, end = (redirection.start, redirection.end) if place.depth == 0 else (place.start, place.end)
                 self.parts.append(
                     CommandPart(
                         redirection.text,
                         (redirection.operator, target),
-                        *found,
+                        *rating,
                         start,
                         end,
                         "redirection",
@@ -221,11 +221,13 @@ class _Rating:
         if len(values) == 1 and values[0] in ("--help", "--version"):
             return Rated("safe", f"{name} {values[0]} prints information")
         lowered = name.lower()
-        usual = programs.GNU.get(lowered, lowered)
-        if usual != name and (usual in _RATED or usual in programs.WRAPPERS or usual in programs.DESTROYERS):
-            # some systems resolve a program by another spelling
+        canonical = programs.GNU.get(lowered, lowered)
+        if canonical != name and (
+            canonical in _RATED or canonical in programs.WRAPPERS or canonical in programs.DESTROYERS
+        ):
+            # some systems find a program by another spelling of its name
             unsure = Rated("caution", f"{name} is not known to be harmless")
-            return worse(unsure, self._rate_program(usual, arguments, place))
+            return worse(unsure, self._rate_program(canonical, arguments, place))
         rate = _RATED.get(name)
         if rate is not None:
             return worse(rate(self, name, arguments, place), argument_rules.rate_removal(name, values))
@@ -242,8 +244,8 @@ class _Rating:
             return starters.rate_shell(self, name, arguments, place)
         interpreter = programs.INTERPRETERS.get(name) or programs.INTERPRETERS.get(name.rstrip("0123456789.-"))
         if interpreter is not None:
-            found = starters.rate_interpreter(self, name, interpreter, arguments, place)
-            return worse(found, argument_rules.rate_removal(name, values))
+            rated = starters.rate_interpreter(self, name, interpreter, arguments, place)
+            return worse(rated, argument_rules.rate_removal(name, values))
         if name in programs.WRAPPERS:
             return starters.rate_wrapper(self, name, arguments, place)
         rated = worse(argument_rules.rate_removal(name, values), starters.rate_runner(self, name, arguments, place))
@@ -255,7 +257,7 @@ def _feeds_the_shell(command: Command) -> bool:
     return (
         bool(command.words)
         and command.words[0].value == "exec"
-        and any(found.operator.startswith("<") for found in command.redirections)
+        and any(redirection.operator.startswith("<") for redirection in command.redirections)
     )
 
 
@@ -279,7 +281,7 @@ def _rate_redirection(redirection: Redirection) -> Rated | None:
         return None
     if operator in (">&", "<&") and value.rstrip("-").isdigit():
         return None
-    path = _normal(value)
+    path = _normalize(value)
     device = _device(path)
     if operator.startswith("<"):
         if device.startswith(("tcp/", "udp/")):
@@ -294,18 +296,18 @@ def _rate_redirection(redirection: Redirection) -> Rated | None:
     return Rated("caution", f"writes {value}")
 
 
-def _normal(path: str) -> str:
+def _normalize(path: str) -> str:
     return posixpath.normpath("/" + path.lstrip("/") if path.startswith("/") else path)
 
 
 def _device(path: str) -> str:
     """Return the name of the device for a path below /dev; "" for any other."""
-    climbed = path
-    while climbed.startswith("../"):
-        climbed = climbed[3:]
-    if climbed.startswith("/dev/"):
-        return climbed[5:]
-    return climbed[4:] if climbed != path and climbed.startswith("dev/") else ""
+    target = path
+    while target.startswith("../"):
+        target = target[3:]
+    if target.startswith("/dev/"):
+        return target[5:]
+    return target[4:] if target != path and target.startswith("dev/") else ""
 
 
 def _rate_disks(name: str, arguments: Sequence[ShellWord], level: Level) -> Rated:
@@ -315,7 +317,7 @@ def _rate_disks(name: str, arguments: Sequence[ShellWord], level: Level) -> Rate
             continue
         tails = (word.value, word.value.rpartition("=")[2], word.value.rpartition("@")[2])
         paths = (*tails, word.value[2:]) if word.value.startswith("-") else tails
-        if any(_device(_normal(path)).startswith(_DISKS) for path in paths):
+        if any(_device(_normalize(path)).startswith(_DISKS) for path in paths):
             return Rated("dangerous", f"{name} can write to the device {word.value}")
     return Rated("safe", "")
 

@@ -42,7 +42,7 @@ def rate_elevator(rater: Rater, name: str, arguments: Sequence[ShellWord], place
 def rate_wrapper(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate a program that starts the command after its own options."""
     options = programs.WRAPPERS[name]
-    base: Rated = (
+    rated: Rated = (
         Rated("safe", f"{name} starts another command")
         if name in programs.TRANSPARENT
         else Rated("caution", f"{name} starts another command")
@@ -54,44 +54,44 @@ def rate_wrapper(rater: Rater, name: str, arguments: Sequence[ShellWord], place:
     if name in ("env", "sudo"):
         for value in values[:at]:
             if value is not None and "=" in value and not value.startswith("-"):
-                key, _, given = value.partition("=")
-                base = worse(base, rater.rate_assignment(Assignment(key, given), place))
+                key, _, assigned = value.partition("=")
+                rated = worse(rated, rater.rate_assignment(Assignment(key, assigned), place))
     if name == "env":
         for split in programs.option_values(values[:at], "S", "split-string"):
-            rest = " ".join(word.text for word in arguments[at:])
-            code = None if split is None else f"env {split} {rest}"
-            return worse(base, rater.start_text(code, place, "env -S"))
+            remaining = " ".join(word.text for word in arguments[at:])
+            code = None if split is None else f"env {split} {remaining}"
+            return worse(rated, rater.start_text(code, place, "env -S"))
     if name == "time" and programs.option_values(values[:at], "o", "output"):
-        base = worse(base, Rated("caution", "time -o writes a file"))
+        rated = worse(rated, Rated("caution", "time -o writes a file"))
     if name == "flock":
         for text in programs.option_values(values[:at], "c", "command"):
-            return worse(base, rater.start_text(text, place, name))
+            return worse(rated, rater.start_text(text, place, name))
     if name == "watch":
-        return worse(base, rater.start_text(joined(values[at:]), place, name))
+        return worse(rated, rater.start_text(joined(values[at:]), place, name))
     if not is_known:
         reason = f"{name} has options that may start anything"
-        base = worse(base, Rated("dangerous" if _names_danger(values) else "caution", reason))
+        rated = worse(rated, Rated("dangerous" if _names_danger(values) else "caution", reason))
     inner = list(arguments[at:])
     if name in ("xargs", "parallel", "sem"):
-        return _rate_feeder(rater, name, values[:at], inner, base, place)
+        return _rate_feeder(rater, name, values[:at], inner, rated, place)
     if not inner:
-        return Rated("safe", "env prints the environment") if name == "env" and base.level == "safe" else base
+        return Rated("safe", "env prints the environment") if name == "env" and rated.level == "safe" else rated
     if name in programs.SHELL_WRAPPERS:
         for word in inner:
             if word.value is None or " " in word.value:
-                base = worse(base, rater.start_text(word.value, place, name))
+                rated = worse(rated, rater.start_text(word.value, place, name))
     rater.start(inner, place)
-    return base
+    return rated
 
 
 def _rate_feeder(
-    rater: Rater, name: str, options: Sequence[str | None], inner: list[ShellWord], base: Rated, place: CommandPlace
+    rater: Rater, name: str, options: Sequence[str | None], inner: list[ShellWord], rated: Rated, place: CommandPlace
 ) -> Rated:
-    """Rate xargs and parallel: what they read becomes words of the command they start."""
+    """Rate xargs and parallel: their input becomes arguments of the command they start."""
     if not inner:
         if name == "parallel":
             return rater.start_unseen(place, "parallel runs the lines of its input")
-        return base
+        return rated
     marks = [mark for mark in programs.option_values(options, "Ii", "replace") if mark]
     if name in ("parallel", "sem"):
         marks.append("{}")
@@ -103,12 +103,12 @@ def _rate_feeder(
             return rater.start_unseen(place, "parallel runs its arguments")
         inner = inner[: next((index for index, word in enumerate(inner) if word.value in _SOURCES), None)]
         if len(inner) == 1 and inner[0].value is not None and " " in inner[0].value:
-            return worse(base, rater.start_text(inner[0].value.replace("{}", '"$1"'), place, name))
+            return worse(rated, rater.start_text(inner[0].value.replace("{}", '"$1"'), place, name))
     elif programs.has_flag(options, "i"):
         marks.append("{}")
     replaced = [ShellWord(word.text, None) if holds(word, marks) else word for word in inner]
     rater.start([*replaced, RUN_TIME], place._replace(fed=True))
-    return base
+    return rated
 
 
 def rate_runner(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -161,16 +161,16 @@ def rate_shell(rater: Rater, name: str, arguments: Sequence[ShellWord], place: C
         has_code = has_code or (value.startswith("-") and "c" in value)
         reads_input = reads_input or (value.startswith("-") and "s" in value)
         index += value[-1] in "oO"
-    rest = arguments[index:]
+    operands = arguments[index:]
     if has_code:
-        if not rest:
+        if not operands:
             return Rated("caution", f"{name} starts a shell")
-        return rater.start_text(rest[0].value, place, f"{name} -c")
-    if rest and is_made_of_input(rest[0]):
+        return rater.start_text(operands[0].value, place, f"{name} -c")
+    if operands and is_made_of_input(operands[0]):
         return Rated("dangerous", f"{name} runs the scripts that its input names")
-    if rest and not reads_input and not is_standard_input(rest[0]):
+    if operands and not reads_input and not is_standard_input(operands[0]):
         return Rated("caution", f"{name} runs a script")
-    if place.fed or rest or reads_input:
+    if place.fed or operands or reads_input:
         return Rated("dangerous", f"{name} runs its standard input")
     return Rated("caution", f"{name} starts a shell")
 
@@ -213,8 +213,8 @@ def rate_interpreter(
             break
         option, attached = match_option(value, kind.values)
         if option:
-            given = attached or following or ""
-            if given.startswith(_CODE_VALUES):
+            option_value = attached or following or ""
+            if option_value.startswith(_CODE_VALUES):
                 return rater.start_unseen(place, f"{name} {option} runs code in its value")
             index += not attached
             continue
@@ -277,11 +277,11 @@ def _rate_awk(rater: Rater, name: str, arguments: Sequence[ShellWord], place: Co
 
 def _rate_sed(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     values = [word.value for word in arguments]
-    found = SedScripts(values)
+    sed = SedScripts(values)
     if _is_fed(arguments, programs.option_values(values, "f", "file", stops="eliI")):
         return Rated("dangerous", "sed runs its standard input")
-    rated = Rated("caution", "sed -i changes files" if found.in_place else programs.CHANGERS["sed"])
-    for script in found.scripts:
+    rated = Rated("caution", "sed -i changes files" if sed.in_place else programs.CHANGERS["sed"])
+    for script in sed.scripts:
         if script is None:
             if any(word.value is None and is_computed(word) for word in arguments):
                 return rater.start_unseen(place, "sed runs a script that is computed at run time")
@@ -315,13 +315,13 @@ def _with_dashes(values: Sequence[str | None]) -> list[str | None]:
     letters = values[0] if values else None
     if letters is None or letters.startswith("-"):
         return list(values)
-    found: list[str | None] = []
-    rest = list(values[1:])
+    options: list[str | None] = []
+    operands = list(values[1:])
     for letter in letters:
-        found.append(f"-{letter}")
-        if letter in _TAR_VALUES + "IF" and rest:
-            found.append(rest.pop(0))
-    return [*found, *rest]
+        options.append(f"-{letter}")
+        if letter in _TAR_VALUES + "IF" and operands:
+            options.append(operands.pop(0))
+    return [*options, *operands]
 
 
 def _rate_zip(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
@@ -499,11 +499,13 @@ def _rate_socat(rater: Rater, name: str, arguments: Sequence[ShellWord], place: 
     return rated
 
 
-def _rate_told(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
+def _rate_code_option(rater: Rater, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> Rated:
     """Rate programs that run code because of one option."""
     for word in arguments:
         value = word.value or ""
-        if value.startswith(programs.TELLING[name]) or any(sign in value for sign in programs.TELLING_TEXT[name]):
+        if value.startswith(programs.CODE_OPTIONS[name]) or any(
+            sign in value for sign in programs.CODE_FRAGMENTS[name]
+        ):
             return rater.start_unseen(place, f"an argument makes {name} run code")
     return Rated("caution", programs.CHANGERS.get(name, f"{name} is not known to be harmless"))
 
@@ -601,7 +603,7 @@ RATED: dict[str, Rate] = {
     **dict.fromkeys(("make", "gmake"), _rate_make),
     **dict.fromkeys(("crontab", "at", "batch", "atrm"), _rate_timer),
     **dict.fromkeys(programs.TEXT_OPTIONS, _rate_texts),
-    **dict.fromkeys(programs.TELLING, _rate_told),
+    **dict.fromkeys(programs.CODE_OPTIONS, _rate_code_option),
     "socat": _rate_socat,
     "cmake": _rate_cmake,
     "ip": _rate_ip,

@@ -1,4 +1,4 @@
-"""Parses bash source into simple commands, each with its words; rejects what the grammar does not show."""
+"""Parses bash source into simple commands, each with its words; rejects syntax that the grammar does not cover."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from hilt.commands.heredocs import Body, take_out
+from hilt.commands.heredocs import Body, remove_heredocs
 from hilt.commands.quoting import ShellWord, unquote
 
 TYPE_CHECKING = False
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 MAX_LENGTH = 64 * 1024
 MAX_DEPTH = 60
 MAX_TEXTS = 200  # a nested text, such as the argument of sh -c, is parsed separately
-TRIED_BYTES = 4096  # a text of this size or more is first parsed in another process
-_TRIED_PIECE = 256  # bytes that the parser gets at a time there
-_TRIED_SECONDS = 2  # of processor time; text without errors takes less than one
+ISOLATED_BYTES = 4096  # a longer text is first parsed in a child process
+_ISOLATED_CHUNK = 256  # bytes per read of the parser there
+_ISOLATED_SECONDS = 2  # of CPU time; text without errors takes less than one
 
 _COMMANDS = frozenset(("command", "declaration_command", "unset_command", "test_command"))
 _ASSIGNMENTS = frozenset(("variable_assignment", "variable_assignments"))
@@ -33,7 +33,7 @@ _NESTING = frozenset(
 _STATEMENTS = _COMMANDS | _ASSIGNMENTS | _CHAINS | _NESTING | {"file_redirect", "heredoc_redirect"}
 _REDIRECTS = frozenset(("file_redirect", "heredoc_redirect", "herestring_redirect"))
 _OPAQUE = frozenset(("raw_string", "ansi_c_string", "comment", "heredoc_start", "heredoc_end"))
-# bash ends these at the end of the line; the grammar may read on
+# bash ends these at the end of the line; the grammar may continue on the next line
 _ONE_LINE = frozenset(
     (
         *("command", "declaration_command", "unset_command", "variable_assignment", "variable_assignments"),
@@ -46,8 +46,8 @@ _OPERATORS = frozenset(("|", "|&", "&&", "||"))
 _LITERALS = frozenset(("word", "raw_string", "ansi_c_string", "string", "concatenation"))
 _ARITHMETIC = frozenset(("arithmetic_expansion", "subscript", "c_style_for_statement"))
 _NUMERIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"))
-_NAMING = frozenset(("let", "read", "mapfile", "readarray"))  # a name that they are given may have a subscript
-_NAMING_BY_OPTION = frozenset(("printf", "test", "["))  # behind -v
+_NAMING = frozenset(("let", "read", "mapfile", "readarray"))  # a name in their arguments may have a subscript
+_NAMING_BY_OPTION = frozenset(("printf", "test", "["))  # after -v
 _LOOSE = frozenset(("string", "heredoc_body", "expansion", "array", "regex"))  # blanks and text between their children
 RESERVED = frozenset(
     (
@@ -66,7 +66,7 @@ class Assignment(NamedTuple):
 
     name: str
     value: str | None
-    text: str = ""  # the source of the value, or of the words of a loop; none where an expansion assigns
+    text: str = ""  # the source of the value, or of the words of a loop; empty if an expansion assigns
 
 
 class Evaluated(NamedTuple):
@@ -132,7 +132,7 @@ class Source:
         self._parser = _parser()
         self._parse(text)
         if "<<" in text:
-            self._take_out_heredocs()
+            self._remove_heredocs()
         if "\\\n" in self._joined:
             self._join()
         self._separate_keywords()
@@ -158,23 +158,23 @@ class Source:
         return (place - start) % 2 == 1
 
     def _parse(self, joined: str) -> None:
-        """Parse a text with a full stop for each character beyond ASCII: the scanner crashes on some of those."""
+        """Parse a text with "." in place of each non-ASCII character: the scanner crashes on some of them."""
         self._joined = joined
         data = (joined if joined.isascii() else "".join(sign if sign.isascii() else "." for sign in joined)).encode()
-        tried = len(data) <= TRIED_BYTES or _parses(data)
-        self.root = self._parser.parse(data if tried else b"").root_node
-        self._failed = self.root.has_error or not tried
+        parses = len(data) <= ISOLATED_BYTES or _parses(data)
+        self.root = self._parser.parse(data if parses else b"").root_node
+        self._failed = self.root.has_error or not parses
 
-    def _take_out_heredocs(self) -> None:
+    def _remove_heredocs(self) -> None:
         """Parse without here-documents where the grammar does not read them as bash does."""
         is_read = not self._failed and "\n\\" not in self.text
         ends = [node for node in descendants(self.root) if node.type == "heredoc_end"] if is_read else []
         if is_read and all(self.line_of(end).lstrip("\t") == self.text_of(end) for end in ends):
             return
-        outside = take_out(self.text)
-        if outside is not None:
-            self.bodies = outside.bodies
-            self._parse(outside.text)
+        stripped = remove_heredocs(self.text)
+        if stripped is not None:
+            self.bodies = stripped.bodies
+            self._parse(stripped.text)
 
     def _join(self) -> None:
         """Remove every line continuation that bash would remove; the grammar must agree on which these are."""
@@ -234,7 +234,7 @@ class Source:
         import re
 
         if not any(sign in self._joined for sign in "'\"`>\\"):
-            self._parse(re.sub(r"[?*+@!]\([\w.*?|/-]*\)", lambda found: "*" * len(found[0]), self._joined))
+            self._parse(re.sub(r"[?*+@!]\([\w.*?|/-]*\)", lambda match: "*" * len(match[0]), self._joined))
 
     def slice(self, start: int, end: int) -> str:
         """Return the joined text between two offsets of the tree."""
@@ -260,7 +260,7 @@ class _Reader:
         self._commands: list[Command] = []
         self._functions: dict[str, list[tuple[int, int]]] = {}
         self._evaluated: list[Evaluated] = []
-        self._left = MAX_TEXTS
+        self._texts_left = MAX_TEXTS
         self._place: tuple[int, int] | None = None  # the offsets of a nested text
         self._evaluates = False  # something is evaluated after quote removal, as arithmetic is
         self._evaluable = False  # quoted text would then run a command
@@ -283,8 +283,8 @@ class _Reader:
         return Script(commands, frozenset(self._functions), frozenset(loops), tuple(self._evaluated))
 
     def _read(self, text: str, *, fed: bool, depth: int) -> None:
-        self._left -= 1
-        if self._left < 0:
+        self._texts_left -= 1
+        if self._texts_left < 0:
             raise Unparsed("it has too many nested commands")
         source = Source(text)
         for body in source.bodies:
@@ -322,7 +322,7 @@ class _Reader:
             self._place = body.start, body.end
         self._read(f': "{body.text}"', fed=True, depth=depth + 1)
         self._place = outer
-        del self._commands[at]  # the : that the string was given to
+        del self._commands[at]  # the : command around the string
 
     def _statement(
         self, source: Source, node: Node, *, fed: bool, depth: int
@@ -448,8 +448,8 @@ class _Reader:
     def _redirection(self, source: Source, node: Node) -> Redirection:
         target = None
         if node.type == "file_redirect":
-            found = _words(source, _destination(node))
-            target = found[0] if found else None
+            words = _words(source, _destination(node))
+            target = words[0] if words else None
         end = _head(node) if node.type == "heredoc_redirect" else _redirect_end(node)
         start, stop = source.span(node.start_byte, end)
         place = self._place or (start, stop)
@@ -460,7 +460,7 @@ class _Reader:
     ) -> Iterator[tuple[Node, bool, int, bool]]:
         """Search anything that is not a statement for commands that the grammar does not show."""
         kind = node.type
-        self._look_twice(source, node)
+        self._record_evaluation(source, node)
         if not node.children:
             self._leaf(source, node, depth, quoted=quoted)
             return
@@ -478,7 +478,7 @@ class _Reader:
         for child in node.children:
             yield child, fed or is_sink, depth + 1 if nests else depth, inside and not nests
 
-    def _look_twice(self, source: Source, node: Node) -> None:
+    def _record_evaluation(self, source: Source, node: Node) -> None:
         """Record what the shell evaluates a second time, and quoted text that would then run a command."""
         kind = node.type
         if kind in _LITERALS:
@@ -521,7 +521,7 @@ class _Reader:
         if node.type in _OPAQUE:
             # single quotes mean nothing inside "${x:-'...'}"
             if quoted and node.type in ("raw_string", "ansi_c_string") and ("`" in text or "$(" in text):
-                raise Unparsed("a substitution is in quotes that do not quote")
+                raise Unparsed("single quotes inside double quotes contain a substitution")
             return
         if node.type == "heredoc_body" and _is_quoted_body(node):
             return
@@ -530,7 +530,7 @@ class _Reader:
         self._text(source, node, text, depth)
 
     def _text(self, source: Source, node: Node, text: str, depth: int) -> None:
-        """Find substitutions in text that the grammar reads as plain."""
+        """Find substitutions in text that the grammar treats as plain."""
         if "`" in text:
             pieces = _split_backticks(text)
             if len(pieces) % 2 == 0:
@@ -539,8 +539,8 @@ class _Reader:
                 self._inside(source, node, _unescape(piece, quoted=False), depth, fed=True)
         is_plain = node.type in ("string_content", "heredoc_body", "heredoc_content", "regex")
         for sign in ("$(",) if is_plain else ("$(", "<(", ">("):
-            if _holds_unescaped(text, sign):
-                raise Unparsed("a substitution is where the grammar shows none")
+            if _contains_unescaped(text, sign):
+                raise Unparsed("a substitution is at an unsupported position")
 
 
 def chain(node: Node) -> list[Item]:
@@ -612,18 +612,18 @@ def _parser() -> Parser:
         raise Unparsed(f"the shell parser cannot be loaded ({error})") from error
 
 
-_TRY = """
+_PARSE_SCRIPT = """
 import os, resource, sys
 seconds, piece = map(int, sys.argv[1:3])
 resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 sys.path[:0] = sys.argv[3:]
 import tree_sitter, tree_sitter_bash
 data = sys.stdin.buffer.read()
-left = 64 + 16 * len(data) // piece  # text without errors is read about twice
+reads_left = 64 + 16 * len(data) // piece  # text without errors is read about twice
 def read(offset, _):
-    global left
-    left -= 1
-    if left < 0:
+    global reads_left
+    reads_left -= 1
+    if reads_left < 0:
         os._exit(1)
     return data[offset:offset + piece]
 parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
@@ -633,7 +633,7 @@ print(not parser.parse(read).root_node.has_error)
 
 @lru_cache(maxsize=64)
 def _parses(data: bytes) -> bool:
-    """Whether a text parses without errors, found out where it can be ended.
+    """Whether a text parses without errors, determined in a child process that can be killed.
 
     The parser recovers from errors in quadratic time, a minute for a long text, and cannot be interrupted.
     """
@@ -645,13 +645,13 @@ def _parses(data: bytes) -> bool:
     import tree_sitter_bash
 
     folders = {os.path.dirname(module.__path__[0]) for module in (tree_sitter, tree_sitter_bash)}
-    # isolated, so that no module of the folder it is started in is taken for one of these
-    command = [sys.executable, "-I", "-S", "-c", _TRY, str(_TRIED_SECONDS), str(_TRIED_PIECE), *folders]
+    # isolated, so that no other module of the same name is imported
+    command = [sys.executable, "-I", "-S", "-c", _PARSE_SCRIPT, str(_ISOLATED_SECONDS), str(_ISOLATED_CHUNK), *folders]
     try:
-        done = subprocess.run(command, input=data, capture_output=True, env={}, cwd="/", check=False)
+        result = subprocess.run(command, input=data, capture_output=True, env={}, cwd="/", check=False)
     except OSError as error:
         raise Unparsed(f"the shell parser cannot be started ({error})") from error
-    return done.stdout.strip() == b"True"
+    return result.stdout.strip() == b"True"
 
 
 def _check_characters(text: str) -> None:
@@ -676,13 +676,13 @@ def _check_characters(text: str) -> None:
 
 def _continuations(text: str) -> list[int]:
     """Return the offsets of backslash newline pairs whose backslash is not itself escaped."""
-    found = []
+    offsets = []
     position = text.find("\\")
     while position >= 0:
         if text[position + 1 : position + 2] == "\n":
-            found.append(position)
+            offsets.append(position)
         position = text.find("\\", position + 2)
-    return found
+    return offsets
 
 
 def descendants(root: Node) -> Iterator[Node]:
@@ -734,7 +734,7 @@ def _is_quoted_body(body: Node) -> bool:
 
 
 def _check_gaps(source: Source, node: Node) -> None:
-    """Reject a node whose children do not cover its text: bash would read what we do not see."""
+    """Reject a node whose children do not cover its text: bash may run the uncovered text."""
     if node.type in _LOOSE:
         return
     if node.type == "heredoc_redirect":
@@ -768,17 +768,13 @@ def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[No
     words: list[Node] = []
     inner: list[Node] = []
     for child in item.node.children if item.node is not None else ():
-        # in arithmetic it is no statement
+        # an assignment in arithmetic is not a statement
         parent = None if child.parent is None else child.parent.type
         is_own = child.type == "variable_assignment" and parent not in _NESTING - {"c_style_for_statement"}
         inner += child.children if is_own else [child]
     pending = list(item.redirects)
-    if item.node is not None and item.node.type in _COMMANDS:
+    if item.node is not None and item.node.type in (*_COMMANDS, "function_definition"):
         pending += [child for child in item.node.children if child.type in _REDIRECTS]
-        inner = [child for child in inner if child.type not in _REDIRECTS]
-    elif item.node is not None and item.node.type == "function_definition":
-        redirects_of = [child for child in item.node.children if child.type in _REDIRECTS]
-        pending += redirects_of
         inner = [child for child in inner if child.type not in _REDIRECTS]
     while pending:
         redirect = pending.pop(0)
@@ -795,7 +791,7 @@ def _spread(source: Source, item: Item) -> tuple[list[Node], list[Node], list[No
                     inner.append(child)
         elif redirect.type == "file_redirect":
             inner += [child for child in redirect.children if child.is_named]
-            words += _behind_destination(redirect)
+            words += _after_destination(redirect)
         else:
             inner += redirect.children
     words.sort(key=lambda node: node.start_byte)
@@ -831,24 +827,24 @@ def _destination_nodes(node: Node) -> list[Node]:
 def _destination(node: Node) -> list[Node]:
     """Return the nodes of the one word a redirection opens; the grammar adds the words that follow."""
     nodes = [] if _operator(node) in (">&-", "<&-") else _destination_nodes(node)
-    return [child for child, is_first in zip(nodes, _run(nodes), strict=True) if is_first]
+    return [child for child, is_first in zip(nodes, _first_word_flags(nodes), strict=True) if is_first]
 
 
-def _behind_destination(node: Node) -> list[Node]:
+def _after_destination(node: Node) -> list[Node]:
     nodes = _destination_nodes(node)
     if _operator(node) in (">&-", "<&-"):
         return nodes
-    return [child for child, is_first in zip(nodes, _run(nodes), strict=True) if not is_first]
+    return [child for child, is_first in zip(nodes, _first_word_flags(nodes), strict=True) if not is_first]
 
 
-def _run(nodes: Sequence[Node]) -> list[bool]:
+def _first_word_flags(nodes: Sequence[Node]) -> list[bool]:
     """Return for each node whether it belongs to the first word, that is, touches the node before it."""
-    found = []
+    flags = []
     is_first = True
     for index, node in enumerate(nodes):
         is_first = is_first and (index == 0 or nodes[index - 1].end_byte == node.start_byte)
-        found.append(is_first)
-    return found
+        flags.append(is_first)
+    return flags
 
 
 def _redirect_end(node: Node) -> int:
@@ -883,7 +879,7 @@ def _operands(node: Node) -> Iterator[Node]:
         current = stack.pop()
         if current.type.endswith("_expression") or current is node:
             stack += reversed(current.children)
-        elif current.type not in ("regex", "extglob_pattern", "comment"):  # patterns have a syntax of their own
+        elif current.type not in ("regex", "extglob_pattern", "comment"):  # patterns have their own syntax
             yield current
 
 
@@ -938,7 +934,7 @@ def _split_backticks(text: str) -> list[str]:
     return pieces
 
 
-def _holds_unescaped(text: str, sign: str) -> bool:
+def _contains_unescaped(text: str, sign: str) -> bool:
     position = 0
     while position < len(text):
         if text[position] == "\\":
