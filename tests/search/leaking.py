@@ -119,13 +119,13 @@ def numbers(value: Any) -> list[int]:
 
 
 def attack(runtime: Runtime, calls: int) -> dict[str, Any]:
-    """Make the calls in turn; return what they leaked and how they ended."""
+    """Repeat the calls of `requests` in order; return the leaks, the errors and the counts."""
     leaks: Counter[str] = Counter()
     errors: Counter[str] = Counter()
     finding = dropped = 0
-    known = requests()
+    named_calls = requests()
     for turn in range(calls):
-        name, call = known[turn % len(known)]
+        name, call = named_calls[turn % len(named_calls)]
         result = runtime.request(call)
         text = visible_text(result)
         if SECRET in text:
@@ -133,8 +133,8 @@ def attack(runtime: Runtime, calls: int) -> dict[str, Any]:
         if NAME in text:
             leaks[f"name: {name}"] += 1
         facts = {"data": result.data, "meta": dict(result.meta)}
-        most = NAMES if name.startswith(("find_files", "Glob")) else LINES
-        if any(number >= most for number in numbers(facts)):
+        limit = NAMES if name.startswith(("find_files", "Glob")) else LINES
+        if any(number >= limit for number in numbers(facts)):
             leaks[f"number: {name}"] += 1
         if result.error is not None:
             errors[result.error.code] += 1
@@ -158,7 +158,7 @@ if __name__ == "__main__":
         assert swapper.stdout
         swapper.stdout.readline()
         try:
-            answer = attack(runtime, calls)
+            report = attack(runtime, calls)
         finally:
             rounds, _ = swapper.communicate("end\n")
-        print(json.dumps({**answer, "rounds": int(rounds)}))
+        print(json.dumps({**report, "rounds": int(rounds)}))

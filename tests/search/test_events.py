@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hilt.search import ripgrep
-from hilt.search.events import Events, SearchMatch, cut
+from hilt.search.events import Events, SearchMatch, shorten
 from hilt.search.reach import SearchedContents, SearchReach
 
 
@@ -88,21 +88,21 @@ def test_a_line_too_long_to_keep_is_read_again_from_its_file(output, folder):
     ]
 
 
-def test_partly_reported_files_are_listed(output, folder):
+def test_files_with_unreported_matches_are_listed(output, folder):
     events, _ = feed_events(output, 65536, folder)
 
-    assert list(events.cut) == ["c.txt"]
+    assert list(events.truncated) == ["c.txt"]
 
 
-def test_output_without_its_end_is_not_complete(output, folder):
+def test_output_without_a_summary_is_not_complete(output, folder):
     events, _ = feed_events(output[: output.rfind(b"\n", 0, -1)], 65536, folder)
 
     assert not events.complete
 
 
 @given(st.text(max_size=600), st.integers(1, 600))
-def test_a_cut_line_has_at_most_200_characters_and_the_match_in_them(text, column):
-    shown = cut(text, column)
+def test_a_shortened_line_has_at_most_200_characters_including_the_match(text, column):
+    shown = shorten(text, column)
 
     assert len(shown) <= 200
     if len(text) <= 200:

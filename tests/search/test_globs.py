@@ -37,7 +37,7 @@ def matches(glob, path):
         ("a**b", ["ab", "axxb"], ["a/b"]),
     ],
 )
-def test_which_paths_a_glob_matches(glob, yes, no):
+def test_a_glob_matches_its_paths_and_no_others(glob, yes, no):
     assert [path for path in yes if not matches(glob, path)] == []
     assert [path for path in no if matches(glob, path)] == []
 

@@ -91,7 +91,7 @@ def test_a_nested_repository_follows_only_its_own_rules(runtime, workspace, base
         assert listed(runtime) == ("python", expected)
 
 
-def test_rules_above_the_workspace_count_when_it_is_inside_a_repository(tmp_path, base):
+def test_rules_above_the_workspace_apply_if_it_is_inside_a_repository(tmp_path, base):
     subprocess.run(["git", "init", "-q", base], check=True)
     with temporary_runtime(base) as (runtime, workspace):
         with open(os.path.join(base, ".gitignore"), "w") as file:
@@ -122,6 +122,6 @@ def test_rules_above_the_workspace_count_when_it_is_inside_a_repository(tmp_path
 )
 def test_a_line_means_the_same_from_a_subfolder(line, chain, expected):
     parsed = next(ignores.lines(line.encode()))
-    rewritten = ignores.moved(parsed, chain)
+    rewritten = ignores.rebase(parsed, chain)
 
-    assert sorted(ignores.written(rewritten) if rewritten else []) == sorted(expected)
+    assert sorted(ignores.format_line(rewritten) if rewritten else []) == sorted(expected)

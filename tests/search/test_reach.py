@@ -38,16 +38,16 @@ def run_attack(base: str, calls: int, way: str, user: int) -> dict[str, Any]:
         if not all(folder.stat().st_mode & stat.S_IXOTH for folder in Path(__file__).resolve().parents):
             pytest.skip("the folder of the tests is closed to other users")
         os.chown(base, user, user)
-    done = subprocess.run(
+    completed = subprocess.run(
         [*as_user(user), program, "-B", "-m", "tests.search.leaking", base, str(calls), way],
         capture_output=True,
         text=True,
         timeout=600,
         env={"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    assert completed.returncode == 0, completed.stderr
+    report: dict[str, Any] = json.loads(completed.stdout)
+    return report
 
 
 @pytest.fixture
@@ -74,13 +74,13 @@ def exchanging(folder: str, names: list[str]) -> Iterator[None]:
 @pytest.mark.parametrize("user", [os.getuid(), *([NOBODY] if os.getuid() == 0 else [])])
 @pytest.mark.parametrize("way, share", [("ripgrep", 1), ("without Landlock", 2), ("python", 3)])
 def test_searches_show_no_secret_while_a_process_swaps_links(ground, way, share, user):
-    answer = run_attack(ground, CALLS // share, way, user)
+    report = run_attack(ground, CALLS // share, way, user)
 
-    assert answer["leaks"] == {}
-    assert "internal" not in answer["errors"]
-    assert answer["rounds"] > 1000
-    assert answer["finding"] > answer["calls"] // 4
-    assert answer["dropped"] > 0  # some calls met a swap
+    assert report["leaks"] == {}
+    assert "internal" not in report["errors"]
+    assert report["rounds"] > 1000
+    assert report["finding"] > report["calls"] // 4
+    assert report["dropped"] > 0  # some calls met a swap
 
 
 def test_nothing_is_dropped_while_nothing_is_swapped(base):

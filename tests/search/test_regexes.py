@@ -41,7 +41,7 @@ PATTERNS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join
 TEXT = "ab aB\nbaé 12\n\naab\r\nbb\u2003x\n \tK k\nSTRASSE ß a"
 
 
-def faults(pattern):
+def fault_of(pattern):
     try:
         regexes.translate(pattern)
     except BadPattern as error:
@@ -54,7 +54,7 @@ def faults(pattern):
 def test_exactly_the_patterns_that_ripgrep_rejects_are_rejected(pattern):
     # ripgrep puts the pattern into a group, whose parenthesis a comment swallows or an open group takes
     assume("#" not in pattern)
-    fault = faults(pattern)
+    fault = fault_of(pattern)
     assume(fault is None or ") without" not in fault.problem)
     program = ripgrep.find()
     assert program is not None
@@ -86,7 +86,7 @@ def test_exactly_the_patterns_that_ripgrep_rejects_are_rejected(pattern):
     ],
 )
 def test_a_fault_is_reported_with_its_position(pattern, problem, position):
-    fault = faults(pattern)
+    fault = fault_of(pattern)
 
     assert fault is not None
     assert (fault.problem, fault.position) == (problem, position)
@@ -105,10 +105,10 @@ def place(tmp_path_factory):
     context=st.integers(0, 2),
     format=st.sampled_from(["json", "text", "filenames"]),
 )
-def test_ripgrep_and_python_find_the_same(place, pattern, multiline, case_insensitive, context, format):
+def test_ripgrep_and_python_find_the_same_matches(place, pattern, multiline, case_insensitive, context, format):
     args = {"pattern": pattern, "multiline": multiline, "case_insensitive": case_insensitive, "format": format}
     args |= {} if format == "filenames" else {"context_lines": context}
-    fault = faults(pattern)
+    fault = fault_of(pattern)
     assume(fault is None)
     translated = regexes.translate(pattern, ignore_case=case_insensitive)
     assume(translated.unsupported is None)

@@ -1,1 +1,1 @@
-"""Searching a tree: ripgrep where it is there, Python where it is not, with the same answers."""
+"""Searches a tree with ripgrep, or with a fallback in Python that gives the same results."""

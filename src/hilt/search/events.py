@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 from hilt.search.reach import SearchedContents
 
 LINE_CHARACTERS = 200
-MATCHED_LINES = 20  # shown of a match that runs over more
-EVENT_BYTES = 1 << 20  # longer ones are not kept in memory
-RAW_BYTES = 2048  # shorter ones are kept as they are, because most are never shown
+MATCHED_LINES = 20  # lines shown of a longer match
+EVENT_BYTES = 1 << 20  # longer events are not kept in memory
+RAW_BYTES = 2048  # shorter events are kept unparsed, because most are never shown
 
 _BEGIN, _MATCH, _CONTEXT, _END = (b'{"type":"%s"' % kind for kind in (b"begin", b"match", b"context", b"end"))
 _SUMMARY = b'"type":"summary"'
 # the end of one file, and in most cases the beginning of the next, exactly as ripgrep writes them
 _OFFSET = b'"binary_offset":'
-_TURN = re.compile(
+_FILE_BOUNDARY = re.compile(
     _OFFSET + rb'(null|\d+),"stats":\{"elapsed":\{"secs":\d+,"nanos":\d+,"human":"[\d.]+s"\},"searches":\d+,'
     rb'"searches_with_match":\d+,"bytes_searched":\d+,"bytes_printed":\d+,"matched_lines":(\d+),"matches":(\d+)\}\}\}\n'
     rb'(?:\{"type":"begin","data":\{"path":\{"text":"\./([^"\\\n]*)"\}\}\}\n)?'
 )
-_CONTINUATION = bytes(range(0x80, 0xC0))  # bytes that go on with a character
+_CONTINUATION = bytes(range(0x80, 0xC0))  # continuation bytes of UTF-8
 
 
 class SearchMatch(NamedTuple):
@@ -43,13 +43,13 @@ class SearchMatch(NamedTuple):
 
 
 class MatchedFile(NamedTuple):
-    """One file's matches, and the texts of lines that were told of it, by number; and what is not so any more."""
+    """The matches of a file, the texts of the reported lines by number, and how much of it has changed since."""
 
     path: str
     matches: list[SearchMatch]
     lines: dict[int, str]
     gone_matches: int = 0
-    gone_lines: int = 0  # around matches
+    gone_lines: int = 0  # context lines
 
 
 class Events:
@@ -58,7 +58,7 @@ class Events:
     def __init__(self, accepts: Callable[[str], bool], *, keep: int, per_match: bool, per_file: int | None) -> None:
         self.counts: dict[str, int] = {}  # matches by path
         self.binary: list[str] = []  # some of the binary files
-        self.cut: dict[str, int] = {}  # files with only their first matches reported, and how many
+        self.truncated: dict[str, int] = {}  # files with only their first matches reported, and how many
         self.complete = False
         self._accepts = accepts
         self._keep = keep
@@ -67,7 +67,7 @@ class Events:
         self._kept: list[tuple[str, int, _FileEvents]] = []
         self._kept_matches = 0
         self._rest = b""
-        self._long: _Long | None = None
+        self._long: _LongEventParser | None = None
         self._path = ""
         self._wanted = False
         self._file: _FileEvents | None = None
@@ -87,18 +87,18 @@ class Events:
         self._rest = data[end:]
         self._lines(data, end)
         if len(self._rest) > EVENT_BYTES:
-            self._long = _Long(self._rest)
+            self._long = _LongEventParser(self._rest)
             self._rest = b""
 
     def matched(self, opened: Callable[[str], AbstractContextManager[SearchedContents | None]]) -> list[MatchedFile]:
-        """Return what was kept and is so in the files that `opened` opens, in the order of paths."""
-        left = self._keep
-        found = []
+        """Return the kept matches that are still in the files that `opened` opens, sorted by path."""
+        remaining = self._keep
+        files = []
         for path, count, file in self._kept:
             with opened(path) as contents:
-                found.append(file.matched(min(count, left), contents))
-            left -= count
-        return found
+                files.append(file.matched(min(count, remaining), contents))
+            remaining -= count
+        return files
 
     def _lines(self, data: bytes, end: int) -> None:
         at = 0
@@ -110,29 +110,29 @@ class Events:
                     return
                 self._skipping = False
             if data.startswith(_END, at):
-                at = self._turn(data, at, end)
+                at = self._next_file(data, at, end)
                 continue
             stop = data.find(b"\n", at, end)
             if data.startswith(_MATCH, at) or data.startswith(_CONTEXT, at):
                 if self._file is not None and stop - at > EVENT_BYTES:
-                    self._file.take_long(_Long(data[at : stop + 1]))
+                    self._file.take_long(_LongEventParser(data[at : stop + 1]))
                 elif self._file is not None:
                     self._skipping = not self._file.take(data[at:stop])
             elif data.startswith(_BEGIN, at):
                 path = plain(json.loads(data[at:stop])["data"]["path"])
                 self._begin(path.decode("utf-8", "surrogateescape").removeprefix("./"))
             elif data.find(_SUMMARY, at, stop) >= 0:
-                self.complete = True  # it comes last
+                self.complete = True  # the summary comes last
             at = stop + 1
 
-    def _turn(self, data: bytes, at: int, end: int) -> int:
+    def _next_file(self, data: bytes, at: int, end: int) -> int:
         """Parse the end of a file and, if it follows, the beginning of the next; return the offset of the next line."""
-        turn = _TURN.match(data, data.find(_OFFSET, at, end), end)
-        if turn is not None:
-            self._end(turn[1] != b"null", int(turn[2]), int(turn[3]))
-            if turn[4] is not None:
-                self._begin(turn[4].decode())
-            return turn.end()
+        boundary = _FILE_BOUNDARY.match(data, data.find(_OFFSET, at, end), end)
+        if boundary is not None:
+            self._end(boundary[1] != b"null", int(boundary[2]), int(boundary[3]))
+            if boundary[4] is not None:
+                self._begin(boundary[4].decode())
+            return boundary.end()
         stop = data.find(b"\n", at, end)
         facts = json.loads(data[at:stop])["data"]
         stats = facts["stats"]
@@ -157,7 +157,7 @@ class Events:
         count = matches if self._per_match else lines
         self.counts[self._path] = count
         if self._per_file is not None and count >= self._per_file:
-            self.cut[self._path] = count
+            self.truncated[self._path] = count
         file = self._file
         if file is not None and file.count:
             insort(self._kept, (file.path, file.count, file), key=_first)
@@ -199,7 +199,7 @@ class _FileEvents:
             self._events.append(event)
         return True
 
-    def take_long(self, long: _Long) -> None:
+    def take_long(self, long: _LongEventParser) -> None:
         """Add an event that was too long to keep."""
         event = long.event()
         if event.matches and self.count >= self._keep:
@@ -208,22 +208,22 @@ class _FileEvents:
         self._events.append(event)
 
     def matched(self, count: int, contents: SearchedContents | None) -> MatchedFile:
-        """Return the first matches of the file, as far as the contents hold what was told of them."""
+        """Return the first matches of the file that are still in its contents."""
         matches: list[SearchMatch | None] = []
         lines: dict[int, str] = {}
         gone_lines = 0
         for event in self._events:
             if isinstance(event, bytes):
                 event = _event(event, self._keep, per_match=self._per_match)
-            found = None if contents is None else event.read(contents)
-            if found is None:
+            read = None if contents is None else event.read(contents)
+            if read is None:
                 matches += [None] * event.matches
                 gone_lines += not event.matches
             else:
-                matches += found.matches
-                lines.update(found.lines)
-        there = [match for match in matches[:count] if match is not None]
-        return MatchedFile(self.path, there, lines, min(count, len(matches)) - len(there), gone_lines)
+                matches += read.matches
+                lines.update(read.lines)
+        present = [match for match in matches[:count] if match is not None]
+        return MatchedFile(self.path, present, lines, min(count, len(matches)) - len(present), gone_lines)
 
 
 class _Read(NamedTuple):
@@ -234,39 +234,39 @@ class _Read(NamedTuple):
 
 
 class _Event(NamedTuple):
-    """What an event tells: where its lines are in the file, what they hold, and where in them the matches are."""
+    """One event: the position of its lines in the file, a hash of their content, and the matches in them."""
 
     line: int
     offset: int
     size: int
     hash: int
-    matches: int  # how many; none: these are lines around
+    matches: int  # how many; 0 for context lines
     spans: list[tuple[int, int]]
     per_match: bool
 
     def read(self, contents: SearchedContents) -> _Read | None:
-        """Return what is to be shown, from the file itself; None when it does not hold what was told."""
+        """Return the matches and lines from the file itself; None if its content has changed."""
         raw = contents.read(self.offset, self.size)
         if len(raw) != self.size or hash(raw) != self.hash:
             return None
         texts = raw.removesuffix(b"\n").split(b"\n")
-        lines = {self.line + index: cut(shown(text)) for index, text in enumerate(texts[: 4 * MATCHED_LINES])}
+        lines = {self.line + index: shorten(decode_line(text)) for index, text in enumerate(texts[: 4 * MATCHED_LINES])}
         if not self.matches:
             return _Read([], lines)
         if self.per_match:
             return _Read([_spanned(raw, texts, self.line, start, end) for start, end in self.spans], lines)
-        # of nothing at the end of a file that has no line end there, ripgrep tells no place
+        # ripgrep gives no position for an empty match at the end of a file without a final newline
         start = self.spans[0][0] if self.spans else len(raw.removesuffix(b"\n"))
         column = characters(raw[:start]) + 1
-        lines[self.line] = cut(shown(raw.removesuffix(b"\n")), column)
+        lines[self.line] = shorten(decode_line(raw.removesuffix(b"\n")), column)
         return _Read([SearchMatch(self.line, column, lines[self.line], self.line)], lines)
 
 
-def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
+def _event(line: bytes, limit: int, *, per_match: bool) -> _Event:
     data = json.loads(line)["data"]
     raw = plain(data["lines"])
     is_match = line.startswith(_MATCH)
-    spans = [(submatch["start"], submatch["end"]) for submatch in data["submatches"][: most if per_match else 1]]
+    spans = [(submatch["start"], submatch["end"]) for submatch in data["submatches"][: limit if per_match else 1]]
     count = 0 if not is_match else len(spans) if per_match else 1
     return _Event(data["line_number"], data["absolute_offset"], len(raw), hash(raw), count, spans, per_match)
 
@@ -274,11 +274,11 @@ def _event(line: bytes, most: int, *, per_match: bool) -> _Event:
 def _spanned(raw: bytes, texts: list[bytes], first: int, start: int, end: int) -> SearchMatch:
     """Return a match that may span lines."""
     before = raw.count(b"\n", 0, start)
-    # a match that ends with a line end does not reach into the next line
+    # a match that ends with a newline does not extend into the next line
     after = raw.count(b"\n", 0, max(start, end - 1))
     column = characters(raw[raw.rfind(b"\n", 0, start) + 1 : start]) + 1
-    rows = [cut(shown(texts[before]) if before < len(texts) else "", column)]
-    rows += [cut(shown(text)) for text in texts[before + 1 : min(after + 1, before + MATCHED_LINES)]]
+    rows = [shorten(decode_line(texts[before]) if before < len(texts) else "", column)]
+    rows += [shorten(decode_line(text)) for text in texts[before + 1 : min(after + 1, before + MATCHED_LINES)]]
     if after - before >= MATCHED_LINES:
         rows.append(f"… ({after - before + 1 - MATCHED_LINES} more lines)")
     return SearchMatch(first + before, column, "\n".join(rows), first + after)
@@ -289,12 +289,12 @@ def characters(data: bytes) -> int:
     return len(data) if data.isascii() else len(data.translate(None, _CONTINUATION))
 
 
-def shown(line: bytes) -> str:
+def decode_line(line: bytes) -> str:
     """Return a line for display, without a trailing carriage return."""
     return line.removesuffix(b"\r").decode("utf-8", "replace")
 
 
-def cut(text: str, column: int = 1) -> str:
+def shorten(text: str, column: int = 1) -> str:
     """Return at most 200 characters of a line, around the column."""
     if len(text) <= LINE_CHARACTERS:
         return text
@@ -305,7 +305,7 @@ def cut(text: str, column: int = 1) -> str:
     return "…" * before + text[start + before : end - after] + "…" * after
 
 
-class _Long:
+class _LongEventParser:
     """An event that is too long for memory: its beginning, and the numbers after its text."""
 
     _WANTED = (b',"line_number":', b'"absolute_offset":', b'},"start":')
@@ -329,16 +329,16 @@ class _Long:
         at = 0
         while len(self._numbers) < len(self._WANTED):
             needle = self._WANTED[len(self._numbers)]
-            found = data.find(needle, at)
-            if found < 0:
+            position = data.find(needle, at)
+            if position < 0:
                 at = max(at, len(data) - len(needle))
                 break
-            number = re.compile(rb"\d+(?=\D)").match(data, found + len(needle))
+            number = re.compile(rb"\d+(?=\D)").match(data, position + len(needle))
             if number is None and not self.ended:
-                at = found  # its digits are still to come
+                at = position  # its digits are in the next chunk
                 break
             self._numbers.append(int(number[0]) if number is not None else 0)
-            at = found + len(needle)
+            at = position + len(needle)
         self._window = b"" if self.ended or len(self._numbers) == len(self._WANTED) else data[at:]
         return rest
 
@@ -348,16 +348,16 @@ class _Long:
         return _LongEvent(line, offset, start, int(self._is_match), self._beginning())
 
     def _beginning(self) -> bytes:
-        found = re.search(rb'"lines":\{"(text|bytes)":"((?:[^"\\]|\\.)*)', self._head)
-        if found is None:
+        match = re.search(rb'"lines":\{"(text|bytes)":"((?:[^"\\]|\\.)*)', self._head)
+        if match is None:
             return b""
-        piece = found[2]
-        if found[1] == b"bytes":
+        piece = match[2]
+        if match[1] == b"bytes":
             return b64decode(piece[: len(piece) // 4 * 4])
         text = piece.decode("utf-8", "ignore")
-        for missing in range(12):  # the cut may be inside an escape
+        for excess in range(12):  # the text may end inside an escape
             try:
-                value: str = json.loads(f'"{text[: len(text) - missing]}"')
+                value: str = json.loads(f'"{text[: len(text) - excess]}"')
                 return value.encode()
             except ValueError:
                 continue
@@ -365,7 +365,7 @@ class _Long:
 
 
 class _LongEvent(NamedTuple):
-    """What is known of an event that was too long: the bytes before its line, those of it before the match."""
+    """An event that was too long to keep: the offset of its line in the file, and of the match in the line."""
 
     line: int
     offset: int
@@ -374,11 +374,11 @@ class _LongEvent(NamedTuple):
     beginning: bytes
 
     def read(self, contents: SearchedContents) -> _Read | None:
-        """Return what is to be shown, from the file itself; None when its line begins differently."""
+        """Return the match or the context line from the file itself; None if the line now begins differently."""
         if not self.beginning or contents.read(self.offset, len(self.beginning)) != self.beginning:
             return None
         if not self.matches:
-            return _Read([], {self.line: cut(shown(self.beginning) + "…")})
+            return _Read([], {self.line: shorten(decode_line(self.beginning) + "…")})
         match = self._around(contents)
         return None if match is None else _Read([match], {})
 
@@ -387,13 +387,13 @@ class _LongEvent(NamedTuple):
         column = 1
         for at in range(0, self.start, 1 << 20):
             column += characters(contents.read(self.offset + at, min(1 << 20, self.start - at)))
-        room = 4 * LINE_CHARACTERS
-        before = contents.read(self.offset + max(0, self.start - room), min(self.start, room))
-        after, _, _ = contents.read(self.offset + self.start, room).partition(b"\n")
-        if not after and len(before) < min(self.start, room):
+        margin = 4 * LINE_CHARACTERS
+        before = contents.read(self.offset + max(0, self.start - margin), min(self.start, margin))
+        after, _, _ = contents.read(self.offset + self.start, margin).partition(b"\n")
+        if not after and len(before) < min(self.start, margin):
             return None  # the file is shorter now
-        lead = shown(before.lstrip(_CONTINUATION))
-        text = cut(lead + shown(after), len(lead) + 1)
-        if self.start > room and not text.startswith("…"):
+        lead = decode_line(before.lstrip(_CONTINUATION))
+        text = shorten(lead + decode_line(after), len(lead) + 1)
+        if self.start > margin and not text.startswith("…"):
             text = "…" + text[1:]
         return SearchMatch(self.line, column, text, self.line)

@@ -3,8 +3,8 @@
     glob       = component *( "/" component )
     component  = "**" | *( character | "?" | "*" | class )
     class      = "[" [ "!" | "^" ] 1*( character | character "-" character ) "]"
-    {a,b}      stands for each of its alternatives, which may hold anything, also "/" and other braces
-    \\x         stands for the character x
+    {a,b}      matches any of its alternatives, which may contain anything, including "/" and other braces
+    \\x         matches the character x literally
 
 A glob without "/" matches names at any depth; one with "/" is matched from the folder that is searched.
 """
@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 BRACES_MAX = 50
 ALTERNATIVES_MAX = 256
-_PLAIN = "._"  # beside letters and digits, what means itself
-_DEEP_MAX = 2  # a regular expression may try every depth for so many `**`; more of them are matched by table
+_PLAIN = "._"  # literal characters besides letters and digits
+_DEEP_MAX = 2  # a regular expression may backtrack over this many `**`; more of them are matched by a table
 
 
 class BadGlob(ValueError):
@@ -80,7 +80,7 @@ def parse(glob: str) -> list[Glob]:
     """Return the alternatives of a glob."""
     if not glob.strip("/"):
         raise BadGlob(glob, "there is nothing to match", 0)
-    found = []
+    alternatives = []
     for tokens in _expand(_Reader(glob).sequence(inside=False), glob):
         components = [Component(tuple(part)) for part in _split(tokens)]
         anchored = bool(components) and not components[0].tokens
@@ -89,17 +89,17 @@ def parse(glob: str) -> list[Glob]:
             raise BadGlob(glob, "it contains .., but a glob matches only below path", glob.find(".."))
         if tokens and tokens[-1] == "/":
             raise BadGlob(glob, "it ends with a slash, but only files are matched", len(glob) - 1)
-        # "**/name" is "name" anywhere, and "/name" is "name" right here
+        # "**/name" is "name" at any depth, and "/name" is "name" in the searched folder
         while len(components) == 2 and components[0].deep and not components[1].deep:
             components = components[1:]
             anchored = False
         if anchored and len(components) == 1 and not components[0].deep:
-            found.append(Glob((Component(()), *components)))
+            alternatives.append(Glob((Component(()), *components)))
         elif components:
-            found.append(Glob(tuple(components)))
-    if not found:
+            alternatives.append(Glob(tuple(components)))
+    if not alternatives:
         raise BadGlob(glob, "there is nothing to match", 0)
-    return found
+    return alternatives
 
 
 _Node = Token | list["_Sequence"]
@@ -154,7 +154,7 @@ class _Reader:
         self._at += negated
         ranges: list[tuple[str, str]] = []
         start = self._at
-        pending = False  # a "-" that makes a range with what follows
+        pending = False  # a "-" that forms a range with the next character
         while True:
             first = self._at == start
             character = self._next("the [ is not closed", opened)
@@ -183,17 +183,17 @@ class _Reader:
 
 def _expand(sequence: _Sequence, glob: str) -> list[list[Token]]:
     """Return every combination of the alternatives of all braces."""
-    ways: list[list[Token]] = [[]]
+    combinations: list[list[Token]] = [[]]
     for node in sequence:
         if isinstance(node, list):
-            endings = [way for choice in node for way in _expand(choice, glob)]
-            if len(ways) * len(endings) > ALTERNATIVES_MAX:
+            endings = [combination for choice in node for combination in _expand(choice, glob)]
+            if len(combinations) * len(endings) > ALTERNATIVES_MAX:
                 raise BadGlob(glob, f"the braces expand to more than {ALTERNATIVES_MAX} globs", 0)
-            ways = [way + ending for way in ways for ending in endings]
+            combinations = [combination + ending for combination in combinations for ending in endings]
         else:
-            for way in ways:
-                way.append(node)
-    return ways
+            for combination in combinations:
+                combination.append(node)
+    return combinations
 
 
 def _split(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -211,10 +211,10 @@ def _split(tokens: Sequence[Token]) -> list[list[Token]]:
 
 def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
     """Return a function that matches paths, relative to the searched folder, against any of the globs."""
-    given = list(globs)
-    names = [_pattern(glob.components[0]) for glob in given if glob.anywhere]
-    paths = [_path_pattern(glob) for glob in given if not glob.anywhere and _depths(glob) <= _DEEP_MAX]
-    tables = [_Table(glob) for glob in given if not glob.anywhere and _depths(glob) > _DEEP_MAX]
+    alternatives = list(globs)
+    names = [_pattern(glob.components[0]) for glob in alternatives if glob.anywhere]
+    paths = [_path_pattern(glob) for glob in alternatives if not glob.anywhere and _depths(glob) <= _DEEP_MAX]
+    tables = [_Table(glob) for glob in alternatives if not glob.anywhere and _depths(glob) > _DEEP_MAX]
     by_name = re.compile(f"(?s:{'|'.join(names)})\\Z").match if names else None
     by_path = re.compile(f"(?s:{'|'.join(paths)})\\Z").match if paths else None
 
@@ -230,14 +230,14 @@ def matcher(globs: Iterable[Glob]) -> Callable[[str], bool]:
 
 def name_globs(globs: Iterable[Glob]) -> tuple[list[str], bool]:
     """Return globs that the names of all matching files match, and whether they are sufficient."""
-    given = list(globs)
-    names = [_widened(glob.name) for glob in given]
-    exact = all(glob.anywhere and glob.name == name for glob, name in zip(given, names, strict=True))
-    return list(dict.fromkeys(map(_written, names))), exact
+    alternatives = list(globs)
+    names = [_widened(glob.name) for glob in alternatives]
+    exact = all(glob.anywhere and glob.name == name for glob, name in zip(alternatives, names, strict=True))
+    return list(dict.fromkeys(map(_format_component, names))), exact
 
 
 def _widened(component: Component) -> Component:
-    """Return the component with stars for what may be a character of several bytes: ripgrep takes each for one."""
+    """Return the component with stars for tokens that may match a multi-byte character: ripgrep matches bytes."""
     tokens: list[Token] = []
     for token in component.tokens:
         wide = token is None or (isinstance(token, Class) and (token.negated or not token.source.isascii()))
@@ -246,16 +246,16 @@ def _widened(component: Component) -> Component:
     return Component(tuple(tokens))
 
 
-def written(glob: Glob) -> str:
+def format_glob(glob: Glob) -> str:
     """Return a glob in ripgrep's syntax."""
-    return "/".join(_written(component) for component in glob.components)
+    return "/".join(_format_component(component) for component in glob.components)
 
 
-def _written(component: Component) -> str:
-    return "".join(_quoted(token) for token in component.tokens)
+def _format_component(component: Component) -> str:
+    return "".join(_format_token(token) for token in component.tokens)
 
 
-def _quoted(token: Token) -> str:
+def _format_token(token: Token) -> str:
     if token is None:
         return "?"
     if isinstance(token, Class):
@@ -266,7 +266,7 @@ def _quoted(token: Token) -> str:
 
 
 def component_matcher(component: Component) -> Callable[[str], object]:
-    """Return a function that tells whether a single name matches."""
+    """Return a function that matches a single name."""
     return re.compile(f"(?s:{_pattern(component)})\\Z").match
 
 
@@ -275,28 +275,28 @@ def _depths(glob: Glob) -> int:
 
 
 def _pattern(component: Component) -> str:
-    """Return the regular expression of a name; each star takes as little as it can, once and for all."""
+    """Return the regular expression of a name; a star matches as little as possible and never backtracks."""
     parts = [""]
     for token in component.tokens:
         if token == STAR:
             if parts[-1] or len(parts) == 1:
                 parts.append("")
         else:
-            parts[-1] += _token(token)
+            parts[-1] += _token_pattern(token)
     if len(parts) == 1:
         return parts[0]
     first, *middle, last = parts
-    # what stands between two stars may be taken where it first occurs: a later place leaves less for the rest
+    # text between two stars may match where it first occurs: a later match leaves less for the rest
     return first + "".join(f"(?>[^/]*?{part})" for part in middle) + f"[^/]*{last}"
 
 
-def _token(token: Token) -> str:
+def _token_pattern(token: Token) -> str:
     if token is None:
         return "[^/]"
     if isinstance(token, str):
         return re.escape(token)
     ranges = "".join(f"{re.escape(low)}-{re.escape(high)}" for low, high in token.ranges)
-    # a class may name the slash, and still a name has none
+    # a class may contain a slash, but a name never does
     return f"[^/{ranges}]" if token.negated else f"(?!/)[{ranges}]"
 
 
@@ -323,7 +323,7 @@ class _Table:
 
     def matches(self, path: str) -> bool:
         names = path.split("/")
-        # reach[i]: the parts read so far can stand for the first i names
+        # reach[i]: the parts so far match the first i names
         reach = [True] + [False] * len(names)
         for index, part in enumerate(self._parts):
             following = [False] * (len(names) + 1)
@@ -333,7 +333,7 @@ class _Table:
                     reached = reached or reach[i]
                     following[i] = reached
                 if index == len(self._parts) - 1:
-                    # "folder/**" is what is in the folder, not the folder
+                    # "folder/**" matches everything in the folder, not the folder itself
                     following = [False] + [any(reach[:i]) for i in range(1, len(names) + 1)]
             else:
                 for i, name in enumerate(names):

@@ -25,15 +25,17 @@ class SearchGuard:
         self._root = place.root
         self._parts = place.parts
         self._folders: dict[str, bool] = {"": True}
-        given = ctx.settings["workspace.sensitive"]
-        self._marks = [_mark(pattern) for pattern in given]
-        # for most paths one look is enough: for what all begin with that is the same in capitals
-        common = os.path.commonprefix(self._marks)  # noqa: RUF071 -- of texts, not of paths
+        patterns = ctx.settings["workspace.sensitive"]
+        self._fragments = [_fragment(pattern) for pattern in patterns]
+        # one test is enough for most paths: for the start that all fragments share, up to its first letter, in any case
+        common = os.path.commonprefix(self._fragments)  # noqa: RUF071 -- of texts, not of paths
         self._common = re.split("[a-z]", common, maxsplit=1)[0]
-        # the root may have folders that are closed whatever their names, and so may rules and marks
+        # closed folders of the root, rules and marks may close a path whatever its name
         self._plain = not getattr(place.root, "_closed", True) and ctx.door.barrier is None and ctx.door.marked is None
         self.names = [
-            name for name in given if name.isascii() and _SPECIAL.isdisjoint(name) and ctx.door.rules.is_sensitive(name)
+            name
+            for name in patterns
+            if name.isascii() and _SPECIAL.isdisjoint(name) and ctx.door.rules.is_sensitive(name)
         ]
 
     def test(self, accepts: Callable[[str], bool] | None) -> Callable[[str], bool]:
@@ -46,7 +48,7 @@ class SearchGuard:
         """Whether no part of the path is sensitive."""
         if self._plain and self._is_harmless(f"/{path}"):
             return True
-        return self._enters(path.rpartition("/")[0]) and not self._is_closed(path)
+        return self._is_open_folder(path.rpartition("/")[0]) and not self._is_closed(path)
 
     def visible(self, data: bytes, selection: Selection) -> list[str]:
         """Return the paths of the selection that may be shown, from NUL-terminated paths."""
@@ -62,21 +64,21 @@ class SearchGuard:
         return [path for path in paths if self.is_open(path)]
 
     def _is_harmless(self, text: str) -> bool:
-        """Whether paths, each with a slash before it, hold nothing that every sensitive name of a kind holds."""
+        """Whether paths, each with a slash before it, contain no fragment of a sensitive name."""
         if not text.isascii():
-            return False  # other spellings of the same name
+            return False  # the same name may be spelled in other ways
         if self._common not in text:
             return True
         low = text.lower()
-        return not any(mark in low for mark in self._marks)
+        return not any(fragment in low for fragment in self._fragments)
 
-    def _enters(self, folder: str) -> bool:
-        known = self._folders.get(folder)
-        if known is None:
-            known = self._enters(folder.rpartition("/")[0]) and not self._is_closed(folder)
+    def _is_open_folder(self, folder: str) -> bool:
+        is_open = self._folders.get(folder)
+        if is_open is None:
+            is_open = self._is_open_folder(folder.rpartition("/")[0]) and not self._is_closed(folder)
             if len(self._folders) < 100_000:
-                self._folders[folder] = known
-        return known
+                self._folders[folder] = is_open
+        return is_open
 
     def _is_closed(self, path: str) -> bool:
         return self._door.is_sensitive(self._root, (*self._parts, *path.split("/"))) or self._is_marked(path)
@@ -90,8 +92,8 @@ class SearchGuard:
             return True  # deleted or replaced in the meantime
 
 
-def _mark(pattern: str) -> str:
-    """Return text without which no path, with a slash before it, has a name that matches the pattern."""
+def _fragment(pattern: str) -> str:
+    """Return text that a path, with a slash before it, must contain for one of its names to match the pattern."""
     if not pattern.isascii():
         return ""
     last = pattern.lower().strip("/").rpartition("/")[2]

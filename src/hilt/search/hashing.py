@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 50 * 1024 * 1024
 CHUNK_BYTES = 1 << 20
-LARGE_BYTES = 1 << 20  # from here on another thread pays: hashing leaves the interpreter to others
+LARGE_BYTES = 1 << 20  # from this size on another thread pays off: hashing releases the GIL
 THREADS_MAX = 8
 
 
@@ -114,9 +114,9 @@ class _Hashing:
         self._pending.append((path, descriptor, self._pool.submit(_hash_and_close, descriptor, self._check)))
         return True
 
-    def _collect(self, most: int) -> None:
+    def _collect(self, limit: int) -> None:
         """Collect results until at most this many are pending."""
-        while len(self._pending) > most:
+        while len(self._pending) > limit:
             path, _, future = self._pending.pop(0)
             try:
                 self._digests[path] = future.result()
@@ -132,7 +132,7 @@ def _hash_and_close(descriptor: int, check: Callable[[], None]) -> str:
 
 
 def _hash(descriptor: int, check: Callable[[], None], head: bytes = b"", size: int = -1) -> str:
-    """Return the digest of what was read and of what is still to be read; nothing is when the size is right."""
+    """Return the digest of `head` and the rest of the file; a head of the expected size is the whole file."""
     from hashlib import sha256
 
     digest = sha256(head)

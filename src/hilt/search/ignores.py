@@ -46,19 +46,19 @@ def _line(text: str) -> Line | None:
     if not text or text.endswith("/") or "//" in text or "." in text.split("/"):
         return None  # no path can match
     try:
-        found = globs.parse(text)
+        alternatives = globs.parse(text)
     except globs.BadGlob:
         return None
     if "/" in text and not text.startswith(("**/", "/**/")):
-        found = [Glob((Component(()), *glob.components)) if glob.anywhere else glob for glob in found]
-    return Line(negated, folders, tuple(found))
+        alternatives = [Glob((Component(()), *glob.components)) if glob.anywhere else glob for glob in alternatives]
+    return Line(negated, folders, tuple(alternatives))
 
 
 class Rules:
     """The lines of one file, compiled to match paths below its folder."""
 
-    def __init__(self, found: Iterable[Line]) -> None:
-        self._lines: list[tuple[Line, Callable[[str], bool]]] = [(line, globs.matcher(line.globs)) for line in found]
+    def __init__(self, parsed: Iterable[Line]) -> None:
+        self._lines: list[tuple[Line, Callable[[str], bool]]] = [(line, globs.matcher(line.globs)) for line in parsed]
         self._lines.reverse()
 
     def verdict(self, path: str, *, folder: bool) -> bool | None:
@@ -69,34 +69,36 @@ class Rules:
         return None
 
 
-def moved(line: Line, chain: Sequence[str]) -> Line | None:
+def rebase(line: Line, chain: Sequence[str]) -> Line | None:
     """Return a line rewritten relative to the folder that the names of the chain lead to."""
-    ends: list[Glob] = []
+    rebased: list[Glob] = []
     for glob in line.globs:
         if glob.anywhere:
-            ends.append(glob)
+            rebased.append(glob)
             continue
-        rests = {glob.components}
+        remainders = {glob.components}
         for name in chain:
-            rests = {rest for before in rests for rest in _descended(before, name)}
-        ends += [Glob((Component(()), *rest)) for rest in rests if rest and rest != (Component(()),)]
-    return line._replace(globs=tuple(ends)) if ends else None
+            remainders = {remainder for before in remainders for remainder in _after_name(before, name)}
+        rebased += [
+            Glob((Component(()), *remainder)) for remainder in remainders if remainder and remainder != (Component(()),)
+        ]
+    return line._replace(globs=tuple(rebased)) if rebased else None
 
 
-def _descended(components: tuple[Component, ...], name: str) -> Iterator[tuple[Component, ...]]:
+def _after_name(components: tuple[Component, ...], name: str) -> Iterator[tuple[Component, ...]]:
     """Yield the rest of a glob after one name."""
     first, rest = components[0], components[1:]
     if not first.tokens:  # the anchor
-        yield from _descended(rest, name)
+        yield from _after_name(rest, name)
     elif first.deep:
         yield components
         if rest:
-            yield from _descended(rest, name)
+            yield from _after_name(rest, name)
     elif rest and globs.component_matcher(first)(name):
         yield rest
 
 
-def written(line: Line) -> Iterator[str]:
-    """Return the line as text, one line for each of its globs."""
+def format_line(line: Line) -> Iterator[str]:
+    """Yield the line as text, once for each of its globs."""
     for glob in line.globs:
-        yield "!" * line.negated + globs.written(glob) + "/" * line.folders
+        yield "!" * line.negated + globs.format_glob(glob) + "/" * line.folders

@@ -50,7 +50,7 @@ class InheritedRules:
                 if inside >= 0:
                     self._read(door.open_file(root.shown((*place.parts[:inside], ignores.NAME))), names)
                 else:
-                    self._read(_outside(path), names)
+                    self._read(_open_outside(path), names)
         except BaseException:
             self.close()
             raise
@@ -73,13 +73,13 @@ class InheritedRules:
             return  # missing, or may not be read
         self.files += (descriptor,)
         for line in ignores.lines(data):
-            moved = ignores.moved(line, names)
-            if moved is not None:
-                self.lines += ignores.written(moved)
+            rebased = ignores.rebase(line, names)
+            if rebased is not None:
+                self.lines += ignores.format_line(rebased)
 
 
 @contextmanager
-def _outside(folder: str) -> Iterator[tuple[int, os.stat_result, None]]:
+def _open_outside(folder: str) -> Iterator[tuple[int, os.stat_result, None]]:
     """Open the ignore file of a folder above the workspace."""
     descriptor = os.open(os.path.join(folder, ignores.NAME), FILE)
     try:

@@ -8,11 +8,11 @@ from functools import cache
 @cache
 def kinds() -> dict[str, list[str]]:
     """Return the globs of each file type."""
-    found: dict[str, list[str]] = {}
+    globs_by_type: dict[str, list[str]] = {}
     for line in _LIST.strip().replace("\n    ", " ").split("\n"):
         name, _, patterns = line.partition(": ")
-        found[name] = patterns.split(", ")
-    return found
+        globs_by_type[name] = patterns.split(", ")
+    return globs_by_type
 
 
 _LIST = """

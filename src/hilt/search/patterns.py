@@ -32,16 +32,16 @@ def read_pattern(
         try:
             translated = regexes.translate(text, ignore_case=ignore_case, lines=lines)
         except regexes.BadPattern as error:
-            raise bad_pattern(error.problem, error.position) from None
+            raise invalid_pattern_error(error.problem, error.position) from None
         except RecursionError:
-            raise bad_pattern("it is nested too deeply", None) from None
+            raise invalid_pattern_error("it is nested too deeply", None) from None
         verbose, returns = translated.verbose, translated.returns
         if translated.line_ends and not multiline:
-            raise line_end_refused()
+            raise line_break_error()
     return Pattern(text, literal, ignore_case, multiline, lines, replacement, not returns, verbose)
 
 
-def line_end_refused() -> ToolError:
+def line_break_error() -> ToolError:
     """Return the error for a pattern with a line break in a search by lines."""
     return ToolError(
         "invalid_regex",
@@ -50,7 +50,7 @@ def line_end_refused() -> ToolError:
     )
 
 
-def bad_pattern(reason: str, position: int | None) -> ToolError:
+def invalid_pattern_error(reason: str, position: int | None) -> ToolError:
     """Return the error for an invalid pattern."""
     where = "" if position is None else f" at character {position + 1}"
     return ToolError(

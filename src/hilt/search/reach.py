@@ -17,8 +17,8 @@ from itertools import islice
 
 from hilt.search.walking import FILE, FOLDER
 
-_PASSAGE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TICK_NS = 20_000_000  # longer than the kernel's clock for the times of files takes from one step to the next
+_TRAVERSED = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TICK_NS = 20_000_000  # longer than a tick of the kernel clock that sets file times
 
 _LISTED_NAMES = 8
 _HEAD_BYTES = 1 << 16
@@ -68,8 +68,8 @@ class SearchReach:
             folder, _, name = path.rpartition("/")
             order.append((path, folder, name))
             wanted.setdefault(folder, set()).add(name)
-        there = {folder: self._regular(folder, names) for folder, names in wanted.items()}
-        return [path for path, folder, name in order if name in there[folder]]
+        regular = {folder: self._regular(folder, names) for folder, names in wanted.items()}
+        return [path for path, folder, name in order if name in regular[folder]]
 
     def _regular(self, folder: str, names: set[str]) -> set[str]:
         """Return the names in a folder that are regular files."""
@@ -78,18 +78,18 @@ class SearchReach:
         except OSError:
             return set()
         # listing a folder is faster than a stat of each name, unless it has many other names
-        found = _listed(handle, names) if len(names) >= _LISTED_NAMES else set()
-        for name in names - found:
+        regular = _listed(handle, names) if len(names) >= _LISTED_NAMES else set()
+        for name in names - regular:
             with suppress(OSError):
                 if stat.S_ISREG(os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode):
-                    found.add(name)
-        return found
+                    regular.add(name)
+        return regular
 
     @contextmanager
     def opened(self, path: str) -> Iterator[int]:
         """Open a regular file."""
         folder, _, name = path.rpartition("/")
-        descriptor = os.open(_plain(name), FILE, dir_fd=self.folder(folder))
+        descriptor = os.open(_checked_name(name), FILE, dir_fd=self.folder(folder))
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError(errno.EINVAL, "not a regular file")
@@ -104,7 +104,7 @@ class SearchReach:
         self._leave(shared)
         for name in names[shared:]:
             folder = self._handles[-1] if self._handles else self._start
-            self._handles.append(os.open(_plain(name), _PASSAGE, dir_fd=folder))
+            self._handles.append(os.open(_checked_name(name), _TRAVERSED, dir_fd=folder))
             self._names.append(name)
 
     def _leave(self, depth: int) -> None:
@@ -115,90 +115,91 @@ class SearchReach:
 
 def _listed(folder: int, names: set[str]) -> set[str]:
     """Return names of regular files, from a bounded listing of the folder."""
-    found = set()
+    regular = set()
     with suppress(OSError):
         descriptor = os.open(".", FOLDER, dir_fd=folder)
         try:
             with os.scandir(descriptor) as entries:
                 for entry in islice(entries, 4 * len(names)):
                     if entry.name in names and entry.is_file(follow_symlinks=False):
-                        found.add(entry.name)
+                        regular.add(entry.name)
         finally:
             os.close(descriptor)
-    return found
+    return regular
 
 
-def _plain(name: str) -> str:
+def _checked_name(name: str) -> str:
     """Return a name that stays in its folder."""
     if name in ("", ".", ".."):
         raise OSError(errno.EINVAL, "not a name")
     return name
 
 
-class Stillness:
-    """Tells which names below a folder have led to the same files and folders since this was made.
+class NameChanges:
+    """Detects names below a folder that may have led to other files or folders since this was created.
 
-    Under such a name a program met what is there now: no link can have led it elsewhere. The proof is the time of the
-    last change to an inode, which nobody can set. A folder gets a new one when a name in it changes, and what is
-    renamed gets a new one, too.
+    Any other name led a program to the file that is there now, never through a link. The proof is the ctime of an
+    inode, which nobody can set: it changes for a folder when a name in it changes, and for a file or folder that is
+    renamed.
     """
 
     def __init__(self) -> None:
         self._since = time.time_ns() - _TICK_NS
-        self._known: dict[str, tuple[bool, bool]] = {}  # folder: whether it kept its own name, and those in it
+        # by folder: whether its own name is unchanged, and whether the names in it are
+        self._unchanged: dict[str, tuple[bool, bool]] = {}
 
     def changed_folders(self, reach: SearchReach, folders: Iterable[str]) -> set[str]:
-        """Return the folders that did not keep both their name and the names in them."""
+        """Return the folders whose own name, or a name in them, may have changed."""
         changed: set[str] = set()
-        last: str | None = None
-        handle, named = -1, False
+        last_parent: str | None = None
+        handle, is_parent_unchanged = -1, False
         for folder in sorted(folders):
             if not folder:
-                if not self._look(reach, folder)[1]:
+                if not self._unchanged_names(reach, folder)[1]:
                     changed.add(folder)
                 continue
             parent, _, name = folder.rpartition("/")
             try:
-                # a search of many folders waits for this: for each, no call but the one that looks at it
-                if parent != last:
-                    named = self._look(reach, parent)[0]
+                # a search of many folders waits for this: one system call for each folder
+                if parent != last_parent:
+                    is_parent_unchanged = self._unchanged_names(reach, parent)[0]
                     handle = reach.folder(parent)
-                    last = parent
+                    last_parent = parent
                 status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-                if named and status.st_ctime_ns < self._since and stat.S_ISDIR(status.st_mode):
+                if is_parent_unchanged and status.st_ctime_ns < self._since and stat.S_ISDIR(status.st_mode):
                     continue
             except OSError:
-                last = None
+                last_parent = None
             changed.add(folder)
         return changed
 
     def changed_files(self, reach: SearchReach, paths: Collection[str]) -> set[str]:
-        """Return the files that did not keep their name."""
+        """Return the files whose name may have changed."""
         changed = self.changed_folders(reach, {path.rpartition("/")[0] for path in paths})
         if not changed:
             return set()
         doubtful = {path for path in paths if path.rpartition("/")[0] in changed}
-        named = {folder for folder in changed if self._look(reach, folder)[0]}
-        same = sorted(path for path in doubtful if path.rpartition("/")[0] in named)
-        return doubtful - {path for path, status in reach.statuses(same) if self._is_old(status)}
+        unmoved = {folder for folder in changed if self._unchanged_names(reach, folder)[0]}
+        candidates = sorted(path for path in doubtful if path.rpartition("/")[0] in unmoved)
+        return doubtful - {path for path, status in reach.statuses(candidates) if self._is_old(status)}
 
-    def _look(self, reach: SearchReach, folder: str) -> tuple[bool, bool]:
+    def _unchanged_names(self, reach: SearchReach, folder: str) -> tuple[bool, bool]:
         pending = []
-        while folder not in self._known:
+        while folder not in self._unchanged:
             pending.append(folder)
             if not folder:
                 # an open file has no name that could change
-                self._known[folder] = True, self._is_old(os.stat(reach.folder("")))
+                self._unchanged[folder] = True, self._is_old(os.stat(reach.folder("")))
             folder = folder.rpartition("/")[0]
-        known = self._known[folder]
-        for each in reversed(pending):
-            if each:
-                found = next(reach.statuses([each]), None)
-                self._known[each] = (False, False) if found is None else self._judged(known, found[1])
-            known = self._known[each]
-        return known
+        unchanged = self._unchanged[folder]
+        for unchecked in reversed(pending):
+            if unchecked:
+                entry = next(reach.statuses([unchecked]), None)
+                self._unchanged[unchecked] = (False, False) if entry is None else self._judge(unchanged, entry[1])
+            unchanged = self._unchanged[unchecked]
+        return unchanged
 
-    def _judged(self, parent: tuple[bool, bool], status: os.stat_result) -> tuple[bool, bool]:
+    def _judge(self, parent: tuple[bool, bool], status: os.stat_result) -> tuple[bool, bool]:
         old = stat.S_ISDIR(status.st_mode) and self._is_old(status)
         return parent[0] and (old or parent[1]), old
 
@@ -241,7 +242,7 @@ class _Translated:
 
     def _rewind(self) -> None:
         self._decoder = codecs.getincrementaldecoder(self._codec)("replace")
-        self._at = 2  # in the file, behind the mark
+        self._at = 2  # in the file, after the byte order mark
         self._start = 0  # of the window, in UTF-8
         self._window = b""
         self._ended = False

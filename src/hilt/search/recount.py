@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from hilt.search.engine import Engine, counts_by_path
-from hilt.search.reach import SearchReach, Stillness
+from hilt.search.backend import SearchBackend, counts_by_path
+from hilt.search.reach import NameChanges, SearchReach
 from hilt.search.ripgrep import FIRST_FD, Pattern
 from hilt.search.selection import Selection
 
-RECOUNTED_FILES = 500  # files whose matches are counted again, one by one
-RECOUNTED_TOGETHER = 50  # by one program, which inherits them open
+RECOUNTED_FILES = 500  # at most this many files are recounted
+RECOUNTED_TOGETHER = 50  # files per program, which inherits their descriptors
 
 
 class Recounted(NamedTuple):
@@ -25,47 +25,49 @@ class Recounted(NamedTuple):
 
 
 def recount(
-    engine: Engine,
+    backend: SearchBackend,
     reach: SearchReach,
-    stillness: Stillness,
+    name_changes: NameChanges,
     pattern: Pattern,
     counts: dict[str, int],
-    cut: Collection[str] = (),
+    truncated: Collection[str] = (),
 ) -> Recounted:
-    """Recount files whose matches were cut, and files whose names changed: a link may have misled ripgrep."""
-    if engine.is_file:
-        return _recount_file(engine, pattern, counts) if cut else Recounted(counts)
-    moved = stillness.changed_files(reach, counts)
-    if not moved and not cut:
+    """Recount files whose matches were truncated, and files whose names changed: a link may have misled ripgrep."""
+    if backend.is_file:
+        return _recount_file(backend, pattern, counts) if truncated else Recounted(counts)
+    moved = name_changes.changed_files(reach, counts)
+    if not moved and not truncated:
         return Recounted(counts)
-    doubtful = sorted(moved.union(cut))
-    settled = dict(counts)
+    doubtful = sorted(moved.union(truncated))
+    verified = dict(counts)
     is_minimum = len(doubtful) > RECOUNTED_FILES
     dropped = 0
     for start in range(0, len(doubtful), RECOUNTED_TOGETHER):
         paths = doubtful[start : start + RECOUNTED_TOGETHER]
         numbers: dict[str, int] | None = None
         if start < RECOUNTED_FILES:
-            numbers = _count_open(engine, reach, pattern, paths)
+            numbers = _count_open(backend, reach, pattern, paths)
             is_minimum = is_minimum or numbers is None
         for path in paths:
             if numbers is not None:
-                settled[path] = numbers.get(path, 0)
+                verified[path] = numbers.get(path, 0)
             elif path in moved:
-                settled[path] = 0
-            dropped += path in moved and settled[path] != counts[path]
-    return Recounted({path: count for path, count in settled.items() if count}, dropped, is_minimum)
+                verified[path] = 0
+            dropped += path in moved and verified[path] != counts[path]
+    return Recounted({path: count for path, count in verified.items() if count}, dropped, is_minimum)
 
 
-def _recount_file(engine: Engine, pattern: Pattern, counts: dict[str, int]) -> Recounted:
-    with engine.started("count", pattern, Selection()) as stream:
+def _recount_file(backend: SearchBackend, pattern: Pattern, counts: dict[str, int]) -> Recounted:
+    with backend.started("count", pattern, Selection()) as stream:
         number = sum(count for _, count in counts_by_path(stream))
     if stream.timed_out or stream.exit_code not in (0, 1):
         return Recounted(counts, is_minimum=True)
     return Recounted(dict.fromkeys(counts, number))
 
 
-def _count_open(engine: Engine, reach: SearchReach, pattern: Pattern, paths: Sequence[str]) -> dict[str, int] | None:
+def _count_open(
+    backend: SearchBackend, reach: SearchReach, pattern: Pattern, paths: Sequence[str]
+) -> dict[str, int] | None:
     """Return the match counts of these files; None if that failed."""
     with ExitStack() as stack:
         opened: dict[str, int] = {}
@@ -78,7 +80,7 @@ def _count_open(engine: Engine, reach: SearchReach, pattern: Pattern, paths: Seq
             return {}
         names = list(opened)
         counts: dict[str, int] = {}
-        with engine.started("count", pattern, Selection(), fds=tuple(opened.values())) as stream:
+        with backend.started("count", pattern, Selection(), fds=tuple(opened.values())) as stream:
             for name, count in counts_by_path(stream):
                 counts[names[int(name.rpartition("/")[2]) - FIRST_FD]] = count
     return None if stream.timed_out or stream.exit_code not in (0, 1) else counts

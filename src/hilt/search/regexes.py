@@ -87,7 +87,9 @@ def translate(pattern: str, *, ignore_case: bool = False, lines: bool = True, cr
     source = reader.alternatives(RegexFlags(ignore_case=ignore_case, lines=lines), depth=0)
     if reader.at < len(pattern):
         raise BadPattern("there is a ) without its (", reader.at)
-    return TranslatedRegex(source, reader.groups, tuple(reader.names), reader.unsupported, *reader.told)
+    return TranslatedRegex(
+        source, reader.groups, tuple(reader.names), reader.unsupported, reader.line_ends, reader.returns, reader.verbose
+    )
 
 
 def compiled(pattern: str, *, literal: bool, ignore_case: bool, lines: bool, crlf: bool) -> re.Pattern[str]:
@@ -116,11 +118,6 @@ class _Reader:
         self.line_ends = False
         self.returns = False
         self.verbose = False
-
-    @property
-    def told(self) -> tuple[bool, bool, bool]:
-        """Other facts about the pattern."""
-        return self.line_ends, self.returns, self.verbose
 
     def alternatives(self, flags: RegexFlags, depth: int) -> str:
         """Parse up to the end or the parenthesis that closes this group."""
@@ -178,10 +175,10 @@ class _Reader:
             raise BadPattern(f"there is nothing before the {character} to repeat", at)
         if character == "{":
             raise BadPattern("there is nothing before the { to repeat", at)
-        self._note(character)
+        self._note_line_ends(character)
         return self._cased(re.escape(character), flags), flags
 
-    def _note(self, character: str) -> None:
+    def _note_line_ends(self, character: str) -> None:
         self.line_ends = self.line_ends or character == "\n"
         self.returns = self.returns or character == "\r"
 
@@ -193,7 +190,7 @@ class _Reader:
         inner = flags
         if self._take("?"):
             if self._take("P<") or (self.pattern[self.at : self.at + 2] not in ("<=", "<!") and self._take("<")):
-                opening = self._named()
+                opening = self._named_group()
             elif self._take(":"):
                 opening = "(?:"
             elif self.pattern[self.at : self.at + 1] in ("=", "!", "<"):
@@ -210,7 +207,7 @@ class _Reader:
             raise BadPattern("the ( is not closed", start)
         return f"{opening}{body})", flags
 
-    def _named(self) -> str:
+    def _named_group(self) -> str:
         start = self.at
         end = self.pattern.find(">", start)
         name = self.pattern[start:end] if end >= 0 else ""
@@ -277,17 +274,15 @@ class _Reader:
         if not self._take("{"):
             return None
         end = self.pattern.find("}", self.at)
-        counted = (
-            re.fullmatch(r"\s*([0-9]*)\s*(?:(,)\s*([0-9]*)\s*)?", self.pattern[self.at : end]) if end >= 0 else None
-        )
-        if counted is None or not counted[1]:
+        count = re.fullmatch(r"\s*([0-9]*)\s*(?:(,)\s*([0-9]*)\s*)?", self.pattern[self.at : end]) if end >= 0 else None
+        if count is None or not count[1]:
             raise BadPattern("the { is not a count such as {2}, {2,} or {2,5}", start)
-        if any(number and (len(number) > 9 or int(number) > REPEAT_MAX) for number in (counted[1], counted[3])):
+        if any(number and (len(number) > 9 or int(number) > REPEAT_MAX) for number in (count[1], count[3])):
             raise BadPattern("the count is too large", start)
-        if counted[3] and int(counted[1]) > int(counted[3]):
-            raise BadPattern(f"the count runs backwards, from {counted[1]} to {counted[3]}", start)
+        if count[3] and int(count[1]) > int(count[3]):
+            raise BadPattern(f"the count runs backwards, from {count[1]} to {count[3]}", start)
         self.at = end + 1
-        return "{" + counted[1] + (counted[2] or "") + (counted[3] or "") + "}"
+        return "{" + count[1] + (count[2] or "") + (count[3] or "") + "}"
 
     # --- escapes and classes --------------------------------------------------------------------------------------
 
@@ -347,7 +342,7 @@ class _Reader:
         letter = self.pattern[self.at]
         self.at += 1
         if letter in _CONTROLS:
-            self._note(_CONTROLS[letter])
+            self._note_line_ends(_CONTROLS[letter])
             return _CONTROLS[letter]
         if letter in "xuU":
             return self._code_point(letter, start)
@@ -369,7 +364,7 @@ class _Reader:
         if not re.fullmatch(r"[0-9A-Fa-f]{1,8}", digits) or not _is_scalar(int(digits, 16)):
             raise BadPattern(f"\\{letter} needs a hexadecimal character code", start)
         character = chr(int(digits, 16))
-        self._note(character)
+        self._note_line_ends(character)
         return character
 
     def _class(self, start: int) -> str:
@@ -430,7 +425,7 @@ class _Reader:
         character = self.pattern[at]
         self.at += 1
         if character != "\\":
-            self._note(character)
+            self._note_line_ends(character)
             return character
         if self.at >= len(self.pattern):
             raise BadPattern("a backslash ends the pattern", at)
@@ -461,8 +456,8 @@ _REFERENCE = re.compile(r"\$(?:(\$)|([0-9A-Za-z_]+)|\{([^}]*)\})")
 
 def references(replacement: str) -> list[tuple[str, int]]:
     """Return the groups that a replacement refers to, each with its position."""
-    found = ((match[2] or match[3], match.start()) for match in _REFERENCE.finditer(replacement) if not match[1])
-    return [(name, at) for name, at in found if name is not None]
+    names = ((match[2] or match[3], match.start()) for match in _REFERENCE.finditer(replacement) if not match[1])
+    return [(name, at) for name, at in names if name is not None]
 
 
 def braced(replacement: str, names: Collection[str]) -> str:

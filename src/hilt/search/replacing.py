@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.search import regexes, ripgrep
-from hilt.search.engine import SECONDS, failure
+from hilt.search.backend import SECONDS, failure
 from hilt.search.events import plain
 from hilt.search.ripgrep import MEMORY_BYTES, Pattern
 
 _CONTINUATION = frozenset(bytes([number]) for number in range(0x80, 0xC0))
-SMALL_BYTES = 4 << 20
+SMALL_BYTES = 4 << 20  # searched by one thread
 EVENT_BYTES = 512 << 20  # of one run of adjacent matches
 
 
@@ -34,12 +34,12 @@ def find(ctx: Context, pattern: Pattern, texts: Sequence[bytes], *, limit: int) 
     program = ripgrep.find()
     if program is not None:
         try:
-            with _in_memory(texts) if hasattr(os, "memfd_create") else _written(ctx, texts) as held:
-                return _found(ctx, pattern, texts, held, limit, program)
+            with _in_memory(texts) if hasattr(os, "memfd_create") else _on_disk(ctx, texts) as files:
+                return _find_with(ctx, pattern, texts, files, limit, program)
         except ripgrep.Broken:
             pass
-    with _written(ctx, texts) as held:
-        return _found(ctx, pattern, texts, held, limit, None)
+    with _on_disk(ctx, texts) as files:
+        return _find_with(ctx, pattern, texts, files, limit, None)
 
 
 class _TextFiles(NamedTuple):
@@ -51,18 +51,20 @@ class _TextFiles(NamedTuple):
     fds: tuple[int, ...] = ()
 
 
-def _found(
-    ctx: Context, pattern: Pattern, texts: Sequence[bytes], held: _TextFiles, limit: int, program: str | None
+def _find_with(
+    ctx: Context, pattern: Pattern, texts: Sequence[bytes], files: _TextFiles, limit: int, program: str | None
 ) -> list[list[Replaced]]:
-    found: list[list[Replaced]] = [[] for _ in texts]
+    replacements: list[list[Replaced]] = [[] for _ in texts]
     sizes = [len(text) for text in texts]
     complete = False
-    names = [f"{held.prefix}{number}" for number in range(held.first, held.first + len(texts))]
+    names = [f"{files.prefix}{number}" for number in range(files.first, files.first + len(texts))]
     argv, env = _command(program, pattern, names, small=sum(sizes) < SMALL_BYTES)
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(
-                ctx.processes.stream(argv, cwd=held.folder, env=env, fds=held.fds, seconds=SECONDS, memory=MEMORY_BYTES)
+                ctx.processes.stream(
+                    argv, cwd=files.folder, env=env, fds=files.fds, seconds=SECONDS, memory=MEMORY_BYTES
+                )
             )
         except ToolError as error:
             if program is not None and error.code in ripgrep.UNUSABLE:
@@ -76,7 +78,7 @@ def _found(
             complete = complete or event["type"] == "summary"
             if event["type"] == "match":
                 data = event["data"]
-                index = int(data["path"]["text"].rpartition("/")[2]) - held.first
+                index = int(data["path"]["text"].rpartition("/")[2]) - files.first
                 for replaced in _replaced(data, data["absolute_offset"], texts[index]):
                     sizes[index] += len(replaced.new)
                     if sizes[index] > limit:
@@ -85,14 +87,14 @@ def _found(
                             f"The replacements would make a file larger than {limit >> 20} MB.",
                             suggestion="Replace less at once, or use a shorter replacement.",
                         )
-                    found[index].append(replaced)
+                    replacements[index].append(replaced)
     if stream.timed_out:
         raise ToolError("timeout", f"The pattern took longer than {SECONDS:g} s.")
     if not complete:
         if program is not None and ripgrep.is_broken(stream.exit_code, stream.stderr):
             raise ripgrep.Broken
         raise failure(stream.stderr.decode("utf-8", "replace"), stream.exit_code, pattern)
-    return [[*spans, *_at_end(pattern, text, spans)] for text, spans in zip(texts, found, strict=True)]
+    return [[*spans, *_at_end(pattern, text, spans)] for text, spans in zip(texts, replacements, strict=True)]
 
 
 def _replaced(data: Any, offset: int, text: bytes) -> Iterator[Replaced]:
@@ -103,10 +105,10 @@ def _replaced(data: Any, offset: int, text: bytes) -> Iterator[Replaced]:
             yield Replaced(start, end, plain(submatch["replacement"]))
 
 
-def _at_end(pattern: Pattern, text: bytes, found: Sequence[Replaced]) -> list[Replaced]:
-    """Return an empty match at the end, as for `$` in a last line without a line ending; ripgrep has none."""
+def _at_end(pattern: Pattern, text: bytes, matches: Sequence[Replaced]) -> list[Replaced]:
+    """Return an empty match at the end, as for `$` in a last line without a line ending; ripgrep does not report it."""
     size = len(text)
-    if not text or pattern.literal or (found and found[-1].end == size) or (pattern.lines and text.endswith(b"\n")):
+    if not text or pattern.literal or (matches and matches[-1].end == size) or (pattern.lines and text.endswith(b"\n")):
         return []
     translated = regexes.translate(
         pattern.text, ignore_case=pattern.ignore_case, lines=pattern.lines, crlf=pattern.crlf
@@ -122,8 +124,8 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     pieces: list[bytes] = []
     size = 0
     for chunk in chunks:
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
             yield b"".join((*pieces, line))
             pieces.clear()
             size = 0
@@ -132,7 +134,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         if size > EVENT_BYTES:
             raise ToolError(
                 "resource_limit",
-                "There are too many matches in one place to be replaced at once.",
+                "The file has too many adjacent matches to replace at once.",
                 suggestion="Replace less at once, or use a pattern that matches longer pieces.",
             )
 
@@ -163,7 +165,7 @@ def _in_memory(texts: Sequence[bytes]) -> Iterator[_TextFiles]:
             stack.callback(os.close, descriptor)
             _write(descriptor, text)
             fds.append(descriptor)
-        # as the program sees them: its inherited descriptors start there
+        # the descriptors as the program inherits them, from 3 on
         yield _TextFiles(folder, "/proc/self/fd/", 3, tuple(fds))
 
 
@@ -174,7 +176,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 @contextmanager
-def _written(ctx: Context, texts: Sequence[bytes]) -> Iterator[_TextFiles]:
+def _on_disk(ctx: Context, texts: Sequence[bytes]) -> Iterator[_TextFiles]:
     """Yield a private folder with the texts as files."""
     # next to long outputs: private to the user, and removed by age if the process is killed
     os.makedirs(ctx.overflow.directory, mode=0o700, exist_ok=True)

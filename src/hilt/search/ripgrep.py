@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hilt.search.selection import EXCLUDED, Selection
 
 UNUSABLE = ("runtime_missing", "permission_denied")  # error codes of a program that cannot be started
-OUT_OF_MEMORY = (134, 137)  # aborted, killed
+OUT_OF_MEMORY = (134, 137)  # exit codes: aborted, killed
 FIRST_FD = 3  # of the open files that a program inherits
 MEMORY_BYTES = 2 << 30  # a line with millions of matches needs gigabytes; fail before the machine runs out of memory
 
@@ -57,7 +57,7 @@ class Broken(Exception):
 
 
 def is_broken(exit_code: int | None, stderr: bytes) -> bool:
-    """Whether a program without output cannot run here; one that ran out of memory can."""
+    """Whether a program that printed no output cannot run here, rather than ran out of memory."""
     return (
         exit_code is not None and exit_code not in OUT_OF_MEMORY and not (exit_code == 2 and stderr.startswith(b"rg: "))
     )
@@ -113,8 +113,8 @@ def selection_arguments(
     if selection.hidden or not names_only:
         arguments.append("--hidden")
     if not selection.hidden and not names_only:
-        # not by ripgrep's own rule, from which a name that fits is exempt; for names alone that rule is good enough,
-        # because it is quicker and what it lets through is seen here
+        # not ripgrep's own rule, which exempts names that match a glob; for names alone that rule is enough,
+        # because it is faster and the paths are filtered again
         arguments.append("--glob=!.*")
     arguments += [f"--glob=!{name}/" for name in EXCLUDED if selection.hidden or name[0] != "."]
     arguments += [f"--iglob=!{name}" for name in sensitive if selection.hidden or name[0] != "."]

@@ -27,9 +27,9 @@ class Selection:
         no_ignore: bool = False,
         argument: str = "include",
     ) -> None:
-        self.include = _parsed(include, argument)
-        self.exclude = _parsed(exclude, "exclude")
-        self.kind = _kind(kind)
+        self.include = _parse_globs(include, argument)
+        self.exclude = _parse_globs(exclude, "exclude")
+        self.kind = _type_globs(kind)
         # a glob that starts with a dot asks for hidden files
         self.hidden = hidden or any(glob.dotted for glob in self.include)
         self.no_ignore = no_ignore
@@ -67,12 +67,12 @@ class Selection:
         other.include, other.exclude, other.kind = self.include, self.exclude, self.kind
         return other
 
-    def described(self) -> dict[str, Any]:
+    def as_task(self) -> dict[str, Any]:
         """Return the selection for the ripgrep fallback."""
         return {"names": self.names, "hidden": self.hidden, "no_ignore": self.no_ignore}
 
 
-def _parsed(texts: Sequence[str], argument: str) -> tuple[Glob, ...]:
+def _parse_globs(texts: Sequence[str], argument: str) -> tuple[Glob, ...]:
     try:
         return tuple(glob for text in texts for glob in globs.parse(text))
     except BadGlob as error:
@@ -83,19 +83,19 @@ def _parsed(texts: Sequence[str], argument: str) -> tuple[Glob, ...]:
         ) from None
 
 
-def _kind(name: str | None) -> tuple[Glob, ...]:
+def _type_globs(name: str | None) -> tuple[Glob, ...]:
     if name is None:
         return ()
     from hilt.search.kinds import kinds
 
-    known = kinds()
-    if name not in known:
+    globs_by_type = kinds()
+    if name not in globs_by_type:
         from difflib import get_close_matches
 
-        near = get_close_matches(name.lower(), known, n=3, cutoff=0.4)
+        similar = get_close_matches(name.lower(), globs_by_type, n=3, cutoff=0.4)
         raise ToolError(
             "invalid_args",
             f"Unknown file type {name!r}.",
-            suggestion=f"Use one of: {', '.join(near or ('py', 'js', 'ts', 'rust', 'go', 'java'))}; or use a glob.",
+            suggestion=f"Use one of: {', '.join(similar or ('py', 'js', 'ts', 'rust', 'go', 'java'))}; or use a glob.",
         )
-    return tuple(glob for text in known[name] for glob in globs.parse(text))
+    return tuple(glob for text in globs_by_type[name] for glob in globs.parse(text))

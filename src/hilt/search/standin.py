@@ -39,7 +39,7 @@ def main(task_text: str) -> None:
     task = json.loads(task_text)
     writer = _EventWriter()
     try:
-        found = _StandinSearch(task, writer).run()
+        has_output = _FallbackSearch(task, writer).run()
         writer.flush()
     except regexes.Unsupported as error:
         sys.stderr.write(f"{error}\n")
@@ -47,7 +47,7 @@ def main(task_text: str) -> None:
     except BrokenPipeError:
         os._exit(2)
     # skip cleanup: nothing needs it, and freeing a large heap takes time
-    os._exit(2 if writer.failures else 0 if found else 1)
+    os._exit(2 if writer.failures else 0 if has_output else 1)
 
 
 class _EventWriter:
@@ -77,11 +77,11 @@ class _EventWriter:
 
     def failed(self, path: str, error: OSError) -> None:
         self.failures += 1
-        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        sys.stderr.write(f"rg: ./{shown}: {os.strerror(error.errno or 0)} (os error {error.errno})\n")
+        printable = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        sys.stderr.write(f"rg: ./{printable}: {os.strerror(error.errno or 0)} (os error {error.errno})\n")
 
 
-class _StandinSearch:
+class _FallbackSearch:
     def __init__(self, task: dict[str, Any], writer: _EventWriter) -> None:
         self._task = task
         self._writer = writer
@@ -95,23 +95,23 @@ class _StandinSearch:
     def run(self) -> bool:
         """Write the requested output; return whether there was any."""
         mode = self._task["mode"]
-        found = False
+        has_output = False
         for path, descriptor in self._files():
             if mode == "files":
                 self._writer.put(b"./" + os.fsencode(path) + b"\0")
-                found = True
+                has_output = True
                 continue
             try:
                 data = _read(descriptor)
             except OSError as error:
                 self._writer.failed(path, error)
                 continue
-            found = self._search(path, data) or found
+            has_output = self._search(path, data) or has_output
         if mode == "json":
             searched, lines, matches = self._totals
             stats = {"matched_lines": lines, "matches": matches, "searches": searched}
             self._writer.event("summary", {"stats": stats})
-        return found
+        return has_output
 
     def _files(self) -> Iterator[tuple[str, int]]:
         """Yield paths and, if contents are requested, open files."""
@@ -122,11 +122,11 @@ class _StandinSearch:
         if inherited:
             yield from ((str(number), number) for number in range(FIRST_FD, FIRST_FD + inherited))
             return
-        only = self._task.get("paths")
+        listed = self._task.get("paths")
         opening = self._task["mode"] != "files"
         handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-        found = ((handle, path, path) for path in only) if only is not None else self._walk(handle)
-        for folder, path, name in found:
+        files = ((handle, path, path) for path in listed) if listed is not None else self._walk(handle)
+        for folder, path, name in files:
             if not opening:
                 yield path, -1
                 continue
@@ -174,14 +174,14 @@ class _StandinSearch:
             count = spans if self._task["pattern"]["multiline"] else lines
             self._writer.put(b"./" + os.fsencode(path) + b"\0%d\n" % count)
             return True
-        self._tell(path, data, matches, lines, spans)
+        self._write_file(path, data, matches, lines, spans)
         return True
 
     def _by_line(self, data: bytes) -> Iterator[tuple[int, int, bytes, list[dict[str, Any]]]]:
         """Yield number, offset, text and spans of each line that matches."""
         offset = 0
-        most = self._task.get("per_file")
-        found = 0
+        limit = self._task.get("per_file")
+        count = 0
         for number, line in enumerate(data.split(b"\n"), 1):
             last = offset + len(line) >= len(data)
             if last and not line:
@@ -190,8 +190,8 @@ class _StandinSearch:
             spans = self._spans(line.removesuffix(b"\r") if self._task["pattern"]["crlf"] else line)
             if spans:
                 yield number, offset, whole, spans
-                found += 1
-                if most is not None and found >= most:
+                count += 1
+                if limit is not None and count >= limit:
                     return
             offset += len(whole)
 
@@ -213,8 +213,8 @@ class _StandinSearch:
         text = data.decode("utf-8", "surrogateescape")
         replacement = self._task["pattern"]["replacement"]
         spans: list[dict[str, Any]] = []
-        at = done = 0  # bytes and characters passed
-        for match in _found(self._regex, text):
+        at = done = 0  # bytes and characters so far
+        for match in _iter_matches(self._regex, text):
             start, end = match.span()
             at += _size(text[done:start])
             span: dict[str, Any] = {"match": _value(_bytes(match[0])), "start": at}
@@ -226,7 +226,7 @@ class _StandinSearch:
             spans.append(span)
         return spans
 
-    def _tell(
+    def _write_file(
         self,
         path: str,
         data: bytes,
@@ -234,27 +234,29 @@ class _StandinSearch:
         lines: int,
         spans: int,
     ) -> None:
-        shown = _value(os.fsencode(path if path == "<stdin>" else f"./{path}"))
-        self._writer.event("begin", {"path": shown})
-        around = self._task["context"]
-        taken = {number for number, _, text, _ in matches for number in range(number, number + _height(text))}
-        rows = list(_numbered(data)) if around else []
-        told: set[int] = set()
+        path_value = _value(os.fsencode(path if path == "<stdin>" else f"./{path}"))
+        self._writer.event("begin", {"path": path_value})
+        context = self._task["context"]
+        matched_lines = {number for number, _, text, _ in matches for number in range(number, number + _height(text))}
+        rows = list(_lines_with_offsets(data)) if context else []
+        written: set[int] = set()
         for number, offset, text, submatches in matches:
             last = number + _height(text)
-            before = [line for line in range(max(1, number - around), number) if line not in taken]
-            self._context(shown, rows, before, told)
-            fields = {"path": shown, "lines": _value(text), "line_number": number, "absolute_offset": offset}
+            before = [line for line in range(max(1, number - context), number) if line not in matched_lines]
+            self._context(path_value, rows, before, written)
+            fields = {"path": path_value, "lines": _value(text), "line_number": number, "absolute_offset": offset}
             self._writer.event("match", {**fields, "submatches": submatches})
-            after = [line for line in range(last, min(len(rows), last + around - 1) + 1) if line not in taken]
-            self._context(shown, rows, after, told)
+            after = [line for line in range(last, min(len(rows), last + context - 1) + 1) if line not in matched_lines]
+            self._context(path_value, rows, after, written)
         stats = {"searches": 1, "searches_with_match": 1, "matched_lines": lines, "matches": spans}
-        self._writer.event("end", {"path": shown, "binary_offset": None, "stats": stats})
+        self._writer.event("end", {"path": path_value, "binary_offset": None, "stats": stats})
 
-    def _context(self, path: dict[str, str], rows: list[tuple[int, bytes]], numbers: list[int], told: set[int]) -> None:
+    def _context(
+        self, path: dict[str, str], rows: list[tuple[int, bytes]], numbers: list[int], written: set[int]
+    ) -> None:
         for number in numbers:
-            if number not in told:
-                told.add(number)
+            if number not in written:
+                written.add(number)
                 offset, line = rows[number - 1]
                 fields = {"path": path, "lines": _value(line), "line_number": number, "absolute_offset": offset}
                 self._writer.event("context", {**fields, "submatches": []})
@@ -306,12 +308,12 @@ class WalkFilter:
         return is_folder or self._named is None or self._named(name)
 
     def _is_ignored(self, path: str, *, folder: bool) -> bool:
-        for prefix, rules, go_on in reversed(self._rules):
+        for prefix, rules, inherits in reversed(self._rules):
             if rules is not None:
                 verdict = rules.verdict(path[len(prefix) :], folder=folder)
                 if verdict is not None:
                     return verdict
-            if not go_on:
+            if not inherits:
                 return False
         return False
 
@@ -338,7 +340,7 @@ def _read(descriptor: int) -> bytes:
     return b"".join(pieces)
 
 
-def _found(regex: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+def _iter_matches(regex: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Yield the matches like ripgrep: an empty match right after a match does not count."""
     at, last = 0, -1
     while at <= len(text) and (match := regex.search(text, at)) is not None:
@@ -359,7 +361,7 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(_bytes(text))
 
 
-def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _lines_with_offsets(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield each line with its byte offset."""
     offset = 0
     while offset < len(data):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from hilt.context import Context
 from hilt.places import utf8_path
-from hilt.search.engine import SECONDS, Engine, counts_by_path, found_nothing, unreadable
+from hilt.search.backend import SECONDS, SearchBackend, counts_by_path, found_nothing, unreadable
 from hilt.search.guard import SearchGuard
-from hilt.search.reach import SearchedContents, SearchReach, Stillness
+from hilt.search.reach import NameChanges, SearchedContents, SearchReach
 from hilt.search.ripgrep import OUT_OF_MEMORY, Pattern
 from hilt.search.selection import Selection
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hilt.files.door import Place
     from hilt.search.events import MatchedFile
 
-BATCH_PATHS = 2000  # sort and cut after this many paths
-PER_FILE = 1000  # minimum number of matches to report per file before it is cut
+BATCH_PATHS = 2000  # sort and truncate after this many paths
+PER_FILE = 1000  # at least this many matches of a file are reported before it is truncated
 MODEST_BYTES = 4 << 20  # searching files up to this size needs little memory
 
 
@@ -82,7 +82,7 @@ class Tree:
         self._folder = folder
         self._file = file
         self._guard = SearchGuard(ctx, place, folder)
-        self._engine = Engine(ctx, place, folder, file, self._guard.names)
+        self._backend = SearchBackend(ctx, place, folder, file, self._guard.names)
 
     @property
     def is_file(self) -> bool:
@@ -97,7 +97,7 @@ class Tree:
     @property
     def backend(self) -> str:
         """The program that searches."""
-        return "python" if self._engine.program is None else "ripgrep"
+        return "python" if self._backend.program is None else "ripgrep"
 
     def all_shown(self, paths: list[str]) -> list[str]:
         """Return paths below the tree as callers see them."""
@@ -126,14 +126,14 @@ class Tree:
     def sizes(self, paths: list[str]) -> list[int]:
         """Return the sizes of files below the tree; 0 for missing files."""
         with SearchReach(self._folder) as reach:
-            found = {path: status.st_size for path, status in reach.statuses(paths)}
-        return [found.get(path, 0) for path in paths]
+            sizes = {path: status.st_size for path, status in reach.statuses(paths)}
+        return [sizes.get(path, 0) for path in paths]
 
     # --- files ----------------------------------------------------------------------------------------------------
 
     def files(self, selection: Selection, *, keep: int, skip: int = 0, newest: bool = False) -> Listed:
         """Return the files of the selection, by path or newest first; skipped ones are not checked."""
-        return self._engine.insisting(lambda: self._files(selection, keep, skip, newest=newest))
+        return self._backend.with_fallback(lambda: self._files(selection, keep, skip, newest=newest))
 
     def _files(self, selection: Selection, keep: int, skip: int, *, newest: bool) -> Listed:
         if selection.flat:
@@ -142,25 +142,25 @@ class Tree:
             return Listed(ordered[:keep], total=len(paths), is_minimum=False, unreadable=0)
         batch = _FirstPaths(keep, (lambda paths: _by_time(self._folder, paths)) if newest else sorted)
         total = 0
-        heard = False
-        rest = b""
-        with self._engine.started("files", None, selection) as stream:
+        has_output = False
+        incomplete = b""
+        with self._backend.started("files", None, selection) as stream:
             for chunk in stream:
-                data = rest + chunk if rest else chunk
+                data = incomplete + chunk if incomplete else chunk
                 end = data.rfind(b"\0") + 1
-                rest = data[end:]
+                incomplete = data[end:]
                 if not end:
                     continue
-                heard = True
+                has_output = True
                 paths = self._guard.visible(data[:end], selection)
                 total += len(paths)
                 batch.add(paths)
-        self._engine.refuse_failure(stream, answered=heard or found_nothing(stream))
+        self._backend.raise_on_failure(stream, answered=has_output or found_nothing(stream))
         first = batch.first()
         with SearchReach(self._folder) as reach:
-            shown = reach.files(first[skip:])
-        dropped = max(0, len(first) - skip) - len(shown)
-        return Listed(first[:skip] + shown, total - dropped, stream.timed_out, unreadable(stream), dropped)
+            reachable = reach.files(first[skip:])
+        dropped = max(0, len(first) - skip) - len(reachable)
+        return Listed(first[:skip] + reachable, total - dropped, stream.timed_out, unreadable(stream), dropped)
 
     def _files_here(self, selection: Selection) -> list[str]:
         """Return the files of the selection directly in this folder, without starting a program."""
@@ -176,8 +176,8 @@ class Tree:
                 above=None if selection.no_ignore else above.lines,
                 repository=above.repository,
             )
-        with os.scandir(self._folder) as found:
-            folder = WalkedFolder(self._folder, "", list(found))
+        with os.scandir(self._folder) as scanned:
+            folder = WalkedFolder(self._folder, "", list(scanned))
         gate.enter(folder)
         accepts = self._guard.test(selection.accepts)
         return [
@@ -202,7 +202,7 @@ class Tree:
         self, pattern: Pattern, selection: Selection, *, keep: int, context: int = 0, seconds: float = SECONDS
     ) -> Matches:
         """Return the first matches, and their total number."""
-        return self._engine.insisting(lambda: self._matches(pattern, selection, keep, context, seconds))
+        return self._backend.with_fallback(lambda: self._matches(pattern, selection, keep, context, seconds))
 
     def _matches(
         self,
@@ -217,11 +217,11 @@ class Tree:
         from hilt.search.events import Events
         from hilt.search.recount import is_binary, recount
 
-        # one more than is kept tells that there are more; of many lines in one match there is no telling
+        # one more than is kept shows that there are more; a multiline match may span any number of lines
         per_file = None if pattern.multiline else max(keep, PER_FILE) + 1
         events = Events(self._guard.test(selection.accepts), keep=keep, per_match=pattern.multiline, per_file=per_file)
-        stillness = Stillness()
-        started = self._engine.started(
+        name_changes = NameChanges()
+        started = self._backend.started(
             "json", pattern, selection, per_file=per_file, context=context, seconds=seconds, largest=largest
         )
         with started as stream:
@@ -230,27 +230,29 @@ class Tree:
         if not events.complete:
             if stream.exit_code in OUT_OF_MEMORY and largest is None and not self.is_file:
                 # one line with millions of matches must not make the whole search fail
-                found = self._matches(pattern, selection, keep, context, seconds, largest=MODEST_BYTES)
-                return found._replace(is_minimum=True)
-            self._engine.refuse_failure(stream, pattern, answered=False)
-        if events.cut and self.is_file and is_binary(self._file):
+                partial = self._matches(pattern, selection, keep, context, seconds, largest=MODEST_BYTES)
+                return partial._replace(is_minimum=True)
+            self._backend.raise_on_failure(stream, pattern, answered=False)
+        if events.truncated and self.is_file and is_binary(self._file):
             return Matches([], 0, 0, stream.timed_out, 0, [self.path])
         with SearchReach(self._folder) as reach:
             files = events.matched(lambda path: self._contents(reach, path))
             counts = events.counts
-            whole = {
+            complete = {
                 file.path: len(file.matches)
                 for file in files
-                if len(file.matches) + file.gone_matches == counts[file.path] and file.path not in events.cut
+                if len(file.matches) + file.gone_matches == counts[file.path] and file.path not in events.truncated
             }
-            for path in whole:
+            for path in complete:
                 del counts[path]
-            settled = recount(self._engine, reach, stillness, pattern, counts, () if stream.timed_out else events.cut)
+            recounted = recount(
+                self._backend, reach, name_changes, pattern, counts, () if stream.timed_out else events.truncated
+            )
         return Matches(
             [file for file in files if file.matches],
-            sum(whole.values()) + sum(settled.counts.values()),
-            sum(map(bool, whole.values())) + len(settled.counts),
-            stream.timed_out or settled.is_minimum,
+            sum(complete.values()) + sum(recounted.counts.values()),
+            sum(map(bool, complete.values())) + len(recounted.counts),
+            stream.timed_out or recounted.is_minimum,
             unreadable(stream),
             events.binary,
             sum(file.gone_matches + file.gone_lines for file in files),
@@ -258,32 +260,34 @@ class Tree:
 
     def counts(self, pattern: Pattern, selection: Selection, *, keep: int, seconds: float = SECONDS) -> MatchCounts:
         """Return the first files with matches and their counts."""
-        return self._engine.insisting(lambda: self._counts(pattern, selection, keep, seconds))
+        return self._backend.with_fallback(lambda: self._counts(pattern, selection, keep, seconds))
 
     def _counts(self, pattern: Pattern, selection: Selection, keep: int, seconds: float) -> MatchCounts:
         from hilt.search.recount import is_binary, recount
 
         accepts = self._guard.test(selection.accepts)
         counts: dict[str, int] = {}
-        heard = False
-        stillness = Stillness()
-        with self._engine.started("count", pattern, selection, seconds=seconds) as stream:
+        has_output = False
+        name_changes = NameChanges()
+        with self._backend.started("count", pattern, selection, seconds=seconds) as stream:
             for path, count in counts_by_path(stream):
-                heard = True
+                has_output = True
                 if accepts(path):
                     counts[path] = count
-        self._engine.refuse_failure(stream, pattern, answered=heard or found_nothing(stream))
-        if heard and self.is_file and is_binary(self._file):
+        self._backend.raise_on_failure(stream, pattern, answered=has_output or found_nothing(stream))
+        if has_output and self.is_file and is_binary(self._file):
             return MatchCounts([], 0, 0, stream.timed_out, 0, [self.path])
         with SearchReach(self._folder) as reach:
-            counts, dropped, is_minimum = recount(self._engine, reach, stillness, pattern, counts)
-            kept = sorted(counts.items())[:keep]
-            files = {path for path, _ in kept} if self.is_file else set(reach.files(path for path, _ in kept))
-            shown = [(path, count) for path, count in kept if path in files]
-        lost = len(kept) - len(shown)
+            counts, dropped, is_minimum = recount(self._backend, reach, name_changes, pattern, counts)
+            first = sorted(counts.items())[:keep]
+            files = {path for path, _ in first} if self.is_file else set(reach.files(path for path, _ in first))
+            reachable = [(path, count) for path, count in first if path in files]
+        unreachable = len(first) - len(reachable)
         is_minimum = is_minimum or stream.timed_out
         total = sum(counts.values())
-        return MatchCounts(shown, len(counts) - lost, total, is_minimum, unreadable(stream), [], dropped + lost)
+        return MatchCounts(
+            reachable, len(counts) - unreachable, total, is_minimum, unreadable(stream), [], dropped + unreachable
+        )
 
     @contextmanager
     def _contents(self, reach: SearchReach, path: str) -> Iterator[SearchedContents | None]:
@@ -305,7 +309,7 @@ class _FirstPaths:
         self._keep = keep
         self._order = order
         self._paths: list[str] = []
-        self._last: str | None = None  # of those kept when all of them are as good, in the order of paths
+        self._last: str | None = None  # the last path to keep when sorted by path: later ones are skipped
 
     def add(self, paths: list[str]) -> None:
         if not self._keep:
@@ -324,5 +328,5 @@ class _FirstPaths:
 def _by_time(folder: int, paths: list[str]) -> list[str]:
     """Return the paths that can be reached without links, the newest first."""
     with SearchReach(folder) as reach:
-        found = [(-status.st_mtime_ns, path) for path, status in reach.statuses(sorted(paths))]
-    return [path for _, path in sorted(found)]
+        dated = [(-status.st_mtime_ns, path) for path, status in reach.statuses(sorted(paths))]
+    return [path for _, path in sorted(dated)]

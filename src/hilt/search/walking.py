@@ -41,8 +41,8 @@ def walk(
 
     def descend(handle: int, path: str) -> None:
         try:
-            with os.scandir(handle) as found:
-                folder = WalkedFolder(handle, path, list(found))
+            with os.scandir(handle) as scanned:
+                folder = WalkedFolder(handle, path, list(scanned))
         except OSError as error:
             failed(path, error)
             os.close(handle)

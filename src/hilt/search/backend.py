@@ -29,7 +29,7 @@ _OS_ERROR = re.compile(r"\(os error \d+\)\s*$", re.MULTILINE)
 _CARET = re.compile(r"^( +)\^+", re.MULTILINE)
 
 
-class Engine:
+class SearchBackend:
     """The program that searches a folder, or a single file if `file` is its descriptor and not -1."""
 
     def __init__(self, ctx: Context, place: Place, folder: int, file: int, sensitive: Sequence[str]) -> None:
@@ -74,11 +74,11 @@ class Engine:
                 cwd = stack.enter_context(_folder_of(self._place))
                 reads = Reads(None)
             elif fds:
-                reads = None  # it is given no name
+                reads = None  # the files are open: it needs no path
             else:
                 above = stack.enter_context(InheritedRules(self._ctx.door, self._place, selection))
                 if self.program is not None and above.lines and not above.repository:
-                    stdin = stack.enter_context(_written(above.lines))
+                    stdin = stack.enter_context(_open_lines(above.lines))
                 reads = Reads(cwd, files=above.files)
             if self.program is not None:
                 argv = [self.program, "--no-config", "--color=never", "--no-mmap", "--no-ignore-messages"]
@@ -100,25 +100,25 @@ class Engine:
 
                 task: dict[str, Any] = {"mode": mode, "per_file": per_file, "context": context, "stdin": self.is_file}
                 task |= {"pattern": None if pattern is None else pattern._asdict(), "open": len(fds)}
-                task |= {"sensitive": self._sensitive, **selection.described()}
+                task |= {"sensitive": self._sensitive, **selection.as_task()}
                 task |= {"above": [] if above is None else above.lines}
                 task |= {"repository": above is not None and above.repository}
                 argv = standin.command(task)
                 env = standin.environment()
                 reads = reads and reads._replace(programs=standin.needed())
             processes = self._ctx.processes
-            opened = processes.stream(
+            started = processes.stream(
                 argv, cwd=cwd, env=env, stdin=stdin, fds=fds, seconds=seconds, memory=MEMORY_BYTES, reads=reads
             )
             try:
-                stream = stack.enter_context(opened)
+                stream = stack.enter_context(started)
             except ToolError as error:
                 if self.program is not None and error.code in UNUSABLE:
                     raise Broken from error
                 raise
             yield stream
 
-    def insisting(self, work: Callable[[], T]) -> T:
+    def with_fallback(self, work: Callable[[], T]) -> T:
         """Run `work` with ripgrep, and with its fallback if ripgrep does not work."""
         try:
             return work()
@@ -126,7 +126,7 @@ class Engine:
             self.program = None
             return work()
 
-    def refuse_failure(self, stream: OutputStream, pattern: Pattern | None = None, *, answered: bool) -> None:
+    def raise_on_failure(self, stream: OutputStream, pattern: Pattern | None = None, *, answered: bool) -> None:
         """Raise if the program failed; unreadable files are not a failure."""
         if stream.timed_out or (answered and stream.exit_code in (0, 1)):
             return
@@ -155,7 +155,7 @@ def _mode_arguments(mode: str, pattern: Pattern | None, per_file: int | None, co
 
 
 def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolError:
-    """Return the error of the program as an error the caller can act on."""
+    """Return the failure of the program as an error that the caller can act on."""
     from hilt.search import patterns
     from hilt.search.standin import UNSUPPORTED
 
@@ -173,16 +173,16 @@ def failure(text: str, exit_code: int | None, pattern: Pattern | None) -> ToolEr
         )
     reason = text.strip().rpartition("error: ")[2].partition("\n")[0].removeprefix("rg: ")
     if pattern is not None and "not allowed in a regex" in text:
-        return patterns.line_end_refused()
+        return patterns.line_break_error()
     if pattern is not None:
-        return patterns.bad_pattern(reason, _caret(text))
+        return patterns.invalid_pattern_error(reason, _caret(text))
     return ToolError("internal", f"The search failed: {reason or f'exit code {exit_code}'}.")
 
 
 def _caret(text: str) -> int | None:
-    found = _CARET.search(text)
-    # four blanks of indentation, and the group that ripgrep puts around a pattern
-    return None if found is None else max(0, len(found[1]) - 4 - len("(?:"))
+    match = _CARET.search(text)
+    # minus four spaces of indentation, and the group that ripgrep puts around a pattern
+    return None if match is None else max(0, len(match[1]) - 4 - len("(?:"))
 
 
 def found_nothing(stream: OutputStream) -> bool:
@@ -197,22 +197,22 @@ def unreadable(stream: OutputStream) -> int:
 
 def counts_by_path(stream: OutputStream) -> Iterator[tuple[str, int]]:
     """Yield path and count from lines of path, NUL, count."""
-    rest = b""
+    incomplete = b""
     for chunk in stream:
         # a path may contain line breaks; a count contains no NUL
-        pieces = (rest + chunk).split(b"\0")
+        pieces = (incomplete + chunk).split(b"\0")
         while len(pieces) > 1:
             number, end, following = pieces[1].partition(b"\n")
             if not end:
                 break
             yield os.fsdecode(pieces[0]).removeprefix("./"), int(number)
             pieces[0:2] = [following]
-        rest = b"\0".join(pieces)
+        incomplete = b"\0".join(pieces)
 
 
 @contextmanager
 def _folder_of(place: Place) -> Iterator[int]:
-    # the handle of the walk may be for paths only, and it closes with the walk
+    # the handle of the place may be O_PATH, and it closes with the place
     descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.folder)
     try:
         yield descriptor
@@ -221,11 +221,11 @@ def _folder_of(place: Place) -> Iterator[int]:
 
 
 @contextmanager
-def _written(lines: Sequence[str]) -> Iterator[int]:
+def _open_lines(lines: Sequence[str]) -> Iterator[int]:
     """Yield a descriptor to read the lines from."""
     with ExitStack() as stack:
         if hasattr(os, "memfd_create"):
-            # in no folder: who may read only the tree may read it, too
+            # not in a folder: a program that may read only the tree can read it, too
             descriptor = os.memfd_create("rules", os.MFD_CLOEXEC)
             stack.callback(os.close, descriptor)
         else:
