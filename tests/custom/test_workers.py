@@ -211,7 +211,7 @@ def test_a_deleted_file_has_no_workers(workers):
 
 
 def test_idle_workers_are_limited_in_number_and_time():
-    with Workers(in_all=2) as workers:
+    with Workers(max_idle=2) as workers:
         pids = [ask(workers, key=str(number), place=str(number))["pid"] for number in range(4)]
         assert workers.pids == pids[2:]
         assert [has_ended(pid) for pid in pids] == [True, True, False, False]
@@ -262,7 +262,7 @@ def _parent(pid: int) -> int:
 def test_the_greeting_is_sent_first_and_its_worker_is_kept(workers):
     greeted = recipe(greeting={"op": "hello"})
 
-    reply = workers.greeted(greeted)
+    reply = workers.greet(greeted)
 
     assert (reply["op"], reply["count"]) == ("hello", 1)
     assert workers.ask(greeted, {"op": "echo"}, seconds=HANG_SECONDS)["count"] == 2

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.errors import ToolError
-from hilt.servers.schema_cost import MOST, SIZE_MOST, cost_of, refuse_work, without_patterns
+from hilt.servers.schema_cost import MAX_CHECKS, MAX_SIZE, cost_of, refuse_work, without_patterns
 
 
 def forking(levels: int, keyword: str = "oneOf") -> dict[str, Any]:
@@ -26,7 +26,7 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf", "allOf"])
 def test_forking_references_cost_their_expanded_size(keyword):
     assert cost_of(forking(10, keyword)).size > 2**10
-    assert cost_of(forking(200, keyword)).size > SIZE_MOST
+    assert cost_of(forking(200, keyword)).size > MAX_SIZE
 
 
 def test_forking_references_with_other_names_cost_the_same():
@@ -35,7 +35,7 @@ def test_forking_references_with_other_names_cost_the_same():
     }
     schema = {"type": "object", "$ref": "#a0", "$defs": {**parts, "end": {"$anchor": "a60"}}}
 
-    assert cost_of(schema).size > SIZE_MOST
+    assert cost_of(schema).size > MAX_SIZE
 
 
 def test_a_recursive_forking_schema_accepts_only_flat_arguments():
@@ -85,7 +85,7 @@ def test_many_values_for_a_large_schema_are_refused():
 
     refuse_work(cost, {"a": list(range(100))})
     with pytest.raises(ToolError):
-        refuse_work(cost, {"a": list(range(MOST // 2000))})
+        refuse_work(cost, {"a": list(range(MAX_CHECKS // 2000))})
 
 
 words = st.sampled_from(

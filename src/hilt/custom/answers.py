@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from hilt.sandbox.process import Captured, Finished
 
 QUOTED_CHARACTERS = 200
-TOLD_CHARACTERS = 10_000  # of what a script printed, in errors and beside results
+EXCERPT_CHARACTERS = 10_000  # of a script's output, in errors and metadata
 _BLOCKS_TRIED = 20
-_OF_ARGUMENTS = re.compile(r"(?:^|(?<=; ))args: ")  # how the schema check names the whole value
+_ARGUMENTS_PREFIX = re.compile(r"(?:^|(?<=; ))args: ")  # the schema check's name for the whole value
 
 
 def output(definition: Definition, finished: Finished, limit: int) -> Output:
@@ -35,7 +35,7 @@ def output(definition: Definition, finished: Finished, limit: int) -> Output:
         )
     if finished.exit_code != 0:
         raise _failed(definition, finished, stdout, stderr)
-    meta: dict[str, Json] = {"stderr": stderr[:TOLD_CHARACTERS]} if stderr.strip() else {}
+    meta: dict[str, Json] = {"stderr": stderr[:EXCERPT_CHARACTERS]} if stderr.strip() else {}
     if definition.result == "text":
         return Output(stdout, meta=meta)
     value, noise = _value(stdout)
@@ -55,7 +55,7 @@ def result(
         raise _failure(definition, "tool_failed", f"returned an error: {error}", stdout, stderr)
     warnings = [
         *(["The script printed other output around its JSON."] if noise else []),
-        *_misfits(definition, value),
+        *_schema_warnings(definition, value),
     ]
     if warnings:
         meta["warnings"] = warnings
@@ -88,8 +88,8 @@ def _value(stdout: str) -> tuple[Any, bool]:
     for line in reversed(lines):
         if line.startswith("{") and isinstance(value := parsed(line), dict):
             return value, True
-    begun = [number for number, line in enumerate(lines) if line.startswith("{")]
-    for number in reversed(begun[-_BLOCKS_TRIED:]):
+    starts = [number for number, line in enumerate(lines) if line.startswith("{")]
+    for number in reversed(starts[-_BLOCKS_TRIED:]):
         end = next((end for end in range(number, len(lines)) if lines[end].rstrip() == "}"), number)
         if isinstance(value := parsed("\n".join(lines[number : end + 1])), dict):
             return value, True
@@ -102,8 +102,8 @@ def parsed(text: str) -> Any:
         value = json.loads(text, parse_constant=_number, parse_float=_number)
         if "\\u" in text:
             # a lone surrogate, as left by a cut string, cannot be encoded
-            whole = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-            value = json.loads(whole.decode("utf-16-le", "replace"))
+            encoded = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+            value = json.loads(encoded.decode("utf-16-le", "replace"))
     except (ValueError, RecursionError):
         return NO_VALUE
     return value
@@ -121,14 +121,14 @@ def _error(value: Any) -> str:
     error = value.get("error") if isinstance(value, dict) else None
     if not error:
         return ""
-    return (error if isinstance(error, str) else json.dumps(error, ensure_ascii=False))[:TOLD_CHARACTERS]
+    return (error if isinstance(error, str) else json.dumps(error, ensure_ascii=False))[:EXCERPT_CHARACTERS]
 
 
-def _misfits(definition: Definition, value: Any) -> list[str]:
+def _schema_warnings(definition: Definition, value: Any) -> list[str]:
     try:
         schemas.fit(definition.details["outputSchema"], value)
     except ToolError as error:
-        return ["The result does not match outputSchema: " + _OF_ARGUMENTS.sub("", error.message)]
+        return ["The result does not match outputSchema: " + _ARGUMENTS_PREFIX.sub("", error.message)]
     return []
 
 
@@ -136,13 +136,13 @@ def _failed(definition: Definition, finished: Finished, stdout: str, stderr: str
     value, _ = _value(stdout)
     printed = stderr.strip() or ("" if value is NO_VALUE else _error(value)) or stdout.strip() or "it printed nothing"
     ended = "failed" if finished.reason == "exit" else "was killed by a signal"
-    what = f"{ended} (exit {finished.exit_code}): {printed[:TOLD_CHARACTERS]}"
+    what = f"{ended} (exit {finished.exit_code}): {printed[:EXCERPT_CHARACTERS]}"
     return _failure(definition, "tool_failed", what, stdout, stderr, exit_code=finished.exit_code)
 
 
 def _failure(definition: Definition, code: str, what: str, stdout: str, stderr: str, **details: Any) -> ToolError:
     printed = {"stdout": _without_view(stdout), "stderr": stderr}
-    excerpts = {name: text[:TOLD_CHARACTERS] for name, text in printed.items() if text}
+    excerpts = {name: text[:EXCERPT_CHARACTERS] for name, text in printed.items() if text}
     message = f"{definition.name} {what}"
     return ToolError(code, message if message.endswith((".", "!", "?")) else message + ".", **excerpts, **details)
 

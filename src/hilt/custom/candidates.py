@@ -1,6 +1,6 @@
-"""The folders that hold custom tools, and the files and folders in them that may be one.
+"""The folders that hold custom tools, and the files and folders in them that may be tools.
 
-In a project, links are rejected and all files of a tool count. For the user's own tools, only the definition is read.
+For a project's tool, links are rejected and all files are read. For the user's own tools, only the definition is read.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class Untrusted(NamedTuple):
 
 
 def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = ()) -> list[ToolPlace]:
-    """Return the tool folders, highest first; `directories` are those of --tools-dir, if any."""
+    """Return the tool folders in order of precedence; `directories` are those of --tools-dir, if any."""
     home = environ.get("HOME") or os.path.expanduser("~")
-    named = directories or [part for part in environ.get("HILT_TOOLS_DIR", "").split(os.pathsep) if part]
-    listed = [ToolPlace(os.path.abspath(os.path.join(root, path)), "directory") for path in named]
+    configured = directories or [part for part in environ.get("HILT_TOOLS_DIR", "").split(os.pathsep) if part]
+    listed = [ToolPlace(os.path.abspath(os.path.join(root, path)), "directory") for path in configured]
     listed += [ToolPlace(os.path.join(root, inner), "project") for inner in TOOL_FOLDERS]
     own = (
         os.path.join(config_dir(environ), "tools"),
@@ -70,7 +70,7 @@ def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = (
         os.path.join(home, ".jean2", "tools"),
     )
     listed += [ToolPlace(path, "personal") for path in own]
-    # a folder listed twice counts at its highest place: a project's folder then never counts as the user's own
+    # a folder listed twice keeps its highest precedence, so a project's folder never counts as the user's own
     seen: dict[str, ToolPlace] = {}
     for place in listed:
         seen.setdefault(os.path.realpath(place.path), place)
@@ -99,8 +99,8 @@ class Candidate(NamedTuple):
         """Whether it is the user's, not the project's: links are followed, and only its definition is read."""
         return self.place.source != "project"
 
-    def around(self) -> object:
-        """Return a value that changes when files are added to a folder of which only the definition is read."""
+    def folder_stamp(self) -> object:
+        """Return a value that changes when files are added to a folder tool of which only the definition is read."""
         if self.format != "folder" or not self.own:
             return None
         try:
@@ -110,14 +110,14 @@ class Candidate(NamedTuple):
         return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
 
     def problem(self, error: UnreadableTool) -> ToolProblem:
-        """Return why it is not loaded, without its own path, which the problem reports anyway."""
+        """Return why it is not loaded; the message omits the tool's path, which the problem already has."""
         message = str(error)
-        itself = f"{self.path} "
-        short = f"It {message.removeprefix(itself)}" if message.startswith(itself) else message
-        return ToolProblem(self.path, short, name=self.stem)
+        prefix = f"{self.path} "
+        shortened = f"It {message.removeprefix(prefix)}" if message.startswith(prefix) else message
+        return ToolProblem(self.path, shortened, name=self.stem)
 
     def names(self) -> list[str]:
-        """Return the relative names of the files that count."""
+        """Return the relative names of the files to read."""
         if self.format != "folder":
             return [""]
         if self.own:
@@ -162,7 +162,7 @@ class Candidate(NamedTuple):
         return f"{self.path}/{name}" if name else self.path
 
     def read(self, signature: Signature) -> dict[str, bytes]:
-        """Return the bytes of all files that count."""
+        """Return the bytes of the files in a signature."""
         if sum(item[1] for item in signature) > FOLDER_BYTES:
             raise UnreadableTool(f"The files of the tool total more than {FOLDER_BYTES >> 20} MiB.")
         return {item[0]: _contents(self.file(item[0]), follow=self.own) for item in signature}
@@ -232,7 +232,7 @@ def _contents(path: str, *, follow: bool) -> bytes:
 
 def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Loaded:
     """Read the tool at any path; an unreadable one becomes a problem."""
-    candidate = _named(path, source)
+    candidate = _candidate_at(path, source)
     try:
         files = candidate.read(candidate.signature())
     except UnreadableTool as error:
@@ -242,7 +242,7 @@ def read_tool(path: str, source: Source, readers: Mapping[Format, Reader]) -> Lo
 
 def tool_files(path: str) -> list[str]:
     """Return the files that a user trusts by trusting the tool at this path."""
-    candidate = _named(path, "project")
+    candidate = _candidate_at(path, "project")
     try:
         return [candidate.file(name) for name in candidate.names()]
     except UnreadableTool as error:
@@ -263,15 +263,15 @@ def is_tool(path: str) -> bool:
 
 def format_of(path: str) -> Format:
     """Return the format of the tool at a path."""
-    return _named(path, "project").format
+    return _candidate_at(path, "project").format
 
 
-def _named(path: str, source: Source) -> Candidate:
+def _candidate_at(path: str, source: Source) -> Candidate:
     if not is_tool(path):
         raise ToolError(
             "tool_invalid",
             f"{path} is not a tool.",
-            suggestion=f"Name a folder with {' or '.join(DEFINITIONS)}, or a file with {', '.join(_FORMATS)}.",
+            suggestion=f"Use a folder with {' or '.join(DEFINITIONS)}, or a file that ends in {', '.join(_FORMATS)}.",
         )
     form = "folder" if os.path.isdir(path) else _FORMATS[os.path.splitext(path)[1]]
     return Candidate(path, form, ToolPlace(os.path.dirname(path), source))

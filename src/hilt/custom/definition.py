@@ -31,7 +31,7 @@ FILE_BYTES = 1 << 20  # of one file of a tool
 # added to the tool's own timeout, which should end the call first: its error says more
 MARGIN_SECONDS = 15.0
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Example(NamedTuple):
@@ -62,9 +62,9 @@ class Definition(NamedTuple):
     result: Literal["text", "json"] = "text"
     warm: bool = False
     examples: tuple[Example, ...] = ()
-    notes: tuple[str, ...] = ()  # warnings of the load, reported by `hilt tools check`
+    notes: tuple[str, ...] = ()  # warnings from loading, reported by `hilt tools check`
     line: int = 1  # in the origin, where the tool is declared
-    details: Mapping[str, Any] = _NOTHING
+    details: Mapping[str, Any] = _NO_DETAILS
 
 
 class ToolProblem(NamedTuple):
@@ -168,7 +168,7 @@ def _output_of(definition: Definition) -> Schema | None:
 
 
 def _check_of(definition: Definition) -> Callable[[Any], CheckedArguments] | None:
-    """Return the function that validates arguments; None for Python tools, which have a signature as built-in ones."""
+    """Return the function that validates arguments; None for Python tools, which are checked like built-in ones."""
     if definition.format == "python":
         return None
     if definition.format == "markdown":
@@ -192,7 +192,7 @@ def sandbox_from(value: Any, undo: Any = None, *, is_warm: bool = False) -> tupl
         if undo is not True:
             return None, ["undo must be true or false"]
         if not isinstance(value, Mapping) or not value.get("write") or is_warm:
-            return None, ["undo needs sandbox.write, and a tool that is not warm"]
+            return None, ["undo requires sandbox.write, and is not supported for warm tools"]
     if value is None:
         return None, []
     if not isinstance(value, Mapping):
@@ -236,7 +236,7 @@ def effects_from(value: Any) -> tuple[frozenset[str] | None, list[str]]:
         return None, []
     names = value.split() if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(name in EFFECTS for name in names):
-        return None, [f"effects must be among {', '.join(EFFECTS)}"]
+        return None, [f"effects must be one or more of {', '.join(EFFECTS)}"]
     return frozenset(names), []
 
 
@@ -266,8 +266,8 @@ class _Touches:
 
     def __init__(self, parameters: Schema) -> None:
         properties = parameters.get("properties")
-        known = properties if isinstance(properties, dict) else {}
-        self._marked = {name: schema for name, schema in known.items() if _has_mark(schema)}
+        declared = properties if isinstance(properties, dict) else {}
+        self._marked = {name: schema for name, schema in declared.items() if _has_mark(schema)}
 
     def __call__(self, args: dict[str, Any]) -> Iterable[Touch]:
         from hilt.declaration import marked_touches

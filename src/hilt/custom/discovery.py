@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from hilt.custom.workers import Workers
     from hilt.state.trust import Trust
 
-KIND = "tool"  # of trust
-LOOK_SECONDS = 0.25  # between two scans of the folders
+KIND = "tool"  # of a trusted file
+SCAN_SECONDS = 0.25  # between two scans of the folders
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 
 
 def trusting(trust: Trust) -> Trusted:
     """Return a function that checks whether a file is trusted as a tool, with one query to the database."""
-    known = {(item.path, item.hash) for item in trust.list() if item.kind == KIND}
-    return lambda path, digest: (path, digest) in known or trust.is_trusted(KIND, path, digest)
+    trusted = {(item.path, item.hash) for item in trust.list() if item.kind == KIND}
+    return lambda path, digest: (path, digest) in trusted or trust.is_trusted(KIND, path, digest)
 
 
 def open_discovery(
@@ -59,13 +59,13 @@ def open_discovery(
         cache=os.path.join(state, "cache", f"tools-{name}.json"),
         also=[os.path.join(state, "state.db"), os.path.join(state, "state.db-wal")],
     )
-    opened.listen(_forgetting(workers))
+    opened.listen(_stale_worker_listener(workers))
     return opened
 
 
-def _forgetting(workers: Workers) -> Callable[[CustomTools], None]:
+def _stale_worker_listener(workers: Workers) -> Callable[[CustomTools], None]:
     """Return a listener that stops the workers of files that are no longer tools."""
-    known: set[str] = set()
+    previous: set[str] = set()
 
     def stop_stale(tools: CustomTools) -> None:
         current = {
@@ -73,10 +73,10 @@ def _forgetting(workers: Workers) -> Callable[[CustomTools], None]:
             for definition in tools.definitions.values()
             if definition.warm or definition.format in ("python", "javascript")
         }
-        for origin in known - current:
+        for origin in previous - current:
             workers.forget(origin)
-        known.clear()
-        known.update(current)
+        previous.clear()
+        previous.update(current)
 
     return stop_stale
 
@@ -108,7 +108,7 @@ def readers(workers: Workers, environ: Mapping[str, str], root: str, state: str)
 
 
 class Discovery:
-    """The custom tools of a workspace, as its files are now. Thread-safe."""
+    """The custom tools of a workspace, up to date with its files. Thread-safe."""
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class Discovery:
         trusted: Callable[[], Trusted],
         reserved: Collection[str] = (),
         cache: str | None = None,
-        every: float = LOOK_SECONDS,
+        every: float = SCAN_SECONDS,
         also: Sequence[str] = (),
     ) -> None:
-        """Scan these places. `trusted` is called for every scan; `cache` is the path of the file with earlier results.
+        """Scan these places. `trusted` is called for every scan; `cache` is the path of the cache file.
 
         `also` are the files that change when trust does.
         """
@@ -133,9 +133,9 @@ class Discovery:
         self._cache = None if cache is None else Cache(cache)
         self._every = every
         self._lock = threading.Lock()
-        self._looked = float("-inf")
-        self._known: dict[str, RememberedTool] = {}
-        self._found = NOTHING
+        self._scanned_at = float("-inf")
+        self._entries: dict[str, RememberedTool] = {}
+        self._tools = NOTHING
         self._listeners: list[Callable[[CustomTools], None]] = []
 
     def listen(self, listener: Callable[[CustomTools], None]) -> None:
@@ -145,14 +145,14 @@ class Discovery:
     def current(self, *, look: bool = False) -> CustomTools:
         """Return the current tools; rescan the folders if the last scan is too old or `look` is set."""
         # while another thread scans, the last result is good enough
-        if not self._lock.acquire(blocking=look or self._looked < 0):
-            return self._found
+        if not self._lock.acquire(blocking=look or self._scanned_at < 0):
+            return self._tools
         try:
-            if not look and time.monotonic() - self._looked < self._every:
-                return self._found
-            before, self._found = self._found, self._look()
-            self._looked = time.monotonic()
-            current = self._found
+            if not look and time.monotonic() - self._scanned_at < self._every:
+                return self._tools
+            before, self._tools = self._tools, self._scan()
+            self._scanned_at = time.monotonic()
+            current = self._tools
         finally:
             self._lock.release()
         if (current.definitions, current.broken) != (before.definitions, before.broken):
@@ -160,10 +160,10 @@ class Discovery:
                 listener(current)
         return current
 
-    def _look(self) -> CustomTools:
+    def _scan(self) -> CustomTools:
         trusted = self._trusted()
-        saved = self._cache.load() if self._cache is not None and not self._known else {}
-        known: dict[str, RememberedTool] = {}
+        saved = self._cache.load() if self._cache is not None and not self._entries else {}
+        entries: dict[str, RememberedTool] = {}
         layers: list[ToolLayer] = []
         for place in self.places:
             layer = ToolLayer()
@@ -174,7 +174,7 @@ class Discovery:
                     layer.problems.append(entry)
                     layer.guesses[candidate.stem] = entry
                     continue
-                known[candidate.path] = entry
+                entries[candidate.path] = entry
                 untrusted = candidate.untrusted(entry, folder, trusted)
                 if untrusted is not None:
                     entry.files = None
@@ -183,16 +183,16 @@ class Discovery:
                     continue
                 layer.add(candidate.stem, self._loaded(candidate, entry))
             layers.append(layer)
-        self._known = known
+        self._entries = entries
         if self._cache is not None:
-            self._cache.save(known)
+            self._cache.save(entries)
         return layered(layers, self._reserved)
 
     def _entry(self, candidate: Candidate, saved: Mapping[str, RememberedTool]) -> RememberedTool | ToolProblem:
         """Return the cached entry of a candidate if it is still valid; otherwise read its bytes."""
         try:
             signature = candidate.signature()
-            entry = self._known.get(candidate.path) or saved.get(candidate.path)
+            entry = self._entries.get(candidate.path) or saved.get(candidate.path)
             if entry is not None and entry.fits(candidate.place.source, signature):
                 return entry
             read_at = time.time_ns()
@@ -207,7 +207,7 @@ class Discovery:
         return RememberedTool(candidate.place.source, signature, hashes, settled=settled, files=files)
 
     def _loaded(self, candidate: Candidate, entry: RememberedTool) -> Loaded:
-        if entry.loaded is None or entry.is_retry_due(candidate.around):
+        if entry.loaded is None or entry.is_retry_due(candidate.folder_stamp):
             files = entry.files
             if files is None:
                 try:
@@ -220,10 +220,10 @@ class Discovery:
                             ToolProblem(candidate.path, "The file changed while it was read.", name=candidate.stem),
                         )
                     )
-            began, entry.around = time.monotonic(), candidate.around()
+            started_at, entry.folder_stamp = time.monotonic(), candidate.folder_stamp()
             entry.loaded = self._read(candidate, files)
-            entry.at = time.monotonic()
-            entry.took = entry.at - began
+            entry.loaded_at = time.monotonic()
+            entry.load_seconds = entry.loaded_at - started_at
             entry.files = None
         return entry.loaded
 
@@ -233,7 +233,7 @@ class Discovery:
             return Loaded(problems=(ToolProblem(candidate.path, f"There is no reader for {candidate.format} tools."),))
         try:
             loaded = reader(Content(candidate.path, files, candidate.place.source))
-        except Exception as error:  # noqa: BLE001 -- a file that breaks its reader must not take the others with it
+        except Exception as error:  # noqa: BLE001 -- a file that breaks its reader must not break the others
             message = f"Reading the file failed because of a bug in hilt: {type(error).__name__}: {error}"
             return Loaded(problems=(ToolProblem(candidate.path, message),))
         misnamed = [definition for definition in loaded.definitions if not _NAME.match(definition.name)]

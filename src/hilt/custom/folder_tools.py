@@ -71,28 +71,28 @@ def read(content: Content) -> Loaded:
     try:
         # unlike a script, a definition may use any line ending
         data = content.files[name].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        read_as = front_matter.read if name == MARKDOWN else front_matter.read_json
-        written = read_as(data, limit=FILE_BYTES)
+        read_document = front_matter.read if name == MARKDOWN else front_matter.read_json
+        document = read_document(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
         return Loaded(problems=(ToolProblem(origin, error.message, error.line),))
-    reading = _Reading(written, content)
+    reading = _DefinitionReader(document, content)
     definition = reading.definition(origin)
     if reading.problems:
-        tool = written.fields.get("name")
-        known = tool if isinstance(tool, str) else None
-        problems = (ToolProblem(origin, message, line, known) for line, message in reading.problems)
+        tool = document.fields.get("name")
+        tool_name = tool if isinstance(tool, str) else None
+        problems = (ToolProblem(origin, message, line, tool_name) for line, message in reading.problems)
         return Loaded(problems=tuple(problems))
     return Loaded((definition,))
 
 
-class _Reading:
+class _DefinitionReader:
     """Builds a definition from its fields, and collects all problems."""
 
-    def __init__(self, written: FrontMatter, content: Content) -> None:
+    def __init__(self, document: FrontMatter, content: Content) -> None:
         self.problems: list[tuple[int, str]] = []
         self._notes: list[str] = []
-        self._written = written
-        self._fields = written.fields
+        self._document = document
+        self._fields = document.fields
         self._content = content
 
     def definition(self, origin: str) -> Definition:
@@ -101,11 +101,11 @@ class _Reading:
         name = self._name()
         runtime = self._runtime()
         script = self._path("script", None)
-        if script and not self._has(script):
-            self._wrong("script", f"{script} is not in the tool's folder")
+        if script and not self._exists(script):
+            self._add_problem("script", f"{script} is not in the tool's folder")
         has_check = self._flag("hasSecurityCheck")
         check = self._path("securityScript", SECURITY_SCRIPT)
-        if has_check and not self._has(check):
+        if has_check and not self._exists(check):
             self._notes.append(f"The security script {check} is missing, so every call is rejected.")
         if not has_check and fields.get("securityScript") is not None:
             self._notes.append("securityScript does not run, because hasSecurityCheck is not true.")
@@ -113,12 +113,18 @@ class _Reading:
         check_seconds = self._milliseconds("securityTimeout", SECURITY_TIMEOUT_MS)
         parameters, results = self._schema("inputSchema"), self._schema("outputSchema")
         if parameters.get("type", "object") not in ("object", ["object"]):
-            self._wrong("inputSchema", "must have type object")
-        sandbox, wrong = sandbox_from(fields.get("sandbox"), fields.get("undo"), is_warm=fields.get("warm") is True)
-        effects, wrong_effects = effects_from(fields.get("effects"))
-        examples, wrong_examples = examples_from(fields.get("examples"))
-        for key, messages in (("sandbox", wrong), ("effects", wrong_effects), ("examples", wrong_examples)):
-            self.problems += [(self._written.line(key), message + ".") for message in messages]
+            self._add_problem("inputSchema", "must have type object")
+        sandbox, sandbox_problems = sandbox_from(
+            fields.get("sandbox"), fields.get("undo"), is_warm=fields.get("warm") is True
+        )
+        effects, effect_problems = effects_from(fields.get("effects"))
+        examples, example_problems = examples_from(fields.get("examples"))
+        for key, messages in (
+            ("sandbox", sandbox_problems),
+            ("effects", effect_problems),
+            ("examples", example_problems),
+        ):
+            self.problems += [(self._document.line(key), message + ".") for message in messages]
         details = {
             "runtime": runtime,
             "script": script,
@@ -148,19 +154,19 @@ class _Reading:
             warm=self._warm(),
             examples=examples,
             notes=(*self._notes, *self._unknown()),
-            line=self._written.line("name"),
+            line=self._document.line("name"),
             details=details,
         )
 
-    def _wrong(self, key: str, message: str) -> None:
-        self.problems.append((self._written.line(key), f"{key} {message}" + ("" if message.endswith("?") else ".")))
+    def _add_problem(self, key: str, message: str) -> None:
+        self.problems.append((self._document.line(key), f"{key} {message}" + ("" if message.endswith("?") else ".")))
 
     def _required(self, key: str, kind: type, expected: str) -> Any:
         value = self._fields.get(key)
         if value is None:
-            self._wrong(key, "is missing")
+            self._add_problem(key, "is missing")
         elif not isinstance(value, kind):
-            self._wrong(key, f"must be {expected}, not {schemas.shown(value)}")
+            self._add_problem(key, f"must be {expected}, not {schemas.shown(value)}")
         else:
             return value
         return kind()
@@ -168,7 +174,7 @@ class _Reading:
     def _name(self) -> str:
         name: str = self._required("name", str, "a string")
         if name and not _NAME.match(name):
-            self._wrong("name", f"must be at most 64 letters, digits, - and _, not {schemas.shown(name)}")
+            self._add_problem("name", f"must be at most 64 letters, digits, - and _, not {schemas.shown(name)}")
         return name
 
     def _runtime(self) -> str:
@@ -176,20 +182,20 @@ class _Reading:
         if runtime and runtime not in launching.RUNTIMES:
             near = schemas.did_you_mean(runtime, launching.RUNTIMES)
             hint = f"; did you mean {near}?" if near else ""
-            known = ", ".join(launching.RUNTIMES)
-            self._wrong("runtime", f"must be one of {known}, not {schemas.shown(runtime)}{hint}")
+            choices = ", ".join(launching.RUNTIMES)
+            self._add_problem("runtime", f"must be one of {choices}, not {schemas.shown(runtime)}{hint}")
         return runtime
 
     def _path(self, key: str, default: str | None) -> str:
         is_default = default is not None and self._fields.get(key) is None
-        written = default if is_default else self._required(key, str, "a string")
-        path = os.path.normpath(written) if written else ""
+        value = default if is_default else self._required(key, str, "a string")
+        path = os.path.normpath(value) if value else ""
         if os.path.isabs(path) or path.split(os.sep)[0] == ".." or "\0" in path or path == ".":
-            self._wrong(key, f"must be a file in the tool's folder, not {schemas.shown(written)}")
+            self._add_problem(key, f"must be a file in the tool's folder, not {schemas.shown(value)}")
             return ""
         return path
 
-    def _has(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         if path in self._content.files:
             return True
         # for the user's own tools, only the definition was read
@@ -198,7 +204,7 @@ class _Reading:
     def _flag(self, key: str) -> bool:
         value = self._fields.get(key)
         if value is not None and not isinstance(value, bool):
-            self._wrong(key, f"must be true or false, not {schemas.shown(value)}")
+            self._add_problem(key, f"must be true or false, not {schemas.shown(value)}")
         return value is True
 
     def _milliseconds(self, key: str, default: int) -> float:
@@ -207,7 +213,7 @@ class _Reading:
             return default / 1000
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_TIMEOUT_MS:
             largest = f"{LARGEST_TIMEOUT_MS:,}"
-            self._wrong(key, f"must be milliseconds, above 0 and at most {largest}, not {schemas.shown(value)}")
+            self._add_problem(key, f"must be milliseconds, above 0 and at most {largest}, not {schemas.shown(value)}")
             return default / 1000
         return value / 1000
 
@@ -218,7 +224,7 @@ class _Reading:
         except ToolError as error:
             if error.code == "tool_invalid":
                 why = error.message.removeprefix("The tool's schema is invalid: ")
-                self._wrong(key, f"is invalid: {why.rstrip(' .')}")
+                self._add_problem(key, f"is invalid: {why.rstrip(' .')}")
         return schema
 
     def _variables(self) -> list[str]:
@@ -226,7 +232,7 @@ class _Reading:
         if names is None:
             return []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            self._wrong("env", "must be a list of variable names")
+            self._add_problem("env", "must be a list of variable names")
             return []
         for name in names:
             reason = launching.refusal(name)
@@ -237,20 +243,20 @@ class _Reading:
     def _warm(self) -> bool:
         is_warm = self._flag("warm")
         if is_warm and self._fields.get("result") == "text":
-            self._wrong("warm", "tools answer with lines of JSON, so result cannot be text")
+            self._add_problem("warm", "tools answer with lines of JSON, so result cannot be text")
         return is_warm
 
     def _result(self) -> Literal["text", "json"]:
         value = self._fields.get("result", "json")
         if value not in ("text", "json"):
-            self._wrong("result", f"must be text or json, not {schemas.shown(value)}")
+            self._add_problem("result", f"must be text or json, not {schemas.shown(value)}")
         return "text" if value == "text" else "json"
 
     def _description(self) -> str:
         value = self._fields.get("description")
         if value is not None and not isinstance(value, str):
-            self._wrong("description", f"must be a string, not {schemas.shown(value)}")
-        text = self._written.body.strip() or (value if isinstance(value, str) else "").strip()
+            self._add_problem("description", f"must be a string, not {schemas.shown(value)}")
+        text = self._document.body.strip() or (value if isinstance(value, str) else "").strip()
         if not text:
             self._notes.append("There is no description, so a model cannot know when to use the tool.")
         return text
@@ -300,7 +306,7 @@ class _FolderTool:
         self._confine = confine
         self._workers = workers
         self._seal = _Seal(definition)
-        self._checked: WeakSet[Fence] = WeakSet()  # of calls whose security check has answered
+        self._checked: WeakSet[Fence] = WeakSet()  # of calls whose security check has run
 
     def __call__(self, ctx: Context, args: dict[str, Any]) -> Output:
         """Run the script."""
@@ -320,7 +326,7 @@ class _FolderTool:
         return answers.output(definition, finished, ctx.overflow.limit)
 
     def _ask(self, workers: Workers, ctx: Context, launch: Launch, request: dict[str, Any]) -> Output:
-        """Have a warm process answer the call."""
+        """Run the call in a warm process."""
         from hilt.custom import warm
 
         definition = self._definition
@@ -349,18 +355,18 @@ class _FolderTool:
         if not os.path.isfile(script):
             raise security.missing(definition.name, details["securityScript"])
         launch = launching.launch(details["runtime"], script, cwd=definition.folder, env=env)
-        # scripts do not ask about paths below these, so leave out the workspace and any folder around or inside it
+        # scripts do not prompt for paths below these, so omit the workspace and any folder around or inside it
         workspace, *others = (root.real for root in ctx.door.roots if not root.is_library)
         allowed = [path for path in others if os.path.commonpath((path, workspace)) not in (path, workspace)]
         question = security.question(args, workspace=ctx.workspace.root, session=ctx.session, allowed_paths=allowed)
         finished = self._run(ctx, launch, _encoded(question), details["securitySeconds"])
-        verdict = security.understand(definition.name, finished, details["securitySeconds"])
+        verdict = security.parse_answer(definition.name, finished, details["securitySeconds"])
         self._checked.add(ctx.fence)
         return security.vote(verdict, self._grants)
 
     def _run(self, ctx: Context, launch: Launch, data: bytes, seconds: float) -> Finished:
-        def run(held: Confined | None) -> Finished:
-            return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=held)
+        def run(sandbox: Confined | None) -> Finished:
+            return launching.run(launch, data, seconds=seconds, fence=ctx.fence, confined=sandbox)
 
         return run_confined(self._definition, self._confine, ctx, launch.cwd, run)
 

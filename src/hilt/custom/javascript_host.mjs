@@ -25,8 +25,8 @@ function summary(error) {
 
 function lineAfter(text, path) {
   const at = text.indexOf(path);
-  const found = at < 0 ? null : /^:(\d+)/.exec(text.slice(at + path.length));
-  return found ? Number(found[1]) : null;
+  const match = at < 0 ? null : /^:(\d+)/.exec(text.slice(at + path.length));
+  return match ? Number(match[1]) : null;
 }
 
 function lineOf(error, path) {
@@ -55,16 +55,17 @@ function schemaOf(inputSchema) {
 }
 
 async function load({ module, root }) {
-  let found;
+  let exported;
   try {
-    found = (await import(pathToFileURL(module).href)).default;
+    exported = (await import(pathToFileURL(module).href)).default;
   } catch (error) {
     return { problem: { message: summary(error), line: lineOf(error, module) } };
   }
   process.chdir(root);
   try {
-    const inner = found?.tool;
-    if (typeof found !== "object" || typeof found?.name !== "string" || typeof inner !== "object" || inner === null) {
+    const inner = exported?.tool;
+    const isTool = typeof exported === "object" && typeof exported?.name === "string";
+    if (!isTool || typeof inner !== "object" || inner === null) {
       throw new Error("the default export must be an object with name and tool");
     }
     if (typeof inner.description !== "string" || !inner.description.trim()) {
@@ -73,22 +74,22 @@ async function load({ module, root }) {
     if (typeof inner.execute !== "function") {
       throw new Error("the tool.execute must be a function");
     }
-    if (found.validator !== undefined && typeof found.validator !== "function") {
+    if (exported.validator !== undefined && typeof exported.validator !== "function") {
       throw new Error("the validator must be a function");
     }
     const notes = ["formatter", "streamingFormatter"]
-      .filter((name) => found[name] !== undefined)
+      .filter((name) => exported[name] !== undefined)
       .map((name) => `${name} is ignored: results are shown by their view`);
     const described = {
-      name: found.name,
+      name: exported.name,
       description: inner.description,
       schema: JSON.parse(JSON.stringify(schemaOf(inner.inputSchema))),
       // a function decides per call and is not evaluated, so every call prompts
       asks: inner.needsApproval !== false,
-      readOnly: found.readOnly === true,
+      readOnly: exported.readOnly === true,
       notes,
     };
-    loaded = found;
+    loaded = exported;
     return { tools: [described] };
   } catch (error) {
     return { problem: { message: error.message, line: null } };
@@ -138,7 +139,7 @@ function reply(id, body) {
   write(`\n${text}\n`);
 }
 
-// a rejection that the module does not handle must be reported, but not end the process in the middle of a reply
+// report unhandled rejections of the module, but do not let them end the process in the middle of a reply
 process.on("unhandledRejection", (error) => console.error(`unhandled rejection: ${summary(error)}`));
 
 for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {

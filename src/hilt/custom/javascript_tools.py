@@ -1,7 +1,7 @@
 """JavaScript and TypeScript tools: modules with the default export of nanocoder, hosted by node or bun.
 
 A module is one file. Its trusted content is copied into a separate folder, so that the runtime finds nothing of the
-workspace: no package.json, bunfig.toml or .env, and no node_modules but ours, which holds 'nanocoder/tools'.
+workspace: no package.json, bunfig.toml or .env, and only our node_modules, which holds 'nanocoder/tools'.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUFFIXES = (".js", ".mjs", ".cjs", ".ts", ".mts")
 TYPED = (".ts", ".mts")
 
 # the first version of node that strips types
-_STRIPS = (22, 6)
+_STRIPS_TYPES_SINCE = (22, 6)
 _VERSION = re.compile(rb"v(\d+)\.(\d+)\.")
 # variables that make a runtime load code or read files
 _INJECTING = ("NODE_", "BUN_", "DENO_", "npm_")
@@ -40,14 +40,14 @@ def reader(workers: Workers, environ: Mapping[str, str], root: str, state: str) 
     """Return the reader of modules; a worker describes their tool. Copies are kept below the state directory."""
 
     def read(content: Content) -> Loaded:
-        return module_tools.read(content, "javascript", workers, _start(environ, root, state), _fields)
+        return module_tools.read(content, "javascript", workers, _recipe_maker(environ, root, state), _fields)
 
     return read
 
 
 def executor(workers: Workers, environ: Mapping[str, str], root: str, state: str) -> Callable[[Definition], Execute]:
     """Return the factory of the functions that run definitions, for `to_tool`."""
-    return lambda definition: module_tools.execute(definition, workers, _start(environ, root, state), root)
+    return lambda definition: module_tools.execute(definition, workers, _recipe_maker(environ, root, state), root)
 
 
 def runtime(suffix: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def runtime(suffix: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     if suffix in TYPED:
         if bun is not None:
             return bun, "run", "--no-install"
-        if node is not None and _version(node, environ) >= _STRIPS:
+        if node is not None and _version(node, environ) >= _STRIPS_TYPES_SINCE:
             return node, "--no-warnings", "--experimental-strip-types"
         raise ToolError(
             "runtime_missing",
@@ -79,31 +79,31 @@ def _version(node: str, environ: Mapping[str, str]) -> tuple[int, int]:
     from hilt.sandbox import process
 
     limits = process.Limits(timeout=10.0)
-    finished = process.run([node, "--version"], cwd="/", env=_neutral(environ), limits=limits)
+    finished = process.run([node, "--version"], cwd="/", env=_environment(environ), limits=limits)
     version = _VERSION.match(finished.stdout.head)
     return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
-def _neutral(environ: Mapping[str, str]) -> dict[str, str]:
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in module_tools.environment(environ).items() if not name.startswith(_INJECTING)}
 
 
-def _start(environ: Mapping[str, str], root: str, state: str) -> module_tools.Start:
-    def start(path: str, data: bytes) -> Recipe:
+def _recipe_maker(environ: Mapping[str, str], root: str, state: str) -> module_tools.MakeRecipe:
+    def make_recipe(path: str, data: bytes) -> Recipe:
         key, place = module_tools.identity(path, data, root)
         suffix = os.path.splitext(path)[1]
         folder = os.path.join(state, "cache", "modules", fingerprint({suffix: data}))
         module = os.path.join(folder, "tool" + suffix)
-        _lay_out(folder, {**_FILES, "tool" + suffix: data})
+        _write_files(folder, {**_FILES, "tool" + suffix: data})
         host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "javascript_host.mjs")
         greeting = {"op": "load", "module": module, "root": root}
         argv = (*runtime(suffix, environ), host)
-        return Recipe(key, place, path, os.path.basename(path), argv, folder, _neutral(environ), greeting)
+        return Recipe(key, place, path, os.path.basename(path), argv, folder, _environment(environ), greeting)
 
-    return start
+    return make_recipe
 
 
-def _lay_out(folder: str, files: Mapping[str, str | bytes]) -> None:
+def _write_files(folder: str, files: Mapping[str, str | bytes]) -> None:
     """Write the files of a folder if they differ; safe to run in several processes at once."""
     for name, content in files.items():
         data = content.encode() if isinstance(content, str) else content
@@ -112,14 +112,14 @@ def _lay_out(folder: str, files: Mapping[str, str | bytes]) -> None:
             if file.read(len(data) + 1) == data:
                 continue
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        fresh = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+        temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
         try:
-            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(data)
-            os.replace(fresh, path)
+            os.replace(temporary, path)
         except BaseException:
             with suppress(FileNotFoundError):
-                os.unlink(fresh)
+                os.unlink(temporary)
             raise
 
 

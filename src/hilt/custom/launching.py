@@ -29,7 +29,7 @@ VARIABLES = (
     *("LANG", "LC_ALL", "LC_CTYPE", "TERM", "NODE_ENV"),
 )
 # variables that control a runtime or the dynamic loader: no tool may have them
-_STEERING = re.compile(
+_CONTROLLING = re.compile(
     r"(?:NODE_PATH|BUN_OPTIONS|BUN_INSPECT\w*|PYTHON\w*|PERL5\w*|PERLLIB|LD_\w+|DYLD_\w+|GOENV|GOWORK|GO111MODULE"
     r"|RUBYLIB|UV_\w+|DENO_\w+|PSModulePath)\Z"
 )
@@ -52,17 +52,17 @@ class Launch(NamedTuple):
 
 
 class ScriptRuntime(NamedTuple):
-    """Runs one kind of script: program, how to install it, and the command from program, script and working folder.
+    """The program for one kind of script and how to install it; `command` takes program, script and working folder.
 
-    `variables` are set for the program. `at_home` starts it in the folder of the script; the command then changes to
-    the working folder itself.
+    `variables` are set for the program. With `in_script_folder`, it starts in the folder of the script, and the command
+    itself changes to the working folder.
     """
 
     program: str
     install: str
     command: Callable[[str, str, str], list[str]]
     variables: Callable[[str], dict[str, str]] = lambda script: {}
-    at_home: bool = False
+    in_script_folder: bool = False
 
 
 def _beside(script: str, *names: str) -> str | None:
@@ -102,13 +102,13 @@ uv=$0 script=$1 cwd=$2 && shift 2 && cd / || exit
 python=$("$uv" python find --no-config "$@" </dev/null) && cd -- "$cwd" && unset OLDPWD || exit
 PATH=${python%/*}:$PATH exec "$python" -B "$script"
 """
-_DECLARES = re.compile(rb"^# /// script\s*$", re.MULTILINE)
+_SCRIPT_METADATA = re.compile(rb"^# /// script\s*$", re.MULTILINE)
 
 
 def _uv(program: str, script: str, cwd: str) -> list[str]:
     options = ["--no-project"]  # a script without dependencies needs no environment
     with suppress(OSError), open(script, "rb") as file:  # python reports an unreadable script
-        if _DECLARES.search(file.read()):
+        if _SCRIPT_METADATA.search(file.read()):
             options = ["--script", script]
     return ["/bin/sh", "-c", _UV, program, script, cwd, *options]
 
@@ -123,14 +123,14 @@ RUNTIMES: dict[str, ScriptRuntime] = {
         "python3", "see https://www.python.org", lambda program, script, cwd: [program, "-B", script]
     ),
     "bash": ScriptRuntime(
-        "bash", "use the package bash", lambda program, script, cwd: [program, "--noprofile", "--norc", script]
+        "bash", "use your package manager", lambda program, script, cwd: [program, "--noprofile", "--norc", script]
     ),
     "go": ScriptRuntime(
         "go",
         "see https://go.dev/dl",
         lambda program, script, cwd: [program, "run", "-exec", _GO_EXEC, script, cwd],
         _go_variables,
-        at_home=True,
+        in_script_folder=True,
     ),
     "binary": ScriptRuntime("", "", lambda program, script, cwd: [program]),
     "powershell": ScriptRuntime(
@@ -144,19 +144,19 @@ RUNTIMES: dict[str, ScriptRuntime] = {
 
 def launch(runtime: str, script: str, *, cwd: str, env: Mapping[str, str]) -> Launch:
     """Return the command that runs a script, given by its full path, in a folder; raise if its runtime is missing."""
-    known = RUNTIMES[runtime]
+    chosen = RUNTIMES[runtime]
     if not os.path.isfile(script):
         raise ToolError("tool_invalid", f"The script {script} is missing.", suggestion="Restore it.", path=script)
-    program = find_program(known.program, env) if known.program else script
+    program = find_program(chosen.program, env) if chosen.program else script
     if program is None:
         raise ToolError(
             "runtime_missing",
-            f"{known.program}, which runs {os.path.basename(script)}, is not on the PATH.",
-            suggestion=f"Install {known.program}: {known.install}.",
-            program=known.program,
+            f"{chosen.program}, which runs {os.path.basename(script)}, is not on the PATH.",
+            suggestion=f"Install {chosen.program}: {chosen.install}.",
+            program=chosen.program,
         )
-    folder = os.path.dirname(script) if known.at_home else cwd
-    return Launch(tuple(known.command(program, script, cwd)), folder, {**env, **known.variables(script)})
+    folder = os.path.dirname(script) if chosen.in_script_folder else cwd
+    return Launch(tuple(chosen.command(program, script, cwd)), folder, {**env, **chosen.variables(script)})
 
 
 def run(launch: Launch, data: bytes, *, seconds: float, fence: Fence, confined: Confined | None = None) -> Finished:
@@ -190,7 +190,7 @@ def find_program(name: str, env: Mapping[str, str]) -> str | None:
 
 
 def environment(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of a tool that declares these names.
+    """Return the complete environment of a tool that declares these names.
 
     A declared variable is taken from the user's `.env` files, hilt's first, else from the environment.
     """
@@ -198,10 +198,10 @@ def environment(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, s
     # a relative folder would resolve inside the workspace
     folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]
     env["PATH"] = os.pathsep.join(folders)
-    wanted = [name for name in names if refusal(name) is None]
-    if wanted:
+    allowed = [name for name in names if refusal(name) is None]
+    if allowed:
         sources = [*(dict(_entries(path)) for path in env_files(environ)), environ]
-        for name in wanted:
+        for name in allowed:
             value = next((source[name] for source in sources if name in source), None)
             if value is not None:
                 env[name] = value
@@ -209,16 +209,16 @@ def environment(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, s
 
 
 def refusal(name: str) -> str | None:
-    """Return why a tool cannot have a variable; None when it can."""
+    """Return why a tool cannot have a variable; None if it can."""
     if not _NAME.match(name):
         return "it is not a valid variable name"
-    if _STEERING.match(name) or name in variables.OPTIONS or variables.runs_at_start(name):
+    if _CONTROLLING.match(name) or name in variables.OPTIONS or variables.runs_at_start(name):
         return "it controls the runtime, not the tool"
     return None
 
 
 def own_variable(environ: Mapping[str, str], name: str) -> str | None:
-    """Return a variable of the user's for hilt itself: from the environment, else from hilt's own `.env`."""
+    """Return a user's variable for hilt itself: from the environment, else from hilt's own `.env`."""
     return environ.get(name) or own_variables(environ).get(name)
 
 
@@ -228,7 +228,7 @@ def own_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def env_files(environ: Mapping[str, str]) -> list[str]:
-    """Return where the user keeps variables for tools."""
+    """Return the paths of the user's `.env` files."""
     home = environ.get("HOME") or os.path.expanduser("~")
     return [os.path.join(places.config_dir(environ), ".env"), os.path.join(home, ".jean2", ".env")]
 

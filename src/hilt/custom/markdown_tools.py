@@ -64,25 +64,25 @@ def read(content: Content) -> Loaded:
     ):
         return Loaded()
     try:
-        written = front_matter.read(data, limit=FILE_BYTES)
+        document = front_matter.read(data, limit=FILE_BYTES)
     except BadFrontMatter as error:
         return Loaded(problems=(ToolProblem(content.path, error.message, error.line),))
-    reading = _Reading(written)
+    reading = _DefinitionReader(document)
     definition = reading.definition(content)
     if not reading.problems:
         return Loaded((definition,))
-    name = written.fields.get("name")
-    known = name if isinstance(name, str) else None
+    name = document.fields.get("name")
+    tool_name = name if isinstance(name, str) else None
     problems = sorted(reading.problems, key=lambda problem: problem[0])
-    return Loaded(problems=tuple(ToolProblem(content.path, message, line, known) for line, message in problems))
+    return Loaded(problems=tuple(ToolProblem(content.path, message, line, tool_name) for line, message in problems))
 
 
-class _Reading:
+class _DefinitionReader:
     """Builds a definition from its fields, and collects all problems."""
 
-    def __init__(self, written: FrontMatter) -> None:
-        self._written = written
-        self._fields = written.fields
+    def __init__(self, document: FrontMatter) -> None:
+        self._document = document
+        self._fields = document.fields
         self.problems: list[tuple[int, str]] = []
         self.notes: list[str] = []
         self.warned: list[binding.Warned] | None = []  # None if it depends on the sections of a call
@@ -91,18 +91,22 @@ class _Reading:
         fields = self._fields
         for key in fields:
             if key not in _KEYS:
-                self.notes.append(f"line {self._written.line(key)}: unknown key {key} is ignored")
+                self.notes.append(f"line {self._document.line(key)}: unknown key {key} is ignored")
         if fields.get("warm") is True:
-            self.notes.append(f"line {self._written.line('warm')}: warm is ignored; only folder tools support it")
+            self.notes.append(f"line {self._document.line('warm')}: warm is ignored; only folder tools support it")
         approval = self._choice("approval", ("never", "always", "destructive"), "always")
         parameters = self._parameters()
         shell = self._choice("shell", ("bash", "sh"), None)
-        sandbox, wrong = sandbox_from(fields.get("sandbox"), fields.get("undo"))
-        effects, wrong_effects = effects_from(fields.get("effects"))
-        examples, wrong_examples = examples_from(fields.get("examples"))
-        for key, messages in (("sandbox", wrong), ("effects", wrong_effects), ("examples", wrong_examples)):
+        sandbox, sandbox_problems = sandbox_from(fields.get("sandbox"), fields.get("undo"))
+        effects, effect_problems = effects_from(fields.get("effects"))
+        examples, example_problems = examples_from(fields.get("examples"))
+        for key, messages in (
+            ("sandbox", sandbox_problems),
+            ("effects", effect_problems),
+            ("examples", example_problems),
+        ):
             for message in messages:
-                self._wrong(message, key)
+                self._add_problem(message, key)
         body = self._body(parameters, shell)
         environment = self._environment()
         return Definition(
@@ -123,10 +127,10 @@ class _Reading:
             warm=self._flag("warm", default=False),
             examples=examples,
             notes=tuple(self.notes),
-            line=self._written.line("name"),
+            line=self._document.line("name"),
             details={
                 "body": body,
-                "line": self._written.body_line,
+                "line": self._document.body_line,
                 "cwd": self._path(),
                 "env": environment,
                 "env_only": self._flag("env_only", default=False),
@@ -135,11 +139,11 @@ class _Reading:
             },
         )
 
-    def _wrong(self, message: str, *path: Any) -> None:
+    def _add_problem(self, message: str, *path: Any) -> None:
         # a key keeps its spelling
-        starts = message.startswith(("the ", "in "))
+        is_sentence = message.startswith(("the ", "in "))
         self.problems.append(
-            (self._written.line(*path), (message[:1].upper() if starts else message[:1]) + message[1:] + ".")
+            (self._document.line(*path), (message[:1].upper() if is_sentence else message[:1]) + message[1:] + ".")
         )
 
     # --- single fields --------------------------------------------------------------------------------------------
@@ -147,18 +151,18 @@ class _Reading:
     def _name(self) -> str:
         name = self._fields.get("name")
         if name is None:
-            self._wrong("the name is missing")
+            self._add_problem("the name is missing")
         elif not isinstance(name, str) or not _NAME.match(name) or len(name) > 64:
             expected = "start with a lowercase letter and have at most 64 lowercase letters, digits and _"
-            self._wrong(f"the name must {expected}, not {shown(name)}", "name")
+            self._add_problem(f"the name must {expected}, not {shown(name)}", "name")
         return name if isinstance(name, str) else ""
 
     def _text(self, key: str) -> str:
         value = self._fields.get(key)
         if value is None:
-            self._wrong(f"the {key} is missing")
+            self._add_problem(f"the {key} is missing")
         elif not isinstance(value, str) or not value.strip():
-            self._wrong(f"the {key} must be a non-empty string, not {shown(value)}", key)
+            self._add_problem(f"the {key} must be a non-empty string, not {shown(value)}", key)
         return value.strip() if isinstance(value, str) else ""
 
     def _choice(self, key: str, choices: tuple[str, ...], default: Any) -> Any:
@@ -166,7 +170,7 @@ class _Reading:
         if value is None:
             return default
         if value not in choices:
-            self._wrong(f"{key} must be one of {', '.join(choices)}, not {shown(value)}", key)
+            self._add_problem(f"{key} must be one of {', '.join(choices)}, not {shown(value)}", key)
             return default
         return value
 
@@ -175,20 +179,22 @@ class _Reading:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self._wrong(f"{key} must be true or false, not {shown(value)}", key)
+            self._add_problem(f"{key} must be true or false, not {shown(value)}", key)
         return value is True
 
     def _milliseconds(self) -> int:
         value = self._fields.get("timeout_ms", TIMEOUT_MS)
         if kind_of(value) != "integer" or not 1 <= value <= MAX_TIMEOUT_MS:
-            self._wrong(f"timeout_ms must be an integer from 1 to {MAX_TIMEOUT_MS}, not {shown(value)}", "timeout_ms")
+            self._add_problem(
+                f"timeout_ms must be an integer from 1 to {MAX_TIMEOUT_MS}, not {shown(value)}", "timeout_ms"
+            )
             return TIMEOUT_MS
         return int(value)
 
     def _path(self) -> str | None:
         value = self._fields.get("cwd")
         if value is not None and (not isinstance(value, str) or not value or "\0" in value):
-            self._wrong(f"cwd must be a path, not {shown(value)}", "cwd")
+            self._add_problem(f"cwd must be a path, not {shown(value)}", "cwd")
         return value if isinstance(value, str) else None
 
     def _environment(self) -> dict[str, str]:
@@ -196,25 +202,25 @@ class _Reading:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            self._wrong(f"env must map names to values, not be {ARTICLES[kind_of(value)]}", "env")
+            self._add_problem(f"env must map names to values, not be {ARTICLES[kind_of(value)]}", "env")
             return {}
         environment = {}
         for name, item in value.items():
             if not isinstance(name, str) or not _VARIABLE.match(name):
-                self._wrong(f"{shown(name)} is not a valid name of an environment variable", "env", name)
+                self._add_problem(f"{shown(name)} is not a valid name of an environment variable", "env", name)
             elif isinstance(item, dict | list) or "\0" in str(item):
-                self._wrong(f"the value of {name} must be a string", "env", name)
+                self._add_problem(f"the value of {name} must be a string", "env", name)
             else:
                 environment[name] = item if isinstance(item, str) else "" if item is None else json.dumps(item)
                 if variables.runs_at_start(name):
-                    line = self._written.line("env", name)
+                    line = self._document.line("env", name)
                     self.notes.append(
                         f"line {line}: {name} is never passed to a tool: it makes programs run other code"
                     )
         return environment
 
-    def _body(self, parameters: Schema, wanted: str | None) -> str:
-        body, line = self._written.body, self._written.body_line
+    def _body(self, parameters: Schema, shell: str | None) -> str:
+        body, line = self._document.body, self._document.body_line
         if not body.strip():
             self.problems.append((line, "The script below the front matter is missing."))
             return ""
@@ -222,7 +228,7 @@ class _Reading:
             self.problems.append((line + body[: body.index("\0")].count("\n"), "The script contains a NUL character."))
             return ""
         try:
-            template = binding.bind(body, set(parameters["properties"]), shell=expected_shell(wanted), line=line)
+            template = binding.bind(body, set(parameters["properties"]), shell=expected_shell(shell), line=line)
             warned = binding.check(template, kinds(parameters))
             self.notes += map(binding.note, warned)
             self.warned = warned if binding.is_checked(template) else None
@@ -237,11 +243,13 @@ class _Reading:
         required: list[str] = []
         for name, entry, path in self._entries():
             if not isinstance(name, str) or not _PARAMETER.match(name):
-                self._wrong(f"{shown(name)} is not a valid parameter name: use letters, digits, _ and -", *path)
+                self._add_problem(f"{shown(name)} is not a valid parameter name: use letters, digits, _ and -", *path)
             elif name in properties:
-                self._wrong(f"the parameter {name} is declared twice", *path)
+                self._add_problem(f"the parameter {name} is declared twice", *path)
             elif not isinstance(entry, dict):
-                self._wrong(f"the parameter {name} must be an object with keys such as type and description", *path)
+                self._add_problem(
+                    f"the parameter {name} must be an object with keys such as type and description", *path
+                )
             else:
                 properties[name] = self._parameter(name, entry, path)
                 if entry.get("required") is True:
@@ -259,36 +267,38 @@ class _Reading:
                 yield name, entry, ("parameters", name)
         elif isinstance(declared, list):
             for number, entry in enumerate(declared):
-                named = entry if isinstance(entry, dict) else {}
-                rest = {key: value for key, value in named.items() if key != "name"}
-                yield named.get("name"), rest, ("parameters", number)
+                fields = entry if isinstance(entry, dict) else {}
+                declaration = {key: value for key, value in fields.items() if key != "name"}
+                yield fields.get("name"), declaration, ("parameters", number)
         elif declared is not None:
-            self._wrong(
+            self._add_problem(
                 f"parameters must map names to declarations, not be {ARTICLES[kind_of(declared)]}", "parameters"
             )
 
     def _parameter(self, name: str, entry: dict[Any, Any], path: tuple[Any, ...]) -> Schema:
         kind = entry.get("type")
         if kind is None:
-            self._wrong(f"the parameter {name} has no type; it must be one of {', '.join(_TYPES)}", *path)
+            self._add_problem(f"the parameter {name} has no type; it must be one of {', '.join(_TYPES)}", *path)
             kind = "string"
         if kind not in _TYPES:
-            self._wrong(f"the type of {name} must be one of {', '.join(_TYPES)}, not {shown(kind)}", *path, "type")
+            self._add_problem(
+                f"the type of {name} must be one of {', '.join(_TYPES)}, not {shown(kind)}", *path, "type"
+            )
             kind = "string"
         schema: Schema = {"type": kind}
         before = len(self.problems)
         for key, value in entry.items():
-            wrong = self._constraint(schema, name, key, value, path)
-            if wrong:
-                self._wrong(wrong, *path, key)
+            problem = self._constraint(schema, name, key, value, path)
+            if problem:
+                self._add_problem(problem, *path, key)
         if "enum" in entry and isinstance(entry["enum"], list):
-            bare = {key: value for key, value in schema.items() if key in ("type", "items")}
+            type_schema = {key: value for key, value in schema.items() if key in ("type", "items")}
             for value in entry["enum"]:
-                for violation in _violations(name, bare, value):
-                    self._wrong(f"in enum, {violation}", *path, "enum")
+                for violation in _violations(name, type_schema, value):
+                    self._add_problem(f"in enum, {violation}", *path, "enum")
         if entry.get("default") is not None and len(self.problems) == before:
             for violation in _violations(name, schema, entry["default"]):
-                self._wrong(f"the default is invalid: {violation}", *path, "default")
+                self._add_problem(f"the default is invalid: {violation}", *path, "default")
             schema["default"] = entry["default"]
         return schema
 
@@ -307,21 +317,21 @@ class _Reading:
                 return f"enum of {name} must be a list of values"
             schema["enum"] = value
             return None
-        known = {"minimum": "min", "maximum": "max"}.get(key, key)
-        if known not in _CONSTRAINTS:
-            self.notes.append(f"line {self._written.line(*path, key)}: unknown key {key} of {name} is ignored")
+        constraint = {"minimum": "min", "maximum": "max"}.get(key, key)
+        if constraint not in _CONSTRAINTS:
+            self.notes.append(f"line {self._document.line(*path, key)}: unknown key {key} of {name} is ignored")
             return None
-        kinds, keyword = _CONSTRAINTS[known]
+        kinds, keyword = _CONSTRAINTS[constraint]
         if kind not in kinds:
             return f"{key} applies to type {' or '.join(kinds)} only, and {name} is of type {kind}"
-        wrong = _unfit(known, value)
-        if wrong:
-            return f"{key} of {name} {wrong}"
-        schema[keyword] = {"type": value["type"]} if known == "items" else value
+        problem = _constraint_problem(constraint, value)
+        if problem:
+            return f"{key} of {name} {problem}"
+        schema[keyword] = {"type": value["type"]} if constraint == "items" else value
         return None
 
 
-def _unfit(key: str, value: Any) -> str | None:
+def _constraint_problem(key: str, value: Any) -> str | None:
     """Return the problem with the value of a constraint, if any."""
     if key == "pattern":
         return None if isinstance(value, str) and _compiles(value) else "must be a valid JavaScript regular expression"
@@ -344,9 +354,9 @@ def _compiles(pattern: str) -> bool:
     return True
 
 
-def expected_shell(wanted: str | None) -> binding.Shell:
+def expected_shell(declared: str | None) -> binding.Shell:
     """Return the shell that a script is parsed for; without bash, it is bound again for sh at the call."""
-    return "sh" if wanted == "sh" else "bash"
+    return "sh" if declared == "sh" else "bash"
 
 
 def kinds(parameters: Schema) -> dict[str, binding.Kind]:
@@ -383,7 +393,7 @@ def check_arguments(parameters: Schema, args: Any) -> dict[str, Any]:
             if name in parameters.get("required", ()):
                 violations.append(f"Missing required parameter: {name}")
             continue
-        value = _plain(schema, value)
+        value = _normalized(schema, value)
         violations += _violations(name, schema, value)
         checked[name] = value
     if violations:
@@ -398,7 +408,7 @@ def _refusal(violations: list[str]) -> ToolError:
     return ToolError("invalid_args", SIGN + message, violations=violations[:LISTED_MAX])
 
 
-def _plain(schema: Schema, value: Any) -> Any:
+def _normalized(schema: Schema, value: Any) -> Any:
     """Normalize a value: 10.0 is an integer, and an array may arrive as a JSON string."""
     if isinstance(value, float) and value.is_integer() and schema["type"] in ("integer", "number"):
         return int(value)
@@ -409,7 +419,7 @@ def _plain(schema: Schema, value: Any) -> Any:
             return value
         value = decoded if isinstance(decoded, list) else value
     if isinstance(value, list) and "items" in schema:
-        return [_plain(schema["items"], item) for item in value]
+        return [_normalized(schema["items"], item) for item in value]
     return value
 
 

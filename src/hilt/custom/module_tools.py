@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 LOAD_SECONDS = 10.0
 
-Start = Callable[[str, bytes], Recipe]  # from the path of a file and its bytes
+MakeRecipe = Callable[[str, bytes], Recipe]  # from the path of a file and its bytes
 Describe = Callable[[Mapping[str, Any]], dict[str, Any]]  # from the host's description to the fields of a Definition
 
 
-def read(content: Content, form: Format, workers: Workers, start: Start, describe: Describe) -> Loaded:
+def read(content: Content, form: Format, workers: Workers, make_recipe: MakeRecipe, describe: Describe) -> Loaded:
     """Load a module in a worker, which is kept for the first call, and return its tools."""
     data = content.files[""]
     try:
-        reply = workers.greeted(start(content.path, data), seconds=LOAD_SECONDS)
+        reply = workers.greet(make_recipe(content.path, data), seconds=LOAD_SECONDS)
     except ToolError as error:
         return Loaded(problems=(ToolProblem(content.path, error.message),))
     if "problem" in reply:
@@ -65,7 +65,7 @@ def _schema(value: Any) -> Any:
     return value if isinstance(value, dict) else None
 
 
-def execute(definition: Definition, workers: Workers, start: Start, root: str) -> Execute:
+def execute(definition: Definition, workers: Workers, make_recipe: MakeRecipe, root: str) -> Execute:
     """Return the function that calls one tool of a module."""
 
     def call(ctx: Context, args: dict[str, Any]) -> Output:
@@ -78,19 +78,19 @@ def execute(definition: Definition, workers: Workers, start: Start, root: str) -
             "root": root,
             "session": ctx.session,
         }
-        recipe = start(path, verified(definition))
+        recipe = make_recipe(path, verified(definition))
         reply = workers.ask(
-            recipe, request, seconds=definition.timeout, fence=ctx.fence, answer=lambda asked: _answer(ctx, asked)
+            recipe, request, seconds=definition.timeout, fence=ctx.fence, answer=lambda message: _answer(ctx, message)
         )
         return _output(reply, definition, ctx.overflow.limit)
 
     return call
 
 
-def _answer(ctx: Context, asked: Any) -> dict[str, Any]:
-    """Handle a request or notification of a running tool to the client of the call; return the answer."""
+def _answer(ctx: Context, message: Any) -> dict[str, Any]:
+    """Pass a request or notification of a running tool to the client of the call; return the answer."""
     client = ctx.attendant
-    kind, value = asked.get("kind"), asked.get("value")
+    kind, value = message.get("kind"), message.get("value")
     try:
         if kind == "inputs":
             return {"value": dict.fromkeys(value) if client is None else client.inputs(value)}
@@ -151,8 +151,8 @@ def _content(value: Any, definition: Definition) -> tuple[dict[str, Any], ...]:
     """Return the MCP content blocks of a result."""
     blocks = tuple(value) if isinstance(value, list) else ()
     for block in blocks:
-        needed = _BLOCKS.get(str(block.get("type"))) if isinstance(block, dict) else None
-        if needed is None or not all(isinstance(block.get(name), kind) for name, kind in needed.items()):
+        required = _BLOCKS.get(str(block.get("type"))) if isinstance(block, dict) else None
+        if required is None or not all(isinstance(block.get(name), kind) for name, kind in required.items()):
             kinds = ", ".join(_BLOCKS)
             raise ToolError(
                 "tool_failed",
@@ -165,16 +165,20 @@ def _content(value: Any, definition: Definition) -> tuple[dict[str, Any], ...]:
 def _error(failure: dict[str, Any], definition: Definition) -> ToolError:
     code = failure.get("code")
     details = failure.get("details")
-    known = {name: value for name, value in details.items() if name not in _TAKEN} if isinstance(details, dict) else {}
+    extra = (
+        {name: value for name, value in details.items() if name not in _RESERVED_KEYS}
+        if isinstance(details, dict)
+        else {}
+    )
     return ToolError(
         code if code in CODES else "tool_failed",
         str(failure.get("message") or f"{definition.name} failed."),
         suggestion=failure.get("suggestion"),
-        **known,
+        **extra,
     )
 
 
-_TAKEN = ("code", "message", "suggestion")
+_RESERVED_KEYS = ("code", "message", "suggestion")
 
 
 def _sentence(text: str) -> str:

@@ -30,7 +30,7 @@ class Surroundings:
         self._count = 0
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Report progress to the client, if it asked for it."""
+        """Report progress to the client, if it requested it."""
         self._ask("progress", [done, total, message])
 
     def log(self, level: str, data: Any) -> None:
@@ -38,16 +38,16 @@ class Surroundings:
         self._ask("log", [level, data])
 
     def elicit(self, message: str, schema: dict[str, Any], name: str = "") -> dict[str, Any] | None:
-        """Ask the user to fill in a form; None if nobody can be asked.
+        """Ask the user to fill in a form; None if no user is available to answer.
 
-        With some clients the whole call runs again after the answer: do nothing before this that must not happen twice.
+        With some clients, the whole call runs again after the answer, so anything before this may happen twice.
         """
         params = {"mode": "form", "message": message, "requestedSchema": schema}
-        return self._one(name, {"method": "elicitation/create", "params": params})
+        return self._send_one(name, {"method": "elicitation/create", "params": params})
 
     def sample(self, request: dict[str, Any], name: str = "") -> dict[str, Any] | None:
         """Request an answer from the client's model; None if the client does not support it."""
-        return self._one(name, {"method": "sampling/createMessage", "params": request})
+        return self._send_one(name, {"method": "sampling/createMessage", "params": request})
 
     def inputs(self, requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
         """Send the client several MCP requests at once, by name; None for those it does not support."""
@@ -58,7 +58,7 @@ class Surroundings:
         """End the call unless the client supports this: elicitation, sampling or roots."""
         self._ask("require", capability)
 
-    def _one(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _send_one(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
         self._count += 1
         name = name or f"input_{self._count}"
         answer: dict[str, Any] | None = self.inputs({name: request})[name]
@@ -122,8 +122,8 @@ def _encoded(message: dict[str, Any]) -> bytes:
     return json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
 
 
-class Loading(Exception):
-    """A file was not loaded: the reason and the line."""
+class LoadError(Exception):
+    """Why a file cannot be loaded, and the line."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -135,16 +135,16 @@ class Function(NamedTuple):
     """A function of the file under `@tool`."""
 
     line: int
-    takes_effects: bool  # whether the decorator names effects
+    declares_effects: bool  # whether the decorator has the argument effects
 
 
 def main() -> None:
     """Answer requests until there are no more."""
     with os.fdopen(os.dup(0), "rb") as requests:
         replies = os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
+        null_device = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null_device, 0)
+        os.close(null_device)
         os.dup2(2, 1)
         tools: dict[str, Tool] = {}
         channel = _Channel(requests, replies)
@@ -158,28 +158,28 @@ def main() -> None:
 def _load(request: dict[str, Any], tools: dict[str, Tool]) -> dict[str, Any]:
     path = request["path"]
     try:
-        module, functions = _imported(path, request["source"].encode("latin-1"))
+        module, functions = _import_module(path, request["source"].encode("latin-1"))
         for value in vars(module).values():
             if isinstance(value, Tool) and value.name in functions:  # the others are imported
                 tools[value.name] = value
-        described = [_described(tool, functions[tool.name]) for tool in tools.values()]
+        described = [_describe(tool, functions[tool.name]) for tool in tools.values()]
         json.dumps(described)
-    except Loading as error:
+    except LoadError as error:
         return {"problem": {"message": error.message, "line": error.line}}
     except (TypeError, ValueError, RecursionError) as error:
         return {"problem": {"message": f"a schema is not JSON: {error}", "line": None}}
     return {"tools": described}
 
 
-def _imported(path: str, source: bytes) -> tuple[ModuleType, dict[str, Function]]:
+def _import_module(path: str, source: bytes) -> tuple[ModuleType, dict[str, Function]]:
     try:
-        parsed = ast.parse(source, path)
-        functions = _functions(parsed)
-        code = compile(parsed, path, "exec", dont_inherit=True)
+        tree = ast.parse(source, path)
+        functions = _functions(tree)
+        code = compile(tree, path, "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise Loading(error.msg, error.lineno or None) from None
+        raise LoadError(error.msg, error.lineno or None) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Loading(f"the file is not valid Python: {error}") from None
+        raise LoadError(f"the file is not valid Python: {error}") from None
     name = os.path.basename(path).partition(".")[0]
     module = ModuleType(f"hilt_file_{name}")
     module.__file__ = path
@@ -187,29 +187,29 @@ def _imported(path: str, source: bytes) -> tuple[ModuleType, dict[str, Function]
     try:
         exec(code, vars(module))  # noqa: S102 -- the user trusts this file
     except BaseException as error:  # noqa: BLE001 -- whatever a file raises is reported
-        raise Loading(_summary(error), _line(error, path)) from None
+        raise LoadError(_summary(error), _line(error, path)) from None
     return module, functions
 
 
-def _functions(parsed: ast.Module) -> dict[str, Function]:
+def _functions(tree: ast.Module) -> dict[str, Function]:
     functions: dict[str, Function] = {}
-    for node in ast.walk(parsed):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             if any(map(_is_tool, node.decorator_list)):
                 _check_types(node)
-            functions[node.name] = Function(node.lineno, any(map(_names_effects, node.decorator_list)))
+            functions[node.name] = Function(node.lineno, any(map(_declares_effects, node.decorator_list)))
         elif isinstance(node, ast.AsyncFunctionDef) and any(map(_is_tool, node.decorator_list)):
-            raise Loading(f"the function {node.name} is async; a tool must be a plain function", node.lineno)
+            raise LoadError(f"the function {node.name} is async; a tool must be a plain function", node.lineno)
     return functions
 
 
 def _check_types(node: ast.FunctionDef) -> None:
     signature = node.args
     if signature.posonlyargs or signature.vararg or signature.kwarg:
-        raise Loading(f"the function {node.name} has positional-only, *args or **kwargs parameters", node.lineno)
-    for place, parameter in enumerate([*signature.args, *signature.kwonlyargs]):
-        if parameter.annotation is None and (place, parameter.arg) != (0, "ctx"):
-            raise Loading(f"the parameter {parameter.arg} of {node.name} has no type annotation", parameter.lineno)
+        raise LoadError(f"the function {node.name} has positional-only, *args or **kwargs parameters", node.lineno)
+    for position, parameter in enumerate([*signature.args, *signature.kwonlyargs]):
+        if parameter.annotation is None and (position, parameter.arg) != (0, "ctx"):
+            raise LoadError(f"the parameter {parameter.arg} of {node.name} has no type annotation", parameter.lineno)
 
 
 def _is_tool(decorator: ast.expr) -> bool:
@@ -217,19 +217,21 @@ def _is_tool(decorator: ast.expr) -> bool:
     return ast.unparse(target) in ("tool", "hilt.tool")
 
 
-def _names_effects(decorator: ast.expr) -> bool:
-    return isinstance(decorator, ast.Call) and any(word.arg == "effects" for word in decorator.keywords)
+def _declares_effects(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and any(keyword.arg == "effects" for keyword in decorator.keywords)
 
 
-def _described(tool: Tool, function: Function) -> dict[str, Any]:
+def _describe(tool: Tool, function: Function) -> dict[str, Any]:
     if not tool.description:
-        raise Loading(f"the function {tool.name} has no docstring; the model needs it as a description", function.line)
+        raise LoadError(
+            f"the function {tool.name} has no docstring; the model needs it as a description", function.line
+        )
     return {
         "name": tool.name,
         "description": tool.description,
         "schema": tool.schema,
         "output": tool.output,
-        "effects": sorted(tool.effects) if function.takes_effects else None,
+        "effects": sorted(tool.effects) if function.declares_effects else None,
         "timeout": tool.timeout,
         "line": function.line,
     }
@@ -246,7 +248,7 @@ def _call(request: dict[str, Any], tools: dict[str, Tool], channel: _Channel) ->
     except ToolError as error:
         code = error.code if error.code in CODES else "tool_failed"
         failure = {"code": code, "message": error.message, "suggestion": error.suggestion}
-        return {"error": {**failure, "details": _plain(error.details)}}
+        return {"error": {**failure, "details": _json_safe(error.details)}}
     except BaseException as error:  # noqa: BLE001 -- the failure of a tool is its answer
         path = request["path"]
         line = _line(error, path)
@@ -267,7 +269,7 @@ def _fields(output: Output) -> dict[str, Any]:
     }
 
 
-def _plain(details: dict[str, object]) -> Any:
+def _json_safe(details: dict[str, object]) -> Any:
     return json.loads(json.dumps(details, default=repr, skipkeys=True))
 
 

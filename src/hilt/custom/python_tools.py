@@ -23,25 +23,25 @@ def reader(workers: Workers, environ: Mapping[str, str], root: str) -> Reader:
     """Return the reader of Python files; a worker describes their tools."""
 
     def read(content: Content) -> Loaded:
-        return module_tools.read(content, "python", workers, _start(environ, root), _fields)
+        return module_tools.read(content, "python", workers, _recipe_maker(environ, root), _fields)
 
     return read
 
 
 def executor(workers: Workers, environ: Mapping[str, str], root: str) -> Callable[[Definition], Execute]:
     """Return the factory of the functions that run definitions, for `to_tool`."""
-    return lambda definition: module_tools.execute(definition, workers, _start(environ, root), root)
+    return lambda definition: module_tools.execute(definition, workers, _recipe_maker(environ, root), root)
 
 
-def _start(environ: Mapping[str, str], root: str) -> module_tools.Start:
-    def start(path: str, data: bytes) -> Recipe:
+def _recipe_maker(environ: Mapping[str, str], root: str) -> module_tools.MakeRecipe:
+    def make_recipe(path: str, data: bytes) -> Recipe:
         key, place = module_tools.identity(path, data, root)
         package = os.path.dirname(os.path.dirname(os.path.abspath(hilt.__file__)))
         greeting = {"op": "load", "path": path, "source": data.decode("latin-1")}
         argv = (sys.executable, "-I", "-c", _LAUNCH, package)
         return Recipe(key, place, path, os.path.basename(path), argv, root, module_tools.environment(environ), greeting)
 
-    return start
+    return make_recipe
 
 
 def _fields(described: Mapping[str, Any]) -> dict[str, Any]:

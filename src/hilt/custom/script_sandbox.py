@@ -1,4 +1,4 @@
-"""The sandbox that the `sandbox` key of a custom tool declares, for the time that its script runs."""
+"""The sandbox that the `sandbox` key of a custom tool declares, held while its script runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class ConfineDeclared(Protocol):
     """A context manager that sets up the declared sandbox of a script and yields it.
 
-    The session's output folder must be readable inside, because a script may be there, and so must `folder`, the tool's
-    own.
+    Inside it, the session's output folder must be readable, because a script may be there, and so must `folder`, the
+    tool's own folder.
     """
 
     def __call__(
@@ -46,19 +46,19 @@ def run_confined(
     cwd: str,
     run: Callable[[Confined | None], Finished],
 ) -> Finished:
-    """Run a script in the sandbox of its tool; without undo if it does not start on an overlay."""
+    """Run a script in the sandbox of its tool; if it does not start on an overlay, run it without undo."""
     try:
-        with confined(definition, confine, ctx, cwd) as held:
-            return run(held)
+        with confined(definition, confine, ctx, cwd) as sandbox:
+            return run(sandbox)
     except ToolError as error:
         from hilt.processes.undoable import NOT_MOUNTED, is_not_started
 
         if definition.sandbox is None or not definition.sandbox.undo or not is_not_started(error):
             raise
     if definition.dangerous and ctx.can_ask:
-        ctx.approve(f"{definition.name} is dangerous, and undo cannot take it back: {NOT_MOUNTED}")
-    without = definition._replace(sandbox=definition.sandbox._replace(undo=False))
-    with confined(without, confine, ctx, cwd) as held:
-        finished = run(held)
+        ctx.approve(f"{definition.name} is dangerous, and undo cannot revert it: {NOT_MOUNTED}")
+    without_undo = definition._replace(sandbox=definition.sandbox._replace(undo=False))
+    with confined(without_undo, confine, ctx, cwd) as sandbox:
+        finished = run(sandbox)
     ctx.meta["undo"] = {"skipped": NOT_MOUNTED}
     return finished

@@ -37,7 +37,7 @@ SHOWN_CHARACTERS = 32_000
 TAIL_CHARACTERS = 8_000  # of these, for the end of longer output
 STDERR_CHARACTERS = 8_000
 
-# for the model that hilt itself uses: a tool gets them only if its file names them
+# keys for hilt's own model; a tool gets one only if its file names it
 PROVIDER_KEYS = frozenset(
     (
         *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "AZURE_OPENAI_API_KEY"),
@@ -48,7 +48,7 @@ PROVIDER_KEYS = frozenset(
 )
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
-_INSTALL = "Install bash, or write shell: sh in the tool's file if the script needs no more."
+_INSTALL = "Install bash, or set shell: sh in the tool's file if the script does not need bash."
 
 
 class Program(NamedTuple):
@@ -68,7 +68,7 @@ def executor(environ: Mapping[str, str], confine: ConfineDeclared | None = None)
 
 
 def environment(definition: Definition, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of a tool's script."""
+    """Return the complete environment of a tool's script."""
     if definition.details["env_only"]:
         inherited = {name: environ[name] for name in SHELL_VARIABLES if name in environ}
     else:
@@ -105,7 +105,7 @@ def _short(text: str) -> str:
 
 
 class _BoundScript:
-    """The script of one tool."""
+    """Runs the script of one tool."""
 
     def __init__(self, definition: Definition, environ: Mapping[str, str], confine: ConfineDeclared | None) -> None:
         self._definition = definition
@@ -114,16 +114,18 @@ class _BoundScript:
         self._templates: dict[str, binding.Template] = {}  # by shell; two threads may build the same one, harmlessly
 
     def vote(self, ctx: Context, args: dict[str, Any]) -> Vote | None:
-        """Ask if the script may run a value as code; None if all values are only data."""
+        """Vote to ask if the script may run a value as code; None if all values are only data."""
         definition = self._definition
         kinds = markdown_tools.kinds(definition.parameters)
         values = markdown_tools.check_arguments(definition.parameters, args)
         warned = definition.details["warned"]
         if warned is None:
-            given = [name for name, value in values.items() if binding.is_given(value)]
+            enabled = [name for name, value in values.items() if binding.enables_section(value)]
             with self._bindable():
-                warned = binding.check(self._template(self._program().shell), kinds, given)
-        warnings = [item for item in (binding.Warned(*row) for row in warned) if binding.is_asked(item, values, kinds)]
+                warned = binding.check(self._template(self._program().shell), kinds, enabled)
+        warnings = [
+            item for item in (binding.Warned(*row) for row in warned) if binding.must_prompt(item, values, kinds)
+        ]
         if not warnings or ctx.mode == "yolo":
             return None
         reasons = "; ".join(f"{item.reason} (line {item.line})" for item in warnings[:3])
@@ -143,14 +145,14 @@ class _BoundScript:
             return self._output(ctx, finished, path)
 
     def _program(self) -> Program:
-        wanted = self._definition.details["shell"]
+        declared = self._definition.details["shell"]
         search = self._environ.get("PATH") or os.defpath
         # a relative folder would resolve against the current directory
         search = os.pathsep.join(folder for folder in search.split(os.pathsep) if os.path.isabs(folder))
-        bash = shutil.which("bash", path=search) if wanted != "sh" else None
+        bash = shutil.which("bash", path=search) if declared != "sh" else None
         if bash is not None:
             return Program("bash", bash)
-        if wanted == "bash":
+        if declared == "bash":
             message = f"{self._definition.name} needs bash, which is not on the PATH."
             raise ToolError("runtime_missing", message, suggestion=_INSTALL)
         return Program("sh", shutil.which("sh", path=search) or "/bin/sh")
@@ -159,8 +161,10 @@ class _BoundScript:
         if shell not in self._templates:
             details = self._definition.details
             names = set(self._definition.parameters["properties"])
-            was_read = shell == markdown_tools.expected_shell(details["shell"])
-            template = binding.bind(details["body"], names, shell=shell, line=details["line"], was_read=was_read)
+            is_validated = shell == markdown_tools.expected_shell(details["shell"])
+            template = binding.bind(
+                details["body"], names, shell=shell, line=details["line"], is_validated=is_validated
+            )
             self._templates[shell] = template
         return self._templates[shell]
 
@@ -178,7 +182,7 @@ class _BoundScript:
         cancelled = threading.Event()
         ctx.fence.watch(cancelled.set)
 
-        def run(held: Confined | None) -> Finished:
+        def run(sandbox: Confined | None) -> Finished:
             return process.run(
                 argv,
                 cwd=folder.handle,
@@ -186,7 +190,7 @@ class _BoundScript:
                 limits=process.Limits(timeout=self._definition.timeout),
                 cancelled=cancelled,
                 spill=ctx.overflow.open,
-                confined=held or process.Confined(),
+                confined=sandbox or process.Confined(),
             )
 
         finished = run_confined(self._definition, self._confine, ctx, folder.path, run)
@@ -200,7 +204,7 @@ class _BoundScript:
         stderr = stderr if len(stderr) <= STDERR_CHARACTERS else "[…]" + stderr[-STDERR_CHARACTERS:]
         if finished.reason == "exit" and finished.exit_code == 0:
             return self._answer(ctx, finished.stdout, {"exit_code": 0, **({"stderr": stderr} if stderr else {})})
-        stdout = self._shown(ctx, finished.stdout)[0]
+        stdout = self._shorten(ctx, finished.stdout)[0]
         facts: dict[str, Any] = {"exit_code": finished.exit_code, "stdout": stdout, "stderr": stderr}
         if finished.reason == "timeout":
             milliseconds = round(definition.timeout * 1000)
@@ -212,7 +216,7 @@ class _BoundScript:
 
     def _answer(self, ctx: Context, stdout: Captured, meta: Mapping[str, Any]) -> Output:
         if self._definition.result == "text":
-            text, overflow = self._shown(ctx, stdout)
+            text, overflow = self._shorten(ctx, stdout)
             return Output(text, meta={**meta, **overflow}, bounded=True)
         from hilt.custom import answers
         from hilt.wire import decode_value
@@ -228,21 +232,21 @@ class _BoundScript:
         text, data = answers.sized("", data, ctx.overflow.limit)
         return Output(text, data, view=view, meta=meta)
 
-    def _shown(self, ctx: Context, stdout: Captured) -> tuple[str, dict[str, Any]]:
+    def _shorten(self, ctx: Context, stdout: Captured) -> tuple[str, dict[str, Any]]:
         """Return the output for the model, cut to its beginning and end if too long, and metadata on the rest."""
         text = _text(stdout)
         if not stdout.omitted and len(text) <= SHOWN_CHARACTERS:
             return text, {}
         path = stdout.spill or ctx.overflow.try_save(stdout.head + stdout.tail, self._definition.name)
-        rest = printed.whereabouts(path)
-        note = f"\n[{stdout.total} bytes; the beginning and the end are shown. {rest}]"
+        hint = printed.whereabouts(path)
+        note = f"\n[{stdout.total} bytes; the beginning and the end are shown. {hint}]"
         gap = f"\n\n{OMITTED}\n\n"
         head = printed.plain(stdout.head.decode("utf-8", "replace"))
         tail = printed.plain((stdout.tail or stdout.head).decode("utf-8", "replace"))
-        room = SHOWN_CHARACTERS - TAIL_CHARACTERS - len(gap) - len(note)
-        shown = head[:room] + gap + tail[-TAIL_CHARACTERS:].removesuffix("\n") + note
+        head_length = SHOWN_CHARACTERS - TAIL_CHARACTERS - len(gap) - len(note)
+        shortened = head[:head_length] + gap + tail[-TAIL_CHARACTERS:].removesuffix("\n") + note
         saved = {} if path is None else {"_persisted": True, "_filePath": path}
-        return shown, {**saved, "_originalSize": stdout.total}
+        return shortened, {**saved, "_originalSize": stdout.total}
 
 
 def _ending(stderr: str) -> str:

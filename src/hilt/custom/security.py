@@ -2,8 +2,8 @@
 
 If rules or the tool's definition ask as well, the user is prompted once for all of it. An answer has `allowed`,
 `requiresApproval`, `permissionType`, `permissionKey` and an optional `message`. `requiresApproval` prompts whatever
-`allowed` says: existing scripts mean it so, and it is the safe reading. If the script is missing, fails, times out or
-gives an invalid answer, the tool does not run.
+`allowed` says: existing scripts rely on it, and it is the safe interpretation. If the script is missing, fails, times
+out or gives an invalid answer, the tool does not run.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def question(args: Mapping[str, Any], *, workspace: str, session: str, allowed_p
     return {**args, "args": dict(args), **own_fields}
 
 
-def understand(tool: str, finished: Finished, seconds: float) -> SecurityVerdict:
+def parse_answer(tool: str, finished: Finished, seconds: float) -> SecurityVerdict:
     """Return the answer of a finished script; raise if it failed or the answer is invalid."""
     if finished.reason == "timeout":
         raise _check_failed(tool, f"timed out after {seconds:g} s")
@@ -79,19 +79,19 @@ def understand(tool: str, finished: Finished, seconds: float) -> SecurityVerdict
         value = decode_value(printed)
     except ToolError:
         raise _check_failed(tool, f"printed invalid JSON: {_quoted(printed)}") from None
-    return _answer(tool, value)
+    return _verdict(tool, value)
 
 
-def vote(answer: SecurityVerdict, grants: Grants) -> Vote | None:
+def vote(verdict: SecurityVerdict, grants: Grants) -> Vote | None:
     """Return the vote on the call; None if the script allows it or the user has granted it."""
-    permission = answer.permission
-    if not answer.requires_approval:
-        return None if answer.allowed else _blocked(permission, answer.message or "no reason given")
+    permission = verdict.permission
+    if not verdict.requires_approval:
+        return None if verdict.allowed else _blocked(permission, verdict.message or "no reason given")
     if grants.has(permission.grant):
         return None
     reason = f"{permission.tool} asks for {permission.type} {permission.key}"
-    if answer.message:
-        reason = f"{answer.message} ({permission.type} {permission.key})"
+    if verdict.message:
+        reason = f"{verdict.message} ({permission.type} {permission.key})"
     return Vote("ask", OWN, reason, keeps=(permission.grant,))
 
 
@@ -112,15 +112,19 @@ def missing(tool: str, script: str) -> ToolError:
     return _check_failed(tool, f"is missing: {script}")
 
 
-def _answer(tool: str, value: Any) -> SecurityVerdict:
+def _verdict(tool: str, value: Any) -> SecurityVerdict:
     if not isinstance(value, dict):
         raise _check_failed(tool, "did not print a JSON object")
-    wrong = [f"{name} must be true or false" for name in ("allowed", "requiresApproval") if not _is(value, name, bool)]
-    wrong += [f"{name} must be a string" for name in ("permissionType", "permissionKey") if not _is(value, name, str)]
-    if value.get("message") is not None and not _is(value, "message", str):
-        wrong.append("message must be a string")
-    if wrong:
-        raise _check_failed(tool, f"gave an invalid answer: {', '.join(wrong)}")
+    problems = [
+        f"{name} must be true or false" for name in ("allowed", "requiresApproval") if not _has_type(value, name, bool)
+    ]
+    problems += [
+        f"{name} must be a string" for name in ("permissionType", "permissionKey") if not _has_type(value, name, str)
+    ]
+    if value.get("message") is not None and not _has_type(value, "message", str):
+        problems.append("message must be a string")
+    if problems:
+        raise _check_failed(tool, f"gave an invalid answer: {', '.join(problems)}")
     if value.get("error"):
         raise _check_failed(tool, f"failed: {str(value['error'])[:QUOTED_CHARACTERS]}")
     permission = Permission(tool, value["permissionType"], value["permissionKey"])
@@ -128,7 +132,7 @@ def _answer(tool: str, value: Any) -> SecurityVerdict:
     return SecurityVerdict(value["allowed"], value["requiresApproval"], permission, message)
 
 
-def _is(value: dict[str, Any], name: str, kind: type) -> bool:
+def _has_type(value: dict[str, Any], name: str, kind: type) -> bool:
     return isinstance(value.get(name), kind)
 
 

@@ -14,8 +14,8 @@ from hilt import __version__
 from hilt.custom.definition import Definition, Example, Loaded, Source
 from hilt.processes.declared_sandbox import DeclaredSandbox
 
-VERSION = f"3, hilt {__version__}"  # of the file: entries of another version are discarded
-RETRY_SECONDS = 30.0  # a file that failed may load later though it is unchanged: its runtime was installed
+VERSION = f"3, hilt {__version__}"  # of the file format; entries of another version are discarded
+RETRY_SECONDS = 30.0  # an unchanged file that failed may load later, for example once its runtime is installed
 SLOW_SECONDS = 1.0  # a file that took longer to fail is not retried: every call would wait for it
 
 Signature = list[list[Any]]  # of the files of a tool: name, size, mtime, ctime, inode
@@ -24,7 +24,17 @@ Signature = list[list[Any]]  # of the files of a tool: name, size, mtime, ctime,
 class RememberedTool:
     """A tool as it was last read; its bytes are dropped once it is loaded."""
 
-    __slots__ = ("around", "at", "files", "hashes", "loaded", "settled", "signature", "source", "took")
+    __slots__ = (
+        "files",
+        "folder_stamp",
+        "hashes",
+        "load_seconds",
+        "loaded",
+        "loaded_at",
+        "settled",
+        "signature",
+        "source",
+    )
 
     def __init__(
         self,
@@ -42,9 +52,9 @@ class RememberedTool:
         self.settled = settled
         self.files = files
         self.loaded = loaded
-        self.at = time.monotonic()
-        self.took = 0.0
-        self.around: object = None  # the state of its folder when it was loaded
+        self.loaded_at = time.monotonic()
+        self.load_seconds = 0.0
+        self.folder_stamp: object = None  # of its folder, when it was loaded
 
     def fits(self, source: Source, signature: Signature) -> bool:
         """Whether the tool is unchanged."""
@@ -55,17 +65,17 @@ class RememberedTool:
         entry = RememberedTool(
             self.source, signature, self.hashes, settled=settled, files=self.files, loaded=self.loaded
         )
-        entry.at, entry.took, entry.around = self.at, self.took, self.around
+        entry.loaded_at, entry.load_seconds, entry.folder_stamp = self.loaded_at, self.load_seconds, self.folder_stamp
         return entry
 
-    def is_retry_due(self, around: Callable[[], object]) -> bool:
+    def is_retry_due(self, folder_stamp: Callable[[], object]) -> bool:
         """Whether the load failed and should be retried: the folder has changed, or enough time has passed."""
-        if self.loaded is None or not self.loaded.problems or self.took > SLOW_SECONDS:
+        if self.loaded is None or not self.loaded.problems or self.load_seconds > SLOW_SECONDS:
             return False
-        return time.monotonic() - self.at > RETRY_SECONDS or around() != self.around
+        return time.monotonic() - self.loaded_at > RETRY_SECONDS or folder_stamp() != self.folder_stamp
 
     def row(self) -> list[Any] | None:
-        """Return the entry for the disk; None if it may be stale or did not load."""
+        """Return the entry as stored on disk; None if it may be stale or did not load."""
         if not self.settled or self.loaded is None or self.loaded.problems:
             return None
         hashes = [[name, digest.hex()] for name, digest in self.hashes.items()]
@@ -92,23 +102,23 @@ class Cache:
         self._saved = {path: row[1] for path, row in saved["tools"].items()}
         return entries
 
-    def save(self, known: Mapping[str, RememberedTool]) -> None:
+    def save(self, entries: Mapping[str, RememberedTool]) -> None:
         """Save the entries if they differ from the saved ones."""
         signatures = {
             path: entry.signature
-            for path, entry in known.items()
+            for path, entry in entries.items()
             if entry.settled and entry.loaded is not None and not entry.loaded.problems
         }
         if signatures == self._saved:
             return
-        rows = {path: row for path, entry in known.items() if (row := entry.row()) is not None}
-        fresh = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
+        rows = {path: row for path, entry in entries.items() if (row := entry.row()) is not None}
+        temporary = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
         with suppress(OSError, TypeError, ValueError):  # a cache is optional
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             text = json.dumps({"version": VERSION, "tools": rows}, separators=(",", ":"))
-            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(text.encode())
-            os.replace(fresh, self._path)
+            os.replace(temporary, self._path)
         self._saved = signatures
 
 

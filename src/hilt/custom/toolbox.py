@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Toolbox:
-    """Custom tools by name, as their files are now. Thread-safe; does no work before the first lookup."""
+    """Custom tools by name, up to date with their files. Thread-safe; does no work before the first lookup."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class Toolbox:
         sandbox: str,
         confine_module: Callable[[DeclaredSandbox, str], AbstractContextManager[Confined]],
     ) -> None:
-        """Take what the executors need: the user's grants for security scripts, and `confine` for declared sandboxes.
+        """Set up the toolbox. `grants` are the user's, for security scripts; `confine` sets up declared sandboxes.
 
-        `sandbox` applies to tools that declare none. Modules are confined by `confine_module`, which needs no call,
-        because they are loaded before one.
+        `sandbox` applies to tools that declare none. `confine_module` confines modules; it takes no call, because
+        modules are loaded before the first one.
         """
         self._root = root
         self._environ = environ
@@ -55,7 +55,7 @@ class Toolbox:
         self._workers: Workers | None = None
         self._discovery: Discovery | None = None
         self._watch: FolderWatch | None = None
-        self._made: dict[str, tuple[Definition, Tool]] = {}
+        self._tools: dict[str, tuple[Definition, Tool]] = {}
 
     def close(self) -> None:
         """Stop the workers and the folder watch."""
@@ -123,10 +123,10 @@ class Toolbox:
     def _tool(self, definition: Definition) -> Tool:
         from hilt.custom.definition import to_tool
 
-        known = self._made.get(definition.name)
-        if known is None or known[0] is not definition:
-            known = self._made[definition.name] = (definition, to_tool(definition, self._execute(definition)))
-        return known[1]
+        cached = self._tools.get(definition.name)
+        if cached is None or cached[0] is not definition:
+            cached = self._tools[definition.name] = (definition, to_tool(definition, self._execute(definition)))
+        return cached[1]
 
     def _execute(self, definition: Definition) -> Execute:
         if definition.format == "markdown":

@@ -1,10 +1,10 @@
 """Folder tools with `warm: true`: their script keeps running, and answers each line of JSON with a line of JSON.
 
-The first call starts it with the same environment and sandbox as a script of a single call. Each line on its standard
-input is one call, with the fields that a script of a single call receives. It answers with one line, a JSON object, and
-flushes it; other lines are noise. It handles one call at a time: concurrent calls run in separate processes, so a
-script must not assume that it is the only one. It is stopped after ten idle minutes, when a call times out, when its
-files change, and when hilt exits.
+The first call starts it with the environment and sandbox of a tool that is not warm. Each line on its standard input is
+one call, with the fields that such a script receives. It answers with one line, a JSON object, and flushes it; other
+lines are noise. It handles one call at a time: concurrent calls run in separate processes, so a script must not assume
+that it is the only one. It is stopped after ten idle minutes, when a call times out, when its files change, and when
+hilt exits.
 """
 
 from __future__ import annotations

@@ -19,15 +19,15 @@ from hilt.errors import ToolError
 
 POLL_SECONDS = 1.0
 REST_SECONDS = 10.0  # between scans for changes that cannot be watched: behind links, on network file systems
-STEP_MS = 100  # wait this long for a further change
-GROUP_MS = 400  # but no longer than this in all
+STEP_MS = 100  # to wait for a further change
+GROUP_MS = 400  # to wait for further changes at most
 TICK_MS = 200
 CLOSE_SECONDS = 5.0
 FOLDERS = 4000  # watched at most
 
 
 class WatchedPlace(Protocol):
-    """A folder to watch; of a project's, all subfolders count."""
+    """A folder to watch; in a project's, all subfolders are watched too."""
 
     @property
     def path(self) -> str:
@@ -35,7 +35,7 @@ class WatchedPlace(Protocol):
 
     @property
     def source(self) -> str:
-        """Whose folder it is."""
+        """Whether it is the project's or the user's."""
 
 
 class Scanner(Protocol):
@@ -103,7 +103,7 @@ class FolderWatch:
         self._changed.set()
 
     def _run(self, stop: threading.Event) -> None:
-        for _ in self._occasions(stop):
+        for _ in self._scan_times(stop):
             with suppress(OSError, ToolError):  # the next scan tries again
                 self._discovery.current(look=True)
             self._notify()
@@ -119,7 +119,7 @@ class FolderWatch:
             with suppress(Exception):  # a failing callback must not keep the others from being called
                 callback()
 
-    def _occasions(self, stop: threading.Event) -> Iterator[None]:
+    def _scan_times(self, stop: threading.Event) -> Iterator[None]:
         """Yield when it is time to scan."""
         if self._native:
             with suppress(ImportError, OSError, RuntimeError):  # the system limits the number of watches
@@ -131,10 +131,10 @@ class FolderWatch:
         from watchfiles import watch
 
         places = self._discovery.places
-        state, looked = self._state(), time.monotonic()
+        state, scanned_at = self._state(), time.monotonic()
         while not stop.is_set():
             folders = set(watched(places))
-            fresh = True
+            is_first = True
             try:
                 for changes in watch(
                     *folders,
@@ -151,10 +151,10 @@ class FolderWatch:
                     self._notify()
                     is_ours = any(_concerns(path, places) for _, path in changes)
                     # trust may have changed; its database changes often, for other reasons
-                    waited = time.monotonic() - looked
+                    waited = time.monotonic() - scanned_at
                     is_due = waited > REST_SECONDS or (waited > POLL_SECONDS and state != self._state())
-                    if fresh or is_ours or is_due:
-                        state, looked, fresh = self._state(), time.monotonic(), False
+                    if is_first or is_ours or is_due:
+                        state, scanned_at, is_first = self._state(), time.monotonic(), False
                         yield
                         if is_ours and set(watched(places)) != folders:
                             break
@@ -169,27 +169,27 @@ def watched(places: Iterable[WatchedPlace]) -> list[str]:
     """Return the folders to watch: the places and their subfolders, and the two levels above."""
     folders: dict[str, None] = {}
     for place in places:
-        above = os.path.dirname(place.path)
+        parent = os.path.dirname(place.path)
         nearest = place.path
         while not os.path.isdir(nearest):
             nearest = os.path.dirname(nearest)
-        around = [folder for folder in (above, os.path.dirname(above)) if os.path.isdir(folder)]
-        folders |= dict.fromkeys([nearest, *around])
+        parents = [folder for folder in (parent, os.path.dirname(parent)) if os.path.isdir(folder)]
+        folders |= dict.fromkeys([nearest, *parents])
         if nearest == place.path:
             folders |= dict.fromkeys(_below(place.path, deep=place.source == "project"))
     return list(folders)[:FOLDERS]
 
 
 def _below(folder: str, *, deep: bool) -> Iterator[str]:
-    """Yield the folders of tools; only the top level counts in the user's own."""
-    waiting = [folder]
-    for outer in waiting:
-        with suppress(OSError), os.scandir(outer) as listing:
+    """Yield the subfolders of a folder; unless `deep`, only the top level."""
+    pending = [folder]
+    for parent in pending:
+        with suppress(OSError), os.scandir(parent) as listing:
             for entry in listing:
-                if len(waiting) < FOLDERS and entry.is_dir() and not is_skipped(entry.name):
+                if len(pending) < FOLDERS and entry.is_dir() and not is_skipped(entry.name):
                     yield entry.path
                     if deep and not entry.is_symlink():
-                        waiting.append(entry.path)
+                        pending.append(entry.path)
 
 
 def _concerns(path: str, places: Iterable[WatchedPlace]) -> bool:

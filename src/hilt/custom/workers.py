@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hilt.processes.piped import PipedProgram
     from hilt.sandbox.process import Child, Confined
 
-PER_TOOL = 4  # workers of one tool; more calls at the same time wait for one of them
-IN_ALL = 16  # idle workers kept at most
+PER_TOOL = 4  # busy workers of one tool; further concurrent calls wait
+MAX_IDLE = 16  # idle workers kept at most
 IDLE_SECONDS = 600.0
 REPLY_BYTES = 64 << 20
 NOISE_BYTES = 4096
@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
     key: str  # derived from the content it runs: workers with the same key are interchangeable
     place: str  # the file and its working folder: when its key changes, workers with the old key are stopped
     origin: str  # the file alone
-    shown: str  # its name in messages
+    label: str  # in messages
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
@@ -58,19 +58,19 @@ class Recipe(NamedTuple):
 
 
 class Workers:
-    """The workers of a runtime, by what they run. Thread-safe; closing it stops them all."""
+    """The workers of a runtime. Thread-safe; closing it stops them all."""
 
     def __init__(
         self,
         *,
         per_tool: int = PER_TOOL,
-        in_all: int = IN_ALL,
+        max_idle: int = MAX_IDLE,
         idle: float = IDLE_SECONDS,
         confine: Callable[[str], AbstractContextManager[Confined]] | None = None,
     ) -> None:
         """`confine` provides the sandbox of modules for a working folder; without it they have the user's rights."""
         self._per_tool = per_tool
-        self._in_all = in_all
+        self._max_idle = max_idle
         self._idle_seconds = idle
         self._confine = confine
         self._changed = threading.Condition()
@@ -124,7 +124,7 @@ class Workers:
             fence.check()
         return reply
 
-    def greeted(self, recipe: Recipe, *, seconds: float = START_SECONDS) -> dict[str, Any]:
+    def greet(self, recipe: Recipe, *, seconds: float = START_SECONDS) -> dict[str, Any]:
         """Start a worker and return its reply to the greeting; the worker is kept for the first call."""
         with self._turn(recipe, monotonic() + seconds, None):
             worker = self._start(recipe, None, seconds)
@@ -138,23 +138,23 @@ class Workers:
         return _start(recipe, confine, fence, seconds)
 
     def forget(self, origin: str) -> None:
-        """Stop the idle workers of a file that was removed."""
+        """Stop the idle workers of a removed file."""
         with self._changed:
-            gone = [worker for worker in self._idle if worker.recipe.origin == origin]
+            stopped = [worker for worker in self._idle if worker.recipe.origin == origin]
             self._idle = [worker for worker in self._idle if worker.recipe.origin != origin]
-            for worker in gone:
+            for worker in stopped:
                 self._current.pop(worker.recipe.place, None)
-        _close(gone)
+        _close(stopped)
 
     def close(self) -> None:
         """Stop all workers; busy ones stop after their call."""
         with self._changed:
             self._closed = True
-            gone, self._idle = self._idle, []
+            stopped, self._idle = self._idle, []
             if self._timer is not None:
                 self._timer.cancel()
             self._changed.notify_all()
-        _close(gone)
+        _close(stopped)
 
     @property
     def pids(self) -> list[int]:
@@ -164,7 +164,7 @@ class Workers:
 
     @contextmanager
     def _turn(self, recipe: Recipe, deadline: float, fence: Fence | None) -> Iterator[None]:
-        """Wait until fewer than the maximum of workers are busy with this, and count as busy inside the block."""
+        """Wait until fewer than the maximum of workers with this key are busy; count as busy inside the block."""
         key = recipe.key
         if fence is not None:
             fence.watch(self._wake)
@@ -172,12 +172,12 @@ class Workers:
             while self._busy.get(key, 0) >= self._per_tool and not self._closed:
                 if not self._changed.wait(max(0.0, deadline - monotonic())) and monotonic() >= deadline:
                     raise ToolError(
-                        "timeout", f"Timed out: all {self._per_tool} workers of {recipe.shown} stayed busy."
+                        "timeout", f"Timed out: all {self._per_tool} workers of {recipe.label} stayed busy."
                     )
                 if fence is not None:
                     fence.check()
             if self._closed:
-                raise ToolError("cancelled", f"{recipe.shown} was not run: hilt is closing.")
+                raise ToolError("cancelled", f"{recipe.label} was not run: hilt is closing.")
             self._busy[key] = self._busy.get(key, 0) + 1
         try:
             yield
@@ -194,52 +194,52 @@ class Workers:
 
     def _take(self, recipe: Recipe) -> _Worker | None:
         """Return an idle worker that is alive, or None; stop the stale ones."""
-        taken = None
+        reusable = None
         with self._changed:
             self._current[recipe.place] = recipe.key
             oldest = monotonic() - self._idle_seconds
-            kept: list[_Worker] = []
-            gone: list[_Worker] = []
+            idle: list[_Worker] = []
+            stale: list[_Worker] = []
             for worker in reversed(self._idle):
-                if worker.used < oldest or not self._is_current(worker) or not worker.lives():
-                    gone.append(worker)
-                elif taken is None and worker.recipe.key == recipe.key:
-                    taken = worker
+                if worker.last_used < oldest or not self._is_current(worker) or not worker.is_alive():
+                    stale.append(worker)
+                elif reusable is None and worker.recipe.key == recipe.key:
+                    reusable = worker
                 else:
-                    kept.append(worker)
-            self._idle = kept[::-1]
-        _close(gone)
-        return taken
+                    idle.append(worker)
+            self._idle = idle[::-1]
+        _close(stale)
+        return reusable
 
     def _keep(self, worker: _Worker) -> None:
-        gone = []
+        stopped = []
         with self._changed:
-            worker.used = monotonic()
+            worker.last_used = monotonic()
             self._current.setdefault(worker.recipe.place, worker.recipe.key)
             if self._closed or not self._is_current(worker):
-                gone = [worker]
+                stopped = [worker]
             else:
                 self._idle.append(worker)
-                gone, self._idle = self._idle[: -self._in_all], self._idle[-self._in_all :]
+                stopped, self._idle = self._idle[: -self._max_idle], self._idle[-self._max_idle :]
                 self._set_timer()
-        _close(gone)
+        _close(stopped)
 
     def _set_timer(self) -> None:
-        """Start the timer that stops the longest idle worker, unless it runs."""
+        """Start the timer that stops the longest idle worker, unless it is running."""
         if self._timer is None and self._idle and not self._closed:
-            seconds = max(0.0, min(worker.used for worker in self._idle) + self._idle_seconds - monotonic())
-            self._timer = threading.Timer(seconds, self._end_idle)
+            seconds = max(0.0, min(worker.last_used for worker in self._idle) + self._idle_seconds - monotonic())
+            self._timer = threading.Timer(seconds, self._stop_idle)
             self._timer.daemon = True
             self._timer.start()
 
-    def _end_idle(self) -> None:
+    def _stop_idle(self) -> None:
         with self._changed:
             self._timer = None
             oldest = monotonic() - self._idle_seconds
-            gone = [worker for worker in self._idle if worker.used <= oldest]
-            self._idle = [worker for worker in self._idle if worker.used > oldest]
+            stopped = [worker for worker in self._idle if worker.last_used <= oldest]
+            self._idle = [worker for worker in self._idle if worker.last_used > oldest]
             self._set_timer()
-        _close(gone)
+        _close(stopped)
 
     def _is_current(self, worker: _Worker) -> bool:
         return self._current.get(worker.recipe.place) == worker.recipe.key
@@ -252,7 +252,7 @@ class _Worker:
         self.recipe = recipe
         self.child = program.child
         self.look = program.look
-        self.used = monotonic()
+        self.last_used = monotonic()
         self.greeting: dict[str, Any] = {}
         self.close = program.close  # kills the process and everything it started
         self._stdin = program.stdin
@@ -263,7 +263,7 @@ class _Worker:
         self._unread = bytearray()
         self._noise = bytearray()
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process still accepts requests, and printed nothing after its last reply."""
         try:
             return self.child.poll() is None and self.child.exit is None and self._is_quiet()
@@ -294,16 +294,16 @@ class _Worker:
         self._remember(b"".join(line + b"\n" for line in noise if line.strip()))
         self._number += 1
         self._on_noise = on_noise
-        whole = request if self.recipe.decode else {**request, "id": self._number}
-        line = json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
-        attention = _Attention(self.child)
+        message = request if self.recipe.decode else {**request, "id": self._number}
+        line = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        kill_switch = _KillSwitch(self.child)
         if fence is not None:
-            fence.watch(attention.kill)
+            fence.watch(kill_switch.kill)
         try:
             reply = self._converse(memoryview(line), deadline)
         finally:
-            attention.end()
-            if attention.killed and fence is not None:
+            kill_switch.end()
+            if kill_switch.killed and fence is not None:
                 fence.check()
         return reply
 
@@ -314,14 +314,14 @@ class _Worker:
         poller.register(self._stderr, select.POLLIN)
         stderr_open = True
         while True:
-            left = deadline - monotonic()
-            ready = dict(poller.poll(max(0.0, left * 1000))) if left > 0 else {}
+            remaining = deadline - monotonic()
+            ready = dict(poller.poll(max(0.0, remaining * 1000))) if remaining > 0 else {}
             if not ready:
-                raise self._late()
+                raise self._timed_out()
             if stderr_open and self._stderr in ready:
-                stderr_open = self._take_noise(poller)
+                stderr_open = self._read_noise(poller)
             if self._stdout in ready:
-                reply = self._take_reply()
+                reply = self._read_reply()
                 if reply is not None:
                     return reply
             if self._stdin in ready:
@@ -338,7 +338,7 @@ class _Worker:
             poller.unregister(self._stdin)
         return line
 
-    def _take_noise(self, poller: select.poll) -> bool:
+    def _read_noise(self, poller: select.poll) -> bool:
         data = os.read(self._stderr, _CHUNK_BYTES)
         if not data:
             poller.unregister(self._stderr)
@@ -349,10 +349,10 @@ class _Worker:
         self._noise += data
         del self._noise[:-NOISE_BYTES]
 
-    def _take_reply(self) -> dict[str, Any] | None:
+    def _read_reply(self) -> dict[str, Any] | None:
         data = os.read(self._stdout, 1 << 20)
         if not data:
-            raise self._ended()
+            raise self._exited()
         searched = len(self._unread)
         self._unread += data
         while (end := self._unread.find(b"\n", searched)) >= 0:
@@ -369,19 +369,19 @@ class _Worker:
         if len(self._unread) > REPLY_BYTES:
             raise ToolError(
                 "resource_limit",
-                f"{self.recipe.shown} answered with more than {REPLY_BYTES >> 20} MiB.",
+                f"{self.recipe.label} answered with more than {REPLY_BYTES >> 20} MiB.",
                 suggestion="Request less at once.",
             )
         return None
 
-    def _late(self) -> ToolError:
+    def _timed_out(self) -> ToolError:
         return ToolError(
             "timeout",
-            f"{self.recipe.shown} timed out and its process was killed." + self._printed(),
+            f"{self.recipe.label} timed out and its process was killed." + self._printed(),
             suggestion="Request less at once, or increase the tool's timeout.",
         )
 
-    def _ended(self) -> ToolError:
+    def _exited(self) -> ToolError:
         with suppress(OSError, ToolError):
             self.child.wait(1.0)
         outcome = self.child.exit
@@ -396,7 +396,7 @@ class _Worker:
                 self._remember(data)
         return ToolError(
             "tool_failed",
-            f"The process of {self.recipe.shown} {how} before it answered.{self._printed()}",
+            f"The process of {self.recipe.label} {how} before it answered.{self._printed()}",
             suggestion="Fix the tool; the next call starts a new process.",
             exit_code=None if outcome is None else outcome.code,
         )
@@ -406,7 +406,7 @@ class _Worker:
         return f" It printed: {text}" if text else ""
 
 
-class _Attention:
+class _KillSwitch:
     """Kills a process when its call is cancelled; does nothing once the call is over."""
 
     def __init__(self, child: Child) -> None:
@@ -431,7 +431,7 @@ def _start(recipe: Recipe, confine: Confine, fence: Fence | None, seconds: float
     from hilt.processes.piped import start_piped
 
     program = start_piped(recipe.argv, cwd=recipe.cwd, env=recipe.env, confine=confine)
-    # drop `confine`: the sandbox is already held, and it would keep the call alive that started the worker
+    # drop `confine`: the sandbox is already held, and a reference would keep the call that started the worker alive
     worker = _Worker(recipe._replace(confine=None), program)
     try:
         if recipe.greeting is not None:

@@ -31,26 +31,36 @@ from hilt import __version__
 from hilt.context import Context
 from hilt.errors import ToolError
 from hilt.servers.configured import Server, expanded, secrets
-from hilt.servers.definitions import NOTES_MAX, START_SECONDS, TOOLS_MAX, Raw, clean, cleaned, digest, is_seen, usable
+from hilt.servers.definitions import (
+    NOTES_MAX,
+    START_SECONDS,
+    TOOLS_MAX,
+    Raw,
+    clean,
+    cleaned,
+    digest,
+    is_visible,
+    usable,
+)
 from hilt.servers.transport import FloodGate, open_transport
 
 IDLE_SECONDS = 600.0
-RELIST_SECONDS = 0.5  # at least between two requests for the list, however often a server reports changes
+RELIST_SECONDS = 0.5  # minimum time between two list requests, however often a server reports changes
 PAGES_MAX = 100
 FORMS_MAX = 20  # of one call
-TOLD_MAX = 600  # characters of what a server printed before it failed
+PRINTED_MAX = 600  # characters of a server's output in a message
 FORM_BYTES = 32 * 1024
 
 _CLOSE_SECONDS = 10.0
-_REASON_SECONDS = 2.0  # to wait for the reason that a connection was closed
+_REASON_SECONDS = 2.0  # to wait for the reason why a connection was closed
 _LOOK_SECONDS = 0.5  # between checks of a server with a call longer than the idle time
-_QUIET = "it is no longer needed"  # the reason of an end that is not a failure
+_NOT_NEEDED = "it is no longer needed"  # the reason for a normal stop
 
 _CURRENT: ContextVar[Exchange | None] = ContextVar("exchange", default=None)
 
 
 class Unsent(Exception):
-    """The server ended before the call was sent, so the call can be retried."""
+    """The server stopped before the call was sent, so the call can be retried."""
 
 
 class Loop:
@@ -92,9 +102,8 @@ class Loop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
-        self._loop.run_until_complete(
-            asyncio.sleep(0)
-        )  # start the coroutines submitted last, so that they can be cancelled
+        # start the coroutines submitted last, so that they can be cancelled
+        self._loop.run_until_complete(asyncio.sleep(0))
         pending = asyncio.all_tasks(self._loop)
         for task in pending:
             task.cancel()
@@ -141,21 +150,25 @@ class Exchange:
         """Report progress; it replaces progress that has not been reported yet."""
         if not math.isfinite(progress):
             return
-        step = progress, total if total is not None and math.isfinite(total) else None, clean(message or "", TOLD_MAX)
+        step = (
+            progress,
+            total if total is not None and math.isfinite(total) else None,
+            clean(message or "", PRINTED_MAX),
+        )
         with self._lock:
             was_reported, self._progress = self._progress is None, step
         if was_reported:
             self._queue.put(self.report_progress)
 
     def report_progress(self) -> None:
-        """Pass on the latest progress unless that is done."""
+        """Report the latest progress, unless it was already reported."""
         with self._lock:
             step, self._progress = self._progress, None
         if step is not None:
             self._ctx.progress(*step)
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Ask the user to fill in a form; None if nobody can be asked."""
+        """Ask the user to fill in a form; None if no user is available to answer."""
         attendant = self.attendant
         self._forms += 1
         if attendant is None or self._forms > FORMS_MAX:
@@ -165,7 +178,7 @@ class Exchange:
 
         def ask() -> None:
             started = time.monotonic()
-            # a client that can only be asked with its next request raises, which ends the call
+            # raises, and so ends the call, for a client that can answer only with its next request
             _post(loop, future, attendant.elicit(message, schema))
             self.answering += time.monotonic() - started
 
@@ -190,7 +203,7 @@ def _answer(future: asyncio.Future[dict[str, Any] | None], answer: dict[str, Any
 
 
 class Connection:
-    """One running server. `define` is called with its tools, `ended` with the failure that ended it (None: none)."""
+    """One running server. `define` is called with its tools, `ended` with the failure that stopped it, or None."""
 
     def __init__(
         self,
@@ -228,19 +241,19 @@ class Connection:
         loop.submit(self._serve())
 
     @property
-    def lives(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it is running or starting."""
         return not self.done.done() and not self._closing
 
     def close(self) -> None:
-        """Stop the server; `done` resolves when it has ended."""
+        """Stop the server; `done` resolves when it has stopped."""
         self._closing = True
         self._loop.soon(self._stop)
 
     def call(self, tool: str, args: dict[str, Any], ctx: Context) -> types.CallToolResult:
         """Run a tool and return its result; raise on timeout or when the call is cancelled.
 
-        Raises `Unsent` if the server has just ended, as an idle one does.
+        Raises `Unsent` if the server has just stopped, for example because it was idle.
         """
         exchange = Exchange(ctx)
         with self._lock:
@@ -255,24 +268,24 @@ class Connection:
         ctx.fence.watch(exchange.wake)
         try:
             while not future.done():
-                left = deadline + exchange.answering - time.monotonic()
-                if left <= 0:
+                remaining = deadline + exchange.answering - time.monotonic()
+                if remaining <= 0:
                     self._note_silence(before)
                     raise ToolError(
                         "timeout", f"The MCP server {self.server.name} did not answer within {seconds:g} s."
                     )
-                exchange.attend(left)
+                exchange.attend(remaining)
                 ctx.fence.check()
             exchange.report_progress()  # the result may have come before this thread woke up
             result: types.CallToolResult = future.result()
         except MCPError as error:
-            raise self._refused(error) from None
+            raise self._rpc_error(error) from None
         except (ToolError, Unsent):
             raise
         except CancelledError:
-            raise self.failure("ended before it answered") from None
+            raise self.failure("stopped before it answered") from None
         except Exception as error:  # whatever the SDK raises for an invalid response
-            raise self._misunderstood(error) from error
+            raise self._invalid_response(error) from error
         finally:
             future.cancel()  # notifies the server, unless it has answered
             exchange.end()
@@ -283,10 +296,10 @@ class Connection:
         return result
 
     def failure(self, what: str, why: str = "") -> ToolError:
-        """Return the error for a server that ended, with the reason and what it printed."""
+        """Return the error for a server that stopped, with the reason and its last output."""
         gate = self._gate
-        reason = gate.reason if gate is not None and gate.reason else clean(why, TOLD_MAX) or "no reason given"
-        printed = clean(gate.noise.decode("utf-8", "replace")[-TOLD_MAX:]) if gate is not None else ""
+        reason = gate.reason if gate is not None and gate.reason else clean(why, PRINTED_MAX) or "no reason given"
+        printed = clean(gate.noise.decode("utf-8", "replace")[-PRINTED_MAX:]) if gate is not None else ""
         explanation = f"{reason.rstrip('.')}." + (f" It printed: {printed}" if printed else "")
         for secret in self._secrets:
             explanation = explanation.replace(secret, "…")
@@ -303,13 +316,12 @@ class Connection:
         if gate is not None and self._silences >= 2:
             self._loop.soon(gate.close, "it stopped responding")
 
-    def _refused(self, error: MCPError) -> ToolError:
+    def _rpc_error(self, error: MCPError) -> ToolError:
         if error.code == types.CONNECTION_CLOSED:
-            if (
-                error.message == "Connection closed"
-            ):  # sent to all calls; the reason is known once the connection has ended
+            # sent to all calls; the reason is known once the connection has ended
+            if error.message == "Connection closed":
                 wait([self.done], _REASON_SECONDS)
-            return self.failure("ended before it answered", error.message)
+            return self.failure("stopped before it answered", error.message)
         code = "invalid_args" if error.code == types.INVALID_PARAMS else "tool_failed"
         return ToolError(
             code,
@@ -317,8 +329,8 @@ class Connection:
             rpc_code=error.code,
         )
 
-    def _misunderstood(self, error: BaseException) -> ToolError:
-        reason = clean(str(error), TOLD_MAX)
+    def _invalid_response(self, error: BaseException) -> ToolError:
+        reason = clean(str(error), PRINTED_MAX)
         return ToolError("tool_failed", f"The MCP server {self.server.name} sent an invalid response: {reason}")
 
     # --- in the thread of the loop --------------------------------------------------------------------------------
@@ -359,9 +371,9 @@ class Connection:
         except BaseException as error:  # noqa: BLE001  # a server can make any part of the SDK fail
             gate.close(_summary(error))
             if isinstance(error, asyncio.CancelledError):
-                gate.reason = _QUIET
+                gate.reason = _NOT_NEEDED
         finally:
-            if failure is None and gate.reason != _QUIET:
+            if failure is None and gate.reason != _NOT_NEEDED:
                 failure = self.failure("failed" if started else "did not start")
             self._finish(failure)
 
@@ -374,7 +386,7 @@ class Connection:
 
     def _stop(self) -> None:
         if self._gate is not None:
-            self._gate.close(_QUIET)
+            self._gate.close(_NOT_NEEDED)
         if self._starting is not None:
             self._starting.cancel()
 
@@ -385,7 +397,7 @@ class Connection:
         cursor: str | None = None
         gate = self._gate
         assert gate is not None  # noqa: S101
-        gate.version, gate.left_out = client.protocol_version, notes
+        gate.version, gate.malformed = client.protocol_version, notes
         for _ in range(PAGES_MAX):
             try:
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
@@ -395,18 +407,18 @@ class Connection:
                 raise
             tools = [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
             # filter page by page, so that unusable definitions do not pile up
-            good, bad = await anyio.to_thread.run_sync(usable, tools)
-            listed += good
-            notes += bad
+            page_definitions, page_notes = await anyio.to_thread.run_sync(usable, tools)
+            listed += page_definitions
+            notes += page_notes
             before, cursor = cursor, page.next_cursor
             if not cursor or cursor == before or len(listed) > TOOLS_MAX:
                 break  # an empty or repeated cursor ends the list
-        definitions, more = await anyio.to_thread.run_sync(usable, listed)
-        await anyio.to_thread.run_sync(self._define, definitions, [*notes, *more][:NOTES_MAX])
+        definitions, further_notes = await anyio.to_thread.run_sync(usable, listed)
+        await anyio.to_thread.run_sync(self._define, definitions, [*notes, *further_notes][:NOTES_MAX])
         self.hashes = {raw["name"]: digest(raw) for raw in definitions}
 
     async def _attend(self, client: Client) -> None:
-        """Return when the server ends, is closed, or was idle for too long."""
+        """Return when the server stops, is closed, or was idle for too long."""
         gate = self._gate
         assert gate is not None  # noqa: S101
         async with anyio.create_task_group() as tasks:
@@ -414,10 +426,10 @@ class Connection:
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 tasks.start_soon(self._subscribe, client)
             while not gate.ended.is_set():
-                left = self._idle - (time.monotonic() - self._used)
-                if left <= 0 and not self._active:
-                    gate.close(_QUIET)
-                with anyio.move_on_after(left if left > 0 else _LOOK_SECONDS):
+                remaining = self._idle - (time.monotonic() - self._used)
+                if remaining <= 0 and not self._active:
+                    gate.close(_NOT_NEEDED)
+                with anyio.move_on_after(remaining if remaining > 0 else _LOOK_SECONDS):
                     await gate.ended.wait()
             self._closing, self._client = True, None
             tasks.cancel_scope.cancel()
@@ -432,7 +444,7 @@ class Connection:
                     await self._list(client)
             except Exception as error:  # noqa: BLE001  # keep the last definitions
                 if self._gate is not None:
-                    self._gate.hear(f"tools/list: {_summary(error)}\n".encode())
+                    self._gate.record_noise(f"tools/list: {_summary(error)}\n".encode())
             await anyio.sleep(RELIST_SECONDS)
 
     async def _subscribe(self, client: Client) -> None:
@@ -444,9 +456,9 @@ class Connection:
                 async for event in subscription:
                     if isinstance(event, ToolsListChanged):
                         self._note_change()
-        except Exception as error:  # noqa: BLE001  # without it, changes are seen at the next start
+        except Exception as error:  # noqa: BLE001  # without it, changes are noticed at the next start
             if self._gate is not None:
-                self._gate.hear(f"subscriptions/listen: {_summary(error)}\n".encode())
+                self._gate.record_noise(f"subscriptions/listen: {_summary(error)}\n".encode())
 
     async def _received(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -465,11 +477,11 @@ class Connection:
 
     async def _elicited(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Show a form to the user of the call that it belongs to, with the name of the server."""
-        exchange = _CURRENT.get() or self._only()
+        exchange = _CURRENT.get() or self._only_exchange()
         if exchange is None or not isinstance(params, types.ElicitRequestFormParams):
             return types.ElicitResult(action="decline")
         schema = params.model_dump(by_alias=True, mode="json", exclude_unset=True)["requestedSchema"]
-        if len(str(schema)) > FORM_BYTES or not is_seen(schema):
+        if len(str(schema)) > FORM_BYTES or not is_visible(schema):
             return types.ElicitResult(action="decline")
         message = f"The MCP server {self.server.name} asks: {clean(params.message)}"
         answer = await exchange.elicit(message, cleaned(schema))
@@ -478,7 +490,7 @@ class Connection:
             return types.ElicitResult(action="accept", content=(answer or {}).get("content") or {})
         return types.ElicitResult(action="cancel" if action == "cancel" else "decline")
 
-    def _only(self) -> Exchange | None:
+    def _only_exchange(self) -> Exchange | None:
         """Return the call of a request that does not name one; None unless all active calls have the same client."""
         with self._lock:
             active = list(self._active)
@@ -494,5 +506,5 @@ def _summary(error: BaseException) -> str:
     """Return the message of an error; for a group, that of its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = clean(str(error), TOLD_MAX).rstrip(".")
+    text = clean(str(error), PRINTED_MAX).rstrip(".")
     return text or type(error).__name__

@@ -5,8 +5,8 @@
     config.toml             [mcp.servers.NAME]
 
 An ENTRY has a command with args, env and cwd, or a url with headers; type (stdio, http, sse), timeout, disabled and
-readOnly, the names of tools that change nothing. A broken entry is reported and skipped: it never stops a call of
-another tool. `${VAR}` and `${VAR:-default}` are expanded when a server is started, so that no secret is stored.
+readOnly, the names of its read-only tools. An invalid entry is reported and skipped: it never stops a call of another
+tool. `${VAR}` and `${VAR:-default}` are expanded when a server is started, so that no secret is stored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Trusts = Callable[[str, str, bytes], bool]  # whether a kind of file at a path i
 
 
 class Server(NamedTuple):
-    """A server as its entry describes it. `digest` is the hash of the entry; variables are not expanded yet."""
+    """A server as its entry describes it. `digest` is the hash of the entry; variables are not yet expanded."""
 
     name: str
     origin: str  # the file, shown to people
@@ -117,20 +117,20 @@ def expanded(server: Server, environ: Mapping[str, str]) -> Server:
     def fill(text: str) -> str:
         def value(match: re.Match[str]) -> str:
             name, default = match[1], match[2]
-            known = environ.get(name)
-            if not known and default is not None:
+            variable = environ.get(name)
+            if not variable and default is not None:
                 return default
-            if known is None:
+            if variable is None:
                 raise ToolError(
                     "tool_invalid",
                     f"The MCP server {server.name} needs the variable {name}, which is not set.",
                     suggestion=f"Ask the user to set {name}.",
                 )
-            return known
+            return variable
 
         return _VARIABLE.sub(value, text)
 
-    filled = server._replace(
+    expanded_server = server._replace(
         command=fill(server.command),
         args=tuple(map(fill, server.args)),
         env={name: fill(value) for name, value in server.env.items()},
@@ -138,19 +138,19 @@ def expanded(server: Server, environ: Mapping[str, str]) -> Server:
         url=fill(server.url),
         headers={name: fill(value) for name, value in server.headers.items()},
     )
-    if filled.transport != "stdio" and not filled.url.startswith(("http://", "https://")):
+    if expanded_server.transport != "stdio" and not expanded_server.url.startswith(("http://", "https://")):
         raise ToolError("tool_invalid", f"The url of the MCP server {server.name} must start with http:// or https://.")
-    if any(character in value for value in filled.headers.values() for character in "\r\n\0"):
+    if any(character in value for value in expanded_server.headers.values() for character in "\r\n\0"):
         raise ToolError("tool_invalid", f"A header of the MCP server {server.name} contains a line break or NUL.")
-    return filled
+    return expanded_server
 
 
 def secrets(server: Server, environ: Mapping[str, str]) -> list[str]:
     """Return the values of variables, the url and the headers, longest first, to redact them from messages."""
     texts = (server.command, *server.args, *server.env.values(), server.cwd, server.url, *server.headers.values())
     values = {environ.get(name, "") for text in texts for name, _ in _VARIABLE.findall(text)}
-    filled = expanded(server, environ)
-    values |= {filled.url, *filled.headers.values()}
+    expanded_server = expanded(server, environ)
+    values |= {expanded_server.url, *expanded_server.headers.values()}
     return sorted((value for value in values if len(value) >= _SECRET_LENGTH), key=len, reverse=True)
 
 
@@ -171,13 +171,13 @@ def _entries(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def starts_hilt(entry: Any) -> bool:
-    """Whether an entry starts hilt itself, which other programs need; here it would start itself endlessly."""
+    """Whether an entry starts hilt itself: such an entry is for other programs, and here it would recurse endlessly."""
     if not isinstance(entry, dict):
         return False
     command, args = entry.get("command"), entry.get("args")
-    program, *rest = command if isinstance(command, list) and command else [command]
-    words = [word for word in (*rest, *(args if isinstance(args, list) else ())) if word not in ("-I", "-P")]
-    return os.path.basename(str(program)) in places.PROGRAMS or words[:2] == ["-m", "hilt"]
+    program, *inline_args = command if isinstance(command, list) and command else [command]
+    arguments = [word for word in (*inline_args, *(args if isinstance(args, list) else ())) if word not in ("-I", "-P")]
+    return os.path.basename(str(program)) in places.PROGRAMS or arguments[:2] == ["-m", "hilt"]
 
 
 def _read(
@@ -192,15 +192,17 @@ def _read(
 
 def _server(name: str, entry: Any, origin: str, source: Literal["personal", "project"]) -> Server:
     if not _NAME.match(name):
-        raise ValueError("the name must be at most 32 letters, digits, - and single _ between them")
+        raise ValueError(
+            "the name must be at most 32 letters, digits, - and _, without two _ in a row or _ at its start or end"
+        )
     if not isinstance(entry, dict):
         raise ValueError("the entry must be an object with a command or a url")
     url = _text(entry, "url") or _text(entry, "serverUrl")
     command = _text(entry, "command")
-    named = _text(entry, "type") or _text(entry, "transport")
-    transport = _TRANSPORTS.get(named.casefold()) if named else "http" if url else "stdio"
+    transport_name = _text(entry, "type") or _text(entry, "transport")
+    transport = _TRANSPORTS.get(transport_name.casefold()) if transport_name else "http" if url else "stdio"
     if transport is None:
-        raise ValueError(f"type must be one of stdio, http, sse, not {named[:40]!r}")
+        raise ValueError(f"type must be one of stdio, http, sse, not {transport_name[:40]!r}")
     if not (command if transport == "stdio" else url):
         raise ValueError(f"{'command' if transport == 'stdio' else 'url'} is missing")
     return Server(

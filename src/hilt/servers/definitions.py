@@ -17,7 +17,7 @@ from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.schema import CheckedArguments, check_any, public
 from hilt.servers.configured import Server
-from hilt.servers.schema_cost import SIZE_MOST, cost_of, refuse_work, without_patterns
+from hilt.servers.schema_cost import MAX_SIZE, cost_of, refuse_work, without_patterns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ _TEXTS = ("description", "title", "$comment")  # of a schema: only shown, so the
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _SPACE = re.compile(r"\n{3,}")
 _HASH_LENGTH = 8
-# letters and marks that are invisible, although their category does not say so; then variation selectors
+# letters and marks that are invisible despite their category; then variation selectors
 _BLANK = frozenset((0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0))
 _SELECTORS = (range(0x180B, 0x1810), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
-Raw = Mapping[str, Any]  # a definition as the server sent it, with the KEYS alone
+Raw = Mapping[str, Any]  # a definition as the server sent it, with only the KEYS
 
 
 class AcceptedTool(NamedTuple):
@@ -56,7 +56,7 @@ class AcceptedTool(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How current definitions differ from the accepted ones, by the server's own names of the tools."""
+    """How current definitions differ from the accepted ones, by the server's own tool names."""
 
     changed: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def usable(listed: Iterable[Any]) -> tuple[list[Raw], list[str]]:
     for number, item in enumerate(listed):
         if len(definitions) >= TOOLS_MAX or total > TOTAL_BYTES:
             notes.append(
-                f"it has more than {TOOLS_MAX} tools, or more than {TOTAL_BYTES >> 20} MiB of them; the rest is ignored"
+                f"it has more than {TOOLS_MAX} tools or {TOTAL_BYTES >> 20} MiB of definitions; the rest is ignored"
             )
             break
         name = item.get("name") if isinstance(item, Mapping) else None
@@ -111,11 +111,11 @@ def _problem(raw: Raw) -> str | None:
         return "its output schema is not an object"
     if any(not isinstance(raw.get(key, ""), str) for key in ("title", "description")):
         return "its title or description is not a string"
-    if not is_seen(schema) or not is_seen(raw.get("outputSchema", {})):
+    if not is_visible(schema) or not is_visible(raw.get("outputSchema", {})):
         # a name or an enum value cannot be cleaned without changing its meaning
         return "its schema contains invisible characters"
     try:
-        is_light = cost_of(schema).size <= SIZE_MOST
+        is_light = cost_of(schema).size <= MAX_SIZE
     except RecursionError:
         is_light = False
     except ValueError as error:
@@ -130,13 +130,13 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return any(_is_deeper(item, levels - 1) for item in inner)
 
 
-def is_seen(value: Any, key: str = "") -> bool:
-    """Whether a schema has no invisible characters where it cannot be cleaned."""
+def is_visible(value: Any, key: str = "") -> bool:
+    """Whether a schema has no invisible characters in parts that cannot be cleaned."""
     if isinstance(value, str):
         return key in _TEXTS or not any(_is_hidden(character) for character in value)
     if isinstance(value, dict):
-        return all(is_seen(name) and is_seen(inner, name) for name, inner in value.items())
-    return not isinstance(value, list) or all(map(is_seen, value))
+        return all(is_visible(name) and is_visible(inner, name) for name, inner in value.items())
+    return not isinstance(value, list) or all(map(is_visible, value))
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
@@ -152,12 +152,12 @@ def _is_hidden(character: str) -> bool:
     return code in _BLANK or any(code in selectors for selectors in _SELECTORS)
 
 
-def clean(text: str, most: int = DESCRIPTION_MAX) -> str:
-    """Return a text without invisible and control characters, and not longer than `most`."""
+def clean(text: str, limit: int = DESCRIPTION_MAX) -> str:
+    """Return a text without invisible and control characters, cut to `limit` characters."""
     # cut first: the rest would not be shown anyway
-    shown = "".join(character for character in text[: most * 4] if not _is_hidden(character))
-    shown = _SPACE.sub("\n\n", shown).strip()
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    cleaned_text = "".join(character for character in text[: limit * 4] if not _is_hidden(character))
+    cleaned_text = _SPACE.sub("\n\n", cleaned_text).strip()
+    return cleaned_text if len(cleaned_text) <= limit else cleaned_text[: limit - 1] + "…"
 
 
 def visible(text: str) -> str:
@@ -190,7 +190,7 @@ def named(
     A tool keeps the name it was shown by before. If two tools map to the same name, an exact match gets it, and the
     other gets a part of its hash as a suffix.
     """
-    taken = {before[raw["name"]].shown for raw in definitions if raw["name"] in before}
+    used_names = {before[raw["name"]].shown for raw in definitions if raw["name"] in before}
     tools: list[AcceptedTool] = []
     notes: list[str] = []
     exact_first = sorted(definitions, key=lambda raw: (_OTHER.search(raw["name"]) is not None, raw["name"]))
@@ -200,14 +200,14 @@ def named(
             shown = before[name].shown
         else:
             plain = f"{PREFIX}{server}__{_OTHER.sub('_', name)}"
-            ending = "_" + sha256(name.encode("utf-8", "surrogatepass")).hex()[:_HASH_LENGTH]
-            marked = plain[: NAME_MAX - len(ending)] + ending
-            shown = plain if len(plain) <= NAME_MAX and plain not in taken else marked
-            if plain in taken:
-                notes.append(f"{visible(name)} has the name of another tool and is renamed to {shown}")
-            if shown in taken:
+            suffix = "_" + sha256(name.encode("utf-8", "surrogatepass")).hex()[:_HASH_LENGTH]
+            unique = plain[: NAME_MAX - len(suffix)] + suffix
+            shown = plain if len(plain) <= NAME_MAX and plain not in used_names else unique
+            if plain in used_names:
+                notes.append(f"{visible(name)} has the same name as another tool and is renamed to {shown}")
+            if shown in used_names:
                 continue  # the hashes collide too
-            taken.add(shown)
+            used_names.add(shown)
         tools.append(AcceptedTool(raw, shown, digest(raw)))
     return sorted(tools, key=lambda tool: tool.shown), notes
 
@@ -231,9 +231,9 @@ def shown_json(raw: Raw) -> str:
 # --- tools ----------------------------------------------------------------------------------------------------------
 
 
-def tool_of(server: Server, kept: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
+def tool_of(server: Server, accepted: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
     """Return the Tool of an accepted definition. Only the user's settings can make it read-only."""
-    raw = kept.raw
+    raw = accepted.raw
     name = raw["name"]
     reads = name in server.read_only
     schema = {"properties": {}, **cleaned(public(raw["inputSchema"])), "type": "object"}
@@ -241,14 +241,14 @@ def tool_of(server: Server, kept: AcceptedTool, execute: Callable[[str], Execute
         schema["properties"] = {}
     described = clean(raw.get("description") or raw.get("title") or "")
     definition = Definition(
-        name=kept.shown,
+        name=accepted.shown,
         description=f"[MCP server {server.name}] {described}".strip(),
         parameters=schema,
         origin=server.origin,
         source=server.source,
         format="server",
         folder="",
-        content_hash=kept.hash,
+        content_hash=accepted.hash,
         approval="always",
         read_only=reads,
         timeout=server.seconds + START_SECONDS,
@@ -265,7 +265,7 @@ def tool_of(server: Server, kept: AcceptedTool, execute: Callable[[str], Execute
         return check_any(checked, args)
 
     # a server cannot mark arguments as paths or commands
-    return to_tool(definition, execute(name))._replace(touches=_nothing, check=check)
+    return to_tool(definition, execute(name))._replace(touches=_no_touches, check=check)
 
 
 def _refuse_unsendable(args: Any) -> None:
@@ -276,5 +276,5 @@ def _refuse_unsendable(args: Any) -> None:
         raise ToolError("invalid_args", f"The arguments cannot be sent: {clean(str(error), 200)}.") from None
 
 
-def _nothing(args: dict[str, Any]) -> tuple[()]:
+def _no_touches(args: dict[str, Any]) -> tuple[()]:
     return ()

@@ -1,8 +1,8 @@
 """The accepted definitions of a server's tools, in one file per server in the state directory.
 
 A file belongs to one entry of one origin: when the user changes the entry, or trusts a changed one, it counts as a new
-server, and the definitions of its next start are accepted. Definitions of a running server that differ are stored
-beside it for review.
+server, and the definitions of its next start are accepted. Later definitions that differ are stored beside the file for
+review.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Pins:
     """The files of one server."""
 
     def __init__(self, state: str, server: Server) -> None:
-        whole = f"{server.origin}\0{server.name}\0{server.digest}"
-        key = sha256(whole.encode("utf-8", "surrogateescape")).hex()
+        identity = f"{server.origin}\0{server.name}\0{server.digest}"
+        key = sha256(identity.encode("utf-8", "surrogateescape")).hex()
         self._path = os.path.join(state, FOLDER, f"{server.name}-{key[:16]}.json")
         self._last: tuple[tuple[int, ...] | None, Pinned | None] = None, None
 
@@ -41,11 +41,11 @@ class Pins:
         return self._path.removesuffix(".json") + ".log"
 
     @property
-    def _offer(self) -> str:
+    def _offered_path(self) -> str:
         return self._path.removesuffix(".json") + ".offered.json"
 
     @property
-    def _noted(self) -> str:
+    def _notes_path(self) -> str:
         return self._path.removesuffix(".json") + ".notes.json"
 
     def read(self) -> Pinned | None:
@@ -58,14 +58,14 @@ class Pins:
         return last[1]
 
     def pin(self, tools: Sequence[AcceptedTool]) -> Pinned:
-        """Accept the first definitions; if another process was faster, keep what it accepted."""
-        fresh = self._write({"version": _VERSION, "tools": [[tool.shown, tool.raw] for tool in tools]})
+        """Accept the first definitions; if another process was faster, keep its definitions."""
+        temporary = self._write({"version": _VERSION, "tools": [[tool.shown, tool.raw] for tool in tools]})
         try:
-            os.link(fresh, self._path)
+            os.link(temporary, self._path)
         except FileExistsError:
             pass
         finally:
-            os.unlink(fresh)
+            os.unlink(temporary)
         return self.read() or {}
 
     def accept(self, tools: Sequence[AcceptedTool]) -> None:
@@ -75,37 +75,37 @@ class Pins:
 
     def offered(self) -> list[Raw] | None:
         """Return the server's last definitions, if they differ from the accepted ones."""
-        rows = _load(self._offer, "definitions")
+        rows = _load(self._offered_path, "definitions")
         return None if rows is None else usable(rows)[0]
 
     def offer(self, definitions: Sequence[Raw] | None) -> None:
         """Store definitions that were not accepted; None if they match the accepted ones."""
-        with suppress(OSError):  # it is only shown to people
+        with suppress(OSError):  # for display only
             if definitions is not None:
-                os.replace(self._write({"version": _VERSION, "definitions": list(definitions)}), self._offer)
+                os.replace(self._write({"version": _VERSION, "definitions": list(definitions)}), self._offered_path)
             else:
-                os.unlink(self._offer)
+                os.unlink(self._offered_path)
 
     def notes(self) -> tuple[str, ...]:
         """Return the notes on the server's last list of tools."""
-        return tuple(note for note in _load(self._noted, "notes") or () if isinstance(note, str))
+        return tuple(note for note in _load(self._notes_path, "notes") or () if isinstance(note, str))
 
     def note(self, notes: Sequence[str]) -> None:
         """Store notes on the server's list of tools."""
-        with suppress(OSError):  # it is only shown to people
+        with suppress(OSError):  # for display only
             if notes:
-                os.replace(self._write({"version": _VERSION, "notes": list(notes)}), self._noted)
+                os.replace(self._write({"version": _VERSION, "notes": list(notes)}), self._notes_path)
             else:
-                os.unlink(self._noted)
+                os.unlink(self._notes_path)
 
     def _write(self, value: Any) -> str:
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-        fresh = f"{self._path}.{os.urandom(6).hex()}"
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        temporary = f"{self._path}.{os.urandom(6).hex()}"
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(json.dumps(value).encode())
             file.flush()
             os.fsync(file.fileno())
-        return fresh
+        return temporary
 
 
 def _stamp(path: str) -> tuple[int, ...] | None:

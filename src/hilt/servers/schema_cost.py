@@ -1,4 +1,4 @@
-"""Bounds the work of validating against a foreign schema: a few forking references can make it exponential.
+"""Bounds the work of validating against a foreign schema: a few branching references can make it exponential.
 
 `size` is the number of schemas checked for one value, with every reference followed. A recursive schema is checked
 again for each level of the value; `returns` is how often it may recurse for the same part of it.
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from hilt.errors import ToolError
 from hilt.schema import Schema
 
-MOST = 20_000_000  # schema checks: about a second
-SIZE_MOST = 1_000_000
+MAX_CHECKS = 20_000_000  # schema checks: about a second
+MAX_SIZE = 1_000_000
 
-# keywords with schemas for parts of a value; those of one line never apply to the same part twice
+# keywords with schemas for parts of a value; the keywords of one group never apply to the same part
 _CHILDREN = (
     (
         ("properties",),
@@ -49,8 +49,8 @@ def cost_of(schema: Schema) -> SchemaCost:
 
 def refuse_work(cost: SchemaCost, args: Any) -> None:
     """Raise if validating arguments against a schema could take too long."""
-    values, depth = _measured(args)
-    if cost.size * values * max(1, cost.returns) ** depth > MOST:
+    values, depth = _measure(args)
+    if cost.size * values * max(1, cost.returns) ** depth > MAX_CHECKS:
         raise ToolError(
             "invalid_args",
             "The arguments are too many or nested too deeply for the schema of this tool.",
@@ -68,19 +68,19 @@ def without_patterns(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     dropped = (*_PATTERNS, *_OTHERS) if "patternProperties" in schema else _PATTERNS
-    kept: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in schema.items():
         if key in dropped or (key in _DATA and any(set(_PATTERNS) & part.keys() for part in _parts(value))):
             continue  # data may still be the target of a reference
         if key in _DATA:
-            kept[key] = value
+            result[key] = value
         elif key in _MAPS and isinstance(value, dict):
             # a reference may interpret the names as keywords
             named = [(name, inner) for name, inner in value.items() if name != "patternProperties"]
-            kept[key] = {name: without_patterns(inner) for name, inner in named if not isinstance(inner, str)}
+            result[key] = {name: without_patterns(inner) for name, inner in named if not isinstance(inner, str)}
         else:
-            kept[key] = without_patterns(value)
-    return kept
+            result[key] = without_patterns(value)
+    return result
 
 
 class _SchemaWalk:
@@ -103,14 +103,14 @@ class _SchemaWalk:
         if id(schema) in self._known:
             return self._known[id(schema)] or SchemaCost(1, 1)
         self._known[id(schema)] = None
-        same = [self.cost(inner) for key in _SAME for inner in _held(schema, key)]
+        same = [self.cost(inner) for key in _SAME for inner in _subschemas(schema, key)]
         same += [self.cost(self._target(schema[key])) for key in _REFERENCES if isinstance(schema.get(key), str)]
         size = 1 + sum(inner.size for inner in same)
         below = 0
         for kind in _CHILDREN:
             returns = 0
-            for line in kind:
-                costs = [self.cost(inner) for key in line for inner in _held(schema, key)]
+            for group in kind:
+                costs = [self.cost(inner) for key in group for inner in _subschemas(schema, key)]
                 size += sum(inner.size for inner in costs)
                 returns += max((inner.returns for inner in costs), default=0)
             below = max(below, returns)
@@ -125,8 +125,8 @@ class _SchemaWalk:
         if not fragment.startswith("/"):
             return self._anchors.get(fragment) if fragment else self._root
         part: Any = self._root
-        for word in fragment[1:].split("/"):
-            key = word.replace("~1", "/").replace("~0", "~")
+        for token in fragment[1:].split("/"):
+            key = token.replace("~1", "/").replace("~0", "~")
             if isinstance(part, list) and key.isdecimal() and int(key) < len(part):
                 part = part[int(key)]
             elif isinstance(part, Mapping) and key in part:
@@ -138,7 +138,7 @@ class _SchemaWalk:
         return part
 
 
-def _held(schema: Schema, key: str) -> Iterator[Any]:
+def _subschemas(schema: Schema, key: str) -> Iterator[Any]:
     """Yield the schemas below a keyword."""
     value = schema.get(key)
     if isinstance(value, list):
@@ -156,8 +156,8 @@ def _parts(value: Any) -> Iterator[dict[str, Any]]:
         yield from _parts(inner)
 
 
-def _measured(value: Any) -> tuple[int, int]:
+def _measure(value: Any) -> tuple[int, int]:
     """Return the number of nested values in a value, and their depth."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    measured = [_measured(item) for item in inner]
+    measured = [_measure(item) for item in inner]
     return 1 + sum(values for values, _ in measured), 1 + max((depth for _, depth in measured), default=0)

@@ -1,4 +1,4 @@
-"""The tools of MCP servers as Tools: definitions are accepted once, servers start on demand and end with hilt.
+"""The tools of MCP servers as Tools: definitions are accepted once, servers start on demand and stop with hilt.
 
 Listing tools with accepted definitions starts nothing. A tool can be called only while its server describes it exactly
 as accepted; changed and new definitions must be accepted by the user (`hilt mcp trust`).
@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.servers.client import Connection, Loop
 
-LIST_SECONDS = 10.0  # for which listing waits for servers whose tools are not known yet
+LIST_SECONDS = 10.0  # how long listing waits for servers whose tools are not known yet
 TRIES = 3  # for a server that exits just when it is called
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 60.0
@@ -99,23 +99,23 @@ class Servers:
 
     def known(self) -> list[AcceptedTool]:
         """Return the accepted definitions; start nothing."""
-        return [kept for link in self._usable() for kept in (link.pins.read() or {}).values()]
+        return [accepted for link in self._usable() for accepted in (link.pins.read() or {}).values()]
 
     def names(self) -> list[str]:
         """Return the names of the known tools; start nothing."""
-        return [kept.shown for kept in self.known()]
+        return [accepted.shown for accepted in self.known()]
 
     def tools(self) -> list[Tool]:
         """Return all tools, sorted by name; start servers whose tools are not known yet, and wait a while for them."""
         links = self._usable()
-        unknown = [link for link in links if link.pins.read() is None]
-        starting = [(link, future) for link in unknown if (future := link.begin()) is not None]
+        unlisted = [link for link in links if link.pins.read() is None]
+        starting = [(link, future) for link in unlisted if (future := link.begin()) is not None]
         # do not wait for a server that failed or that was already waited for; listeners are notified later
-        hopeful = [(link.began, future) for link, future in starting if not link.failures]
-        if hopeful:
-            last = max(began for began, _ in hopeful)
-            wait([future for _, future in hopeful], max(0.0, last + LIST_SECONDS - time.monotonic()))
-        tools = [self._tool(link, kept) for link in links for kept in (link.pins.read() or {}).values()]
+        awaited = [(link.began, future) for link, future in starting if not link.failures]
+        if awaited:
+            last_began = max(began for began, _ in awaited)
+            wait([future for _, future in awaited], max(0.0, last_began + LIST_SECONDS - time.monotonic()))
+        tools = [self._tool(link, accepted) for link in links for accepted in (link.pins.read() or {}).values()]
         return sorted(tools, key=lambda tool: tool.name)
 
     def find(self, name: str) -> Tool | None:
@@ -131,9 +131,9 @@ class Servers:
                 # a server that failed before must not delay a lookup
                 link.connected(None, patience=START_SECONDS if not link.failures else 0.0)
                 known = link.pins.read() or {}
-            for kept in known.values():
-                if kept.shown == name:
-                    return self._tool(link, kept)
+            for accepted in known.values():
+                if accepted.shown == name:
+                    return self._tool(link, accepted)
             self._refuse_new(link, name, known)
         return None
 
@@ -193,10 +193,10 @@ class Servers:
             )
         return link
 
-    def _tool(self, link: _Link, kept: AcceptedTool) -> Tool:
-        return link.tool(kept, lambda tool: self._execute(link.server, kept, tool))
+    def _tool(self, link: _Link, accepted: AcceptedTool) -> Tool:
+        return link.tool(accepted, lambda tool: self._execute(link.server, accepted, tool))
 
-    def _execute(self, server: Server, kept: AcceptedTool, tool: str) -> Execute:
+    def _execute(self, server: Server, accepted: AcceptedTool, tool: str) -> Execute:
         def run(ctx: Context, args: dict[str, Any]) -> Output:
             from hilt.servers.client import Unsent
             from hilt.servers.results import output_of
@@ -207,11 +207,11 @@ class Servers:
                 raise _changed(server)
             for _ in range(TRIES):
                 connection = link.connected(ctx.fence, patience=START_SECONDS)
-                link.refuse_changed(connection, tool, kept)
+                link.refuse_changed(connection, tool, accepted)
                 with suppress(Unsent):
                     answer = connection.call(tool, args, ctx)
                     link.failures = 0
-                    return output_of(answer, kept.shown, ctx.overflow.limit)
+                    return output_of(answer, accepted.shown, ctx.overflow.limit)
             raise ToolError("busy", f"The MCP server {server.name} exits as soon as it is started.")
 
         return run
@@ -228,9 +228,9 @@ class Servers:
 
     def _refuse_new(self, link: _Link, name: str, known: Mapping[str, AcceptedTool]) -> None:
         offered = link.pins.offered() or []
-        shown, _ = named(link.server.name, offered, known)
-        for kept in shown:
-            if kept.shown == name:
+        named_tools, _ = named(link.server.name, offered, known)
+        for accepted in named_tools:
+            if accepted.shown == name:
                 raise _untrusted(link.server.name, f"{name} is new and has not been accepted yet.")
 
 
@@ -261,10 +261,10 @@ class _Link:
         self._closed = False
         self._retry_at = 0.0
         self._reason = ""
-        self._made: dict[str, tuple[AcceptedTool, Tool]] = {}
+        self._tools: dict[str, tuple[AcceptedTool, Tool]] = {}
 
     def close(self) -> list[Future[None]]:
-        """Stop the server permanently; return futures that resolve when it and its predecessors have ended."""
+        """Stop the server permanently; return futures that resolve when it and its predecessors have stopped."""
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
@@ -280,17 +280,17 @@ class _Link:
         offered = self.pins.offered()
         differs = difference(known.values(), offered) if known is not None and offered is not None else Difference()
         with self._lock:
-            running = self._connection is not None and self._connection.lives
+            running = self._connection is not None and self._connection.is_running
             tools = None if known is None else tuple(known.values())
             return State(self.server, tools, differs, running, self._reason, self.pins.notes(), self.pins.log)
 
-    def tool(self, kept: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
+    def tool(self, accepted: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
         """Return the Tool of a definition; it is cached."""
         with self._lock:
-            made = self._made.get(kept.shown)
-            if made is None or made[0] != kept:
-                made = self._made[kept.shown] = (kept, tool_of(self.server, kept, execute))
-            return made[1]
+            cached = self._tools.get(accepted.shown)
+            if cached is None or cached[0] != accepted:
+                cached = self._tools[accepted.shown] = (accepted, tool_of(self.server, accepted, execute))
+            return cached[1]
 
     def begin(self) -> Future[None] | None:
         """Start the server unless it runs; None if it must not be retried yet."""
@@ -298,7 +298,7 @@ class _Link:
         with self._lock:
             if self._closed:
                 return None  # the entry was removed or lost its trust after the lookup
-            if self._connection is None or not self._connection.lives:
+            if self._connection is None or not self._connection.is_running:
                 if time.monotonic() < self._retry_at:
                     return None
                 from hilt.servers.client import Connection
@@ -319,12 +319,12 @@ class _Link:
             return self._connection.ready
 
     def connected(self, fence: Fence | None, patience: float) -> Connection:
-        """Return the running server, started if needed; raise if it fails or takes longer than this."""
+        """Return the running server, started if needed; raise if it fails or takes longer than `patience` seconds."""
         ready = self.begin()
         with self._lock:
             connection = self._connection
         if ready is None or connection is None:
-            raise self._resting()
+            raise self._retry_later()
         settled = threading.Event()
         ready.add_done_callback(lambda _: settled.set())
         if fence is not None:
@@ -338,14 +338,14 @@ class _Link:
         ready.result()
         return connection
 
-    def refuse_changed(self, connection: Connection, tool: str, kept: AcceptedTool) -> None:
+    def refuse_changed(self, connection: Connection, tool: str, accepted: AcceptedTool) -> None:
         """Raise if the current definition of a tool is not the accepted one."""
         now = connection.hashes.get(tool)
-        accepted = (self.pins.read() or {}).get(tool)
-        if accepted is None or accepted.hash != kept.hash:
-            message = f"A new definition of {kept.shown} was just accepted."
+        current = (self.pins.read() or {}).get(tool)
+        if current is None or current.hash != accepted.hash:
+            message = f"A new definition of {accepted.shown} was just accepted."
             raise ToolError("tool_invalid", message, suggestion="Retry the call.")
-        if now == kept.hash:
+        if now == accepted.hash:
             return
         if now is None:
             raise ToolError(
@@ -354,28 +354,28 @@ class _Link:
                 suggestion="Use another tool; list_tools shows them.",
             )
         new = next((raw for raw in self.described if raw["name"] == tool), {})
-        changed = sorted(key for key in {**kept.raw, **new} if kept.raw.get(key) != new.get(key))
+        changed = sorted(key for key in {**accepted.raw, **new} if accepted.raw.get(key) != new.get(key))
         # do not quote the new definition: nobody has accepted it
         raise _untrusted(
             self.server.name,
-            f"The MCP server {self.server.name} changed the definition of {kept.shown} after it was accepted:"
+            f"The MCP server {self.server.name} changed the definition of {accepted.shown} after it was accepted:"
             f" {', '.join(changed)}.",
             changed=changed,
-            accepted=kept.hash,
+            accepted=accepted.hash,
             now=now,
         )
 
-    def _resting(self) -> ToolError:
+    def _retry_later(self) -> ToolError:
         with self._lock:
             if self._closed:
                 return _changed(self.server)
-            left = max(0.0, self._retry_at - time.monotonic())
+            remaining = max(0.0, self._retry_at - time.monotonic())
             reason = self._reason or f"The MCP server {self.server.name} is not running."
         return ToolError(
             "busy",
-            f"{reason} The next attempt is in {left:.1f} s.",
-            suggestion=f"Retry the call in {left:.0f} s, or continue without it.",
-            retry_in=round(left, 3),
+            f"{reason} The next attempt is in {remaining:.1f} s.",
+            suggestion=f"Retry the call in {remaining:.0f} s, or continue without it.",
+            retry_in=round(remaining, 3),
         )
 
     def _define(self, definitions: list[Raw], notes: list[str]) -> None:
@@ -383,8 +383,8 @@ class _Link:
         known = self.pins.read()
         self.described = definitions
         if known is None:
-            kept, clashes = named(self.server.name, definitions, {})
-            known = self.pins.pin(kept)
+            accepted, clashes = named(self.server.name, definitions, {})
+            known = self.pins.pin(accepted)
             notes = [*notes, *clashes]
         self.pins.note(notes)
         differs = difference(known.values(), definitions)
@@ -400,7 +400,7 @@ class _Link:
 
 
 def _end(links: list[_Link]) -> None:
-    """Stop servers all at once, and wait for them."""
+    """Stop servers concurrently, and wait for them."""
     ending = [future for link in links for future in link.close()]
     if ending:
         wait(ending, 2 * LIST_SECONDS)

@@ -67,34 +67,34 @@ class FloodGate:
         self.ended = anyio.Event()
         self.noise = bytearray()  # output that is not a message
         self.version = LATEST_HANDSHAKE_VERSION  # the negotiated version of the protocol
-        self.left_out: list[str] = []  # malformed tools in the received lists, with reasons
-        self._asked: dict[Any, str] = {}
+        self.malformed: list[str] = []  # problems of malformed tools in the received lists
+        self._pending: dict[Any, str] = {}
         self._began = time.monotonic()
         self._messages = 0
         self._bytes = 0
 
-    def ask(self, id: Any, method: str) -> None:
+    def expect_response(self, id: Any, method: str) -> None:
         """Expect a response."""
-        self._asked[id] = method
+        self._pending[id] = method
 
     def close(self, reason: str) -> None:
         """Accept no more messages."""
         self.reason = self.reason or reason
         self.ended.set()
 
-    def take(self, item: SessionMessage | Exception | None) -> bool:
+    def count_message(self, item: SessionMessage | Exception | None) -> bool:
         """Count a message, or None for other output; False if that is too much."""
         self.arrived += 1
         message = item.message if isinstance(item, SessionMessage) else None
-        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._asked:
-            if self._asked.pop(message.id) == _LIST and isinstance(message, JSONRPCResponse):
-                self.left_out += _sift(message.result, self.version)
-                del self.left_out[NOTES_MAX:]
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id in self._pending:
+            if self._pending.pop(message.id) == _LIST and isinstance(message, JSONRPCResponse):
+                self.malformed += _drop_malformed(message.result, self.version)
+                del self.malformed[NOTES_MAX:]
             return not self.reason
         self._messages += 1
-        return self.weigh(0)
+        return self.count_bytes(0)
 
-    def weigh(self, size: int) -> bool:
+    def count_bytes(self, size: int) -> bool:
         """Count bytes, solicited or not; False if they are too many."""
         now = time.monotonic()
         if now - self._began > WINDOW_SECONDS:
@@ -104,13 +104,13 @@ class FloodGate:
             self.close("it sent too many unsolicited messages or too much data")
         return not self.reason
 
-    def hear(self, data: bytes) -> None:
-        """Keep the end of the output for error messages."""
+    def record_noise(self, data: bytes) -> None:
+        """Keep the end of a server's other output for error messages."""
         self.noise += data
         del self.noise[:-NOISE_BYTES]
 
 
-def _sift(page: dict[str, Any], version: str) -> list[str]:
+def _drop_malformed(page: dict[str, Any], version: str) -> list[str]:
     """Remove malformed tools from a list, which the SDK would reject as a whole; return the problems."""
     tools = page.get("tools")
     if not isinstance(tools, list):
@@ -141,7 +141,7 @@ def _flaw(page: dict[str, Any], version: str) -> str | None:
     return None
 
 
-class _Reading:
+class _GatedReader:
     """The messages of a server, counted by its gate."""
 
     def __init__(self, inner: ReadStream[SessionMessage | Exception], gate: FloodGate) -> None:
@@ -159,14 +159,14 @@ class _Reading:
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             self._gate.close("it closed the connection")
             raise
-        if not self._gate.take(item):
+        if not self._gate.count_message(item):
             raise anyio.EndOfStream
         return item
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    def __aiter__(self) -> _Reading:
+    def __aiter__(self) -> _GatedReader:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -175,14 +175,14 @@ class _Reading:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> _Reading:
+    async def __aenter__(self) -> _GatedReader:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
-class _Writing:
+class _GatedWriter:
     """The messages to a server; the gate learns which responses to expect."""
 
     def __init__(self, inner: WriteStream[SessionMessage], gate: FloodGate) -> None:
@@ -191,13 +191,13 @@ class _Writing:
 
     async def send(self, item: SessionMessage, /) -> None:
         if isinstance(item.message, JSONRPCRequest):
-            self._gate.ask(item.message.id, item.message.method)
+            self._gate.expect_response(item.message.id, item.message.method)
         await self._inner.send(item)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> _Writing:
+    async def __aenter__(self) -> _GatedWriter:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -209,16 +209,16 @@ def open_transport(
 ) -> AbstractAsyncContextManager[TransportStreams]:
     """Return the transport to a server whose variables are expanded."""
     if server.transport == "stdio":
-        return _guarded(_stdio(server, gate, root, environ, log), gate)
-    return _guarded(_http(server, gate), gate)
+        return _gated(_stdio(server, gate, root, environ, log), gate)
+    return _gated(_http(server, gate), gate)
 
 
 @asynccontextmanager
-async def _guarded(
+async def _gated(
     transport: AbstractAsyncContextManager[TransportStreams], gate: FloodGate
 ) -> AsyncIterator[TransportStreams]:
     async with transport as (reading, writing):
-        yield _Reading(reading, gate), _Writing(writing, gate)
+        yield _GatedReader(reading, gate), _GatedWriter(writing, gate)
 
 
 # --- a process ------------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def _start(server: Server, root: str, environ: Mapping[str, str]) -> PipedProgra
 async def _read(running: PipedProgram, gate: FloodGate, sink: Any) -> None:
     unread = bytearray()
     async with sink:
-        while data := await _some(running.stdout):
+        while data := await _read_some(running.stdout):
             searched = len(unread)
             unread += data
             while (end := unread.find(b"\n", searched)) >= 0:
@@ -316,15 +316,15 @@ async def _read(running: PipedProgram, gate: FloodGate, sink: Any) -> None:
 
 async def _deliver(line: bytes, gate: FloodGate, sink: Any) -> bool:
     """Deliver one line; False to stop reading."""
-    if not gate.weigh(len(line)) or not line.strip():
-        return gate.take(None)
+    if not gate.count_bytes(len(line)) or not line.strip():
+        return gate.count_message(None)
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
         repaired = await anyio.to_thread.run_sync(_repaired, line)
         if repaired is None:
-            gate.hear(line[:NOISE_BYTES] + b"\n")
-            return gate.take(None)
+            gate.record_noise(line[:NOISE_BYTES] + b"\n")
+            return gate.count_message(None)
         message = repaired
     try:
         await sink.send(SessionMessage(message))
@@ -355,11 +355,11 @@ async def _write(running: PipedProgram, gate: FloodGate, source: Any) -> None:
     async with source:
         async for item in source:
             text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-            left = memoryview(text.encode("utf-8", "surrogatepass") + b"\n")
-            while left:
+            unsent = memoryview(text.encode("utf-8", "surrogatepass") + b"\n")
+            while unsent:
                 await anyio.wait_writable(running.stdin)
                 try:
-                    left = left[os.write(running.stdin, left[:_CHUNK_BYTES]) :]
+                    unsent = unsent[os.write(running.stdin, unsent[:_CHUNK_BYTES]) :]
                 except BlockingIOError:
                     continue
                 except OSError:
@@ -370,20 +370,20 @@ async def _log(running: PipedProgram, gate: FloodGate, log: str) -> None:
     """Log the beginning of the server's standard error to a file, and discard the rest slowly."""
     os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    room = LOG_BYTES
+    remaining = LOG_BYTES
     try:
-        while data := await _some(running.stderr):
-            gate.hear(data)
-            if room:
-                os.write(file, data[:room])
-                room = max(0, room - len(data))
+        while data := await _read_some(running.stderr):
+            gate.record_noise(data)
+            if remaining:
+                os.write(file, data[:remaining])
+                remaining = max(0, remaining - len(data))
             else:
                 await anyio.sleep(_DRAIN_SECONDS)
     finally:
         os.close(file)
 
 
-async def _some(pipe: int) -> bytes:
+async def _read_some(pipe: int) -> bytes:
     """Return the next bytes of a pipe, b"" at its end."""
     while True:
         await anyio.wait_readable(pipe)
@@ -437,8 +437,8 @@ class _Bounded(httpx2.AsyncBaseTransport):
         if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             await response.aclose()
             raise httpx2.RemoteProtocolError("The server compressed its response, which was not requested.")
-        endless = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        response.stream = _Counted(response.stream, None if endless else MESSAGE_BYTES, self._gate)
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        response.stream = _Counted(response.stream, None if is_stream else MESSAGE_BYTES, self._gate)
         return response
 
     async def aclose(self) -> None:
@@ -448,18 +448,18 @@ class _Bounded(httpx2.AsyncBaseTransport):
 class _Counted(httpx2.AsyncByteStream):
     """The body of a response; raises when it grows too long."""
 
-    def __init__(self, inner: Any, most: int | None, gate: FloodGate) -> None:
+    def __init__(self, inner: Any, limit: int | None, gate: FloodGate) -> None:
         self._inner = inner
-        self._most = most
+        self._limit = limit
         self._gate = gate
         self._bytes = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in self._inner:
             self._bytes += len(part)
-            if self._most is not None and self._bytes > self._most:
-                self._gate.close(f"it sent a message of more than {self._most >> 20} MiB")
-            if not self._gate.weigh(len(part)):
+            if self._limit is not None and self._bytes > self._limit:
+                self._gate.close(f"it sent a message of more than {self._limit >> 20} MiB")
+            if not self._gate.count_bytes(len(part)):
                 raise httpx2.ReadError("The response is too long.")
             yield part
 

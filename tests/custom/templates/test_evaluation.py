@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hilt.custom.templates.binding import Kind, Unbindable, bind, check, is_asked, note, render
+from hilt.custom.templates.binding import Kind, Unbindable, bind, check, must_prompt, note, render
 from hilt.errors import ToolError
 from tests.programs import program
 
@@ -384,11 +384,11 @@ GUARDED = [
 def test_a_value_that_may_be_an_option_that_runs_code_is_noted_and_asks(body, value):
     (warning, *_) = warnings_for(body)
 
-    assert is_asked(warning, {"x": value}, TEXT)
-    assert is_asked(warning, {"x": [value]}, TEXTS)
-    assert not is_asked(warning, {"x": ""}, TEXT)
+    assert must_prompt(warning, {"x": value}, TEXT)
+    assert must_prompt(warning, {"x": [value]}, TEXTS)
+    assert not must_prompt(warning, {"x": ""}, TEXT)
     if warning.names:
-        assert not is_asked(warning, {"x": "plain"}, TEXT)
+        assert not must_prompt(warning, {"x": "plain"}, TEXT)
         assert "an option that runs something" in note(warning)
 
 
@@ -403,8 +403,8 @@ def test_a_script_that_may_run_a_value_as_code_is_found():
         assert warnings, body
         last = 12 + body.count("\n")
         assert all(12 <= warning.line <= last or "cannot be checked" in warning.reason for warning in warnings), body
-        assert all(is_asked(warning, {"x": "plain"}, TEXT) for warning in warnings if not warning.names), body
-        assert not any(is_asked(warning, {"x": ""}, TEXT) for warning in warnings), body
+        assert all(must_prompt(warning, {"x": "plain"}, TEXT) for warning in warnings if not warning.names), body
+        assert not any(must_prompt(warning, {"x": ""}, TEXT) for warning in warnings), body
 
 
 @pytest.mark.parametrize("kind", ["chosen", "number"])
@@ -422,7 +422,7 @@ def test_evaluation_by_the_shell_is_found_wherever_a_value_came_from(given):
     for sink in [*CALCULATED, *NAMED, *RUN]:
         warnings = warnings_for(f"\n{given}\n{sink}\n")
         assert warnings, sink
-        assert any(is_asked(warning, {"w": "a[$(id)]"}, TEXT) for warning in warnings)
+        assert any(must_prompt(warning, {"w": "a[$(id)]"}, TEXT) for warning in warnings)
 
 
 @pytest.mark.parametrize("given", NUMBERS)
@@ -740,7 +740,7 @@ def runs_unasked(folder, bodies, shell="bash", kind="text"):
             args: dict[str, Any] = {"w": value, "v": VALUES[number - 7]}
             if kind == "texts":
                 args = {name: [text] for name, text in args.items()}
-            if not any(is_asked(warning, args, kinds) for warning in warnings):
+            if not any(must_prompt(warning, args, kinds) for warning in warnings):
                 script = folder / str(len(calls))
                 try:
                     script.write_text(render(template, args))

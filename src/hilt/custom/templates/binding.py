@@ -1,6 +1,6 @@
 """Templates of shell scripts whose values are bound to variables and never become part of the script's text.
 
-A body is parsed once for each combination of sections; text.py chooses the reference that fits each placeholder for any
+A body is parsed once for each set of enabled sections; text.py chooses the reference that fits each placeholder for any
 value. The script of a call starts with the assignments of the values to the variables.
 """
 
@@ -24,19 +24,19 @@ __all__ = [
     "Warned",
     "bind",
     "check",
-    "is_asked",
-    "is_given",
+    "enables_section",
+    "must_prompt",
     "note",
     "render",
 ]
 
-# what a value may be: any string, a list of strings, a string that the author wrote, a number
+# the kind of a value: any string, a list of strings, one of the strings in the tool's file, a number
 Kind = Literal["text", "texts", "chosen", "number"]
 
-CHECKED_CHARACTERS = 64 * 1024  # of a script, over all combinations of its sections
+CHECKED_CHARACTERS = 64 * 1024  # of a script, over all sets of its sections
 
-_WHOLE_NUMBER = re.compile(r"[-+]?[0-9]{1,19}\Z")
-_OF_THE_SHELL = frozenset(
+_INTEGER = re.compile(r"[-+]?[0-9]{1,19}\Z")
+_SHELL_BUILTINS = frozenset(
     (
         *("eval", "trap", "command", "builtin", "exec", "source", ".", "printf", "test", "[", "let", "alias", "unset"),
         *("read", "mapfile", "readarray", "getopts", "compgen", "complete", "declare", "typeset", "local", "readonly"),
@@ -64,10 +64,10 @@ class Warned(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, was_read: bool = False) -> Template:
+def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, is_validated: bool = False) -> Template:
     """Return the template of a body with these parameters; raise Unbindable if it cannot be used.
 
-    With `was_read`, the body is already validated, and only what a call needs is parsed again.
+    With `is_validated`, the body was validated before, and only what a call needs is parsed.
     """
     prefix = "_hilt_"
     while prefix in body:
@@ -75,13 +75,13 @@ def bind(body: str, names: Collection[str], *, shell: Shell, line: int = 1, was_
     marks = [item for item, _ in split(body, names) if isinstance(item, Mark)] if "{{" in body else []
     sections = sorted({mark.name for mark in marks if mark.sign} & set(names))
     template = Template(body, frozenset(names), shell, prefix, line, tuple(sections))
-    for given in _sets_of_sections(template) if marks and not was_read else ():
-        _parts(template, given)
+    for enabled in _section_sets(template) if marks and not is_validated else ():
+        _parts(template, enabled)
     return template
 
 
-def _sets_of_sections(template: Template) -> Iterator[frozenset[str]]:
-    """Yield the combinations of given names; if there are too many, only those with none, one, all or all but one."""
+def _section_sets(template: Template) -> Iterator[frozenset[str]]:
+    """Yield the sets of enabled sections; if there are too many, only those with none, one, all or all but one."""
     names = template.sections
     sizes = set(range(len(names) + 1))
     if not is_checked(template):
@@ -90,32 +90,32 @@ def _sets_of_sections(template: Template) -> Iterator[frozenset[str]]:
 
 
 def is_checked(template: Template) -> bool:
-    """Whether every combination of sections is checked on load, so that a call needs no check."""
+    """Whether every set of sections is checked on load, so that a call needs no check."""
     return len(template.body) << len(template.sections) <= CHECKED_CHARACTERS
 
 
 @lru_cache(maxsize=256)
-def _parts(template: Template, given: frozenset[str]) -> list[Part]:
+def _parts(template: Template, enabled: frozenset[str]) -> list[Part]:
     items = split(template.body, template.names)
-    there = list(present(items, template.names, given, template.line))
+    present_items = list(present(items, template.names, enabled, template.line))
     if not any(isinstance(item, Mark) for item, _ in items):
         return [template.body]
-    return Reader(template.body, there, template.names, template.shell, template.line).read()
+    return Reader(template.body, present_items, template.names, template.shell, template.line).read()
 
 
 # --- approval of a call -------------------------------------------------------------------------------------------
 
 
-def check(template: Template, kinds: Mapping[str, Kind], given: Collection[str] | None = None) -> list[Warned]:
+def check(template: Template, kinds: Mapping[str, Kind], enabled: Collection[str] | None = None) -> list[Warned]:
     """Return where the script may run a value as code, with any sections or with these."""
-    sets = _sets_of_sections(template) if given is None else [frozenset(given).intersection(template.sections)]
+    sets = _section_sets(template) if enabled is None else [frozenset(enabled).intersection(template.sections)]
     warnings: dict[Warned, None] = {}
     for names in sets:
-        warnings |= dict.fromkeys(_warned(template, kinds, _parts(template, names)))
+        warnings |= dict.fromkeys(_risky_lines(template, kinds, _parts(template, names)))
     return sorted(warnings)
 
 
-def _warned(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) -> Iterator[Warned]:
+def _risky_lines(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) -> Iterator[Warned]:
     references = [part for part in parts if isinstance(part, Reference)]
     if all(reference.is_number or kinds[reference.name] in ("chosen", "number") for reference in references):
         return
@@ -138,7 +138,7 @@ def _warned(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) ->
         script += (
             f"${{{variable}}}"
             if part.manner == "words" and kind == "texts"
-            else _text_of(part.manner, f"${{{variable}}}")
+            else _quoted_for(part.manner, f"${{{variable}}}")
         )
     for start, reason, names in evaluations(script, bound):
         yield Warned(_line(lines, start), reason, names)
@@ -147,10 +147,10 @@ def _warned(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) ->
 def _line(lines: list[tuple[int, int]], start: int) -> int:
     """Return the line of an offset in a script, counted from the last reference or newline before it."""
     line = lines[0][1]
-    for at, known in lines:
+    for at, reference_line in lines:
         if at > start:
             break
-        line = known or line + 1
+        line = reference_line or line + 1
     return line
 
 
@@ -163,7 +163,7 @@ def note(warned: Warned) -> str:
     return f"line {warned.line}: {warned.reason}; {advice}"
 
 
-def is_asked(warned: Warned, args: Mapping[str, Any], kinds: Mapping[str, Kind]) -> bool:
+def must_prompt(warned: Warned, args: Mapping[str, Any], kinds: Mapping[str, Kind]) -> bool:
     """Whether a call with these values must prompt for a line."""
     names = warned.names or [name for name, kind in kinds.items() if kind in ("text", "texts")]
     values = [args.get(name) for name in names]
@@ -173,7 +173,7 @@ def is_asked(warned: Warned, args: Mapping[str, Any], kinds: Mapping[str, Kind])
     return any(isinstance(text, str) and (text.startswith(("-", "+")) or "=" in text) for text in texts)
 
 
-def is_given(value: Any) -> bool:
+def enables_section(value: Any) -> bool:
     """Whether a value enables its section; absent, null, "", 0, false and [] do not."""
     return value is not None and value != "" and value != 0 and value is not False and value != []
 
@@ -183,17 +183,17 @@ def is_given(value: Any) -> bool:
 
 def render(template: Template, args: Mapping[str, Any]) -> str:
     """Return the script of one call, where possible with the same line numbers as in the file."""
-    used: dict[str, int] = {}
-    given = frozenset(name for name in template.sections if is_given(args.get(name)))
-    script = "".join(_rendered(part, template, args, used) for part in _parts(template, given))
+    numbers: dict[str, int] = {}
+    enabled = frozenset(name for name in template.sections if enables_section(args.get(name)))
+    script = "".join(_render_part(part, template, args, numbers) for part in _parts(template, enabled))
     quote = _bash_quoted if template.shell == "bash" else _sh_quoted
-    settings: list[str] = []
-    for name, number in used.items():
-        settings += _settings(f"{template.prefix}{number}", args.get(name), quote, name)
-    if not settings:
+    assignments: list[str] = []
+    for name, number in numbers.items():
+        assignments += _assignments(f"{template.prefix}{number}", args.get(name), quote, name)
+    if not assignments:
         return "\n" * (template.line - 1) + script
-    first = "" if template.shell == "bash" else f"{_newline(template.prefix)}='\n'; "
-    prelude = first + "; ".join(settings)
+    newline = "" if template.shell == "bash" else f"{_newline(template.prefix)}='\n'; "
+    prelude = newline + "; ".join(assignments)
     if template.shell == "sh":
         prelude = prelude.replace("\0", _newline(template.prefix))
     return prelude + "\n" * max(1, template.line - 1 - prelude.count("\n")) + script
@@ -203,25 +203,25 @@ def _newline(prefix: str) -> str:
     return f"{prefix}n"
 
 
-def _rendered(part: Part, template: Template, args: Mapping[str, Any], used: dict[str, int]) -> str:
+def _render_part(part: Part, template: Template, args: Mapping[str, Any], numbers: dict[str, int]) -> str:
     if isinstance(part, str):
         return part
     value = args.get(part.name)
-    _check(part, value)
-    variable = template.prefix + str(used.setdefault(part.name, len(used))) + "_c" * part.is_number
+    _check_value(part, value)
+    variable = template.prefix + str(numbers.setdefault(part.name, len(numbers))) + "_c" * part.is_number
     if part.manner != "words":
-        return _text_of(part.manner, f"${{{variable}-}}")
+        return _quoted_for(part.manner, f"${{{variable}-}}")
     if isinstance(value, list) and value:
         return " ".join(f'"${{{variable}_{index}}}"' for index in range(len(value)))
     return f'${{{variable}+"${{{variable}}}"}}'
 
 
-def _check(reference: Reference, value: Any) -> None:
+def _check_value(reference: Reference, value: Any) -> None:
     where = f"on line {reference.line}"
     if reference.is_present and (value is None or value == []):
         raise _refusal(f"Missing required parameter: {reference.name}, the program to run {where}")
     first = value[0] if isinstance(value, list) and value else value
-    if reference.is_present and first in _OF_THE_SHELL:
+    if reference.is_present and first in _SHELL_BUILTINS:
         raise _refusal(f"{reference.name} must be a program to run {where}, not the shell builtin {first}")
     if reference.is_number and value is not None and _number(value) is None:
         raise _refusal(f"{reference.name} must be an integer: the tool uses it in arithmetic {where}")
@@ -231,23 +231,23 @@ def _refusal(message: str) -> ToolError:
     return ToolError("invalid_args", f"⚒ {message}.")
 
 
-def _text_of(manner: Manner, text: str) -> str:
+def _quoted_for(manner: Manner, text: str) -> str:
     """Return an expansion, quoted for its context."""
     if manner in ("words", "one"):
         return f'"{text}"'
     return {"single": f"'\"{text}\"'", "ansi": f"'\"{text}\"$'"}.get(manner, text)
 
 
-def _settings(variable: str, value: Any, quote: Callable[[str], str], name: str) -> list[str]:
+def _assignments(variable: str, value: Any, quote: Callable[[str], str], name: str) -> list[str]:
     """Return the assignments of a value: as a string, per element, and as a number for arithmetic."""
     if value is None or value == []:
         return [f"unset {variable} {variable}_c"]
-    settings = [f"{variable}={quote(_text(value, name))}"]
+    assignments = [f"{variable}={quote(_text(value, name))}"]
     if isinstance(value, list):
-        settings += [f"{variable}_{index}={quote(_text(item, name))}" for index, item in enumerate(value)]
+        assignments += [f"{variable}_{index}={quote(_text(item, name))}" for index, item in enumerate(value)]
     number = _number(value)
-    settings.append(f"unset {variable}_c" if number is None else f"{variable}_c='{number}'")
-    return settings
+    assignments.append(f"unset {variable}_c" if number is None else f"{variable}_c='{number}'")
+    return assignments
 
 
 def _text(value: Any, name: str) -> str:
@@ -271,7 +271,7 @@ def _number(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = value if isinstance(value, str) else str(value) if isinstance(value, int) else ""
-    if _WHOLE_NUMBER.match(text) is None or abs(int(text)) >= 1 << 63:
+    if _INTEGER.match(text) is None or abs(int(text)) >= 1 << 63:
         return None
     number = int(text)
     return f" {number}" if number < 0 else str(number)

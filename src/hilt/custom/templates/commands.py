@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[[^\]]*\])?\+?=")
 _INDEX = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*)?\[")
 _WHOLE_INDEX = re.compile(r"[A-Za-z_0-9]*\[(?:[^\[\]]|\[[^\[\]]*\])+\]\+?=")
-_GOES_ON = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"))
+_COMMAND_FOLLOWS = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"))
 _BEFORE_PROGRAM = frozenset(("command", "builtin", "-p", "--"))  # the next word is the program
 _DECLARES = frozenset(("declare", "typeset", "local", "readonly", "export"))
-_UNSEEN = frozenset(("'", '"', "\\", "\n"))  # shell syntax that is not part of a word
-_LEADS = {"{": ("function",), "do": ("for", "select")}
+_QUOTING = frozenset(("'", '"', "\\", "\n"))  # not part of the word's text
+_BODY_FOLLOWS = {"{": ("function",), "do": ("for", "select")}
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 
 class Bare:
-    """Commands up to their closing bracket or the end, split into words."""
+    """Commands up to their closing parenthesis or the end, split into words."""
 
-    def __init__(self, reader: Reader, *, outer_waits: bool, is_list: bool) -> None:
+    def __init__(self, reader: Reader, *, outer_pending: bool, is_list: bool) -> None:
         self._reader = reader
-        self._outer_waits = outer_waits
+        self._outer_pending = outer_pending
         self._is_list = is_list  # the words of an array
         self._start: int | None = None  # of the current word
         self._at_command = not is_list
@@ -39,7 +39,7 @@ class Bare:
         self._compares = False
 
     def ends(self) -> bool:
-        """Whether a closing bracket ends these commands."""
+        """Whether a closing parenthesis ends these commands."""
         self.end_word()
         return not self._in_test and (not self._cases or self._cases[-1] != "pattern")
 
@@ -54,8 +54,8 @@ class Bare:
         elif item == "\n":
             self._end_command()
             reader.emit()
-            if self._outer_waits:
-                raise reader.refuse("a here-document before a multi-line bracket is not supported")
+            if self._outer_pending:
+                raise reader.refuse("a here-document before multi-line parentheses is not supported")
             reader.bodies()
         elif item == "#" and self._start is None:
             self._comment()
@@ -73,7 +73,7 @@ class Bare:
     def _take_mark(self, mark: Mark) -> None:
         manner = self._manner()
         self._begin()
-        self._note([self._reader.mark(mark, manner)])
+        self._add_references([self._reader.mark(mark, manner)])
 
     def _begin(self) -> None:
         """Start a word, unless inside one."""
@@ -94,7 +94,7 @@ class Bare:
         can_be = self._is_list if text.startswith("[") else self._at_command and not self._is_list
         return can_be and _INDEX.match(text) is not None and _WHOLE_INDEX.match(text) is None
 
-    def _note(self, references: list[Reference]) -> None:
+    def _add_references(self, references: list[Reference]) -> None:
         self._references += references
         if self._in_test:
             self._compared += references
@@ -107,7 +107,7 @@ class Bare:
             references = self._quoted(item)
             for reference in references if is_index else ():
                 reference.is_number = True
-            self._note(references)
+            self._add_references(references)
         elif item == "`":
             reader.backticks(in_double=False)
         elif item == "\\":
@@ -221,7 +221,7 @@ class Bare:
         if self._start is None:
             return ""
         items = self._reader.items[self._start : self._reader.at]
-        return "".join(("" if item in _UNSEEN else item) if isinstance(item, str) else "\0" for item in items)
+        return "".join(("" if item in _QUOTING else item) if isinstance(item, str) else "\0" for item in items)
 
     def end(self) -> None:
         """End the last command."""
@@ -281,7 +281,7 @@ class Bare:
         if _ASSIGNMENT.match(text):
             for reference in references if self._reader.has_integers else ():
                 reference.is_number = True
-        elif text in _GOES_ON:
+        elif text in _COMMAND_FOLLOWS:
             self._at_command = True
         elif text == "case":
             self._cases.append("subject")
@@ -300,5 +300,5 @@ class Bare:
             for reference in references:  # the value is the whole name of a command
                 reference.is_present = True
         self.words.append(text)
-        if self.words[0] in _LEADS.get(text, ()):
+        if self.words[0] in _BODY_FOLLOWS.get(text, ()):
             self._at_command, self.words = True, []  # function f {, for x do

@@ -119,7 +119,7 @@ class _Finder:
         self._integers = set(_INTEGERS)
         self._written: set[str | None] = set()  # names of files
         self._sources = False  # other files may set any variable
-        self._found: list[Evaluation] = []
+        self._evaluations: list[Evaluation] = []
         self._start = 0  # of the current command
         self._opens = False  # one of its words may contain a value
         self._feed: str | None = ""  # its standard input
@@ -127,38 +127,38 @@ class _Finder:
     def find(self, script: str) -> list[Evaluation]:
         """Check all commands until none adds another text."""
         self._read(script, 0)
-        known = 0
-        while known != len(self._texts):
-            known = len(self._texts)
-            self._found = []
+        parsed_count = 0
+        while parsed_count != len(self._texts):
+            parsed_count = len(self._texts)
+            self._evaluations = []
             for command, place, feed in list(self._commands):
                 self._start = place.start
-                self._set(command.assignments)
+                self._check_assignments(command.assignments)
                 if not self._integers.isdisjoint(self._filled(command.words)):
                     self._add(CALCULATES)
                 if command.words:
-                    self._judge([self._known(word) for word in command.words], place, feed)
+                    self._check_command([self._resolved(word) for word in command.words], place, feed)
             for text, start in list(self._evaluated):
                 self._start = start
-                self._calculate(text, is_whole=text.startswith(("$", "((", "for")) and not text.startswith("${"))
-        return sorted(self._found)
+                self._check_arithmetic(text, is_whole=text.startswith(("$", "((", "for")) and not text.startswith("${"))
+        return sorted(self._evaluations)
 
     def _add(self, reason: str, names: tuple[str, ...] = ()) -> None:
-        self._found.append(Evaluation(self._start, reason, names))
+        self._evaluations.append(Evaluation(self._start, reason, names))
 
-    # --- what is known of the whole script ------------------------------------------------------------------------
+    # --- the whole script ---------------------------------------------------------------------------------------------
 
     def _read(self, text: str, start: int, *, depth: int = 0) -> None:
         """Record the text of a shell script; a nested one has the offset of its command."""
         if text in self._texts:
             return
         if depth > MAX_DEPTH:
-            raise Unparsed("too many nested commands start one another")
+            raise Unparsed("commands that start other commands are nested too deeply")
         is_inner = bool(self._texts)
         self._texts[text] = start
         script = read(text)
         if not _COUNTERS.isdisjoint(script.functions):
-            raise Unparsed("a program that prints numbers is redefined")
+            raise Unparsed("the script redefines a program that prints numbers")
         feeds_all = any(
             command.words and command.words[0].value == "exec" and _inputs(command) for command in script.commands
         )
@@ -170,14 +170,16 @@ class _Finder:
                 self._assigned.setdefault(name, []).append(source if value is not None or source else None)
             self._declare(command.words)
             self._written |= {
-                found.target.name for found in command.redirections if found.target and ">" in found.operator
+                redirection.target.name
+                for redirection in command.redirections
+                if redirection.target and ">" in redirection.operator
             }
             if command.words and command.words[0].name in _WRITES:
                 self._written.update(word.name for word in command.words[1:])
-        found = [*script.evaluated, *_calculations(text)]
-        self._evaluated += [(evaluated, start if is_inner else at) for evaluated, at in found]
-        for evaluated, _ in found:
-            for name in (one or other for one, other in _CALCULATED.findall(evaluated)):
+        expressions = [*script.evaluated, *_calculations(text)]
+        self._evaluated += [(evaluated, start if is_inner else at) for evaluated, at in expressions]
+        for evaluated, _ in expressions:
+            for name in (before or after for before, after in _CALCULATED.findall(evaluated)):
                 self._assigned.setdefault(name, []).append("0")
 
     def _declare(self, words: Sequence[ShellWord]) -> None:
@@ -201,15 +203,15 @@ class _Finder:
 
     def _is_constant(self, text: str, *, number: bool = False) -> bool:
         """Whether a text consists only of constants; with `number`, only of numbers."""
-        return self._holds(text, number, set())
+        return self._is_constant_text(text, number, set())
 
-    def _holds(self, text: str, number: bool, seen: set[str]) -> bool:
+    def _is_constant_text(self, text: str, number: bool, seen: set[str]) -> bool:
         text = _NUMBER.sub("0", text)
         if _UNKNOWN.search(text) or (number and _VARIABLE.sub("", text).strip("\"'+-0123456789 {.}")):
             return False
-        return all(self._is_settled(name, number, seen) for name in _LOOSE.findall(text))
+        return all(self._is_constant_variable(name, number, seen) for name in _LOOSE.findall(text))
 
-    def _is_settled(self, name: str, number: bool, seen: set[str]) -> bool:
+    def _is_constant_variable(self, name: str, number: bool, seen: set[str]) -> bool:
         """Whether a variable holds only constants; one that the script does not set is the user's."""
         if name in self._bound.numbers or name in seen:
             return True
@@ -221,20 +223,20 @@ class _Finder:
         texts = self._assigned.get(name)
         if texts is None:
             return not self._sources or name in _INTEGERS
-        return all(text is not None and self._holds(text, number, seen) for text in texts)
+        return all(text is not None and self._is_constant_text(text, number, seen) for text in texts)
 
-    def _known(self, word: ShellWord) -> ShellWord:
+    def _resolved(self, word: ShellWord) -> ShellWord:
         """Return a word with its value if it consists only of constants and numbers."""
         if word.value is not None or is_made_of_input(word):
             return word
 
-        def filled(found: re.Match[str]) -> str:
-            name = found[1] or found[2]
+        def fill(match: re.Match[str]) -> str:
+            name = match[1] or match[2]
             is_set = name in self._assigned or name in self._bound.numbers
-            return "0" if is_set and self._is_constant(found[0], number=True) else found[0]
+            return "0" if is_set and self._is_constant(match[0], number=True) else match[0]
 
-        known = unquote(_VARIABLE.sub(filled, _NUMBER.sub("0", word.text)))
-        return word if known.value is None else known._replace(text=word.text)
+        resolved = unquote(_VARIABLE.sub(fill, _NUMBER.sub("0", word.text)))
+        return word if resolved.value is None else resolved._replace(text=word.text)
 
     def _is_open(self, word: ShellWord) -> bool:
         """Whether a word may contain a value."""
@@ -245,7 +247,7 @@ class _Finder:
 
     # --- what the shell evaluates itself --------------------------------------------------------------------------
 
-    def _calculate(self, text: str, *, is_whole: bool = True) -> None:
+    def _check_arithmetic(self, text: str, *, is_whole: bool = True) -> None:
         """Check arithmetic; unless `is_whole`, only the arithmetic in a subscript or an expansion."""
         if text.startswith("${!"):
             if not _KEYS.match(text) and not self._is_constant("$" + text[3:].rstrip("}")):
@@ -258,19 +260,19 @@ class _Finder:
         if _UNKNOWN.search(text) or not all(self._is_constant(f"${name}", number=True) for name in names):
             self._add(CALCULATES)
 
-    def _name(self, word: ShellWord) -> None:
+    def _check_name(self, word: ShellWord) -> None:
         """Check a word that is used as a variable name."""
         if self._is_open(word) or ("[" in word.text and _PLAIN_INDEX.match(word.value or "") is None):
             self._add(NAMES)
 
-    def _set(self, assignments: Sequence[Assignment]) -> None:
+    def _check_assignments(self, assignments: Sequence[Assignment]) -> None:
         for name, value, text in assignments:
             if name in self._integers and not (text and self._is_constant(text, number=True)) and value != "":
                 self._add(CALCULATES)
             if (value is None and text and not self._is_constant(text)) or _is_prompt(name, text):
-                self._export(name)
+                self._check_variable(name)
 
-    def _export(self, name: str) -> None:
+    def _check_variable(self, name: str) -> None:
         """Check a variable that is set to non-constant text."""
         if (
             _is_prompt(name, "$(")
@@ -282,7 +284,7 @@ class _Finder:
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def _judge(self, words: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
+    def _check_command(self, words: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
         """Check one command; `feed` is its standard input: "" for none, None if it is not constant."""
         verb, *arguments = words
         name = verb.name
@@ -290,20 +292,20 @@ class _Finder:
             self._add("the program to run is not constant")
             return
         if place.depth > MAX_DEPTH:
-            raise Unparsed("too many nested commands start one another")
+            raise Unparsed("commands that start other commands are nested too deeply")
         if "/" in verb.text:
-            self._file("the shell", ShellWord(verb.text, name, name=name))
+            self._check_file("the shell", ShellWord(verb.text, name, name=name))
         place = place._replace(fed=feed != "", depth=place.depth + 1)
-        usual = programs.GNU.get(name.lower(), name.lower())
+        canonical = programs.GNU.get(name.lower(), name.lower())
         interpreter = programs.INTERPRETERS.get(name) or programs.INTERPRETERS.get(name.rstrip("0123456789.-"))
-        if usual in programs.SHELLS:
-            self._shell(name, arguments, place, feed)
+        if canonical in programs.SHELLS:
+            self._check_shell(name, arguments, place, feed)
         elif interpreter or name in _QUERIES:
-            self._interpreter(name, interpreter or _QUERIES[name], arguments, feed)
-        elif not self._builtin(name, arguments, place):
-            self._program(name if name in _RATED else usual, arguments, place, feed)
+            self._check_interpreter(name, interpreter or _QUERIES[name], arguments, feed)
+        elif not self._check_builtin(name, arguments, place):
+            self._check_program(name if name in _RATED else canonical, arguments, place, feed)
 
-    def _code(self, program: str, word: ShellWord, place: CommandPlace) -> None:
+    def _check_code(self, program: str, word: ShellWord, place: CommandPlace) -> None:
         """Check a word that a shell runs as code."""
         variable = _VARIABLE.fullmatch(word.text.strip('"'))
         texts = [word.value]
@@ -315,7 +317,7 @@ class _Finder:
             else:
                 self._read(text, place.start, depth=place.depth)
 
-    def _shell(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
+    def _check_shell(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
         rest = list(arguments)
         has_code = reads_input = False
         while rest and (option := rest[0].value) is not None and option.startswith(("-", "+")) and option != "-":
@@ -326,18 +328,18 @@ class _Finder:
             has_code = has_code or (is_short and "c" in option) or option == "--command"
             reads_input = reads_input or (is_short and "s" in option)
             if (option in ("--rcfile", "--init-file") or option[-1] in "oO") and rest:
-                self._file(name, rest.pop(0))
+                self._check_file(name, rest.pop(0))
         if has_code:
             for word in rest[:1]:
-                self._code(f"{name} -c", word, place)
+                self._check_code(f"{name} -c", word, place)
         elif rest and not reads_input and not starters.is_standard_input(rest[0]):
-            self._file(name, rest[0], rest[1:])
+            self._check_file(name, rest[0], rest[1:])
         elif feed is None or (rest and rest[0].value is None and not reads_input):
             self._add(f"{name} runs its standard input")
         elif feed:
             self._read(feed, place.start, depth=place.depth)
 
-    def _file(self, name: str, word: ShellWord, rest: Sequence[ShellWord] = ()) -> None:
+    def _check_file(self, name: str, word: ShellWord, rest: Sequence[ShellWord] = ()) -> None:
         """Check the file that a program runs; if `word` may be an option, check the rest too."""
         if word.name in self._written:
             self._add(f"{name} runs a file that the script writes")
@@ -348,7 +350,7 @@ class _Finder:
         ):
             self._add(f"{name} runs a file or text that is not constant")
 
-    def _interpreter(
+    def _check_interpreter(
         self, name: str, kind: programs.Interpreter, arguments: Sequence[ShellWord], feed: str | None
     ) -> None:
         rest = list(arguments)
@@ -372,11 +374,11 @@ class _Finder:
             word = ShellWord("-", "-", name="-")
         if word.value is None or not starters.is_standard_input(word):
             if name not in _QUERIES:
-                self._file(name, word, rest)
+                self._check_file(name, word, rest)
         elif feed is None and not (kind.quiet and word.text == "-" and not arguments):
             self._add(f"{name} runs its standard input")
 
-    def _builtin(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> bool:
+    def _check_builtin(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace) -> bool:
         """Check a shell builtin; return whether it is a known one."""
         values = [word.value for word in arguments]
         operands = [word for word in arguments if word.value != "--"]
@@ -387,15 +389,15 @@ class _Finder:
                 if len(operands) == 1
                 else ShellWord("", None if None in texts else " ".join(map(str, texts)))
             )
-            self._code(name, code, place)
+            self._check_code(name, code, place)
         elif name in ("source", "."):
             for word in operands[:1]:
-                self._file(name, word)
+                self._check_file(name, word)
                 if starters.is_standard_input(word):
                     self._add(f"{name} runs its standard input")
         elif name == "trap":
             for word in [word for word in operands if word.value not in ("-l", "-p")][:1]:
-                self._code(name, word, place)
+                self._check_code(name, word, place)
         elif name in _ANY_WORD:
             evaluates = name == "compgen" and any(sign in word.text for word in arguments for sign in "$`")
             if evaluates or self._any_open(arguments) or (place.fed and name in ("crontab", "at", "batch")):
@@ -403,33 +405,33 @@ class _Finder:
             for word in arguments if name == "alias" else ():
                 self._read((word.value or "").partition("=")[2], place.start, depth=place.depth)
         elif name == "let":
-            self._calculate(" ".join(word.text for word in arguments))
+            self._check_arithmetic(" ".join(word.text for word in arguments))
         elif name == "unset":
             for word in arguments if "-f" not in values else ():
-                self._name(word)
+                self._check_name(word)
         elif name in _READS or name == "wait":
             for word in arguments:
-                self._name(word)
+                self._check_name(word)
             if name in ("mapfile", "readarray") and programs.has_flag(values, "C", values="cdnOsu"):
                 self._add(f"{name} -C runs text that is not constant")
         elif name == "printf":
-            self._printf(arguments)
+            self._check_printf(arguments)
         elif name in ("test", "[", "[["):
-            self._test(name, arguments)
+            self._check_test(name, arguments)
         elif name in _DECLARES:
-            self._declares(name, arguments)
+            self._check_declaration(name, arguments)
         else:
             return name in programs.BUILTINS or name in programs.READERS
         return True
 
-    def _printf(self, arguments: Sequence[ShellWord]) -> None:
+    def _check_printf(self, arguments: Sequence[ShellWord]) -> None:
         rest = list(arguments)
         while rest and (rest[0].value or "").startswith("-"):
             option = rest.pop(0).value or ""
             if option == "-v" and rest:
-                self._name(rest.pop(0))
+                self._check_name(rest.pop(0))
             elif option.startswith("-v"):
-                self._name(ShellWord(option[2:], option[2:]))
+                self._check_name(ShellWord(option[2:], option[2:]))
             else:
                 break
         # a computed format may be -v, and the next word the name
@@ -438,39 +440,41 @@ class _Finder:
         if self._any_open(rest) and (rest[1:] or not _is_quoted(rest[0].text)):
             self._add(NAMES)
 
-    def _test(self, name: str, arguments: Sequence[ShellWord]) -> None:
+    def _check_test(self, name: str, arguments: Sequence[ShellWord]) -> None:
         before: ShellWord | None = None
         for word, following in zip(arguments, [*arguments[1:], None], strict=True):
             if word.value in ("-v", "-R") and following is not None:
-                self._name(following)
+                self._check_name(following)
             if name == "[[":
                 if word.value in _COMPARES:
-                    self._calculate(" ".join(one.text for one in (before, following) if one is not None))
+                    self._check_arithmetic(
+                        " ".join(operand.text for operand in (before, following) if operand is not None)
+                    )
             elif self._is_open(word) and (not _is_quoted(word.text) or (before is not None and self._is_open(before))):
                 self._add(NAMES)  # -v and a name
             before = word
 
-    def _declares(self, name: str, arguments: Sequence[ShellWord]) -> None:
+    def _check_declaration(self, name: str, arguments: Sequence[ShellWord]) -> None:
         options = {letter for word in arguments if (word.value or "")[:1] in ("-", "+") for letter in word.value or ""}
         if "n" in options and name != "export":
             self._add(NAMES)
         for word in arguments if not options & set("pfF") else ():
-            named = _SETS.match(word.text)
-            if named is None:
+            assignment = _SETS.match(word.text)
+            if assignment is None:
                 if (word.value or "")[:1] not in ("-", "+"):
-                    self._name(word)
+                    self._check_name(word)
                 continue
-            if named[2] and _PLAIN_INDEX.match(named[0].strip("\"'").rstrip("+=")) is None:
+            if assignment[2] and _PLAIN_INDEX.match(assignment[0].strip("\"'").rstrip("+=")) is None:
                 self._add(CALCULATES)
             is_array = options & set("aA") or any(
-                (text or "(").startswith("(") for text in self._assigned.get(named[1], ())
+                (text or "(").startswith("(") for text in self._assigned.get(assignment[1], ())
             )
             if self._is_open(word):
                 if is_array and not word.broken:
                     self._add(f"{name} runs the text of an array")
-                self._export(named[1])
+                self._check_variable(assignment[1])
 
-    def _program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
+    def _check_program(self, name: str, arguments: Sequence[ShellWord], place: CommandPlace, feed: str | None) -> None:
         """Check a program that may start others, or read a value as an option."""
         values = [word.value for word in arguments]
         is_open = self._any_open(arguments)
@@ -479,7 +483,7 @@ class _Finder:
         if name in ("env", "sudo"):
             arguments = [self._setting(word) for word in arguments]
         if name in ("awk", "gawk", "mawk", "nawk", "original-awk"):
-            self._awk(name, values, is_open=is_open)
+            self._check_awk(name, values, is_open=is_open)
         elif name in ("sed", "gsed"):
             scripts = awk_sed.SedScripts(values).scripts
             if (None in scripts and is_open) or any(
@@ -508,14 +512,14 @@ class _Finder:
         for at, word in enumerate(arguments):
             base = (word.name or "").lower()
             if base in ("eval", *programs.SHELLS) or base.rstrip("0123456789.-") in programs.INTERPRETERS:
-                self._judge(arguments[at:], place, feed)
+                self._check_command(arguments[at:], place, feed)
                 if any((option.value or "").startswith("-") for option in arguments[at + 1 : at + 2]):
                     break
         if name in _TAKES_OPTIONS:
-            self._options(name, arguments)
+            self._check_options(name, arguments)
         self._opens, self._feed = outer
 
-    def _awk(self, name: str, values: Sequence[str | None], *, is_open: bool) -> None:
+    def _check_awk(self, name: str, values: Sequence[str | None], *, is_open: bool) -> None:
         texts = programs.option_values(values, "e", "source", stops="FfvilE")
         if not programs.has_flag(values, "fE", "file", "exec", values="Fvie"):
             options = programs.Options("FfvieEl", ("assign", "field-separator", "file", "include", "source", "load"))
@@ -527,13 +531,13 @@ class _Finder:
 
     def _setting(self, word: ShellWord) -> ShellWord:
         """Return NAME=value with a known value, so that it is not read as the program to run."""
-        named = _SETS.match(word.text) if self._is_open(word) else None
-        if named is None:
+        assignment = _SETS.match(word.text) if self._is_open(word) else None
+        if assignment is None:
             return word
-        self._export(named[1])
-        return ShellWord(word.text, f"{named[1]}=x")
+        self._check_variable(assignment[1])
+        return ShellWord(word.text, f"{assignment[1]}=x")
 
-    def _options(self, name: str, arguments: Sequence[ShellWord]) -> None:
+    def _check_options(self, name: str, arguments: Sequence[ShellWord]) -> None:
         """Check words that a program may read as an option that runs something."""
         before = ""
         for word in arguments:
@@ -553,9 +557,9 @@ class _Finder:
         names: list[str] = []
         text = text.lstrip("\"'")
         while text.startswith("$"):
-            found = _VARIABLE.match(text)
-            variable = (found[1] or found[2]) if found else ""
-            if found is None or variable in _FILLED or (self._sources and variable not in self._bound.texts):
+            match = _VARIABLE.match(text)
+            variable = (match[1] or match[2]) if match else ""
+            if match is None or variable in _FILLED or (self._sources and variable not in self._bound.texts):
                 return None
             if variable in self._bound.texts:
                 names.append(self._bound.texts[variable])
@@ -566,7 +570,7 @@ class _Finder:
                     if inner is None:
                         return None
                     names += inner
-            text = text[found.end() :].lstrip("\"'")
+            text = text[match.end() :].lstrip("\"'")
         # after an empty value, the following text comes first
         return None if text[:1] in ("-", "`", "<", "{") else tuple(dict.fromkeys(names))
 
@@ -575,7 +579,7 @@ class _Finder:
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
         """Check a command that another one starts."""
         if words and words[0].text:
-            self._judge(words, place, None if place.fed and self._feed == "" else self._feed)
+            self._check_command(words, place, None if place.fed and self._feed == "" else self._feed)
         return _SAFE
 
     def start_text(self, text: str | None, place: CommandPlace, starter: str) -> Rated:
@@ -608,7 +612,9 @@ _SAFE = Rated("safe", "")
 
 
 def _inputs(command: Command) -> list[str]:
-    return [text for found in command.redirections if (text := found.text.lstrip("0123456789")).startswith("<")]
+    return [
+        text for redirection in command.redirections if (text := redirection.text.lstrip("0123456789")).startswith("<")
+    ]
 
 
 def _feed(text: str, command: Command) -> str | None:
@@ -624,7 +630,7 @@ def _feed(text: str, command: Command) -> str | None:
     if not source.startswith("<<"):
         target = unquote(source[1:].strip())
         return None if target.value is None or starters.is_standard_input(target) else ""
-    start = next((found.start for found in command.redirections if found.text.endswith(source)), 0)
+    start = next((redirection.start for redirection in command.redirections if redirection.text.endswith(source)), 0)
     line, _, rest = text[start:].partition("\n")
     if not line.lstrip("0123456789").startswith(source) or "<<" in line[len(source) :]:
         return None
@@ -643,14 +649,14 @@ def _feed(text: str, command: Command) -> str | None:
 
 def _calculations(text: str) -> Iterator[tuple[str, int]]:
     """Yield everything that looks like arithmetic: the grammar does not show it in here-documents."""
-    for found in re.finditer(r"\$\(\(|\$\[", text):
-        opening, closing = "[]" if found[0] == "$[" else "()"
+    for match in re.finditer(r"\$\(\(|\$\[", text):
+        opening, closing = "[]" if match[0] == "$[" else "()"
         depth = 0
-        for end in range(found.start() + 1, len(text)):
+        for end in range(match.start() + 1, len(text)):
             depth += (text[end] == opening) - (text[end] == closing)
             if not depth:
                 break
-        yield text[found.start() : end + 1], found.start()
+        yield text[match.start() : end + 1], match.start()
 
 
 def _leads(text: str) -> bool:
@@ -674,5 +680,5 @@ def _is_prompt(name: str, text: str) -> bool:
 
 def _attached(word: ShellWord) -> list[ShellWord]:
     """Return an option and the computed value attached to it as two words."""
-    found = re.match(r"--[\w-]+(?==)|-[A-Za-z]+(?=[\"'$`])", word.text) if word.value is None else None
-    return [word] if found is None else [unquote(found[0]), ShellWord(word.text[found.end() :].removeprefix("="), None)]
+    match = re.match(r"--[\w-]+(?==)|-[A-Za-z]+(?=[\"'$`])", word.text) if word.value is None else None
+    return [word] if match is None else [unquote(match[0]), ShellWord(word.text[match.end() :].removeprefix("="), None)]

@@ -35,7 +35,7 @@ class Reference:
         self.name = name
         self.manner = manner
         self.line = line
-        self.is_number = manner == "number"  # it is evaluated, so it must be an integer
+        self.is_number = manner == "number"  # the shell evaluates it, so it must be an integer
         self.is_present = False  # without it, the next word would be the command
 
 
@@ -64,22 +64,22 @@ def split(body: str, names: Collection[str]) -> Items:
 
 
 def present(
-    items: Items, names: Collection[str], given: Collection[str], first_line: int = 1
+    items: Items, names: Collection[str], enabled: Collection[str], first_line: int = 1
 ) -> Iterator[tuple[str | Mark, int]]:
-    """Yield the items of the sections that these values enable; marks of sections on unknown names stay."""
+    """Yield the items outside disabled sections; section marks with unknown names stay."""
     opened: list[tuple[Mark, int]] = []
-    hidden = 0
+    disabled = 0
     line = first_line
     for item, offset in items:
         line += item == "\n"
         if not isinstance(item, Mark) or not item.sign or item.name not in names:
-            if not hidden:
+            if not disabled:
                 yield item, offset
         elif item.sign != "/":
             opened.append((item, line))
-            hidden += (item.name in given) is (item.sign == "^")
+            disabled += (item.name in enabled) is (item.sign == "^")
         elif opened and opened[-1][0].name == item.name:
-            hidden -= (item.name in given) is (opened.pop()[0].sign == "^")
+            disabled -= (item.name in enabled) is (opened.pop()[0].sign == "^")
         else:
             expected = f"; {opened[-1][0].text} is still open" if opened else ""
             raise Unbindable(f"{item.text} closes a section that is not open{expected}", line)

@@ -1,7 +1,7 @@
 """Parses the body of a template as the shell will, so that every placeholder becomes a reference that fits its context.
 
-Each kind of quotes or brackets is a method that reads to their end. Arithmetic allows only integers. Syntax that is not
-supported is rejected. evaluation.py handles text that is evaluated a second time.
+Each kind of quotes or brackets is a method that reads to their end. Arithmetic allows only integers. Unsupported syntax
+is rejected. evaluation.py handles text that is evaluated a second time.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Reader:
     def mark(self, mark: Mark, manner: Manner) -> Reference:
         """Read the placeholder at the current position."""
         if mark.name not in self._names:
-            known = ", ".join(sorted(self._names)) or "none"
-            raise self.refuse(f"{mark.text} is not a parameter; the parameters are: {known}")
+            parameters = ", ".join(sorted(self._names)) or "none"
+            raise self.refuse(f"{mark.text} is not a parameter; the parameters are: {parameters}")
         reference = Reference(mark.name, manner, self._line_of(self.at))
         self._parts.append(reference)
         self.at += 1
@@ -229,7 +229,7 @@ class Reader:
                 self.emit()
         self._leave()
         if close == "))" and self.peek(1) != ")":
-            raise self.refuse("(( starts arithmetic; put a space between the brackets if commands follow", start)
+            raise self.refuse("(( starts arithmetic; put a space between the parentheses if commands follow", start)
         self.emit(len(close))
         return references
 
@@ -327,7 +327,7 @@ class Reader:
             self.emit(end + 1 - start)
             return []
         outside = self.items, self._offsets, self._end, self.documents
-        # a newline before the closing bracket, because a comment may be last; a space, because $(( is arithmetic
+        # a newline before the closing parenthesis, because a comment may be last; a space, because $(( is arithmetic
         self._parts.append("$( ")
         self.items, self._offsets, self.at, self._end, self.documents = items, offsets, 0, len(items), []
         self.bare(close="")
@@ -372,8 +372,8 @@ class Reader:
 
     def bodies(self) -> None:
         """Read the bodies of the here-documents that the previous line started."""
-        waiting, self.documents = self.documents, []
-        for document in waiting:
+        pending, self.documents = self.documents, []
+        for document in pending:
             self._document(document)
 
     def _document(self, document: _Document) -> None:
@@ -430,18 +430,18 @@ class Reader:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def bare(self, *, close: str, start: int = 0, is_list: bool = False) -> None:
-        """Read commands up to and including their closing bracket, or to the end."""
+        """Read commands up to and including their closing parenthesis, or to the end."""
         self._enter()
         outer = self.documents
         self.documents = []
-        frame = Bare(self, outer_waits=bool(outer), is_list=is_list)
+        frame = Bare(self, outer_pending=bool(outer), is_list=is_list)
         while (item := self.peek()) != "":
             if item == ")" and close and frame.ends():
                 break
             frame.step(item)
         else:
             if close:
-                raise self._unfinished("A bracket", start)
+                raise self._unfinished("A parenthesis", start)
         frame.end()
         self._leave()
         if self.documents:
