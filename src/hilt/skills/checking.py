@@ -1,4 +1,4 @@
-"""Checks a skill strictly: the verdicts of the reference validator of the Agent Skills standard."""
+"""Validates a skill strictly, with the same verdicts as the reference validator of the Agent Skills standard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowe
 
 
 def check(path: str) -> list[str]:
-    """Return what is wrong with the skill in a folder; nothing if it is valid. Its SKILL.md may be named instead."""
+    """Return the problems of the skill in a folder; none if it is valid. The path may also be that of its SKILL.md."""
     if os.path.isfile(path) and os.path.basename(path).lower() == "skill.md":
         path = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(path):
@@ -34,7 +34,7 @@ def check(path: str) -> list[str]:
 
 
 def check_definition(data: bytes, folder: str) -> list[str]:
-    """Return what is wrong with the contents of a SKILL.md in a folder of this name."""
+    """Return the problems of the contents of a SKILL.md in a folder with this name."""
     try:
         text = data.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
@@ -47,7 +47,7 @@ def check_definition(data: bytes, folder: str) -> list[str]:
     try:
         fields = strict_yaml.load(parts[1])
     except strict_yaml.BadStrictYaml as error:
-        return [f"The front matter is not valid, line {error.line}: {error.message}."]
+        return [f"The front matter is invalid, line {error.line}: {error.message}."]
     if not isinstance(fields, dict):
         return ["The front matter must be a mapping."]
     return [*_unknown(fields), *_name(fields, folder), *_description(fields), *_compatibility(fields)]
@@ -63,19 +63,19 @@ def _name(fields: dict[str, Any], folder: str) -> list[str]:
         return ["The field name is missing."]
     name = fields["name"]
     if not isinstance(name, str) or not name.strip():
-        return ["name must be a string that is not empty."]
+        return ["name must be a non-empty string."]
     name = unicodedata.normalize("NFKC", name.strip())
     problems: list[str] = []
     if len(name) > NAME_CHARACTERS:
         problems.append(f"name has {len(name)} characters; the limit is {NAME_CHARACTERS}.")
     if name != name.lower():
-        problems.append(f"The name {name} must be lower-case.")
+        problems.append(f"The name {name} must be lowercase.")
     if name.startswith("-") or name.endswith("-") or "--" in name:
         problems.append(f"The name {name} must not begin or end with a hyphen, or have two in a row.")
     if not all(character.isalnum() or character == "-" for character in name):
         problems.append(f"The name {name} may contain only letters, digits and hyphens.")
     if unicodedata.normalize("NFKC", folder) != name:
-        problems.append(f"The folder is named {utf8_path(folder)}; it must have the skill's name, {name}.")
+        problems.append(f"The folder is named {utf8_path(folder)}, but must have the name of the skill, {name}.")
     return problems
 
 
@@ -84,7 +84,7 @@ def _description(fields: dict[str, Any]) -> list[str]:
         return ["The field description is missing."]
     description = fields["description"]
     if not isinstance(description, str) or not description.strip():
-        return ["description must be a string that is not empty."]
+        return ["description must be a non-empty string."]
     if len(description) > DESCRIPTION_CHARACTERS:
         return [f"description has {len(description):,} characters; the limit is {DESCRIPTION_CHARACTERS:,}."]
     return []

@@ -1,7 +1,7 @@
 """Commands: prompts that a person starts by name, one Markdown file each; a subfolder is a namespace.
 
-`frontend/review.md` is the command `frontend:review`, or just `review` if no other command ends so. Shell commands and
-references in a command's text are not run or resolved here: it is text, like any other.
+`frontend/review.md` is the command `frontend:review`, or just `review` if no other command has that last part. Shell
+commands and references in a command's text are not run or resolved here: they are plain text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SUMMARY_CHARACTERS = 200
 
 
 class PromptCommand(NamedTuple):
-    """A command as it is expanded."""
+    """A command, ready to be expanded."""
 
     name: str
     description: str
@@ -28,7 +28,7 @@ class PromptCommand(NamedTuple):
     source: Origin
     path: str
     body: str
-    allowed_tools: str  # what its author wishes to use; it grants nothing
+    allowed_tools: str  # requested by its author; grants nothing
 
     def expand(self, arguments: str) -> str:
         """Return the prompt with the arguments filled in."""
@@ -36,7 +36,7 @@ class PromptCommand(NamedTuple):
 
 
 def is_command(relative: str) -> bool:
-    """Whether a file in a folder of commands is one, by its path in the folder."""
+    """Whether a file in a folder of commands is a command, by its path in the folder."""
     *folders, name = relative.lower().split("/")
     is_hidden = any(part.startswith(".") for part in (*folders, name))
     return name.endswith(SUFFIX) and name != "readme.md" and not is_hidden
@@ -52,7 +52,7 @@ def command_name(relative: str) -> str:
                 f"Each part of its name must have 1 to {PART_CHARACTERS} letters, digits, -, _ and dots."
             )
         if mixes_scripts(part):
-            raise UnusableFile("Its name mixes letters of several scripts, and may look like another name.")
+            raise UnusableFile("Its name mixes letters of several scripts, so it may look like another name.")
     return ":".join(parts)
 
 
@@ -75,6 +75,6 @@ def parse(name: str, data: bytes, source: Origin, path: str) -> PromptCommand:
 
 
 def matching(name: str, names: Collection[str]) -> list[str]:
-    """Return the names that a person may mean by a name: itself, or those whose last part it is."""
+    """Return the commands that a name matches: the one with that full name, else those with that last part."""
     wanted = normal(name).removeprefix("/")
     return [wanted] if wanted in names else [known for known in names if known.rpartition(":")[2] == wanted]

@@ -1,6 +1,6 @@
-"""Reads files by handle and within limits: what was checked is what is used, even if names are swapped meanwhile.
+"""Reads files by handle and within limits: what was checked is what is used, even if names are swapped in between.
 
-Links inside a project's folder are never followed, and one that leads out of it makes the folder invalid.
+Links inside a project's folder are never followed, and a link that points outside it makes the folder invalid.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WholeFolder(NamedTuple):
 
     files: dict[str, bytes]  # by relative name, sorted
     programs: frozenset[str]  # the files that are executable
-    links: tuple[str, ...]  # all lead to something in the folder
+    links: tuple[str, ...]  # all point to something in the folder
 
 
 @contextmanager
@@ -60,27 +60,27 @@ def opened(path: str, anchor: str | None) -> Iterator[int]:
 
 def file_bytes(folder: int, name: str, *, limit: int = MAX_BYTES, follow: bool = False) -> bytes:
     """Return the contents of a regular file in an open folder."""
-    shown = utf8_path(name)
+    path = utf8_path(name)
     try:
         with open(os.open(name, _FILE | (0 if follow else os.O_NOFOLLOW), dir_fd=folder), "rb", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UnusableFile(f"{shown} is not a regular file.")
+                raise UnusableFile(f"{path} is not a regular file.")
             pieces: list[bytes] = []
-            left = limit + 1
-            while left > 0 and (piece := file.read(left)):
+            remaining = limit + 1
+            while remaining > 0 and (piece := file.read(remaining)):
                 pieces.append(piece)
-                left -= len(piece)
+                remaining -= len(piece)
     except OSError as error:
-        raise UnusableFile(_reason(error, shown)) from None
-    if left <= 0:
-        raise UnusableFile(f"{shown} has more than {limit:,} bytes.")
+        raise UnusableFile(_reason(error, path)) from None
+    if remaining <= 0:
+        raise UnusableFile(f"{path} has more than {limit:,} bytes.")
     return b"".join(pieces)
 
 
 def whole_folder(handle: int) -> WholeFolder:
     """Return everything below an open folder; raise unless it is within the limits.
 
-    Links must lead to something in the folder, and everything else must be a regular file.
+    Links must point to something in the folder, and everything else must be a regular file.
     """
     files: dict[str, bytes] = {}
     programs: set[str] = set()
@@ -101,9 +101,9 @@ def whole_folder(handle: int) -> WholeFolder:
         if total > TOTAL_BYTES:
             raise UnusableFile(f"The folder has more than {TOTAL_BYTES >> 20} MiB, too much to review.")
     for name, target in links.items():
-        # reached without another link: a chain of links may lead out although each one looks harmless
+        # the target itself must not be a link: a chain of links may lead outside although each one looks harmless
         if target not in files and target not in folders:
-            raise UnusableFile(f"{utf8_path(name)} is a link that leads out of the folder, or nowhere.")
+            raise UnusableFile(f"{utf8_path(name)} is a link that points outside the folder or to a missing file.")
     return WholeFolder(dict(sorted(files.items())), frozenset(programs), tuple(links))
 
 
@@ -113,9 +113,9 @@ def file_below(handle: int, name: str) -> bytes:
     folder = os.dup(handle)
     try:
         for part in inner.split("/") if inner else ():
-            deeper = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            subfolder = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
             os.close(folder)
-            folder = deeper
+            folder = subfolder
         return file_bytes(folder, last)
     except OSError as error:
         raise UnusableFile(_reason(error, utf8_path(name))) from None
@@ -126,10 +126,10 @@ def file_below(handle: int, name: str) -> bytes:
 def file_names(handle: int, *, hidden: bool) -> list[str]:
     """Return the relative names of the regular files below an open folder, the first FILES_MAX of them.
 
-    Unless `hidden` is set, names that begin with a dot and the libraries of programs are left out.
+    Unless `hidden` is set, names that begin with a dot and the libraries of programs are skipped.
     """
     names: list[str] = []
-    with suppress(UnusableFile):  # what is deeper or comes later is not listed
+    with suppress(UnusableFile):  # files beyond the limits are not listed
         for inner, _, entry in _walk(handle, set(), skips_hidden=not hidden):
             if entry.is_file(follow_symlinks=False):
                 names.append(inner + entry.name)
@@ -159,7 +159,7 @@ def matching_files(
 def _walk(
     handle: int, folders: set[str], inner: str = "", *, skips_hidden: bool = False
 ) -> Iterator[tuple[str, int, os.DirEntry[str]]]:
-    """Yield everything below an open folder but the folders, with its open parent; add those to `folders`.
+    """Yield everything below an open folder except folders, with its open parent; add the folders to `folders`.
 
     One descriptor per level is open at a time.
     """
@@ -177,11 +177,11 @@ def _walk(
             folders.add(inner + entry.name)
             if len(folders) > FILES_MAX:
                 raise UnusableFile(f"The folder has more than {FILES_MAX} folders, too many to review.")
-            deeper = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            subfolder = os.open(entry.name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
             try:
-                yield from _walk(deeper, folders, f"{inner}{entry.name}/", skips_hidden=skips_hidden)
+                yield from _walk(subfolder, folders, f"{inner}{entry.name}/", skips_hidden=skips_hidden)
             finally:
-                os.close(deeper)
+                os.close(subfolder)
     except OSError as error:
         raise UnusableFile(_reason(error, utf8_path(inner) or "The folder")) from None
 

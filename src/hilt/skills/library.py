@@ -1,7 +1,7 @@
-"""The skills and commands of a workspace and its user, as their files are now.
+"""The skills and commands of a workspace and its user, up to date with their files.
 
 A project's skill is loaded only if the user trusts exactly the bytes of its whole folder, and a project's command only
-if they trust those of its file; until then they are only hashed. Loading uses the bytes that were checked.
+if they trust those of its file; until then, files are only hashed. Loading uses the bytes that were checked.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Unreviewed(NamedTuple):
     kind: Literal["skill", "command"]
     name: str
     path: str
-    files: tuple[str, ...]  # new, changed or removed since
+    files: tuple[str, ...]  # new, changed or removed since it was trusted
 
     @property
     def error(self) -> ToolError:
-        """The error of loading it."""
+        """The error of an attempt to load it."""
         count = len(self.files)
         return ToolError(
             "untrusted",
@@ -92,7 +92,7 @@ class TrustedFiles:
     def removed(self, kind: str, folder: str, names: Collection[str]) -> list[str]:
         """Return the files below a folder that were trusted and are no longer there."""
         inside = folder + "/"
-        trusted = (path for known, path in self._known if known == kind and path.startswith(inside))
+        trusted = (path for trusted_kind, path in self._known if trusted_kind == kind and path.startswith(inside))
         return [path for path in trusted if path[len(inside) :] not in names]
 
 
@@ -150,7 +150,7 @@ class SkillLibrary:
         return contents
 
     def load(self, name: str) -> Skill:
-        """Return a skill as its files are now; raise if there is none that may be loaded."""
+        """Return a skill, read from its files; raise if there is none that may be loaded."""
         wanted = normal(name)
         trusted = self._trusted()
         reasons: list[ToolError] = []
@@ -174,7 +174,7 @@ class SkillLibrary:
         raise unknown("skill", name, self.current().skills)
 
     def file(self, name: str, relative: str) -> tuple[str, bytes]:
-        """Return the path and the contents of one of a skill's further files; for a project, as the user trusts it."""
+        """Return the path and the contents of another file of a skill; a project's must be trusted."""
         skill = self.load(name)
         path = f"{skill.path}/{relative}"
         try:
@@ -201,9 +201,9 @@ class SkillLibrary:
                 f"{len(names)} commands end in {one_word(name)}: {', '.join(names[:NAMES_MAX])}.",
                 suggestion="Use the full name.",
             )
-        waiting = {item.name: item for item in contents.untrusted if item.kind == "command"}
-        for unreviewed in commands.matching(name, waiting):
-            raise waiting[unreviewed].error
+        untrusted = {item.name: item for item in contents.untrusted if item.kind == "command"}
+        for unreviewed in commands.matching(name, untrusted):
+            raise untrusted[unreviewed].error
         raise unknown("command", name, contents.commands)
 
     # --- scanning -------------------------------------------------------------------------------------------------
@@ -217,22 +217,26 @@ class SkillLibrary:
         untrusted: list[Unreviewed] = []
         hidden: list[str] = []
         skills: dict[str, Skill] = {}
-        for item in self._found_skills(trusted, problems):
+        for item in self._iter_skills(trusted, problems):
             if isinstance(item, Unreviewed):
                 untrusted.append(item)
             elif skills.setdefault(item.name, item) is not item:
                 hidden.append(item.path)
-        known: dict[str, PromptCommand] = {}
-        for found in self._found_commands(trusted, problems):
-            if isinstance(found, Unreviewed):
-                untrusted.append(found)
-            elif known.setdefault(found.name, found) is not found:
-                hidden.append(found.path)
+        prompt_commands: dict[str, PromptCommand] = {}
+        for loaded in self._iter_commands(trusted, problems):
+            if isinstance(loaded, Unreviewed):
+                untrusted.append(loaded)
+            elif prompt_commands.setdefault(loaded.name, loaded) is not loaded:
+                hidden.append(loaded.path)
         return LibraryContents(
-            dict(sorted(skills.items())), dict(sorted(known.items())), tuple(hidden), tuple(problems), tuple(untrusted)
+            dict(sorted(skills.items())),
+            dict(sorted(prompt_commands.items())),
+            tuple(hidden),
+            tuple(problems),
+            tuple(untrusted),
         )
 
-    def _found_skills(self, trusted: TrustedFiles, problems: list[LibraryProblem]) -> Iterator[Skill | Unreviewed]:
+    def _iter_skills(self, trusted: TrustedFiles, problems: list[LibraryProblem]) -> Iterator[Skill | Unreviewed]:
         for place in self._skill_places:
             for entry in self._entries(place, problems):
                 try:
@@ -253,17 +257,17 @@ class SkillLibrary:
             if os.path.lexists(place.path):
                 problems.append(LibraryProblem(place.path, str(error)))
             return []
-        first: dict[str, str] = {}
+        by_name: dict[str, str] = {}
         for name in names[:ENTRIES_MAX]:
-            if first.setdefault(normal(name), name) != name:
-                message = f"Its name is the same as that of {utf8_path(first[normal(name)])}."
+            if by_name.setdefault(normal(name), name) != name:
+                message = f"It has the same name as {utf8_path(by_name[normal(name)])}."
                 problems.append(LibraryProblem(os.path.join(place.path, name), message))
         if len(names) > ENTRIES_MAX:
             problems.append(LibraryProblem(place.path, f"It has more than {ENTRIES_MAX} folders; the rest is skipped."))
-        return list(first.values())
+        return list(by_name.values())
 
     def _skill(self, place: LibraryPlace, entry: str, trusted: TrustedFiles) -> Skill | Unreviewed | None:
-        """Return the skill in a folder, or that it is not trusted; None if the folder is not a skill."""
+        """Return the skill in a folder, or an Unreviewed if it is not trusted; None if the folder is not a skill."""
         path = os.path.join(place.path, entry)
         with opened(path, self._anchor(place)) as handle:
             definition = next((name for name in DEFINITIONS if _exists(handle, name)), None)
@@ -299,7 +303,7 @@ class SkillLibrary:
                 "It is inside the workspace, where tools can write; only the project's own folders count."
             )
 
-    def _found_commands(
+    def _iter_commands(
         self, trusted: TrustedFiles, problems: list[LibraryProblem]
     ) -> Iterator[PromptCommand | Unreviewed]:
         for place in self._command_places:
@@ -362,7 +366,7 @@ def unknown(kind: str, name: str, names: Collection[str]) -> ToolError:
 
     near = get_close_matches(normal(name).casefold(), names, n=NEAREST_MAX, cutoff=0.5)
     listed = near or sorted(names)[:NAMES_MAX]
-    choices = f"The nearest are: {', '.join(near)}." if near else f"There are: {', '.join(listed) or 'none'}."
+    choices = f"The nearest are: {', '.join(near)}." if near else f"Available: {', '.join(listed) or 'none'}."
     return ToolError("not_found", f"There is no {kind} {one_word(name)}.", suggestion=choices, nearest=near)
 
 
@@ -374,7 +378,7 @@ def one_word(name: str) -> str:
 def _check_name(name: str) -> None:
     reason = name_problem(name)
     if reason is None and mixes_scripts(name):
-        reason = "it mixes letters of several scripts, and may look like another name"
+        reason = "it mixes letters of several scripts, so it may look like another name"
     if reason is not None:
         raise UnusableFile(f"The name of the folder is invalid: {reason}.")
 

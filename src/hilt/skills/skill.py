@@ -23,7 +23,7 @@ _WITH_LATIN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO")
 
 
 class Skill(NamedTuple):
-    """A skill as it is loaded."""
+    """A loaded skill."""
 
     name: str
     description: str
@@ -33,12 +33,12 @@ class Skill(NamedTuple):
     body: str
     license: str
     compatibility: str
-    allowed_tools: str  # what its author wishes to use; it grants nothing
+    allowed_tools: str  # requested by its author; grants nothing
     files: tuple[str, ...]  # the other files, relative to the folder
 
 
 class Described(NamedTuple):
-    """The fields and the text of a Markdown file, whose front matter may be missing."""
+    """The fields and the text of a Markdown file; its front matter may be missing."""
 
     fields: dict[str, str]
     body: str
@@ -54,11 +54,11 @@ def name_problem(name: str) -> str | None:
     if not name or len(name) > NAME_CHARACTERS:
         return f"it must have 1 to {NAME_CHARACTERS} characters"
     if name != name.lower():
-        return "it must be lower-case"
+        return "it must be lowercase"
     if not all(character.isalnum() or character == "-" for character in name):
         return "it may contain only letters, digits and hyphens"
     if name.startswith("-") or name.endswith("-") or "--" in name:
-        return "hyphens must be single, and not at its ends"
+        return "it must not start or end with a hyphen, or have two in a row"
     return None
 
 
@@ -73,7 +73,7 @@ def mixes_scripts(name: str) -> bool:
 def described(data: bytes) -> Described:
     """Return the fields and the text of a Markdown file, without invisible characters.
 
-    Front matter that is not valid YAML is common in skills: then the simple lines of it count.
+    Front matter in skills is often invalid YAML: then only its simple `key: value` lines are used.
     """
     if len(data) > MAX_BYTES:
         raise UnusableFile(f"It has more than {MAX_BYTES:,} bytes.")
@@ -113,7 +113,7 @@ def one_line(text: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value of the front matter as one line; lists are joined, and mappings left out."""
+    """Return a value of the front matter as one line; lists are joined, and mappings skipped."""
     if isinstance(value, dict) or value is None:
         return ""
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """The folders that hold skills and commands, in order of precedence.
 
-Files of the project need trust. Files of the user need none, unless they are where tools can write.
+The project's files need trust. The user's files need none, unless tools can write to them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def territory(roots: Sequence[str], environ: Mapping[str, str]) -> Territory:
 
 
 def skill_places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
-    """Return the folders of skills, highest first."""
+    """Return the folders of skills, in order of precedence."""
     return [*_places(root, SKILL_FOLDERS, skill_dirs(environ)), LibraryPlace(BUILT_IN, "built-in")]
 
 
 def command_places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
-    """Return the folders of commands, highest first."""
+    """Return the folders of commands, in order of precedence."""
     home = environ.get("HOME") or os.path.expanduser("~")
     own = [os.path.join(config_dir(environ), "commands"), os.path.join(home, ".claude/commands")]
     return _places(root, COMMAND_FOLDERS, own)
@@ -55,8 +55,8 @@ def command_places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
 def _places(root: str, folders: Sequence[str], own: Sequence[str]) -> list[LibraryPlace]:
     listed = [LibraryPlace(os.path.join(root, folder), "project") for folder in folders]
     listed += [LibraryPlace(path, "personal") for path in own]
-    # a folder listed twice counts at its highest place: a project's folder then never counts as the user's own.
-    # A link in the project, which is rejected later, does not take the place of what it leads to
+    # a folder listed twice keeps its highest precedence, so a project's folder never counts as the user's own;
+    # a link in the project, which is rejected later, does not replace its target
     places: dict[str, LibraryPlace] = {}
     for place in listed:
         places.setdefault(place.path if place.source == "project" else os.path.realpath(place.path), place)

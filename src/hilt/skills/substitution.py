@@ -1,6 +1,6 @@
 """Fills the arguments of a skill or command into its text: `$ARGUMENTS`, and `$1`, `$2`, … as shell words.
 
-The text is read once, from left to right. What is filled in is never read again.
+The text is read once, from left to right. Placeholders in the arguments are not filled in.
 """
 
 from __future__ import annotations
