@@ -21,7 +21,7 @@ SAFE: list[tuple[str, str]] = [
     ("tail -n 20 log", "reads files"),
     ("tail -f log", "reads files"),
     ("wc -l *.py", "counts"),
-    ("stat a", "details"),
+    ("stat a", "metadata"),
     ("file a", "only reads"),
     ("pwd", "folder"),
     ("echo hello", "prints"),

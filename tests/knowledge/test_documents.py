@@ -80,7 +80,7 @@ def test_a_binary_file_is_not_a_document():
     data=st.binary(max_size=400)
     | st.text(max_size=400).map(lambda text: f"---\n{text}\n---\n{text}".encode("utf-8", "replace"))
 )
-def test_any_bytes_give_short_printable_lines_or_nothing(data):
+def test_any_bytes_give_short_printable_lines_or_no_document(data):
     parsed = parse(data, "kb/x.md")
 
     if parsed is not None:

@@ -1,4 +1,4 @@
-"""related_context loads no module that a call does not need."""
+"""A call loads only the knowledge modules that its tool needs."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def test_a_call_loads_only_what_its_tool_needs(base, workspace, tool, args, load
     workspace.write("a.txt", "text\n")
     script = SCRIPT.format(workspace=workspace.path, base=base, tool=tool, args=args)
 
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
-    assert (done.stdout.strip(), done.stderr) == (str(loaded), "")
+    assert (completed.stdout.strip(), completed.stderr) == (str(loaded), "")

@@ -12,7 +12,7 @@ TEXTS = [
 ]
 
 
-def test_the_best_matches_come_first_and_unrelated_entries_are_left_out():
+def test_the_best_matches_come_first_and_unrelated_entries_are_omitted():
     assert best("read", TEXTS, 5) == [0, 2]
     assert best("write", TEXTS, 5) == [1]
     assert best("xylophone", TEXTS, 5) == []
@@ -30,7 +30,7 @@ def test_covering_the_query_outranks_repeating_one_word():
     assert best("find folders by name", texts, 5) == [1, 0]
 
 
-def test_one_word_in_the_text_alone_is_found_last():
+def test_a_word_that_is_only_in_the_text_ranks_last():
     assert best("question read", TEXTS, 5)[0] in (0, 2)
     assert best("question", TEXTS, 5) == [2]
 

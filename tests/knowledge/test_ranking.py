@@ -51,7 +51,7 @@ def test_names_and_scripts_without_spaces_are_split(text, expected):
 def test_index_and_query_terms_of_a_text_are_the_same(text):
     indexed = words.indexed(text)
 
-    assert all(f" {term} " in indexed for term in ranking.ask(text))
+    assert all(f" {term} " in indexed for term in ranking.query_terms(text))
     assert '"' not in indexed
 
 
@@ -62,13 +62,13 @@ def test_index_and_query_terms_of_a_text_are_the_same(text):
 )
 def test_a_score_is_between_zero_and_one_and_grows_with_coverage(terms, total, data):
     counts = {term: data.draw(st.integers(1, total)) for term in terms}
-    question = ranking.weigh({term: term for term in terms}, counts, total)
+    query = ranking.weigh({term: term for term in terms}, counts, total)
     everything = f" {' '.join(terms)} "
     half = f" {' '.join(terms[::2])} "
 
-    full_score, matched = ranking.score(question, (everything, "", "", ""))
-    part, _ = ranking.score(question, (half, "", "", ""))
-    below, _ = ranking.score(question, ("", "", "", everything))
+    full_score, matched = ranking.score(query, (everything, "", "", ""))
+    part, _ = ranking.score(query, (half, "", "", ""))
+    below, _ = ranking.score(query, ("", "", "", everything))
 
     assert 0 <= part <= full_score <= 1
     assert below <= full_score
@@ -76,41 +76,41 @@ def test_a_score_is_between_zero_and_one_and_grows_with_coverage(terms, total, d
 
 
 def test_a_rare_word_outweighs_a_frequent_one():
-    question = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 2, "common": 400}, 500)
+    query = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 2, "common": 400}, 500)
 
-    rare, _ = ranking.score(question, (" rare ", "", "", ""))
-    common, _ = ranking.score(question, (" common ", "", "", ""))
+    rare, _ = ranking.score(query, (" rare ", "", "", ""))
+    common, _ = ranking.score(query, (" common ", "", "", ""))
 
     assert rare > common > ranking.THRESHOLD
 
 
 def test_a_word_that_every_document_has_matches_them_all():
-    question = ranking.weigh({"deploy": "deploy", "rollback": "rollback"}, {"deploy": 60, "rollback": 1}, 60)
+    query = ranking.weigh({"deploy": "deploy", "rollback": "rollback"}, {"deploy": 60, "rollback": 1}, 60)
 
-    assert ranking.score(question, ("", "", " deploy ", ""))[0] > ranking.THRESHOLD
-    assert ranking.score(question, ("", "", " other ", ""))[0] == 0
+    assert ranking.score(query, ("", "", " deploy ", ""))[0] > ranking.THRESHOLD
+    assert ranking.score(query, ("", "", " other ", ""))[0] == 0
 
 
-def test_words_of_a_small_collection_about_one_subject_still_count():
-    question = ranking.weigh(
+def test_words_that_most_of_a_few_documents_share_still_count():
+    query = ranking.weigh(
         {term: term for term in ("fix", "goroutine", "race", "data")},
         {"fix": 1, "goroutine": 4, "race": 4, "data": 3},
         7,
     )
 
-    assert ranking.score(question, (" reviewer ", "", " race goroutine ", ""))[0] > ranking.THRESHOLD
-    assert ranking.score(question, (" reviewer ", "", " race ", ""))[0] < ranking.THRESHOLD
+    assert ranking.score(query, (" reviewer ", "", " race goroutine ", ""))[0] > ranking.THRESHOLD
+    assert ranking.score(query, (" reviewer ", "", " race ", ""))[0] < ranking.THRESHOLD
 
 
 def test_one_word_that_occurs_once_in_the_text_is_not_a_match():
-    question = ranking.weigh({"vacuum": "vacuum"}, {"vacuum": 1}, 5)
+    query = ranking.weigh({"vacuum": "vacuum"}, {"vacuum": 1}, 5)
 
-    assert ranking.score(question, ("", "", "", " vacuum ")) == (0.0, [])
-    assert ranking.score(question, ("", "", "", " vacuum the vacuum "))[0] >= ranking.THRESHOLD
-    assert ranking.score(question, (" vacuum ", "", "", ""))[0] == 1
+    assert ranking.score(query, ("", "", "", " vacuum ")) == (0.0, [])
+    assert ranking.score(query, ("", "", "", " vacuum the vacuum "))[0] >= ranking.THRESHOLD
+    assert ranking.score(query, (" vacuum ", "", "", ""))[0] == 1
 
 
 def test_frequent_words_are_looked_up_only_where_they_matter():
-    question = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 10, "common": 9000}, 10_000)
+    query = ranking.weigh({"rare": "rare", "common": "common"}, {"rare": 10, "common": 9000}, 10_000)
 
-    assert question.match == '"rare" OR {title tags description} : ("common")'
+    assert query.match == '"rare" OR {title tags description} : ("common")'

@@ -1,1 +1,1 @@
-"""What a user and a project know: entries to read, ranked for a text, and what kind of project a folder is."""
+"""Knowledge of a user and a project: entries ranked for a query, and detection of the kind of a project."""

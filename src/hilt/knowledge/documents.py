@@ -53,8 +53,8 @@ def parse(data: bytes, path: str) -> KnowledgeDocument | None:
 
 def _name(path: str) -> str:
     folder, _, name = path.rpartition("/")
-    plain = folder.rpartition("/")[2] if name == "SKILL.md" else os.path.splitext(name)[0]
-    return _line(utf8_path(plain))
+    stem = folder.rpartition("/")[2] if name == "SKILL.md" else os.path.splitext(name)[0]
+    return _line(utf8_path(stem))
 
 
 def _heading(body: str) -> str:
@@ -66,19 +66,19 @@ def _heading(body: str) -> str:
 
 
 def _paragraph(body: str) -> str:
-    found: list[str] = []
+    lines: list[str] = []
     for line in body.split("\n"):
         plain = line.strip()
-        if not plain and found:
+        if not plain and lines:
             break
         if plain and not plain.startswith(("#", "---", "```")):
-            found.append(plain)
-        if len(found) == 3:
+            lines.append(plain)
+        if len(lines) == 3:
             break
-    return _line(" ".join(found))
+    return _line(" ".join(lines))
 
 
 def _line(text: str) -> str:
     """Return a text as one line that can be displayed and encoded."""
-    shown = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(shown.split())
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(printable.split())

@@ -1,7 +1,7 @@
-"""Folders of the user outside the workspace: which of their files are entries, found again without listing twice.
+"""Folders of the user outside the workspace: which of their files are entries.
 
-A folder whose time of change is the one it was listed at holds the same names, so that only the files in it have to be
-looked at. Links are followed to where they really lead, once, and never to anything sensitive.
+A folder with an unchanged modification time still has the same names, so only its files are checked again. Links are
+resolved once, and never to anything sensitive.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-# the size and the time of change of a file, which tell whether it changed; time 0: it may have, look again.
-# Plain, because making ten thousand of anything else takes longer than the question may
+# the size and modification time of a file, to detect changes; time 0: read it again.
+# A plain tuple, because creating ten thousand objects of a class takes too long
 Stamp: TypeAlias = tuple[int, int]
 
 
 class Listing(NamedTuple):
-    """The entries and subfolders of a folder, by full path, and its modification time; 0: list it again."""
+    """The entries and subfolders of a folder, by full path, and its modification time, 0 to list it again."""
 
     mtime: int
     files: tuple[str, ...]
@@ -55,7 +55,7 @@ class FolderShelf:
     """A shelf of the user: all entries of one kind below one folder."""
 
     def __init__(self, path: str, kind: str, is_sensitive: Callable[[str], bool]) -> None:
-        self.key = path  # real
+        self.key = path  # the real path
         self.kind = kind
         self._is_sensitive = is_sensitive
 
@@ -67,25 +67,25 @@ class FolderShelf:
         """Check every file; list only folders that changed since `known`."""
         files: dict[str, Stamp] = {}
         listings: dict[str, Listing] = {}
-        waiting = [(self.key, 0)]
+        queue = [(self.key, 0)]
         seen = {self.key}
-        for folder, depth in waiting:
+        for folder, depth in queue:
             check()
             listing = self._listed(folder, known.get(folder))
             if listing is None:
                 continue
-            gone = not _look(listing.files, files)
-            if gone and listing is known.get(folder):
-                # a skill folder lost its SKILL.md, which the folder around it does not show
+            is_incomplete = not _add_stamps(listing.files, files)
+            if is_incomplete and listing is known.get(folder):
+                # a skill folder lost its SKILL.md, which does not change the parent folder
                 listing = self._list(folder)
-                _look(listing.files, files)
+                _add_stamps(listing.files, files)
             listings[folder] = listing
             if len(files) >= FILES_MAX:
                 return Survey(dict(list(files.items())[:FILES_MAX]), listings, full=True)
             if depth < DEPTH_MAX:
-                fresh = [inner for inner in listing.folders if inner not in seen]
-                seen.update(fresh)
-                waiting.extend((inner, depth + 1) for inner in fresh)
+                unseen = [inner for inner in listing.folders if inner not in seen]
+                seen.update(unseen)
+                queue.extend((inner, depth + 1) for inner in unseen)
         return Survey(files, listings)
 
     def read(self, path: str, limit: int) -> tuple[bytes, Stamp] | None:
@@ -170,7 +170,7 @@ class FolderShelf:
             if any(self._is_sensitive(prefix) for prefix in prefixes(path)):
                 return None
             if os.path.isfile(path) and not path.lower().endswith(_SUFFIXES["kb"]):
-                return None  # what it really is, is no entry, whatever the link is called
+                return None  # the target is not an entry, whatever the link is called
         elif self._is_sensitive(path):
             return None
         try:
@@ -186,30 +186,30 @@ def settled(mtime: int, now: int) -> int:
 
 
 def prefixes(path: str) -> Iterator[str]:
-    """Yield a path and every folder above it, without the first slash, the shortest first."""
+    """Yield the parent folders of a path and the path itself, shortest first, without the leading slash."""
     parts = path.strip("/").split("/")
     for end in range(1, len(parts) + 1):
         yield "/".join(parts[:end])
 
 
-def _look(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
+def _add_stamps(paths: tuple[str, ...], files: dict[str, Stamp]) -> bool:
     """Add the current stamps of the files; return False if one is no longer a regular file."""
-    whole = True
+    complete = True
     for path in paths:
         try:
             status = os.lstat(path)
         except OSError:
-            whole = False
+            complete = False
             continue
         if stat.S_ISREG(status.st_mode):
             files[path] = (status.st_size, status.st_mtime_ns)
         else:
-            whole = False
-    return whole
+            complete = False
+    return complete
 
 
 def _open_real(path: str) -> int:
-    """Open a file by its real path; fail if a part of it is now a link, because the check was for another file."""
+    """Open a file by its real path; fail if a component is now a link, because another path was checked."""
     folder = os.open("/", _FOLDER)
     try:
         *names, last = path.strip("/").split("/")

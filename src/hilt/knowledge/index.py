@@ -1,4 +1,4 @@
-"""The index of one client: SQLite FTS5 over title, tags, description and text, brought up to date file by file.
+"""The index of one client: SQLite FTS5 over title, tags, description and text, updated file by file.
 
 It is a cache. Every row is derived from a file, identified by its size and modification time. Rows of folders that are
 not requested stay, because another workspace or setting may need them.
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 BATCH = 250
 CANDIDATES = 60
-COMMON = 50  # from so many documents on, counting those of a term takes a while, and is done beforehand
+COMMON = 50  # terms in at least this many documents are counted in advance, because counting them is slow
 UNUSED_SECONDS = 30 * 86_400
 USED_SECONDS = 86_400  # resolution of the last use of a folder
 
@@ -93,7 +93,7 @@ class Refresh(NamedTuple):
     at: int  # when the index last changed, in nanoseconds since 1970
 
 
-class _Known(NamedTuple):
+class _CachedShelf(NamedTuple):
     id: int
     used: int
     files: dict[str, Stamp]
@@ -106,8 +106,8 @@ class KnowledgeIndex:
     def __init__(self, store: IndexStore) -> None:
         self._store = store
         self._version: int | None = None
-        self._known: dict[str, _Known] = {}
-        self._lock = threading.Lock()  # of what is known, while a part of it is replaced
+        self._cached: dict[str, _CachedShelf] = {}
+        self._lock = threading.Lock()  # for replacing parts of the cache
         self._built = 0
 
     def close(self) -> None:
@@ -126,53 +126,53 @@ class KnowledgeIndex:
 
         self._store.write(work)
 
-    # --- bringing it up to date -----------------------------------------------------------------------------------
+    # --- updating -------------------------------------------------------------------------------------------------
 
     def refresh(self, shelves: Sequence[Shelf], check: Callable[[], None]) -> Refresh:
         """Update the rows of these shelves from their files."""
-        known = self._load()
+        cached_shelves = self._load()
         total = read = 0
         full = False
         for shelf in shelves:
-            mine = known.get(shelf.key)
-            survey = shelf.survey(mine.listings if mine else {}, check)
+            cached = cached_shelves.get(shelf.key)
+            survey = shelf.survey(cached.listings if cached else {}, check)
             total += len(survey.files)
             full = full or survey.full
-            if mine is None or survey.files != mine.files or survey.listings != mine.listings:
-                read += self._follow(shelf, survey, mine, check)
-            elif mine.used < time.time() - USED_SECONDS:
-                self._mark_used(shelf.key, mine)
+            if cached is None or survey.files != cached.files or survey.listings != cached.listings:
+                read += self._update(shelf, survey, cached, check)
+            elif cached.used < time.time() - USED_SECONDS:
+                self._mark_used(shelf.key, cached)
         return Refresh(total, read, full, self._built)
 
-    def _load(self) -> dict[str, _Known]:
+    def _load(self) -> dict[str, _CachedShelf]:
         """Return the cached rows; reload them only if another process changed them."""
 
-        def work(db: sqlite3.Connection) -> dict[str, _Known]:
+        def work(db: sqlite3.Connection) -> dict[str, _CachedShelf]:
             version = db.execute("PRAGMA data_version").fetchone()[0]
             if version == self._version:
-                return self._known
-            known: dict[int, _Known] = {}
-            keys: dict[str, _Known] = {}
+                return self._cached
+            by_id: dict[int, _CachedShelf] = {}
+            by_key: dict[str, _CachedShelf] = {}
             for id, key, used in db.execute("SELECT id, key, used FROM shelves"):
-                known[id] = keys[os.fsdecode(key)] = _Known(id, used, {}, {})
+                by_id[id] = by_key[os.fsdecode(key)] = _CachedShelf(id, used, {}, {})
             decode = os.fsdecode
-            for id, path, size, mtime in db.execute(f"SELECT shelf, path, size, mtime FROM entries {_SHELVED}"):  # noqa: S608
-                known[id].files[decode(path)] = (size, mtime)
-            for id, path, mtime, files, folders in db.execute(f"SELECT * FROM listings {_SHELVED}"):  # noqa: S608
-                known[id].listings[decode(path)] = Listing(mtime, _unpacked(files), _unpacked(folders))
+            for id, path, size, mtime in db.execute(f"SELECT shelf, path, size, mtime FROM entries {_OF_A_SHELF}"):  # noqa: S608
+                by_id[id].files[decode(path)] = (size, mtime)
+            for id, path, mtime, files, folders in db.execute(f"SELECT * FROM listings {_OF_A_SHELF}"):  # noqa: S608
+                by_id[id].listings[decode(path)] = Listing(mtime, _unpacked(files), _unpacked(folders))
             with self._lock:
-                self._known, self._version, self._built = keys, version, _built(db)
-            return keys
+                self._cached, self._version, self._built = by_key, version, _built(db)
+            return by_key
 
-        return self._store.read(lambda db: _at_one_moment(db, work))
+        return self._store.read(lambda db: _in_snapshot(db, work))
 
-    def _follow(self, shelf: Shelf, survey: Survey, mine: _Known | None, check: Callable[[], None]) -> int:
+    def _update(self, shelf: Shelf, survey: Survey, cached: _CachedShelf | None, check: Callable[[], None]) -> int:
         """Read the changed files and write their rows; return how many were read."""
-        files = dict(mine.files) if mine else {}
+        files = dict(cached.files) if cached else {}
         changed = [path for path, stamp in survey.files.items() if files.get(path) != stamp]
-        gone = [path for path in files if path not in survey.files]
-        id = self._begin(shelf.key, gone)
-        for path in gone:
+        missing = [path for path in files if path not in survey.files]
+        id = self._begin(shelf.key, missing)
+        for path in missing:
             del files[path]
         read = 0
         for start in range(0, len(changed), BATCH):
@@ -193,18 +193,18 @@ class KnowledgeIndex:
             )
             db.executemany("INSERT INTO listings VALUES (?,?,?,?,?)", values)
 
-        if mine is None or listings != mine.listings:
+        if cached is None or listings != cached.listings:
             self._store.write(work)
         self._store.write(_count_common)
-        self._remember(shelf.key, _Known(id, int(time.time()), files, listings))
+        self._remember(shelf.key, _CachedShelf(id, int(time.time()), files, listings))
         return read
 
-    def _remember(self, key: str, known: _Known) -> None:
+    def _remember(self, key: str, shelf: _CachedShelf) -> None:
         with self._lock:
-            # replaced as a whole: other threads may be reading the old ones
-            self._known = {**self._known, key: known}
+            # replaced as a whole: other threads may be reading the old one
+            self._cached = {**self._cached, key: shelf}
 
-    def _begin(self, key: str, gone: Collection[str]) -> int:
+    def _begin(self, key: str, missing: Collection[str]) -> int:
         """Return the id of a shelf, after deleting the rows of missing files and unused shelves."""
         now = int(time.time())
 
@@ -213,15 +213,15 @@ class KnowledgeIndex:
                 "INSERT INTO shelves (key, used) VALUES (?,?) ON CONFLICT (key) DO UPDATE SET used=excluded.used",
                 (os.fsencode(key), now),
             )
-            for (old,) in db.execute("SELECT id FROM shelves WHERE used<?", (now - UNUSED_SECONDS,)).fetchall():
-                db.execute("DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE shelf=?)", (old,))
+            for (unused,) in db.execute("SELECT id FROM shelves WHERE used<?", (now - UNUSED_SECONDS,)).fetchall():
+                db.execute("DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE shelf=?)", (unused,))
                 for table, column in (("entries", "shelf"), ("listings", "shelf"), ("shelves", "id")):
-                    db.execute(f"DELETE FROM {table} WHERE {column}=?", (old,))  # noqa: S608  # constant names
+                    db.execute(f"DELETE FROM {table} WHERE {column}=?", (unused,))  # noqa: S608  # constant names
             id = int(db.execute("SELECT id FROM shelves WHERE key=?", (os.fsencode(key),)).fetchone()[0])
-            for path in gone:
+            for path in missing:
                 _remove(db, id, os.fsencode(path))
-            if gone:
-                self._built = _stamp(db, len(gone))
+            if missing:
+                self._built = _stamp(db, len(missing))
             return id
 
         return self._store.write(work)
@@ -232,11 +232,11 @@ class KnowledgeIndex:
                 path = os.fsencode(row.path)
                 _remove(db, shelf, path)
                 document = row.document
-                shown = ("", "", "", "") if document is None else document[:3] + document[4:5]
+                columns = ("", "", "", "") if document is None else document[:3] + document[4:5]
                 number = db.execute(
                     "INSERT INTO entries (shelf, path, size, mtime, kind, name, title, description, source) "
                     "VALUES (?,?,?,?,?,?,?,?,?)",
-                    (shelf, path, *row.stamp, row.kind if document is not None else "", *shown),
+                    (shelf, path, *row.stamp, row.kind if document is not None else "", *columns),
                 ).lastrowid
                 if document is not None:
                     db.execute(
@@ -253,37 +253,37 @@ class KnowledgeIndex:
 
         self._store.write(work)
 
-    def _mark_used(self, key: str, mine: _Known) -> None:
+    def _mark_used(self, key: str, cached: _CachedShelf) -> None:
         now = int(time.time())
-        self._store.write(lambda db: db.execute("UPDATE shelves SET used=? WHERE id=?", (now, mine.id)))
-        self._remember(key, mine._replace(used=now))
+        self._store.write(lambda db: db.execute("UPDATE shelves SET used=? WHERE id=?", (now, cached.id)))
+        self._remember(key, cached._replace(used=now))
 
-    # --- asking ---------------------------------------------------------------------------------------------------
+    # --- searching ------------------------------------------------------------------------------------------------
 
     def search(self, query: str, shelves: Sequence[Shelf], kinds: Collection[str], limit: int) -> list[RankedDocument]:
         """Return the entries of these shelves and kinds that match the query, best first; noise matches nothing."""
-        keys = {self._known[shelf.key].id: shelf.key for shelf in shelves if shelf.key in self._known}
-        asked = ranking.ask(query)
-        if not asked or not keys:
+        keys = {self._cached[shelf.key].id: shelf.key for shelf in shelves if shelf.key in self._cached}
+        terms = ranking.query_terms(query)
+        if not terms or not keys:
             return []
 
         def work(db: sqlite3.Connection) -> list[RankedDocument]:
-            question = _weighed(db, asked)
-            if not question.match:
+            weighted = _weigh(db, terms)
+            if not weighted.match:
                 return []
-            return _ranked(db, question, keys, kinds)
+            return _ranked(db, weighted, keys, kinds)
 
-        found = self._store.read(lambda db: _at_one_moment(db, work))
-        found.sort(key=lambda entry: -entry.score)  # equal ones stay in the order of BM25
-        distinct = {entry.path: entry for entry in reversed(found)}  # one folder may be inside another
-        return [entry for entry in found if distinct[entry.path] is entry][:limit]
-
-
-# rows that another process wrote for a shelf which a third one was just taking away belong to nobody
-_SHELVED = "WHERE shelf IN (SELECT id FROM shelves)"
+        matches = self._store.read(lambda db: _in_snapshot(db, work))
+        matches.sort(key=lambda entry: -entry.score)  # equal scores keep the BM25 order
+        distinct = {entry.path: entry for entry in reversed(matches)}  # one folder may be inside another
+        return [entry for entry in matches if distinct[entry.path] is entry][:limit]
 
 
-def _at_one_moment(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+# skips orphaned rows, written for a shelf while another process deleted it
+_OF_A_SHELF = "WHERE shelf IN (SELECT id FROM shelves)"
+
+
+def _in_snapshot(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
     """Run `work` on a consistent snapshot."""
     db.execute("BEGIN")
     try:
@@ -300,11 +300,11 @@ class _DocumentRow(NamedTuple):
 
 
 def _row(shelf: Shelf, path: str, stamp: Stamp) -> _DocumentRow:
-    found = shelf.read(path, documents.TEXT_BYTES)
-    if found is None:
+    entry = shelf.read(path, documents.TEXT_BYTES)
+    if entry is None:
         return _DocumentRow(path, stamp, "", None)
-    data, read = found
-    return _DocumentRow(path, read, shelf.kind_of(path), documents.parse(data, path))
+    data, current = entry
+    return _DocumentRow(path, current, shelf.kind_of(path), documents.parse(data, path))
 
 
 def _remove(db: sqlite3.Connection, shelf: int, path: bytes) -> None:
@@ -331,7 +331,7 @@ def _built(db: sqlite3.Connection) -> int:
 
 
 def _count_common(db: sqlite3.Connection) -> None:
-    """Count the documents of frequent terms again, once a tenth of all is new: weights need not be exact."""
+    """Count the documents of frequent terms again, once a tenth of all documents changed: weights need not be exact."""
     facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
     changes = facts.get("changes", 0)
     if changes * 10 <= facts.get("counted", 0) or not changes:
@@ -343,41 +343,43 @@ def _count_common(db: sqlite3.Connection) -> None:
     db.execute("INSERT OR REPLACE INTO facts VALUES ('counted', ?), ('changes', 0)", (total,))
 
 
-def _weighed(db: sqlite3.Connection, asked: Mapping[str, str]) -> ranking.Query:
+def _weigh(db: sqlite3.Connection, terms: Mapping[str, str]) -> ranking.Query:
     total = int(db.execute("SELECT count(*) FROM entries").fetchone()[0])
     frequencies = {}
-    for term in asked:
+    for term in terms:
         row = db.execute("SELECT documents FROM common WHERE term=?", (term,)).fetchone()
         row = row or db.execute("SELECT doc FROM vocabulary WHERE term=?", (term,)).fetchone()
         if row is not None:
             frequencies[term] = min(int(row[0]), total)
-    return ranking.weigh(asked, frequencies, total)
+    return ranking.weigh(terms, frequencies, total)
 
 
 def _ranked(
-    db: sqlite3.Connection, question: ranking.Query, keys: Mapping[int, str], kinds: Collection[str]
+    db: sqlite3.Connection, query: ranking.Query, keys: Mapping[int, str], kinds: Collection[str]
 ) -> list[RankedDocument]:
     wanted = list(kinds)
-    condition = f"entries.shelf IN ({_marks(keys)})" + (f" AND entries.kind IN ({_marks(wanted)})" if wanted else "")
+    condition = f"entries.shelf IN ({_placeholders(keys)})" + (
+        f" AND entries.kind IN ({_placeholders(wanted)})" if wanted else ""
+    )
     # texts are fetched for the best rows only: sorting would copy them
     best = db.execute(
         "SELECT texts.rowid FROM texts JOIN entries ON entries.id=texts.rowid "  # noqa: S608  # question marks only
         f"WHERE texts MATCH ? AND {condition} ORDER BY bm25(texts, 8.0, 6.0, 4.0, 1.0) LIMIT ?",
-        (question.match, *keys, *wanted, CANDIDATES),
+        (query.match, *keys, *wanted, CANDIDATES),
     ).fetchall()
-    found = []
+    ranked = []
     for (id,) in best:
         fields = db.execute("SELECT title, tags, description, body FROM texts WHERE rowid=?", (id,)).fetchone()
-        value, matched = ranking.score(question, fields)
-        if value >= ranking.THRESHOLD:
-            query = "SELECT shelf, path, kind, name, title, description, source FROM entries WHERE id=?"
-            shelf, path, kind, name, title, description, source = db.execute(query, (id,)).fetchone()
-            shown = (kind, name, title, description, keys[shelf], os.fsdecode(path), source)
-            found.append(RankedDocument(*shown, round(value, 3), tuple(matched)))
-    return found
+        score, matched = ranking.score(query, fields)
+        if score >= ranking.THRESHOLD:
+            statement = "SELECT shelf, path, kind, name, title, description, source FROM entries WHERE id=?"
+            shelf, path, kind, name, title, description, source = db.execute(statement, (id,)).fetchone()
+            columns = (kind, name, title, description, keys[shelf], os.fsdecode(path), source)
+            ranked.append(RankedDocument(*columns, round(score, 3), tuple(matched)))
+    return ranked
 
 
-def _marks(values: Collection[Any]) -> str:
+def _placeholders(values: Collection[Any]) -> str:
     return ",".join("?" * len(values))
 
 

@@ -1,4 +1,4 @@
-"""Where a user's knowledge is: the shared folders, those of one client, and the ones named in settings."""
+"""The folders with a user's knowledge: shared ones, those of one client, and those named in settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KnowledgePlaces(NamedTuple):
 
 
 def shelves(places: KnowledgePlaces, client: str) -> tuple[list[FolderShelf], list[str]]:
-    """Return the folders to look into for a client ("none", one of CLIENTS, or "all"), and what could not be used."""
+    """Return the folders to search for a client ("none", one of CLIENTS, or "all"), and warnings on skipped ones."""
     home = _home(places.environ)
     candidates = [(os.path.join(home, ".claude/kb"), "kb")]
     if client in ("claude", "all"):
@@ -41,20 +41,20 @@ def shelves(places: KnowledgePlaces, client: str) -> tuple[list[FolderShelf], li
         candidates.append((os.path.join(home, ".pi/agent/skills"), "skill"))
     candidates += [(os.path.join(places.config, name), _KINDS[name]) for name in PERSONAL]
     candidates += [(os.path.join(home, folder), "skill") for folder in (".agents/skills", ".jcli/skills")]
-    found: dict[str, FolderShelf] = {}
+    by_path: dict[str, FolderShelf] = {}
     for path, kind in candidates:
         real = os.path.realpath(path)
-        if os.path.isdir(real) and not _reason(real, places.is_sensitive):
-            found.setdefault(real, FolderShelf(real, kind, places.is_sensitive))
+        if os.path.isdir(real) and not _skip_reason(real, places.is_sensitive):
+            by_path.setdefault(real, FolderShelf(real, kind, places.is_sensitive))
     warnings: list[str] = []
-    for given, path in _configured(places, home, warnings):
+    for configured, path in _configured(places, home, warnings):
         real = os.path.realpath(path)
-        reason = _reason(real, places.is_sensitive)
+        reason = _skip_reason(real, places.is_sensitive)
         if reason:
-            warnings.append(f"skip configured related_context path {_shown(given)}: {reason}")
+            warnings.append(f"skip configured related_context path {_quoted(configured)}: {reason}")
         else:
-            found.setdefault(real, FolderShelf(real, kind_of_folder(real), places.is_sensitive))
-    return list(found.values()), warnings
+            by_path.setdefault(real, FolderShelf(real, kind_of_folder(real), places.is_sensitive))
+    return list(by_path.values()), warnings
 
 
 def kind_of_folder(path: str) -> str:
@@ -67,8 +67,8 @@ def _home(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
 
 
-def _reason(path: str, is_sensitive: Callable[[str], bool]) -> str:
-    """Return why a folder is skipped, or nothing."""
+def _skip_reason(path: str, is_sensitive: Callable[[str], bool]) -> str:
+    """Return why a folder is skipped; empty if it is not."""
     if any(is_sensitive(prefix) for prefix in prefixes(path)):
         return "sensitive path"
     if not os.path.isdir(path):
@@ -77,22 +77,22 @@ def _reason(path: str, is_sensitive: Callable[[str], bool]) -> str:
 
 
 def _configured(places: KnowledgePlaces, home: str, warnings: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the paths of our settings, or those of jinn's when ours have none: as given, and expanded."""
-    given, base = places.paths, places.config
-    if not given:
+    """Yield the paths of our settings, or of jinn's if ours have none: as configured, and expanded."""
+    paths, parent = places.paths, places.config
+    if not paths:
         file = _jinn_file(places.environ, home)
-        base = os.path.dirname(file)
-        given = _jinn_paths(file, warnings)
-    for text in given:
+        parent = os.path.dirname(file)
+        paths = _jinn_paths(file, warnings)
+    for text in paths:
         if not text or "\0" in text:
             continue
         path = home + text[1:] if text == "~" or text.startswith("~/") else text
-        yield text, os.path.join(base, path)
+        yield text, os.path.join(parent, path)
 
 
 def _jinn_file(environ: Mapping[str, str], home: str) -> str:
-    base = environ.get("JINN_CONFIG_DIR") or environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    return os.path.join(base, "jinn", "config.json")
+    config = environ.get("JINN_CONFIG_DIR") or environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    return os.path.join(config, "jinn", "config.json")
 
 
 def _jinn_paths(file: str, warnings: list[str]) -> list[str]:
@@ -102,7 +102,7 @@ def _jinn_paths(file: str, warnings: list[str]) -> list[str]:
     section = value.get("related_context", {}) if isinstance(value, dict) else None
     paths = section.get("paths", []) if isinstance(section, dict) else None
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        warnings.append("jinn's config.json could not be read: related_context.paths must be an array of texts")
+        warnings.append("jinn's config.json could not be read: related_context.paths must be an array of strings")
         return []
     return paths
 
@@ -130,13 +130,16 @@ def _is_ours(install: dict[str, Any], workspace: str) -> bool:
 
 def _components(plugin: str) -> Iterator[tuple[str, str]]:
     manifest = _json(os.path.join(plugin, ".claude-plugin/plugin.json"))
-    inside = os.path.realpath(plugin) + "/"
+    prefix = os.path.realpath(plugin) + "/"
     for name, kind in _KINDS.items():
-        more = manifest.get(name) if isinstance(manifest, dict) else None
-        for path in [name, *([more] if isinstance(more, str) else more if isinstance(more, list) else ())]:
+        declared = manifest.get(name) if isinstance(manifest, dict) else None
+        for path in [
+            name,
+            *([declared] if isinstance(declared, str) else declared if isinstance(declared, list) else ()),
+        ]:
             if isinstance(path, str) and "\0" not in path:
                 full = os.path.realpath(os.path.join(plugin, path))
-                if full.startswith(inside) and os.path.isdir(full):
+                if full.startswith(prefix) and os.path.isdir(full):
                     yield full, kind
 
 
@@ -151,5 +154,5 @@ def _json(path: str) -> Any:
         return None
 
 
-def _shown(path: str) -> str:
+def _quoted(path: str) -> str:
     return repr(utf8_path(path))

@@ -13,20 +13,21 @@ Fields = tuple[str, str, str, str]  # title, tags, description, text
 
 def best(query: str, texts: Sequence[Fields], limit: int) -> list[int]:
     """Return the positions of the texts that share a term with the query, best first."""
-    asked = ranking.ask(query)
+    terms = ranking.query_terms(query)
     indexed = [[words.indexed(field) for field in fields] for fields in texts]
-    counts = {term: sum(any(f" {term} " in field for field in fields) for fields in indexed) for term in asked}
-    question = ranking.weigh(asked, {term: count for term, count in counts.items() if count}, len(texts))
-    if not question.terms:
+    counts = {term: sum(any(f" {term} " in field for field in fields) for fields in indexed) for term in terms}
+    weighed = ranking.weigh(terms, {term: count for term, count in counts.items() if count}, len(texts))
+    if not weighed.terms:
         return []
-    match = " OR ".join(f'"{one.term}"' for one in question.terms)
+    match = " OR ".join(f'"{term.term}"' for term in weighed.terms)
     with closing(sqlite3.connect(":memory:")) as db:
         db.execute("CREATE VIRTUAL TABLE texts USING fts5(title, tags, description, body)")
         db.executemany(
             "INSERT INTO texts (rowid, title, tags, description, body) VALUES (?,?,?,?,?)",
-            ((place, *fields) for place, fields in enumerate(indexed)),
+            ((position, *fields) for position, fields in enumerate(indexed)),
         )
         order = "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY bm25(texts, 8.0, 6.0, 4.0, 1.0), rowid"
-        found = [place for (place,) in db.execute(order, (match,))]
-    found.sort(key=lambda place: -ranking.score(question, indexed[place])[0])  # equal ones stay in the order of BM25
-    return found[:limit]
+        positions = [position for (position,) in db.execute(order, (match,))]
+    # equal scores keep the BM25 order
+    positions.sort(key=lambda position: -ranking.score(weighed, indexed[position])[0])
+    return positions[:limit]

@@ -1,8 +1,8 @@
-"""What kind of project a folder is, by the names and contents of its configuration files.
+"""Detects the kind of project in a folder from the names and contents of its configuration files.
 
-One table says which file speaks for which language and what its commands are by convention. What a file itself says
-(scripts, tasks, sections, dependencies) goes before convention; where two files answer the same question, the earlier
-one in the table does, except that a justfile goes before all of them.
+A table maps each file to its language and its conventional commands. The contents of a file (scripts, tasks, sections,
+dependencies) override the convention. If two files give the same fact, the earlier one in the table wins, except that
+a justfile overrides all of them.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class ProjectFolder:
 def detect(names: Collection[str], read: Read, *, manager: str | None = None) -> Project:
     """Detect the project in a folder with these names; folders end with a slash."""
     folder = ProjectFolder(names, read, manager)
-    found = [probe(folder, name) for wanted, probe in PROBES if (name := folder.first(*wanted)) is not None]
-    languages = dict.fromkeys(language for one in found for language in one.languages)
+    facts = [probe(folder, name) for wanted, probe in PROBES if (name := folder.first(*wanted)) is not None]
+    languages = dict.fromkeys(language for fact in facts for language in fact.languages)
     if "TypeScript" in languages:
         languages.pop("JavaScript", None)
     if not languages:
@@ -95,17 +95,17 @@ def detect(names: Collection[str], read: Read, *, manager: str | None = None) ->
     tasks = _tasks(folder)
     return Project(
         tuple(languages),
-        _command("build", [one.build for one in found], tasks),
-        _command("test", [one.test for one in found], tasks),
-        _command("lint", [one.lint for one in found], tasks),
-        next((one.types for one in found if one.types), None),
-        next((one.manager for one in found if one.manager), None),
-        tuple(dict.fromkeys(framework for one in found for framework in one.frameworks)),
+        _command("build", [fact.build for fact in facts], tasks),
+        _command("test", [fact.test for fact in facts], tasks),
+        _command("lint", [fact.lint for fact in facts], tasks),
+        next((fact.types for fact in facts if fact.types), None),
+        next((fact.manager for fact in facts if fact.manager), None),
+        tuple(dict.fromkeys(framework for fact in facts for framework in fact.frameworks)),
         tuple(name for name in CONFIG_FILES if name in folder.names),
     )
 
 
-# of source files, for folders in which no other file tells the language
+# endings of source files, for folders where no other file determines the language
 _ENDINGS = {
     "Python": "py pyw",
     "JavaScript": "js mjs cjs jsx",
@@ -146,30 +146,31 @@ def _by_endings(names: Collection[str]) -> list[str]:
 
 
 def is_project(names: Collection[str]) -> bool:
-    """Whether a folder with these names is a project of its own."""
+    """Whether a folder with these names is a separate project."""
     return not ROOTS.isdisjoint(names)
 
 
-def _command(what: str, said: Iterable[str | None], tasks: list[tuple[str, Collection[str]]]) -> str | None:
+def _command(task: str, commands: Iterable[str | None], tasks: list[tuple[str, Collection[str]]]) -> str | None:
     """Return the command from a justfile, or else as configured, from another task file, or by convention."""
-    runners = [runner for runner, names in tasks if what in names]
+    runners = [runner for runner, names in tasks if task in names]
     if runners and runners[0] == "just":
-        return f"just {what}"
-    given = [command for command in said if command]
-    configured = next((command for command in given if not command.startswith("~")), None)
+        return f"just {task}"
+    candidates = [command for command in commands if command]
+    configured = next((command for command in candidates if not command.startswith("~")), None)
     if configured:
         return configured
     if runners:
-        return f"{runners[0]} {what}"
-    if what == "build" and not given and tasks:
+        return f"{runners[0]} {task}"
+    if task == "build" and not candidates and tasks:
         return tasks[0][0]
-    return given[0][1:] if given else None
+    return candidates[0][1:] if candidates else None
 
 
 # --- task files ---------------------------------------------------------------------------------------------------
 
 
-_DEFAULT = r"""=(?:"[^"\n]*"|'[^'\n]*'|[^\s:"']+)"""  # of a parameter; each text can be read in one way only
+# the default of a parameter; unambiguous, so that the pattern cannot backtrack
+_DEFAULT = r"""=(?:"[^"\n]*"|'[^'\n]*'|[^\s:"']+)"""
 _RECIPE = re.compile(rf"^@?([A-Za-z_][\w-]*)(?:[ \t]+[+*$]*[\w-]+(?:{_DEFAULT})?)*[ \t]*:(?!=)", re.MULTILINE)
 _TARGET = re.compile(r"^([A-Za-z_][\w./-]*(?:[ \t]+[\w./-]+)*)[ \t]*::?(?![=:])", re.MULTILINE)
 _TASK = re.compile(r"""^(?:  |    |\t)["']?([\w:-]+)["']?:(?=\s|\Z)""", re.MULTILINE)
@@ -177,17 +178,17 @@ _TASK = re.compile(r"""^(?:  |    |\t)["']?([\w:-]+)["']?:(?=\s|\Z)""", re.MULTI
 
 def _tasks(folder: ProjectFolder) -> list[tuple[str, Collection[str]]]:
     """Return the task runners that have a file here, each with the names of its tasks."""
-    found: list[tuple[str, Collection[str]]] = []
+    runners: list[tuple[str, Collection[str]]] = []
     if name := folder.first("justfile", "Justfile", ".justfile"):
-        found.append(("just", set(_RECIPE.findall(folder.text(name)))))
+        runners.append(("just", set(_RECIPE.findall(folder.text(name)))))
     if name := folder.first("Makefile", "makefile", "GNUmakefile"):
         targets = {target for line in _TARGET.findall(folder.text(name)) for target in line.split()}
-        found.append(("make", targets))
+        runners.append(("make", targets))
     if name := folder.first("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"):
         section = re.split(r"^tasks:[^\n]*$", folder.text(name), maxsplit=1, flags=re.MULTILINE)
         inner = re.split(r"^\S", section[1], maxsplit=1, flags=re.MULTILINE)[0] if len(section) > 1 else ""
-        found.append(("task", set(_TASK.findall(inner))))
-    return found
+        runners.append(("task", set(_TASK.findall(inner))))
+    return runners
 
 
 # --- one probe per kind of file -----------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def _node(folder: ProjectFolder, name: str) -> ProjectFacts:
     package = folder.object("package.json")
     manager = _node_manager(folder, package)
     scripts = _mapping(package.get("scripts"))
-    needs = {
+    dependencies = {
         *_mapping(package.get("dependencies")),
         *_mapping(package.get("devDependencies")),
         *_mapping(package.get("peerDependencies")),
@@ -234,15 +235,15 @@ def _node(folder: ProjectFolder, name: str) -> ProjectFacts:
     test = f"{manager} run test" if _is_script(scripts, "test") else None
     if test is None:
         runners = {"vitest": f"{run} vitest run", "jest": f"{run} jest", "mocha": f"{run} mocha"}
-        test = next((command for need, command in runners.items() if need in needs), None)
+        test = next((command for dependency, command in runners.items() if dependency in dependencies), None)
         test = test or ("bun test" if manager == "bun" else None)
     lint = f"{manager} run lint" if _is_script(scripts, "lint") else None
-    if lint is None and ("eslint" in needs or folder.first(*_ESLINT)):
+    if lint is None and ("eslint" in dependencies or folder.first(*_ESLINT)):
         lint = f"{run} eslint ."
-    elif lint is None and ("@biomejs/biome" in needs or folder.first("biome.json", "biome.jsonc")):
+    elif lint is None and ("@biomejs/biome" in dependencies or folder.first("biome.json", "biome.jsonc")):
         lint = f"{run} biome check ."
     typescript = folder.first("tsconfig.json") is not None
-    frameworks = [shown for need, shown in _NODE_FRAMEWORKS.items() if need in needs]
+    frameworks = [framework for dependency, framework in _NODE_FRAMEWORKS.items() if dependency in dependencies]
     if folder.first("next.config.js", "next.config.mjs", "next.config.ts") and "Next.js" not in frameworks:
         frameworks.insert(0, "Next.js")
     return ProjectFacts(
@@ -250,7 +251,7 @@ def _node(folder: ProjectFolder, name: str) -> ProjectFacts:
         f"{manager} run build" if _is_script(scripts, "build") else f"~{manager}",
         test,
         lint,
-        f"{run} tsc --noEmit" if typescript and "typescript" in needs else None,
+        f"{run} tsc --noEmit" if typescript and "typescript" in dependencies else None,
         manager,
         tuple(frameworks),
     )
@@ -296,19 +297,19 @@ _REQUIREMENT = re.compile(r"^\s*[\"']?([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILIN
 def _python(folder: ProjectFolder, name: str) -> ProjectFacts:
     project = folder.table("pyproject.toml")
     tools = _mapping(project.get("tool"))
-    needs = _python_needs(folder, project, tools)
+    dependencies = _python_dependencies(folder, project, tools)
     manager = next((manager for lock, manager in _PYTHON_LOCKS.items() if lock in folder.names), None)
     backend = str(_mapping(project.get("build-system")).get("build-backend", ""))
-    for known in ("uv", "poetry", "pdm", "hatch"):
-        if manager is None and (known in tools or (known != "hatch" and backend.startswith(known))):
-            manager = known
+    for candidate in ("uv", "poetry", "pdm", "hatch"):
+        if manager is None and (candidate in tools or (candidate != "hatch" and backend.startswith(candidate))):
+            manager = candidate
     manager = manager or ("pipenv" if "Pipfile" in folder.names else "pip")
     run = _PYTHON_RUN.get(manager, "")
     setup, tox = folder.text("setup.cfg"), folder.text("tox.ini")
     configured = (
         "[tool:pytest]" in setup or "[pytest]" in tox or folder.first("pytest.ini", "conftest.py", ".pytest.ini")
     )
-    if "pytest" in tools or "pytest" in needs or configured:
+    if "pytest" in tools or "pytest" in dependencies or configured:
         test = f"{run}pytest"
     elif "manage.py" in folder.names:
         test = f"{run}python manage.py test"
@@ -316,13 +317,17 @@ def _python(folder: ProjectFolder, name: str) -> ProjectFacts:
         test = "tox" if "tox.ini" in folder.names else "nox"
     else:
         test = f"~{run}pytest"
-    lint = f"{run}ruff check" if "ruff" in tools or "ruff" in needs or folder.first("ruff.toml", ".ruff.toml") else None
-    if lint is None and ("flake8" in needs or ".flake8" in folder.names or "[flake8]" in setup + tox):
+    lint = (
+        f"{run}ruff check"
+        if "ruff" in tools or "ruff" in dependencies or folder.first("ruff.toml", ".ruff.toml")
+        else None
+    )
+    if lint is None and ("flake8" in dependencies or ".flake8" in folder.names or "[flake8]" in setup + tox):
         lint = f"{run}flake8"
-    mypy = "mypy" in tools or "mypy" in needs or folder.first("mypy.ini", ".mypy.ini") or "[mypy]" in setup
-    pyright = "pyright" in tools or "pyright" in needs or "pyrightconfig.json" in folder.names
+    mypy = "mypy" in tools or "mypy" in dependencies or folder.first("mypy.ini", ".mypy.ini") or "[mypy]" in setup
+    pyright = "pyright" in tools or "pyright" in dependencies or "pyrightconfig.json" in folder.names
     types = f"{run}mypy ." if mypy else f"{run}pyright" if pyright else None
-    frameworks = [shown for need, shown in _PYTHON_FRAMEWORKS.items() if need in needs]
+    frameworks = [framework for dependency, framework in _PYTHON_FRAMEWORKS.items() if dependency in dependencies]
     if "manage.py" in folder.names and "django" in folder.text("manage.py").lower() and "Django" not in frameworks:
         frameworks.insert(0, "Django")
     build = _PYTHON_BUILD.get(manager) if "build-system" in project or manager != "uv" else "uv sync"
@@ -330,7 +335,7 @@ def _python(folder: ProjectFolder, name: str) -> ProjectFacts:
     return ProjectFacts(("Python",), build or f"~{manager}", test, lint, types, manager, tuple(frameworks))
 
 
-def _python_needs(folder: ProjectFolder, project: Mapping[str, Any], tools: Mapping[str, Any]) -> set[str]:
+def _python_dependencies(folder: ProjectFolder, project: Mapping[str, Any], tools: Mapping[str, Any]) -> set[str]:
     """Return the normalised names of a Python project's dependencies."""
     section = _mapping(project.get("project"))
     poetry = _mapping(tools.get("poetry"))
@@ -350,21 +355,23 @@ def _python_needs(folder: ProjectFolder, project: Mapping[str, Any], tools: Mapp
             lines += folder.text(name).split("\n")
     if "setup.py" in folder.names:
         lines += re.findall(r"[\"']([A-Za-z0-9._-]++)[^\"'\n]*+[\"']", folder.text("setup.py"))
-    found = (_REQUIREMENT.match(line) for line in lines if isinstance(line, str))
-    return {re.sub(r"[-_.]+", "-", match[1]).lower() for match in found if match}
+    matches = (_REQUIREMENT.match(line) for line in lines if isinstance(line, str))
+    return {re.sub(r"[-_.]+", "-", match[1]).lower() for match in matches if match}
 
 
 def _php(folder: ProjectFolder, name: str) -> ProjectFacts:
     composer = folder.object("composer.json")
     scripts = _mapping(composer.get("scripts"))
-    needs = {*_mapping(composer.get("require")), *_mapping(composer.get("require-dev"))}
-    phpunit = "phpunit/phpunit" in needs or folder.first("phpunit.xml", "phpunit.xml.dist")
+    dependencies = {*_mapping(composer.get("require")), *_mapping(composer.get("require-dev"))}
+    phpunit = "phpunit/phpunit" in dependencies or folder.first("phpunit.xml", "phpunit.xml.dist")
     test = "composer run test" if "test" in scripts else "vendor/bin/phpunit" if phpunit else None
     lint = "composer run lint" if "lint" in scripts else None
-    if lint is None and (folder.first("phpstan.neon", "phpstan.neon.dist") or "phpstan/phpstan" in needs):
+    if lint is None and (folder.first("phpstan.neon", "phpstan.neon.dist") or "phpstan/phpstan" in dependencies):
         lint = "vendor/bin/phpstan analyse"
-    known = {"laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony"}
-    frameworks = tuple(shown for need, shown in known.items() if need in needs)
+    frameworks_by_dependency = {"laravel/framework": "Laravel", "symfony/framework-bundle": "Symfony"}
+    frameworks = tuple(
+        framework for dependency, framework in frameworks_by_dependency.items() if dependency in dependencies
+    )
     build = "composer run build" if "build" in scripts else "~composer"
     return ProjectFacts(("PHP",), build, test, lint, manager="composer", frameworks=frameworks)
 
@@ -388,8 +395,8 @@ def _ruby(folder: ProjectFolder, name: str) -> ProjectFacts:
     else:
         test = "bin/rails test" if rails else "bundle exec rake test" if "Rakefile" in folder.names else None
     lint = "bundle exec rubocop" if "rubocop" in gems or ".rubocop.yml" in folder.names else None
-    known = {"Rails": rails, "Sinatra": "sinatra" in gems}
-    frameworks = tuple(shown for shown, is_there in known.items() if is_there)
+    candidates = {"Rails": rails, "Sinatra": "sinatra" in gems}
+    frameworks = tuple(framework for framework, is_used in candidates.items() if is_used)
     return ProjectFacts(("Ruby",), "~bundle install", test, lint, manager="bundler", frameworks=frameworks)
 
 
@@ -428,7 +435,7 @@ def _elixir(folder: ProjectFolder, name: str) -> ProjectFacts:
 def _cmake(folder: ProjectFolder, name: str) -> ProjectFacts:
     call = re.search(r"^[ \t]*project[ \t]*\(([^)]{0,2000})\)", folder.text(name), re.MULTILINE | re.IGNORECASE)
     words = call[1].replace('"', " ").split()[1:] if call else []
-    languages = tuple(shown for word, shown in (("C", "C"), ("CXX", "C++")) if word in words)
+    languages = tuple(language for word, language in (("C", "C"), ("CXX", "C++")) if word in words)
     lint = "run-clang-tidy -p build" if ".clang-tidy" in folder.names else None
     return ProjectFacts(
         languages or ("C", "C++"), "cmake -S . -B build && cmake --build build", "ctest --test-dir build", lint
@@ -460,7 +467,7 @@ PROBES: tuple[tuple[tuple[str, ...], Callable[[ProjectFolder, str], ProjectFacts
     (("CMakeLists.txt",), _cmake),
 )
 
-# what makes a folder inside a project a project of its own; a CMakeLists.txt or a Makefile is in every folder of some
+# files that make a folder inside a project a separate project; some projects have a CMakeLists.txt in every folder
 ROOTS = frozenset(name for names, probe in PROBES for name in names if probe is not _cmake) - {
     "go.work",
     "setup.cfg",
@@ -488,5 +495,5 @@ CONFIG_FILES = (
 
 
 def merged(values: Iterable[Iterable[str]]) -> Iterator[str]:
-    """Yield each value once, in the order in which they first occur."""
-    yield from dict.fromkeys(value for some in values for value in some)
+    """Yield each value once, in order of first occurrence."""
+    yield from dict.fromkeys(value for group in values for value in group)

@@ -12,10 +12,10 @@ THRESHOLD = 0.3  # below this, a document merely shares a word with the query
 MATCHED_TERMS = 16
 TERMS_MAX = 256
 LONG_TERMS = 12  # a longer query is pasted output: terms that no document has are noise
-SUBJECT_TERMS = 6  # so many of the weightiest terms are what a long question is about
-ROOM = 2500  # documents that the rarest terms may lead to, all together
+SUBJECT_TERMS = 6  # this many of the weightiest terms are the subject of a long query
+DOCUMENTS_MAX = 2500  # that the rarest terms may match in total
 HEAD_TERMS = 3
-FEW = 50  # so few documents do not tell which words are frequent
+DOCUMENTS_MIN = 50  # fewer documents do not show which words are frequent
 EDGE_CHARACTERS = 16 * 1024
 
 _FIELDS = (1.0, 1.0, 0.7, 0.35)  # title, tags, description, text
@@ -31,7 +31,7 @@ class QueryTerm(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A question as weighed terms, the weightiest first, what a full answer would weigh, and how many terms it has."""
+    """A query: its weighted terms, heaviest first, and the total weight and number of its subject terms."""
 
     terms: tuple[QueryTerm, ...]
     whole: float
@@ -39,46 +39,49 @@ class Query(NamedTuple):
 
     @property
     def match(self) -> str:
-        """The terms to look up, as FTS5 wants them; empty when no document can answer.
+        """The terms as an FTS5 query; empty if no document can match.
 
-        The rarest are looked up everywhere, as long as they lead to few documents; the next ones only in title, tags
-        and description, where a frequent word still says something.
+        The rarest terms are looked up everywhere, as long as they match few documents; the next ones only in title,
+        tags and description, where a frequent word is still significant.
         """
         anywhere: list[str] = []
         heads: list[str] = []
-        room = ROOM
-        for asked in self.terms:
-            quoted = f'"{asked.term}"'
-            if asked.documents <= room and not heads:
+        room = DOCUMENTS_MAX
+        for term in self.terms:
+            quoted = f'"{term.term}"'
+            if term.documents <= room and not heads:
                 anywhere.append(quoted)
-                room -= asked.documents
+                room -= term.documents
             elif len(heads) < HEAD_TERMS:
                 heads.append(quoted)
         parts = [*anywhere, *([f"{{title tags description}} : ({' OR '.join(heads)})"] if heads else ())]
         return " OR ".join(parts)
 
 
-def ask(text: str) -> dict[str, str]:
+def query_terms(text: str) -> dict[str, str]:
     """Return the distinct terms of a query, in order, each with its word; the middle of a long text is skipped."""
     if len(text) > 2 * EDGE_CHARACTERS:
         text = f"{text[:EDGE_CHARACTERS]}\n{text[-EDGE_CHARACTERS:]}"
-    found: dict[str, str] = {}
+    words_by_term: dict[str, str] = {}
     for term, word in words.terms(text):
-        if len(found) >= TERMS_MAX:
+        if len(words_by_term) >= TERMS_MAX:
             break
         if not (term.isdigit() and len(term) > 4):  # addresses and line numbers
-            found.setdefault(term, word.lower())
-    return found
+            words_by_term.setdefault(term, word.lower())
+    return words_by_term
 
 
-def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Query:
-    """Return the question with each term weighed by how few of the `total` documents have it."""
-    total = max(total, FEW)
-    known = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
-    if not known:
+def weigh(words_by_term: Mapping[str, str], frequencies: Mapping[str, int], total: int) -> Query:
+    """Return the query with each term weighted by how few of the `total` documents have it."""
+    total = max(total, DOCUMENTS_MIN)
+    weights = {term: math.log1p((total - count + 0.5) / (count + 0.5)) for term, count in frequencies.items()}
+    if not weights:
         return Query((), 0.0, 0)
-    average = sum(known.values()) / len(known)
-    terms = [QueryTerm(term, word, known.get(term, average), frequencies.get(term, 0)) for term, word in asked.items()]
+    average = sum(weights.values()) / len(weights)
+    terms = [
+        QueryTerm(term, word, weights.get(term, average), frequencies.get(term, 0))
+        for term, word in words_by_term.items()
+    ]
     if len(terms) > LONG_TERMS:
         terms = [term for term in terms if term.documents]
     terms.sort(key=lambda term: -term.weight)
@@ -87,24 +90,24 @@ def weigh(asked: Mapping[str, str], frequencies: Mapping[str, int], total: int) 
     return Query(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole, len(subject))
 
 
-def score(question: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
+def score(query: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
     """Return how much of the query a document covers, from 0 to 1, and the words it matches.
 
-    It is the share of its words, or of their weight where that is more: a word that every document has still matches
-    them all. One word that stands once in the text and nowhere else is a coincidence.
+    The score is the share of the query terms or of their weight, whichever is larger: a term that every document has
+    still matches them all. A single term that occurs once, and only in the text, is a coincidence.
     """
     covered = counted = 0.0
     matched = []
-    said = 0
-    for asked in question.terms:
-        inner = f" {asked.term} "
+    occurrences = 0
+    for term in query.terms:
+        needle = f" {term.term} "
         for share, field in zip(_FIELDS, fields, strict=True):
-            if inner in field:
-                covered += asked.weight * share
+            if needle in field:
+                covered += term.weight * share
                 counted += share
-                matched.append(asked.word)
-                said += 2 if share > _FIELDS[-1] else field.count(inner)
+                matched.append(term.word)
+                occurrences += 2 if share > _FIELDS[-1] else field.count(needle)
                 break
-    if said < 2 or not question.whole:
+    if occurrences < 2 or not query.whole:
         return 0.0, []
-    return min(1.0, max(covered / question.whole, counted / question.size)), matched
+    return min(1.0, max(covered / query.whole, counted / query.size)), matched

@@ -31,7 +31,7 @@ class Knowledge:
 
     def __init__(self, places: KnowledgePlaces, spare: str, open_store: Callable[[str], IndexStore]) -> None:
         self._places = places
-        self._spare = spare  # where an index goes when the configuration directory cannot be written
+        self._spare = spare  # folder for an index if the configuration directory is not writable
         self._open_store = open_store
         self._lock = threading.Lock()
         self._indexes: dict[str, KnowledgeIndex] = {}
@@ -49,18 +49,18 @@ class Knowledge:
     ) -> RelatedEntries:
         """Return the entries related to the query, after updating the index."""
         folders, warnings = shelves(self._places, client)
-        asked: list[Shelf] = [*project, *folders]
+        searched: list[Shelf] = [*project, *folders]
 
         def work(index: KnowledgeIndex) -> RelatedEntries:
             if rebuild:
                 index.clear()
-            refresh = index.refresh(asked, check)
-            return RelatedEntries(index.search(query, asked, kinds, limit), refresh, len(asked), warnings)
+            refresh = index.refresh(searched, check)
+            return RelatedEntries(index.search(query, searched, kinds, limit), refresh, len(searched), warnings)
 
-        answer = self._with_index(client, work)
-        if answer.refresh.full:
-            warnings.append(f"a folder has more than {FILES_MAX:,} entries; the others were skipped")
-        return answer
+        result = self._with_index(client, work)
+        if result.refresh.full:
+            warnings.append(f"a folder has more than {FILES_MAX:,} entries; the remaining ones were skipped")
+        return result
 
     def close(self) -> None:
         """Close the databases."""
@@ -70,7 +70,7 @@ class Knowledge:
             self._indexes.clear()
 
     def _with_index(self, client: str, work: Callable[[KnowledgeIndex], T]) -> T:
-        """Run `work` on the index of a client; rebuild a damaged one, and use a spare one if it cannot be written."""
+        """Run `work` on the index of a client; rebuild a damaged one, or use the spare folder if not writable."""
         name = f"context-index-{client}.db"
         first = os.path.join(self._places.config, name)
         for path in (first, first, os.path.join(self._spare, name)):

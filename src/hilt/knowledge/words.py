@@ -9,11 +9,10 @@ from unicodedata import normalize
 TERM_CHARACTERS = 64
 
 _WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_JOINED = ("\u3040", "\uac00", "\ud7a4")  # from kana to ideographs, and Hangul: scripts written without blanks
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_UNSPACED = ("\u3040", "\uac00", "\ud7a4")  # from kana to ideographs, and Hangul: scripts written without spaces
 
-# stop words
-_EMPTY = """
+_STOP_WORDS = """
 a about above after again all also am an and any are as at be because been before being below between both but by can
 could did do does doing don down during each few for from further get give had has have having he hello help her here
 hers hi him his how i if in into is it its itself just let like many me more most much must my need no nor not now of
@@ -21,7 +20,7 @@ off on once only or other our out over own per please same she should show so so
 their them then there these they this those through to today too try under until up us use used using very want was we
 were what when where which while who why will with would yes yet you your
 """
-STOP = frozenset(_EMPTY.split())
+STOP = frozenset(_STOP_WORDS.split())
 
 
 def terms(text: str) -> Iterator[tuple[str, str]]:
@@ -31,16 +30,16 @@ def terms(text: str) -> Iterator[tuple[str, str]]:
     """
     if not text.isascii():
         # drop accents of Latin letters, as people omit them; marks of other scripts change the letter
-        plain = (mark for mark in normalize("NFKD", text) if not "\u0300" <= mark <= "\u036f")
-        text = normalize("NFC", "".join(plain))
+        unaccented = (mark for mark in normalize("NFKD", text) if not "\u0300" <= mark <= "\u036f")
+        text = normalize("NFC", "".join(unaccented))
     for word in _WORD.findall(text):
-        parts = _HUMP.split(word) if not (word.islower() or word.isupper()) else [word]
+        parts = _CAMEL_CASE.split(word) if not (word.islower() or word.isupper()) else [word]
         for part in [word, *parts] if len(parts) > 1 else parts:
-            small = part.casefold()[:TERM_CHARACTERS]
-            if small >= _JOINED[0] and _is_joined(small):
-                yield from ((small[at : at + 2], part) for at in range(max(1, len(small) - 1)))
-            elif len(small) > 1 and small not in STOP:
-                yield stem(small), part
+            folded = part.casefold()[:TERM_CHARACTERS]
+            if folded >= _UNSPACED[0] and _is_unspaced(folded):
+                yield from ((folded[at : at + 2], part) for at in range(max(1, len(folded) - 1)))
+            elif len(folded) > 1 and folded not in STOP:
+                yield stem(folded), part
 
 
 def indexed(text: str) -> str:
@@ -67,6 +66,6 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-def _is_joined(word: str) -> bool:
+def _is_unspaced(word: str) -> bool:
     first = word[0]
-    return "\u3040" <= first <= "\u9fff" or _JOINED[1] <= first < _JOINED[2]
+    return "\u3040" <= first <= "\u9fff" or _UNSPACED[1] <= first < _UNSPACED[2]
