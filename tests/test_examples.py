@@ -1,6 +1,6 @@
 """The gallery in examples/tools: every tool is checked, and run through the runtime and by one-shot calls.
 
-Programs that may be missing are replaced by a script that prints its arguments, so that each word can be compared.
+Programs that may be missing are replaced by a script that prints its arguments, so that each argument can be compared.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ HOSTILE = [
 
 
 class Desk:
-    """A workspace with stand-in programs, a runtime that has the gallery, and a person who answers."""
+    """A workspace with stand-in programs, a runtime with the gallery, and a user who answers prompts."""
 
     def __init__(self, base: Path) -> None:
         self.workspace = base / "workspace"
@@ -71,7 +71,7 @@ class Desk:
         self.stand_in("jq", "print(json.dumps([sys.argv[1:], sys.stdin.read()]))")
         path = os.pathsep.join([str(self.programs), PATH])
         self.environ = {**environment(str(base)), "PATH": path, "HILT_TOOLS_DIR": str(EXAMPLES)}
-        self.asked: list[Any] = []
+        self.prompts: list[Any] = []
         self.answer = "deny"
 
     def stand_in(self, name: str, line: str = "print(json.dumps(sys.argv[1:]))") -> None:
@@ -86,9 +86,9 @@ class Desk:
             pytest.skip(f"{name} is not installed")
         self.programs.joinpath(name).unlink()
 
-    def ask(self, asked: Any) -> UserAnswer:
-        """Answer as the test has decided."""
-        self.asked.append(asked)
+    def ask(self, prompt: Any) -> UserAnswer:
+        """Give the answer that the test has set."""
+        self.prompts.append(prompt)
         return UserAnswer(self.answer, "", "test")
 
     def write(self, name: str, text: str) -> None:
@@ -135,7 +135,7 @@ def serving() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
             self.wfile.write(b"hello\n")
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Greeting) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -182,7 +182,7 @@ def test_sections_choose_between_pods_and_logs(runtime):
     assert words == ["logs", "--namespace=a", "--tail=50", "--", "api-1"]
 
 
-def test_all_invalid_arguments_are_named(runtime):
+def test_all_invalid_arguments_are_reported(runtime):
     error = runtime.call("k8s_pods", namespace="--all", lines=0).error
 
     assert error.code == "invalid_args"
@@ -289,7 +289,7 @@ def test_network_access_asks_and_a_denial_runs_nothing(desk, runtime):
     error = runtime.call("http_get", url="https://example.com").error
 
     assert error.code == "USER_REJECTION"
-    assert len(desk.asked) == 1
+    assert len(desk.prompts) == 1
 
 
 def test_video_names_reach_ffmpeg_unchanged(desk):
@@ -333,9 +333,9 @@ def database(desk: Desk) -> Path:
 
 def test_query_values_are_bound_as_parameters(database, runtime):
     for value in HOSTILE:
-        result = runtime.call("sqlite-query", database=database.name, sql="select ? as said", parameters=[value])
+        result = runtime.call("sqlite-query", database=database.name, sql="select ? as value", parameters=[value])
 
-        assert answered(result) == {"columns": ["said"], "rows": [[value]], "more": False}
+        assert answered(result) == {"columns": ["value"], "rows": [[value]], "more": False}
 
 
 def test_database_rows_come_with_a_table_view(database, runtime):
@@ -393,7 +393,7 @@ def test_a_build_folder_is_cleaned_without_asking(desk, runtime):
     assert answered(runtime.call("clean-folder", folder="build")) == {"removed": 2}
     assert (desk.workspace / "build").is_dir()
     assert (desk.workspace / "src/main.c").exists()
-    assert desk.asked == []
+    assert desk.prompts == []
 
 
 @pytest.mark.parametrize("folder", ["..", ".", "../other", "/", "build/../.."])
@@ -432,7 +432,7 @@ def test_cleaning_another_folder_asks_and_an_always_answer_covers_that_folder(de
 
 
 def test_a_python_tool_lists_comments_with_a_view(desk, runtime):
-    desk.write("a.py", "x = 1  # TODO: mend\n# nothing\n")
+    desk.write("a.py", "x = 1  # TODO: fix\n# nothing\n")
     desk.write("b/c.js", "// FIXME later\n")
     desk.write("node_modules/d.js", "// TODO no\n")
     os.mkfifo(desk.workspace / "pipe")
@@ -440,14 +440,14 @@ def test_a_python_tool_lists_comments_with_a_view(desk, runtime):
 
     result = runtime.call("todo_comments")
 
-    assert result.text == "a.py:1: mend\nb/c.js:1: later"
-    assert result.view["files"][0] == {"path": "a.py", "line": 1, "content": "mend"}
+    assert result.text == "a.py:1: fix\nb/c.js:1: later"
+    assert result.view["files"][0] == {"path": "a.py", "line": 1, "content": "fix"}
     assert runtime.call("todo_comments", marker="FIXME").meta["found"] == 1
     assert runtime.call("todo_comments", folder="nowhere").error.code == "file_not_found"
     assert runtime.call("todo_comments", marker="XXX").error.code == "invalid_args"
 
 
-def test_a_tool_in_typescript_counts_words(desk, runtime):
+def test_a_typescript_tool_counts_words(desk, runtime):
     program("bun")
     desk.write("a.txt", "one two\nthree 👩\n")
 
@@ -459,7 +459,7 @@ def test_a_tool_in_typescript_counts_words(desk, runtime):
     assert harmless(desk)
 
 
-def test_a_javascript_module_makes_names(runtime):
+def test_a_javascript_tool_makes_slugs(runtime):
     program("node")
 
     assert answered(runtime.call("slugs", titles=["Ünï cödé!", "uni code", "?!"])) == [
@@ -468,7 +468,7 @@ def test_a_javascript_module_makes_names(runtime):
     assert "more than 500" in runtime.call("slugs", titles=["x" * 501]).error.message
 
 
-# arguments, environment, what is printed
+# arguments, environment, expected output
 ONE_SHOT: dict[str, tuple[list[str], Mapping[str, str], str]] = {
     "k8s_pods": (
         ["namespace=a", "selector=; touch hacked"],
@@ -482,7 +482,7 @@ ONE_SHOT: dict[str, tuple[list[str], Mapping[str, str], str]] = {
     "sqlite-query": (["database=:memory:", "sql=select 'a' as b"], {}, '"rows":[["a"]]'),
     "csv-table": (["path=a.csv"], {}, '"total":1'),
     "clean-folder": (["folder=dist"], {}, '"removed":1'),
-    "todo_comments": (["folder=src"], {}, "src/a.py:1: mend"),
+    "todo_comments": (["folder=src"], {}, "src/a.py:1: fix"),
 }
 
 
@@ -491,7 +491,7 @@ def test_a_one_shot_call_runs_every_kind_of_tool(desk, name):
     words, variables, printed = ONE_SHOT[name]
     desk.write("a.csv", "x\n1\n")
     desk.write("dist/a", "x")
-    desk.write("src/a.py", "# TODO mend\n")
+    desk.write("src/a.py", "# TODO fix\n")
 
     done = desk.one_shot("call", name, *words, "--raw", **variables)
 
@@ -501,7 +501,7 @@ def test_a_one_shot_call_runs_every_kind_of_tool(desk, name):
     assert harmless(desk)
 
 
-def test_a_table_is_drawn_for_a_person(desk, database):
+def test_a_table_is_drawn_in_the_terminal(desk, database):
     done = desk.one_shot("call", "sqlite-query", "database=shop.db", "sql=select name, price from goods limit 1")
 
     assert done.returncode == 0, done.stderr

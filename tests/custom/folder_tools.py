@@ -1,4 +1,4 @@
-"""Folder tools on a real runtime: written to disk, loaded, called, with a person who answers."""
+"""Folder tools on a real runtime: written to disk, loaded and called, with a user who answers prompts."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ ECHO = "cat"
 
 
 def markdown(fields: Mapping[str, Any], body: str = "Does something.") -> str:
-    """A tool.md; JSON is YAML."""
+    """Return a tool.md; JSON is YAML."""
     return "---\n" + "".join(f"{key}: {json.dumps(value)}\n" for key, value in fields.items()) + f"---\n{body}\n"
 
 
-def grant_of(asked: Any) -> str:
-    """The grant that "always" would keep."""
-    return str(asked.rules[0] if asked.rules else asked.arguments["grant"])
+def grant_of(prompt: Any) -> str:
+    """Return the grant that the answer "always" would store."""
+    return str(prompt.rules[0] if prompt.rules else prompt.arguments["grant"])
 
 
 class Bench:
-    """A workspace, a folder of tools, and a person who answers if `attended`; `kept` holds the person's grants."""
+    """A workspace, a folder of tools, and a user who answers prompts if `attended`; `grants` are the user's."""
 
     def __init__(self, base: Path, source: Source = "personal") -> None:
         self.workspace = base / "workspace"
@@ -41,23 +41,23 @@ class Bench:
         self.home, self.config = base / "home", base / "config"
         for folder in (self.workspace, self.tools, self.home, self.config):
             folder.mkdir(parents=True)
-        self.kept: set[str] = set()
-        self.asked: list[Any] = []
+        self.grants: set[str] = set()
+        self.prompts: list[Any] = []
         self.answer = "deny"
         self.attended = True
-        self.while_asked: Callable[[], None] = lambda: None
+        self.during_prompt: Callable[[], None] = lambda: None
         self.session = "s1"
 
     def has(self, grant: str) -> bool:
-        """Whether the person keeps a grant."""
-        return grant in self.kept
+        """Whether the user has this grant."""
+        return grant in self.grants
 
     def add(self, name: str, text: str = ECHO, /, *, files: Mapping[str, str] | None = None, **fields: Any) -> Path:
-        """Write a tool whose script is in bash unless its fields say otherwise."""
+        """Write a tool; its script is in bash unless its fields say otherwise."""
         script = fields.get("script", "script.sh")
         schemas = {"inputSchema": OBJECT, "outputSchema": OBJECT}
-        known = {"name": name, "script": script, "runtime": "bash", **schemas, **fields}
-        return self.write(name, {"tool.md": markdown(known), script: text, **(files or {})})
+        all_fields = {"name": name, "script": script, "runtime": "bash", **schemas, **fields}
+        return self.write(name, {"tool.md": markdown(all_fields), script: text, **(files or {})})
 
     def write(self, name: str, files: Mapping[str, str | bytes]) -> Path:
         """Write the files of a tool unchanged."""
@@ -86,7 +86,7 @@ class Bench:
 
     @contextmanager
     def runtime(self, *definitions: Definition) -> Iterator[Runtime]:
-        """A runtime that has these tools."""
+        """Yield a runtime with these tools."""
         make = folder_tools.executor(self.environ, self)
         tools = [to_tool(definition, make(definition)) for definition in definitions]
         asker = self._ask if self.attended else None
@@ -101,7 +101,7 @@ class Bench:
             return runtime.call(name, **args)
 
     def data(self, name: str, /, **args: Any) -> Any:
-        """Load a tool, call it, and return its structured answer."""
+        """Load a tool, call it, and return its structured result."""
         result = self.call(name, **args)
         assert result.error is None, result.error.message
         return result.data
@@ -112,9 +112,9 @@ class Bench:
         assert error is not None
         return error.code, error.message
 
-    def _ask(self, asked: Any) -> UserAnswer:
-        self.asked.append(asked)
-        self.while_asked()
+    def _ask(self, prompt: Any) -> UserAnswer:
+        self.prompts.append(prompt)
+        self.during_prompt()
         if self.answer == "always":
-            self.kept.add(grant_of(asked))
+            self.grants.add(grant_of(prompt))
         return UserAnswer(self.answer, "not today" if self.answer == "deny" else "", "test")

@@ -24,8 +24,8 @@ ANSWER = {"type": "object", "properties": {"words": {"type": "integer"}}, "requi
 
 
 def definition(**fields: Any) -> Definition:
-    known = {"source": "personal", "format": "python", "details": {"outputSchema": ANSWER}, **fields}
-    return Definition("count", "Count.", {"type": "object"}, "count.py", folder=".", content_hash="", **known)
+    all_fields = {"source": "personal", "format": "python", "details": {"outputSchema": ANSWER}, **fields}
+    return Definition("count", "Count.", {"type": "object"}, "count.py", folder=".", content_hash="", **all_fields)
 
 
 @pytest.mark.parametrize("form", ["python", "javascript", "server"])
@@ -89,7 +89,7 @@ def test_a_sandbox_is_parsed_or_rejected(value, sandbox, reason):
 
 
 @pytest.mark.parametrize(
-    "value, examples, wrong",
+    "value, examples, is_rejected",
     [
         (None, (), False),
         ([{"args": {"a": 1}, "expect": None}, {}], (Example({"a": 1}, None, True), Example({})), False),
@@ -98,10 +98,10 @@ def test_a_sandbox_is_parsed_or_rejected(value, sandbox, reason):
         ([1], (), True),
     ],
 )
-def test_examples_are_parsed_or_rejected(value, examples, wrong):
+def test_examples_are_parsed_or_rejected(value, examples, is_rejected):
     parsed, problems = examples_from(value)
 
-    assert (parsed, bool(problems)) == (examples, wrong)
+    assert (parsed, bool(problems)) == (examples, is_rejected)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def folder_tool(name: str) -> str:
 
 
 class Desk:
-    """A workspace, a home and a state directory, and what discovery finds there."""
+    """A workspace, a home and a state directory, and the tools that discovery finds there."""
 
     def __init__(self, base: str, workers: Workers) -> None:
         self.environ = environment(base)
@@ -62,7 +62,7 @@ class Desk:
             self.workspace.path, self.environ, self.workers, directories=directories, reserved=reserved
         )
 
-    def found(self, *directories: str) -> CustomTools:
+    def tools(self, *directories: str) -> CustomTools:
         return self.open(*directories).current()
 
     def trust(self, *names: str) -> None:
@@ -100,9 +100,9 @@ def origins(tools: CustomTools) -> dict[str, str]:
 
 
 def test_places_are_in_the_documented_order(desk):
-    listed = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
+    tool_places = places(desk.workspace.path, desk.environ, ["one", desk.extra.path])
 
-    assert listed == [
+    assert tool_places == [
         ToolPlace(desk.workspace.join("one"), "directory"),
         ToolPlace(desk.extra.path, "directory"),
         ToolPlace(desk.workspace.join(".hilt/tools"), "project"),
@@ -116,11 +116,11 @@ def test_places_are_in_the_documented_order(desk):
     assert [place.path for place in places("/w", environ, ["/y"])][:2] == ["/y", "/w/.hilt/tools"]
 
 
-def test_a_project_folder_named_as_the_configuration_directory_stays_untrusted(desk):
+def test_a_project_folder_that_is_the_configuration_directory_stays_untrusted(desk):
     desk.environ["HILT_CONFIG_DIR"] = desk.workspace.join(".hilt")
     desk.workspace.write(PROJECT + "a.md", markdown("a"))
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert (names(tools), [file.path for file in tools.untrusted]) == ([], [desk.workspace.join(PROJECT + "a.md")])
 
@@ -137,22 +137,22 @@ def test_higher_places_hide_lower_ones_unless_they_are_broken(desk, broken):
     ]
     desk.home.write(".jean2/tools/a/script.sh", "echo {}")
 
-    tools = desk.found(desk.extra.path)
+    tools = desk.tools(desk.extra.path)
 
     assert origins(tools) == {"a": everywhere[broken]}
     assert [hidden.origin for hidden in tools.hidden] == everywhere[broken + 1 :]
     assert {problem.origin for problem in tools.problems} == set(everywhere[:broken])
     for path in everywhere[broken:]:
-        assert origins(desk.found(desk.extra.path)) == {"a": path}
+        assert origins(desk.tools(desk.extra.path)) == {"a": path}
         os.unlink(path)
-    assert names(desk.found(desk.extra.path)) == []
+    assert names(desk.tools(desk.extra.path)) == []
 
 
 def test_of_two_tools_with_one_name_in_a_folder_the_first_file_wins(desk):
     desk.config.write("tools/b.md", markdown("same"))
     first = desk.config.write("tools/a.md", markdown("same"))
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert origins(tools) == {"same": first}
     (problem,) = tools.problems
@@ -166,17 +166,17 @@ def test_the_name_of_a_built_in_tool_is_rejected_except_from_a_named_directory(d
     desk.home.write(".jean2/tools/read-file/script.sh", "")
     desk.extra.write("y.md", markdown("read_file"))
 
-    assert names(desk.found()) == ["read-file"]
-    (problem,) = desk.found().problems
+    assert names(desk.tools()) == ["read-file"]
+    (problem,) = desk.tools().problems
     assert "read_file is the name of a built-in tool" in problem.message
-    assert names(desk.found(desk.extra.path)) == ["custom__read_file", "read-file"]
+    assert names(desk.tools(desk.extra.path)) == ["custom__read_file", "read-file"]
 
 
 def test_a_broken_file_hides_no_other_and_its_call_reports_the_problem(desk):
     path = desk.config.write("tools/k8s-pods.md", "---\nname: k8s_pods\ndescription: Do.\nparameters: 3\n---\ntrue\n")
     desk.config.write("tools/fine.md", markdown("fine"))
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert names(tools) == ["fine"]
     assert tools.find("nothing") is None
@@ -201,7 +201,7 @@ def test_a_readme_and_other_files_are_skipped_silently(desk):
         desk.config.write(f"tools/{name}", "# words\n")
     os.mkfifo(desk.config.join("tools/pipe"))
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert (names(tools), tools.problems) == ([], ())
 
@@ -213,7 +213,7 @@ def test_unreadable_files_are_reported(desk):
     desk.config.write("tools/large.md", b"x" * ((1 << 20) + 1))
     desk.config.write("tools/fine.md", markdown("fine"))
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert names(tools) == ["fine"]
     assert sorted(os.path.basename(problem.origin) for problem in tools.problems) == ["large.md", "lost.md", "pipe.md"]
@@ -225,10 +225,10 @@ def test_a_failing_reader_does_not_affect_other_files(desk):
 
     desk.extra.write("a.py", "")
     desk.extra.write("b.md", markdown("b"))
-    known: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
+    readers: dict[Format, Reader] = {"python": fail, "markdown": _read_name}
 
     tools = Discovery(
-        [ToolPlace(desk.extra.path, "personal")], known, trusted=lambda: lambda path, digest: False
+        [ToolPlace(desk.extra.path, "personal")], readers, trusted=lambda: lambda path, digest: False
     ).current()
 
     assert names(tools) == ["b"]
@@ -238,8 +238,8 @@ def test_a_failing_reader_does_not_affect_other_files(desk):
 def test_an_invalid_tool_name_is_reported(desk):
     desk.home.write(".jean2/tools/a/tool.json", json.dumps({"name": "no name", "script": "s", "runtime": "bash"}))
 
-    assert names(desk.found()) == []
-    assert desk.found().problems
+    assert names(desk.tools()) == []
+    assert desk.tools().problems
 
 
 def test_all_formats_are_found_together(desk):
@@ -248,7 +248,7 @@ def test_all_formats_are_found_together(desk):
     desk.config.write("tools/f/script.sh", "echo {}")
     desk.config.write("tools/p.py", 'from hilt import tool\n@tool\ndef p():\n    """Do."""\n')
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert (names(tools), tools.problems) == (["f", "m", "p"], ())
     assert {definition.format for definition in tools.definitions.values()} == {"folder", "markdown", "python"}
@@ -264,7 +264,7 @@ def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
     )
     desk.workspace.write(PROJECT + "m.md", markdown("m"))
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert (names(tools), tools.problems, os.path.exists(ran)) == ([], (), False)
     assert [file.path for file in tools.untrusted] == [desk.workspace.join(PROJECT + "m.md"), path]
@@ -274,7 +274,7 @@ def test_nothing_of_a_project_is_loaded_before_its_content_is_trusted(desk):
 
     desk.trust(PROJECT + "p.py")
 
-    assert (names(desk.found()), os.path.exists(ran)) == (["p"], True)
+    assert (names(desk.tools()), os.path.exists(ran)) == (["p"], True)
 
 
 def test_a_changed_file_is_no_longer_trusted(desk):
@@ -285,7 +285,7 @@ def test_a_changed_file_is_no_longer_trusted(desk):
     desk.workspace.write(PROJECT + "m.md", markdown("m", body="evil"))
 
     assert names(discovery.current(look=True)) == []
-    assert names(desk.found()) == []
+    assert names(desk.tools()) == []
 
 
 def test_revoked_trust_applies_at_the_next_scan(desk):
@@ -304,15 +304,15 @@ def test_every_file_of_a_folder_must_be_trusted(desk):
     desk.project(PROJECT + "f/tool.md", folder_tool("f"))
     desk.workspace.write(PROJECT + "f/script.sh", "echo {}")
 
-    assert names(desk.found()) == []
-    (untrusted,) = desk.found().untrusted
+    assert names(desk.tools()) == []
+    (untrusted,) = desk.tools().untrusted
     assert untrusted.files == (desk.workspace.join(PROJECT + "f/script.sh"),)
 
     desk.trust(PROJECT + "f/script.sh")
-    assert names(desk.found()) == ["f"]
+    assert names(desk.tools()) == ["f"]
 
     desk.workspace.write(PROJECT + "f/deep/more.sh", "evil")
-    assert names(desk.found()) == []
+    assert names(desk.tools()) == []
 
 
 def test_a_file_trusted_as_another_kind_is_not_a_trusted_tool(desk):
@@ -321,14 +321,14 @@ def test_a_file_trusted_as_another_kind_is_not_a_trusted_tool(desk):
     trust.trust("rules", path, desk.workspace.bytes(PROJECT + "m.md"))
     trust.close()
 
-    assert names(desk.found()) == []
+    assert names(desk.tools()) == []
 
 
 def test_the_environment_can_trust_everything(desk):
     desk.environ["HILT_TRUST"] = "all"
     desk.workspace.write(PROJECT + "m.md", markdown("m"))
 
-    assert names(desk.found()) == ["m"]
+    assert names(desk.tools()) == ["m"]
 
 
 @pytest.mark.parametrize("link", ["file", "folder", "script", "tools", "config"])
@@ -355,7 +355,7 @@ def test_links_of_a_project_are_not_followed(desk, link):
             os.rename(desk.extra.path + "2", desk.extra.join("tools"))
         os.symlink(desk.extra.path, target)
 
-    tools = desk.found()
+    tools = desk.tools()
 
     assert names(tools) == []
     assert "symbolic link" in tools.problems[0].message
@@ -373,7 +373,7 @@ def test_links_of_the_user_are_followed(desk):
     os.makedirs(desk.config.join("tools"))
     os.symlink(desk.extra.write("m.md", markdown("m")), desk.config.join("tools/m.md"))
 
-    assert names(desk.found()) == ["m"]
+    assert names(desk.tools()) == ["m"]
 
 
 @pytest.mark.parametrize(
@@ -397,27 +397,27 @@ def test_which_files_are_trusted_as_tools(path, kind):
 def test_the_next_scan_sees_added_changed_broken_repaired_and_deleted_tools(desk):
     reported: list[list[str]] = []
     discovery = desk.open()
-    discovery.listen(lambda found: reported.append(names(found)))
+    discovery.listen(lambda tools: reported.append(names(tools)))
 
-    def look() -> dict[str, str]:
+    def scan() -> dict[str, str]:
         return {name: definition.description for name, definition in discovery.current(look=True).definitions.items()}
 
-    assert look() == {}
+    assert scan() == {}
     desk.config.write("tools/a.md", markdown("a", "One."))
-    assert look() == {"a": "One."}
+    assert scan() == {"a": "One."}
     desk.config.write("tools/a.md", markdown("a", "Two."))
-    assert look() == {"a": "Two."}
+    assert scan() == {"a": "Two."}
     desk.config.write("tools/a.md", "---\nname: a\n")
-    assert look() == {}
+    assert scan() == {}
     with pytest.raises(ToolError, match="is broken"):
         discovery.current().find("a")
     desk.config.write("tools/a.md", markdown("a", "Two."))
-    assert look() == {"a": "Two."}
+    assert scan() == {"a": "Two."}
     os.rename(desk.config.join("tools/a.md"), desk.config.join("tools/b.md"))
-    assert look() == {"a": "Two."}
+    assert scan() == {"a": "Two."}
     os.unlink(desk.config.join("tools/b.md"))
-    assert look() == {}
-    assert look() == {}
+    assert scan() == {}
+    assert scan() == {}
     assert reported == [["a"], ["a"], [], ["a"], ["a"], []]
 
 
@@ -454,9 +454,9 @@ def test_the_worker_of_a_file_ends_when_the_file_is_no_longer_a_tool(desk):
 def test_a_change_within_one_tick_of_the_clock_is_seen(desk, monkeypatch):
     monkeypatch.setattr(times, "TICK_NS", 10**18)
     path = desk.config.write("tools/a.md", markdown("a", "One."))
-    facts = os.stat(path)
-    same = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino)
-    monkeypatch.setattr(Candidate, "_facts", lambda self, name: same)
+    status = os.stat(path)
+    unchanged = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    monkeypatch.setattr(Candidate, "_facts", lambda self, name: unchanged)
     discovery = desk.open()
     assert discovery.current(look=True).definitions["a"].description == "One."
 
@@ -476,29 +476,29 @@ def test_folders_are_not_scanned_again_before_the_interval_ends(desk):
 
 
 def test_a_slow_file_blocks_only_the_first_scan(desk):
-    began, go_on = threading.Event(), threading.Event()
+    started, proceed = threading.Event(), threading.Event()
 
     def slow(content: Content) -> Loaded:
-        began.set()
-        assert go_on.wait(60)
+        started.set()
+        assert proceed.wait(60)
         return _read_name(content)
 
     desk.extra.write("a.md", "one")
-    known: dict[Format, Reader] = {"markdown": slow}
+    readers: dict[Format, Reader] = {"markdown": slow}
     here = [ToolPlace(desk.extra.path, "personal")]
-    discovery = Discovery(here, known, trusted=lambda: lambda path, digest: False, every=0.0)
-    go_on.set()
+    discovery = Discovery(here, readers, trusted=lambda: lambda path, digest: False, every=0.0)
+    proceed.set()
     assert names(discovery.current()) == ["a"]
-    go_on.clear()
-    began.clear()
+    proceed.clear()
+    started.clear()
     desk.extra.write("b.md", "two")
     thread = threading.Thread(target=discovery.current)
     thread.start()
-    assert began.wait(60)
+    assert started.wait(60)
 
     assert names(discovery.current()) == ["a"]
 
-    go_on.set()
+    proceed.set()
     thread.join(60)
     assert names(discovery.current()) == ["a", "b"]
 
@@ -512,9 +512,9 @@ def test_a_file_that_failed_to_load_is_retried_after_a_while(desk, monkeypatch):
         return _read_name(content) if installed else Loaded(problems=(ToolProblem(content.path, "No runtime."),))
 
     desk.extra.write("a.md", "one")
-    known: dict[Format, Reader] = {"markdown": needs}
+    readers: dict[Format, Reader] = {"markdown": needs}
     here = [ToolPlace(desk.extra.path, "personal")]
-    discovery = Discovery(here, known, trusted=lambda: lambda path, digest: False)
+    discovery = Discovery(here, readers, trusted=lambda: lambda path, digest: False)
     assert len(discovery.current().problems) == 1
 
     installed.append(True)
@@ -525,7 +525,7 @@ def test_a_file_that_failed_to_load_is_retried_after_a_while(desk, monkeypatch):
 # --- the cache ------------------------------------------------------------------------------------------------------
 
 
-class Reading:
+class RecordingReader:
     """A reader that records the files it reads."""
 
     def __init__(self) -> None:
@@ -560,11 +560,11 @@ def settled(monkeypatch) -> None:
 
 
 def scan(desk: Desk, cache: str) -> tuple[list[str], CustomTools]:
-    reading = Reading()
-    known: dict[Format, Reader] = {"markdown": reading}
+    reader = RecordingReader()
+    readers: dict[Format, Reader] = {"markdown": reader}
     here = [ToolPlace(desk.extra.path, "personal")]
-    tools = Discovery(here, known, trusted=lambda: lambda path, digest: False, cache=cache).current()
-    return reading.read, tools
+    tools = Discovery(here, readers, trusted=lambda: lambda path, digest: False, cache=cache).current()
+    return reader.read, tools
 
 
 @pytest.mark.usefixtures("settled")
@@ -629,13 +629,13 @@ def test_the_cache_of_another_version_is_ignored(desk, monkeypatch):
 @pytest.mark.usefixtures("settled")
 def test_a_cached_tool_still_needs_trust(desk):
     path = desk.project(PROJECT + "m.md", markdown("m"))
-    assert names(desk.found()) == ["m"]
+    assert names(desk.tools()) == ["m"]
 
     trust = Trust(desk.state)
     trust.revoke(path)
     trust.close()
 
-    assert names(desk.found()) == []
+    assert names(desk.tools()) == []
 
 
 @pytest.mark.usefixtures("settled")
@@ -643,22 +643,22 @@ def test_a_folder_that_becomes_personal_is_read_again(desk):
     cache = os.path.join(desk.state, "cache", "tools.json")
     desk.extra.write("a.md", "one")
     scan(desk, cache)
-    known: dict[Format, Reader] = {"markdown": _read_name}
+    readers: dict[Format, Reader] = {"markdown": _read_name}
 
     tools = Discovery(
-        [ToolPlace(desk.extra.path, "directory")], known, trusted=lambda: lambda path, digest: False, cache=cache
+        [ToolPlace(desk.extra.path, "directory")], readers, trusted=lambda: lambda path, digest: False, cache=cache
     ).current()
 
     assert tools.definitions["a"].source == "directory"
 
 
-def test_one_query_of_the_trust_database_serves_all_files(desk):
+def test_a_tool_is_trusted_by_its_path_and_content(desk):
     desk.project(PROJECT + "m.md", markdown("m"))
     trust = Trust(desk.state)
-    facts: Mapping[str, Any] = {entry.path: entry.hash for entry in trust.list()}
+    hashes: Mapping[str, Any] = {entry.path: entry.hash for entry in trust.list()}
     is_trusted = trusting(trust)
 
-    ((path, digest),) = facts.items()
+    ((path, digest),) = hashes.items()
     assert is_trusted(path, digest)
     assert not is_trusted(path, b"other")
     assert not is_trusted(path + "x", digest)

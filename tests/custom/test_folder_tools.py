@@ -20,7 +20,7 @@ from tests.custom.folder_tools import OBJECT, Bench, markdown
 from tests.marks import STUBBORN, Mark, wait_until
 from tests.programs import program
 
-WHOLE: dict[str, Any] = {
+COMPLETE: dict[str, Any] = {
     "name": "my-tool",
     "script": "script.sh",
     "runtime": "bash",
@@ -28,7 +28,7 @@ WHOLE: dict[str, Any] = {
     "outputSchema": OBJECT,
 }
 
-# as the document has it, with the indentation that printing lost
+# the example of the specification, with its indentation restored
 WORD_COUNT = """\
 ---
 name: word-count
@@ -77,7 +77,7 @@ def bench(tmp_path):
 
 
 def script_printing(text: str) -> str:
-    """A script that prints a text, whatever its input."""
+    """Return a script that prints a text, whatever its input."""
     return f"cat > /dev/null; printf %s '{text}'"
 
 
@@ -90,7 +90,7 @@ def problems(text: str | bytes, name: str = "tool.md", **files: str) -> list[tup
 
 
 def definition_with(**fields: Any) -> Any:
-    files = {"tool.md": markdown({**WHOLE, **fields}).encode(), "script.sh": b""}
+    files = {"tool.md": markdown({**COMPLETE, **fields}).encode(), "script.sh": b""}
     loaded = folder_tools.read(Content("/tools/my-tool", files, "project"))
     assert loaded.problems == ()
     return loaded.definitions[0]
@@ -99,7 +99,7 @@ def definition_with(**fields: Any) -> Any:
 # --- the definition -----------------------------------------------------------------------------------------------
 
 
-def test_the_example_of_the_document_runs_unchanged(bench):
+def test_the_example_of_the_specification_runs_unchanged(bench):
     program("bun")
     bench.write("word-count", {"tool.md": WORD_COUNT, "script.ts": WORD_COUNT_SCRIPT})
     (bench.workspace / "a.txt").write_text("one two\nthree\n")
@@ -109,7 +109,7 @@ def test_the_example_of_the_document_runs_unchanged(bench):
     assert bench.error("word-count")[0] == "invalid_args"
 
 
-def test_the_fields_of_the_document_become_the_definition():
+def test_the_fields_of_the_specification_become_the_definition():
     text = """\
 ---
 name: my-tool
@@ -194,7 +194,7 @@ def test_the_keys_of_hilt_are_read():
 
 def test_a_tool_can_be_json_without_a_body(bench):
     bench.write(
-        "my-tool", {"tool.json": json.dumps({**WHOLE, "description": "Says."}), "script.sh": script_printing("{}")}
+        "my-tool", {"tool.json": json.dumps({**COMPLETE, "description": "Says."}), "script.sh": script_printing("{}")}
     )
 
     assert bench.load("my-tool").description == "Says."
@@ -203,7 +203,7 @@ def test_a_tool_can_be_json_without_a_body(bench):
 
 
 def test_tool_md_wins_over_tool_json(bench):
-    files = {"tool.md": markdown({**WHOLE, "name": "one"}), "tool.json": json.dumps(WHOLE), "script.sh": ""}
+    files = {"tool.md": markdown({**COMPLETE, "name": "one"}), "tool.json": json.dumps(COMPLETE), "script.sh": ""}
     bench.write("my-tool", files)
 
     assert bench.load("my-tool").name == "one"
@@ -216,12 +216,12 @@ def test_tool_md_wins_over_tool_json(bench):
         lambda text: text.replace("\n", "\r\n"),
         lambda text: text.replace("---\n", "---yaml\n", 1),
         lambda text: text.replace("---\n", "---  \n"),
-        lambda text: "---json\n" + json.dumps(WHOLE, indent=1) + "\n---\nDoes something.\n",
+        lambda text: "---json\n" + json.dumps(COMPLETE, indent=1) + "\n---\nDoes something.\n",
     ],
     ids=["BOM", "CRLF", "---yaml", "blanks", "---json"],
 )
 def test_front_matter_is_read_as_editors_write_it(change):
-    text = change(markdown(WHOLE))
+    text = change(markdown(COMPLETE))
     files = {"tool.md": text.encode(), "script.sh": b""}
 
     (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
@@ -234,7 +234,7 @@ def test_a_folder_without_a_definition_is_ignored():
 
 
 def lines(**fields: Any) -> str:
-    return markdown({**WHOLE, **fields})
+    return markdown({**COMPLETE, **fields})
 
 
 BAD = [
@@ -280,7 +280,7 @@ BAD = [
     (lines(env="PATH"), 7, "env must be a list of variable names"),
     (lines(env=[1]), 7, "env must be a list of variable names"),
     (lines(sandbox=True), 7, "sandbox must be an object"),
-    (lines(effects="magic"), 7, "effects must be among"),
+    (lines(effects="magic"), 7, "effects must be one or more of read,"),
     (lines(examples={}), 7, "examples must be a list"),
     (lines(result="xml"), 7, "result must be text or json"),
 ]
@@ -295,7 +295,7 @@ def test_every_problem_is_reported_with_its_line(text, line, message):
 
 
 def test_problems_in_json_have_line_numbers_too():
-    text = json.dumps({**WHOLE, "runtime": "perl", "timeout": 0}, indent=2)
+    text = json.dumps({**COMPLETE, "runtime": "perl", "timeout": 0}, indent=2)
 
     assert [line for line, _ in problems(text, "tool.json")] == [4, 11]
     assert problems('{"name":\n}', "tool.json")[0][0] == 2
@@ -332,7 +332,7 @@ def test_suspicious_fields_are_noted_and_still_load(fields, note):
 
 
 def test_a_tool_without_a_description_has_a_note():
-    files = {"tool.md": markdown(WHOLE, body="").encode(), "script.sh": b""}
+    files = {"tool.md": markdown(COMPLETE, body="").encode(), "script.sh": b""}
 
     (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
 
@@ -340,7 +340,7 @@ def test_a_tool_without_a_description_has_a_note():
 
 
 def test_yaml_1_1_booleans_times_and_dates_stay_strings():
-    text = markdown(WHOLE).replace("---\n", "---\nexamples: [{args: {a: yes, b: on, c: 12:30, d: 2024-01-01}}]\n", 1)
+    text = markdown(COMPLETE).replace("---\n", "---\nexamples: [{args: {a: yes, b: on, c: 12:30, d: 2024-01-01}}]\n", 1)
     files = {"tool.md": text.encode(), "script.sh": b""}
 
     (definition,) = folder_tools.read(Content("/t", files, "project")).definitions
@@ -349,7 +349,7 @@ def test_yaml_1_1_booleans_times_and_dates_stay_strings():
 
 
 def test_the_script_of_a_personal_tool_must_exist_on_disk(bench):
-    bench.write("my-tool", {"tool.md": markdown(WHOLE)})
+    bench.write("my-tool", {"tool.md": markdown(COMPLETE)})
 
     (problem,) = bench.read("my-tool").problems
 
@@ -525,7 +525,7 @@ def test_views_are_extracted_from_failures_too(bench, ending):
     assert json.loads(str(error.details["stdout"])) == {"error": "gone", "a": 1}
 
 
-def test_stderr_of_a_successful_script_is_returned_beside_the_result(bench):
+def test_stderr_of_a_successful_script_is_in_the_metadata(bench):
     bench.add("my-tool", script_printing("{}") + "; echo careful >&2")
 
     assert bench.call("my-tool").meta["stderr"] == "careful\n"
@@ -579,7 +579,7 @@ def test_an_invalid_view_does_not_change_the_result(bench):
     assert (result.data, result.view["type"] if result.view else None) == ({"a": 1}, "none")
 
 
-def test_a_long_result_is_kept_on_disk_and_its_view_does_not_count(bench):
+def test_a_long_result_is_saved_to_disk_and_its_view_does_not_count(bench):
     script = (
         "import json; print(json.dumps({'a': 'x' * %d, '_visualization': {'type': 'markdown', 'content': 'y' * %d}}))"
     )
@@ -597,29 +597,29 @@ def test_a_long_result_is_kept_on_disk_and_its_view_does_not_count(bench):
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
-def test_a_flood_is_ended(bench):
+def test_a_script_that_prints_endlessly_is_stopped(bench):
     bench.add("my-tool", "cat > /dev/null; yes")
 
     assert bench.error("my-tool")[0] == "resource_limit"
 
 
-def test_a_script_that_times_out_ends_with_its_children(bench):
+def test_a_script_that_times_out_is_killed_with_its_children(bench):
     mark = Mark()
     bench.environ["MARK"] = mark.name
-    bench.add("my-tool", f'echo begun; setsid bash -c "{STUBBORN}" & {STUBBORN}', timeout=300, env=["MARK"])
+    bench.add("my-tool", f'echo started; setsid bash -c "{STUBBORN}" & {STUBBORN}', timeout=300, env=["MARK"])
 
     error = bench.call("my-tool").error
 
     assert error is not None
     assert (error.code, error.message) == ("timeout", "my-tool timed out after 0.3 s.")
-    assert error.details["stdout"] == "begun\n"
+    assert error.details["stdout"] == "started\n"
     wait_until(lambda: not mark.alive())
 
 
-def test_a_cancelled_call_ends_its_script(bench):
+def test_a_cancelled_call_kills_its_script(bench):
     mark = Mark()
     bench.environ["MARK"] = mark.name
-    bench.add("my-tool", f"touch begun; {STUBBORN}", env=["MARK"], timeout=3_600_000)
+    bench.add("my-tool", f"touch started; {STUBBORN}", env=["MARK"], timeout=3_600_000)
     results: list[Any] = []
     ended = threading.Event()
 
@@ -629,7 +629,7 @@ def test_a_cancelled_call_ends_its_script(bench):
 
     with bench.runtime(bench.load("my-tool")) as runtime:
         running = runtime.submit(Call("my-tool", {}), done)
-        wait_until((bench.workspace / "begun").exists)
+        wait_until((bench.workspace / "started").exists)
         running.cancel()
         assert ended.wait(60)
         wait_until(lambda: not mark.alive())
@@ -681,7 +681,7 @@ def test_calls_run_in_parallel_and_none_is_lost(bench):
         lambda folder: (folder / "beside.py").write_text(""),
         lambda folder: (folder / "beside").symlink_to("/usr"),
         lambda folder: (folder / "script.sh").unlink(),
-        lambda folder: (folder / "tool.md").write_text(markdown({**WHOLE, "timeout": 1})),
+        lambda folder: (folder / "tool.md").write_text(markdown({**COMPLETE, "timeout": 1})),
     ],
     ids=["changed", "added", "linked", "removed", "redefined"],
 )
@@ -728,14 +728,14 @@ def test_the_script_of_a_personal_tool_may_change(bench):
 # --- the sandbox key ----------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_wants_a_sandbox_does_not_run_without_one(bench):
+def test_a_tool_with_a_sandbox_does_not_run_without_one(bench):
     bench.add("my-tool", "touch ran; echo '{}'", sandbox={"network": False})
 
     assert bench.error("my-tool")[0] == "sandbox_unavailable"
     assert not (bench.workspace / "ran").exists()
 
 
-def test_a_tool_that_wants_a_sandbox_is_confined_as_declared(bench):
+def test_a_tool_with_a_sandbox_is_confined_as_declared(bench):
     from contextlib import contextmanager
 
     from hilt.custom.definition import to_tool

@@ -41,8 +41,8 @@ PLAIN = TICKET.replace(", type NanocoderToolExport", "").replace(" satisfies Nan
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    with Workers() as module_text:
-        yield module_text
+    with Workers() as opened:
+        yield opened
 
 
 class Module:
@@ -112,15 +112,15 @@ def test_without_a_runtime_the_problem_says_what_to_install(base, workers):
     module = Module(base, workers, "node")
     module.environ["PATH"] = os.path.join(base, "nothing")
 
-    for name, wanted in (("a.js", "JavaScript tools need node or bun"), ("a.ts", "TypeScript tools need bun")):
+    for name, reason in (("a.js", "JavaScript tools need node or bun"), ("a.ts", "TypeScript tools need bun")):
         (problem,) = module.load(PLAIN, name).problems
-        assert wanted in problem.message
+        assert reason in problem.message
 
 
 @pytest.mark.parametrize(
     "more, approval", [("", "always"), (", needsApproval: true", "always"), (", needsApproval: false", "never")]
 )
-def test_a_module_asks_unless_it_needs_no_approval(module, more, approval):
+def test_a_module_asks_unless_needs_approval_is_false(module, more, approval):
     (definition,) = module.load(module_text("() => 1", more=more)).definitions
 
     assert (definition.approval, definition.read_only) == (approval, False)

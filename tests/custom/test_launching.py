@@ -16,7 +16,7 @@ from hilt.fence import Fence
 from tests.custom.folder_tools import Bench
 from tests.programs import PATH, program
 
-# every script prints its input, its folder, a variable that must not leak, and where it loads a module from
+# every script prints its input, its working folder, a variable that must not leak, and the origin of a module
 PROBES = {
     "bash": (
         "script.sh",
@@ -125,7 +125,7 @@ TRAPS = {
     "bash": "#!/bin/sh\ntouch evil\n",
 }
 # variables of the user's environment that control a runtime
-STEERING = {
+CONTROLLING = {
     "NODE_OPTIONS": "--require ./evil.js",
     "NODE_PATH": ".",
     "BUN_OPTIONS": "--preload ./evil.js",
@@ -156,7 +156,7 @@ def set_traps(bench: Bench) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
-    bench.environ.update(STEERING)
+    bench.environ.update(CONTROLLING)
     bench.environ["PATH"] = os.pathsep.join([".", "", PATH])
 
 
@@ -268,18 +268,18 @@ def test_a_package_that_uv_cannot_provide_is_an_error(tmp_path):
     assert (code, "gone.whl" in message) == ("tool_failed", True)
 
 
-@pytest.mark.parametrize("runtime", [name for name, known in launching.RUNTIMES.items() if known.program])
+@pytest.mark.parametrize("runtime", [name for name, entry in launching.RUNTIMES.items() if entry.program])
 def test_a_missing_runtime_is_named_with_how_to_install_it(tmp_path, runtime):
     bench = Bench(tmp_path)
     bench.environ["PATH"] = str(tmp_path / "nothing")
     bench.add("probe", "", runtime=runtime)
-    known = launching.RUNTIMES[runtime]
+    script_runtime = launching.RUNTIMES[runtime]
 
     error = bench.call("probe").error
 
     assert error is not None
-    assert (error.code, error.details) == ("runtime_missing", {"program": known.program})
-    assert known.install in error.suggestion
+    assert (error.code, error.details) == ("runtime_missing", {"program": script_runtime.program})
+    assert script_runtime.install in error.suggestion
 
 
 def test_a_program_that_is_not_executable_is_an_error(tmp_path):
@@ -334,7 +334,7 @@ def test_a_tool_sees_the_fixed_variables_and_those_it_declares(tmp_path):
 
 def test_a_running_tool_has_no_other_variable(tmp_path):
     bench = Bench(tmp_path)
-    bench.environ.update(SECRET="x", WANTED="yes", **STEERING)
+    bench.environ.update(SECRET="x", WANTED="yes", **CONTROLLING)
     script = f"#!{sys.executable}\nimport json, os; print(json.dumps(dict(os.environ)))"
     folder = bench.add("probe", script, runtime="binary", script="script", env=["WANTED"])
     (folder / "script").chmod(0o755)
@@ -391,7 +391,7 @@ def test_undeclared_variables_of_the_users_files_are_not_passed(tmp_path):
         ("A=ä", "ä"),
     ],
 )
-def test_an_env_file_is_read_as_people_write_it(tmp_path, line, value):
+def test_an_env_file_may_use_the_usual_syntax(tmp_path, line, value):
     write_env_file(tmp_path, line)
 
     assert launching.environment(["A"], base_environment(tmp_path)).get("A") == value
@@ -403,10 +403,10 @@ def test_values_that_are_not_utf_8_are_passed_unchanged(tmp_path):
     assert os.fsencode(launching.environment(["A"], base_environment(tmp_path))["A"]) == b"\xff\xfe"
 
 
-@pytest.mark.parametrize("name", sorted(name for name in STEERING if name not in ("LEAK", "ENV")))
+@pytest.mark.parametrize("name", sorted(name for name in CONTROLLING if name not in ("LEAK", "ENV")))
 def test_variables_that_control_a_runtime_are_never_passed_even_when_declared(tmp_path, name):
     assert launching.refusal(name)
-    assert name not in launching.environment([name], base_environment(tmp_path, **STEERING))
+    assert name not in launching.environment([name], base_environment(tmp_path, **CONTROLLING))
 
 
 @pytest.mark.parametrize("name", ["A", "MY_TOOL_CACHE_DIR", "ENV", "API_KEY", "_x"])
@@ -436,7 +436,7 @@ def test_programs_are_not_looked_up_in_the_current_folder(tmp_path, monkeypatch)
 
 
 def test_the_table_of_runtimes_matches_the_documentation():
-    assert {name: known.program for name, known in launching.RUNTIMES.items()} == {
+    assert {name: runtime.program for name, runtime in launching.RUNTIMES.items()} == {
         "bun": "bun",
         "node": "node",
         "python": "python3",

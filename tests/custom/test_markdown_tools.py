@@ -41,14 +41,14 @@ def read(text, path="/tools/tool.md", source="personal"):
     return markdown_tools.read(Content(path, {"": data}, source))
 
 
-def load(text, **named):
-    loaded = read(text, **named)
+def load(text, **options):
+    loaded = read(text, **options)
     assert loaded.problems == ()
     (definition,) = loaded.definitions
     return definition
 
 
-def declared(lines, body="echo hi\n"):
+def with_keys(lines, body="echo hi\n"):
     return f"---\nname: small\ndescription: Small.\n{lines}\n---\n{body}"
 
 
@@ -58,7 +58,7 @@ def problems(text):
     return [(problem.line, problem.message) for problem in loaded.problems]
 
 
-def refused(definition, args):
+def rejection(definition, args):
     with pytest.raises(ToolError) as caught:
         markdown_tools.check_arguments(definition.parameters, args)
     assert caught.value.code == "invalid_args"
@@ -113,7 +113,7 @@ def test_omitted_keys_have_defaults():
 
 def test_every_key_of_the_format_is_read():
     definition = load(
-        declared(
+        with_keys(
             """\
 parameters:
   count: {type: integer, min: 1, max: 5, default: 2}
@@ -167,15 +167,15 @@ warm: true"""
     [("never", True), ("always", False), ("destructive", False)],
 )
 def test_only_a_tool_that_never_asks_is_read_only_by_default(approval, read_only):
-    assert load(declared(f"approval: {approval}")).read_only is read_only
-    assert load(declared(f"approval: {approval}\nread_only: {str(not read_only).lower()}")).read_only is not read_only
+    assert load(with_keys(f"approval: {approval}")).read_only is read_only
+    assert load(with_keys(f"approval: {approval}\nread_only: {str(not read_only).lower()}")).read_only is not read_only
 
 
 def test_parameters_may_be_a_list():
     listed = load(
-        declared("parameters:\n  - name: a\n    type: string\n    required: true\n  - {name: b, type: integer}")
+        with_keys("parameters:\n  - name: a\n    type: string\n    required: true\n  - {name: b, type: integer}")
     )
-    keyed = load(declared("parameters:\n  a:\n    type: string\n    required: true\n  b: {type: integer}"))
+    keyed = load(with_keys("parameters:\n  a:\n    type: string\n    required: true\n  b: {type: integer}"))
 
     assert listed.parameters == keyed.parameters
 
@@ -201,7 +201,7 @@ def test_the_same_tool_may_be_written_in_several_ways(text):
 
 def test_front_matter_has_the_meaning_of_yaml_1_2():
     definition = load(
-        declared(
+        with_keys(
             "parameters:\n  a: {type: string, enum: [yes, no, on, off], default: no}\n"
             "  b: {type: string, default: 2026-11-15}\n  c: {type: string, default: 12:30}"
         )
@@ -217,7 +217,7 @@ def test_front_matter_has_the_meaning_of_yaml_1_2():
 
 
 def test_unknown_keys_are_noted_and_ignored():
-    definition = load(declared("version: 3\nparameters:\n  a: {type: string, colour: red}"))
+    definition = load(with_keys("version: 3\nparameters:\n  a: {type: string, colour: red}"))
 
     assert [note.partition(":")[0] for note in definition.notes] == ["line 4", "line 6"]
     assert definition.parameters["properties"] == {"a": {"type": "string"}}
@@ -225,7 +225,7 @@ def test_unknown_keys_are_noted_and_ignored():
 
 def test_a_value_that_another_program_reads_as_code_is_noted():
     definition = load(
-        declared("parameters: {a: {type: string}}", body="ls {{ a }}\npython3 -c 'print({{ a }})' {{ a }}\n")
+        with_keys("parameters: {a: {type: string}}", body="ls {{ a }}\npython3 -c 'print({{ a }})' {{ a }}\n")
     )
 
     (note,) = definition.notes
@@ -233,7 +233,7 @@ def test_a_value_that_another_program_reads_as_code_is_noted():
 
 
 def test_a_value_that_the_file_itself_lists_is_not_noted():
-    definition = load(declared("parameters: {a: {type: string, enum: [ls, date]}}", body="sh -c {{ a }}\n"))
+    definition = load(with_keys("parameters: {a: {type: string, enum: [ls, date]}}", body="sh -c {{ a }}\n"))
 
     assert definition.notes == ()
 
@@ -242,7 +242,7 @@ def test_a_value_that_the_file_itself_lists_is_not_noted():
     "kind, is_noted", [("string", True), ("integer", False), ("number", False), ("boolean", False)]
 )
 def test_a_string_in_shell_arithmetic_is_noted_and_a_number_is_not(kind, is_noted):
-    definition = load(declared(f"parameters: {{a: {{type: {kind}}}}}", body="n={{ a }}\necho $((n))\n"))
+    definition = load(with_keys(f"parameters: {{a: {{type: {kind}}}}}", body="n={{ a }}\necho $((n))\n"))
 
     assert bool(definition.notes) is is_noted
 
@@ -277,47 +277,47 @@ def test_a_readme_without_front_matter_is_ignored_silently():
         ("---\ndescription: A.\n---\necho hi\n", 2, "name is missing"),
         ("---\nname: small\n---\necho hi\n", 2, "description is missing"),
         ("---\nname: small\ndescription: ''\n---\necho hi\n", 3, "description must be a non-empty string"),
-        (declared("approval: sometimes"), 4, "approval must be one of never, always, destructive"),
-        (declared("approval: true"), 4, "approval must be one of"),
-        (declared("read_only: yes"), 4, "read_only must be true or false"),
-        (declared("timeout_ms: 0"), 4, "from 1 to 300000"),
-        (declared("timeout_ms: 300001"), 4, "from 1 to 300000"),
-        (declared("timeout_ms: 1.5"), 4, "from 1 to 300000"),
-        (declared("timeout_ms: true"), 4, "from 1 to 300000"),
-        (declared("timeout_ms: 30s"), 4, "from 1 to 300000"),
-        (declared("shell: zsh"), 4, "shell must be one of bash, sh"),
-        (declared("cwd: [a]"), 4, "cwd must be a path"),
-        (declared("env: FOO"), 4, "env must map"),
-        (declared("env:\n  FOO: a\n  A-B: c"), 6, '"A-B" is not a valid name'),
-        (declared("env:\n  FOO: [a]"), 5, "must be a string"),
-        (declared("result: xml"), 4, "result must be one of text, json"),
-        (declared("sandbox: true"), 4, "sandbox must be"),
-        (declared("effects: fly"), 4, "effects must be"),
-        (declared("examples: 1"), 4, "examples must be"),
-        (declared("parameters: a"), 4, "parameters must map"),
-        (declared("parameters:\n  a: string"), 5, "parameter a must be an object"),
-        (declared("parameters:\n  1: {type: string}"), 5, "not a valid parameter name"),
-        (declared("parameters:\n  a b: {type: string}"), 5, "not a valid parameter name"),
-        (declared("parameters:\n  - type: string"), 5, "not a valid parameter name"),
-        (declared("parameters:\n  - {name: a, type: string}\n  - {name: a, type: string}"), 6, "declared twice"),
-        (declared("parameters:\n  b: {type: string}\n  a: {required: true}"), 6, "a has no type"),
-        (declared("parameters:\n  a:\n    type: object"), 6, "type of a must be one of"),
-        (declared("parameters:\n  a:\n    type: string\n    required: yes"), 7, "required of a"),
-        (declared("parameters:\n  a:\n    type: string\n    enum: []"), 7, "enum of a"),
-        (declared("parameters:\n  a:\n    type: integer\n    enum: [1, b]"), 7, "In enum"),
-        (declared("parameters:\n  a:\n    type: string\n    pattern: (a"), 7, "regular expression"),
-        (declared("parameters:\n  a:\n    type: integer\n    pattern: a"), 7, "type string only"),
-        (declared("parameters:\n  a:\n    type: string\n    min: 1"), 7, "type number or integer only"),
-        (declared("parameters:\n  a:\n    type: string\n    items: {type: string}"), 7, "type array only"),
-        (declared("parameters:\n  a:\n    type: string\n    maxLength: -1"), 7, "maxLength of a must be an integer"),
-        (declared("parameters:\n  a:\n    type: integer\n    max: ten"), 7, "must be a number"),
-        (declared("parameters:\n  a:\n    type: array\n    items: {type: array}"), 7, "items of a"),
-        (declared("parameters:\n  a:\n    type: integer\n    max: 3\n    default: 4"), 8, "default is invalid"),
-        (declared("", body="\n \n"), 6, "script below the front matter"),
-        (declared("", body="echo\nls \0\n"), 7, "NUL"),
-        (declared("", body="echo hi\n\necho {{ nobody }}\n"), 8, "is not a parameter"),
-        (declared("parameters: {a: {type: string}}", body="echo\n{{# a }}x\n"), 7, "never closed"),
-        (declared("parameters: {a: {type: string}}", body="\necho '{{ a }}\n"), 7, "never closed"),
+        (with_keys("approval: sometimes"), 4, "approval must be one of never, always, destructive"),
+        (with_keys("approval: true"), 4, "approval must be one of"),
+        (with_keys("read_only: yes"), 4, "read_only must be true or false"),
+        (with_keys("timeout_ms: 0"), 4, "from 1 to 300000"),
+        (with_keys("timeout_ms: 300001"), 4, "from 1 to 300000"),
+        (with_keys("timeout_ms: 1.5"), 4, "from 1 to 300000"),
+        (with_keys("timeout_ms: true"), 4, "from 1 to 300000"),
+        (with_keys("timeout_ms: 30s"), 4, "from 1 to 300000"),
+        (with_keys("shell: zsh"), 4, "shell must be one of bash, sh"),
+        (with_keys("cwd: [a]"), 4, "cwd must be a path"),
+        (with_keys("env: FOO"), 4, "env must map"),
+        (with_keys("env:\n  FOO: a\n  A-B: c"), 6, '"A-B" is not a valid name'),
+        (with_keys("env:\n  FOO: [a]"), 5, "must be a string"),
+        (with_keys("result: xml"), 4, "result must be one of text, json"),
+        (with_keys("sandbox: true"), 4, "sandbox must be"),
+        (with_keys("effects: fly"), 4, "effects must be"),
+        (with_keys("examples: 1"), 4, "examples must be"),
+        (with_keys("parameters: a"), 4, "parameters must map"),
+        (with_keys("parameters:\n  a: string"), 5, "parameter a must be an object"),
+        (with_keys("parameters:\n  1: {type: string}"), 5, "not a valid parameter name"),
+        (with_keys("parameters:\n  a b: {type: string}"), 5, "not a valid parameter name"),
+        (with_keys("parameters:\n  - type: string"), 5, "not a valid parameter name"),
+        (with_keys("parameters:\n  - {name: a, type: string}\n  - {name: a, type: string}"), 6, "declared twice"),
+        (with_keys("parameters:\n  b: {type: string}\n  a: {required: true}"), 6, "a has no type"),
+        (with_keys("parameters:\n  a:\n    type: object"), 6, "type of a must be one of"),
+        (with_keys("parameters:\n  a:\n    type: string\n    required: yes"), 7, "required of a"),
+        (with_keys("parameters:\n  a:\n    type: string\n    enum: []"), 7, "enum of a"),
+        (with_keys("parameters:\n  a:\n    type: integer\n    enum: [1, b]"), 7, "In enum"),
+        (with_keys("parameters:\n  a:\n    type: string\n    pattern: (a"), 7, "regular expression"),
+        (with_keys("parameters:\n  a:\n    type: integer\n    pattern: a"), 7, "type string only"),
+        (with_keys("parameters:\n  a:\n    type: string\n    min: 1"), 7, "type number or integer only"),
+        (with_keys("parameters:\n  a:\n    type: string\n    items: {type: string}"), 7, "type array only"),
+        (with_keys("parameters:\n  a:\n    type: string\n    maxLength: -1"), 7, "maxLength of a must be an integer"),
+        (with_keys("parameters:\n  a:\n    type: integer\n    max: ten"), 7, "must be a number"),
+        (with_keys("parameters:\n  a:\n    type: array\n    items: {type: array}"), 7, "items of a"),
+        (with_keys("parameters:\n  a:\n    type: integer\n    max: 3\n    default: 4"), 8, "default is invalid"),
+        (with_keys("", body="\n \n"), 6, "script below the front matter"),
+        (with_keys("", body="echo\nls \0\n"), 7, "NUL"),
+        (with_keys("", body="echo hi\n\necho {{ nobody }}\n"), 8, "is not a parameter"),
+        (with_keys("parameters: {a: {type: string}}", body="echo\n{{# a }}x\n"), 7, "never closed"),
+        (with_keys("parameters: {a: {type: string}}", body="\necho '{{ a }}\n"), 7, "never closed"),
     ],
 )
 def test_every_problem_is_reported_with_its_line(text, line, reason):
@@ -377,7 +377,7 @@ SNIPPETS = [
     )
 )
 def test_no_script_makes_the_reader_raise(pieces):
-    text = declared("parameters: {x: {type: string}}", body="echo " + "".join(pieces))
+    text = with_keys("parameters: {x: {type: string}}", body="echo " + "".join(pieces))
 
     loaded = read(text)
 
@@ -387,7 +387,7 @@ def test_no_script_makes_the_reader_raise(pieces):
 
 # --- arguments ----------------------------------------------------------------------------------------------------
 
-TYPED = declared(
+TYPED = with_keys(
     """\
 parameters:
   text: {type: string, pattern: "^[a-z]+$", minLength: 2, maxLength: 4}
@@ -419,8 +419,8 @@ def test_defaults_are_filled_in_and_undeclared_arguments_dropped():
 def test_a_missing_argument_is_reported_with_the_message_of_the_format():
     definition = load(K8S_PODS)
 
-    assert refused(definition, {}) == "⚒ Missing required parameter: namespace"
-    assert refused(definition, {"namespace": None}) == "⚒ Missing required parameter: namespace"
+    assert rejection(definition, {}) == "⚒ Missing required parameter: namespace"
+    assert rejection(definition, {"namespace": None}) == "⚒ Missing required parameter: namespace"
 
 
 @pytest.mark.parametrize(
@@ -446,11 +446,11 @@ def test_a_missing_argument_is_reported_with_the_message_of_the_format():
     ],
 )
 def test_each_constraint_has_its_message(args, message):
-    assert refused(load(TYPED), args) == f"⚒ {message}"
+    assert rejection(load(TYPED), args) == f"⚒ {message}"
 
 
 def test_all_violations_are_reported_at_once():
-    message = refused(load(TYPED), {"text": "A", "whole": 0, "choice": "c"})
+    message = rejection(load(TYPED), {"text": "A", "whole": 0, "choice": "c"})
 
     assert message.startswith("⚒ text must have at least 2")
     assert message.count("; ") == 3
@@ -472,15 +472,15 @@ def test_all_violations_are_reported_at_once():
     ],
 )
 def test_a_pattern_has_the_meaning_of_javascript(pattern, value, matches):
-    definition = load(declared(f"parameters:\n  a: {{type: string, pattern: '{pattern}'}}"))
+    definition = load(with_keys(f"parameters:\n  a: {{type: string, pattern: '{pattern}'}}"))
 
     if matches:
         assert markdown_tools.check_arguments(definition.parameters, {"a": value}) == {"a": value}
     else:
-        assert "must match" in refused(definition, {"a": value})
+        assert "must match" in rejection(definition, {"a": value})
 
 
 def test_a_pattern_cannot_run_forever():
-    definition = load(declared("parameters:\n  a: {type: string, pattern: '^(\\w+\\s?)*\\1$'}"))
+    definition = load(with_keys("parameters:\n  a: {type: string, pattern: '^(\\w+\\s?)*\\1$'}"))
 
-    assert "takes too long" in refused(definition, {"a": "aaa " * 2000 + "!"})
+    assert "takes too long" in rejection(definition, {"a": "aaa " * 2000 + "!"})

@@ -17,7 +17,7 @@ from hilt import Output, ToolError, tool
 
 @tool(effects="read")
 def talk(ctx) -> dict:
-    """Say all there is to say."""
+    """Send every kind of message."""
     ctx.progress(1, 2, "half")
     ctx.log("info", {"a": 1})
     form = ctx.elicit("Who?", {"type": "object", "properties": {}})
@@ -39,7 +39,7 @@ def odd(ctx) -> str:
 
 @tool(effects="read")
 def crowd(ctx) -> str:
-    """Talk from many threads."""
+    """Report progress from many threads."""
     import threading
     threads = [threading.Thread(target=ctx.progress, args=(n,)) for n in range(20)]
     for thread in threads:
@@ -58,13 +58,13 @@ def content(blocks: list[dict]) -> Output:
 class Client:
     """A client that answers every request with the name of its method."""
 
-    def __init__(self, *, able: bool = True) -> None:
-        self.able = able
+    def __init__(self, *, supports_requests: bool = True) -> None:
+        self.supports_requests = supports_requests
         self.received: list[Any] = []
 
     can_ask = has_questions = False
 
-    def approve(self, asked: Any, digest: str) -> None:
+    def approve(self, prompt: Any, digest: str) -> None:
         return None
 
     def ask(self, questions: Sequence[Any]) -> None:
@@ -77,12 +77,12 @@ class Client:
         return None
 
     def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
-        if not self.able:
+        if not self.supports_requests:
             raise ToolError("no_one_to_ask", "Not now.")
         return {name: {"to": request["method"]} for name, request in requests.items()}
 
     def require(self, capability: str) -> None:
-        if not self.able:
+        if not self.supports_requests:
             raise ToolError("no_one_to_ask", f"There is no {capability}.")
 
     def progress(self, done: float, total: float | None, message: str) -> None:
@@ -113,7 +113,7 @@ def call(runtime, tool: str, client: Client | None = None, **args: Any) -> Resul
     return results[0]
 
 
-def test_a_tool_talks_to_the_client_of_its_call(tools, runtime):
+def test_a_tool_sends_requests_to_the_client_of_its_call(tools, runtime):
     client = Client()
 
     replies = call(runtime, "talk", client).data
@@ -124,18 +124,18 @@ def test_a_tool_talks_to_the_client_of_its_call(tools, runtime):
     assert replies["more"] == {"roots": {"to": "roots/list"}}
 
 
-def test_without_a_client_questions_have_no_answer(tools, runtime):
+def test_without_a_client_requests_have_no_answer(tools, runtime):
     replies = call(runtime, "talk").data
 
     assert (replies["form"], replies["answer"], replies["more"]) == (None, None, {"roots": None})
     assert call(runtime, "need").text == "there"
 
 
-def test_a_client_that_refuses_ends_the_call_and_not_the_worker(tools, runtime):
+def test_a_client_error_ends_the_call_but_not_the_worker(tools, runtime):
     before = call(runtime, "talk", Client()).data["pid"]
 
-    refused = call(runtime, "talk", Client(able=False))
-    needed = call(runtime, "need", Client(able=False))
+    refused = call(runtime, "talk", Client(supports_requests=False))
+    needed = call(runtime, "need", Client(supports_requests=False))
 
     assert [result.error.code for result in (refused, needed) if result.error] == ["no_one_to_ask"] * 2
     assert "There is no sampling." in str(needed.error)
@@ -143,7 +143,7 @@ def test_a_client_that_refuses_ends_the_call_and_not_the_worker(tools, runtime):
     assert call(runtime, "talk", Client()).data["pid"] == before
 
 
-def test_a_message_that_cannot_be_sent_is_an_error_of_the_tool(tools, runtime):
+def test_a_value_that_is_not_json_is_an_error_of_the_tool(tools, runtime):
     odd = call(runtime, "odd", Client())
 
     assert odd.error is not None
@@ -151,7 +151,7 @@ def test_a_message_that_cannot_be_sent_is_an_error_of_the_tool(tools, runtime):
     assert call(runtime, "need", Client()).text == "there"
 
 
-def test_threads_of_a_tool_can_talk_to_the_client(tools, runtime):
+def test_threads_of_a_tool_can_send_requests_to_the_client(tools, runtime):
     client = Client()
 
     assert call(runtime, "crowd", client).text == "done"

@@ -1,4 +1,4 @@
-"""Markdown tools that run: real files, real shells, on a real workspace."""
+"""Running Markdown tools: real files and shells on a real workspace."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ class Bench:
         path.chmod(0o755)
         self.environ["PATH"] = f"{folder}{os.pathsep}{self.environ['PATH']}"
 
-    def left(self):
-        """The scripts that calls have left in the state directory."""
+    def leftovers(self):
+        """Return the scripts that calls have left in the state directory."""
         paths = [os.path.join(folder, name) for folder, _, names in os.walk(self.base / "state") for name in names]
         return [path for path in paths if path.endswith(".sh")]
 
@@ -169,7 +169,7 @@ def test_the_second_example_of_the_format_runs(bench):
 
 def test_a_script_runs_in_the_workspace_with_empty_input_and_leaves_no_file(bench):
     assert bench.text("pwd; cat; echo end") == f"{os.path.realpath(bench.workspace)}\nend\n"
-    assert bench.left() == []
+    assert bench.leftovers() == []
 
 
 def test_a_failure_has_the_message_of_the_format_and_keeps_the_output(bench):
@@ -177,7 +177,7 @@ def test_a_failure_has_the_message_of_the_format_and_keeps_the_output(bench):
 
     assert (error.code, error.message) == ("tool_failed", "Custom tool failed (exit 3): wrong")
     assert error.details == {"exit_code": 3, "stdout": "out\n", "stderr": "wrong\n"}
-    assert bench.left() == []
+    assert bench.leftovers() == []
 
 
 def test_a_failure_with_empty_stderr_shows_stdout(bench):
@@ -200,11 +200,11 @@ def test_shell_errors_have_the_line_number_of_the_tool_file(bench, shell):
     assert "10:" in error.message
 
 
-def test_the_shell_is_bash_when_there_is_one(bench):
+def test_the_shell_is_bash_if_it_is_installed(bench):
     assert bench.text("echo ${BASH_VERSION:+bash}") == "bash\n"
 
 
-def test_the_shell_is_sh_when_there_is_no_bash(bench, tmp_path):
+def test_the_shell_is_sh_if_bash_is_not_installed(bench, tmp_path):
     programs = tmp_path / "few"
     programs.mkdir()
     (programs / "sh").symlink_to(os.path.realpath(shutil.which("dash") or shutil.which("sh") or "/bin/sh"))
@@ -256,18 +256,18 @@ def alive(marker):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-def test_a_script_that_times_out_ends_with_its_children(bench):
+def test_a_script_that_times_out_is_killed_with_its_children(bench):
     marker = f"31{os.getpid()}{time.monotonic_ns() % 10**9}"
 
-    error = bench.error(f"echo begun; sleep {marker} & (trap '' TERM; sleep {marker}1) & wait", "timeout_ms: 300")
+    error = bench.error(f"echo started; sleep {marker} & (trap '' TERM; sleep {marker}1) & wait", "timeout_ms: 300")
 
     assert (error.code, error.message) == ("timeout", "Custom tool timed out after 300 ms.")
-    assert error.details["stdout"] == "begun\n"
+    assert error.details["stdout"] == "started\n"
     assert not alive(marker)
-    assert bench.left() == []
+    assert bench.leftovers() == []
 
 
-def test_long_output_shows_both_ends_and_is_kept(bench):
+def test_long_output_shows_both_ends_and_is_saved(bench):
     result = bench.run("i=0; while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done")
 
     assert len(result.text) <= scripts.SHOWN_CHARACTERS
@@ -375,7 +375,7 @@ def test_no_variable_makes_the_shell_or_a_program_run_code_of_the_workspace(benc
     (bench.workspace / "evil.sh").write_text("echo HIT; touch started\n")
     value = value.format(root=bench.workspace)
     if is_declared and "%" in name:
-        pytest.skip("no name of a variable")
+        pytest.skip("not a valid variable name")
     front = f"shell: {shell}\n" + (f"env: {{{name}: '{value}'}}" if is_declared else "")
     bench.environ.update({} if is_declared else {name: value})
 
@@ -426,7 +426,7 @@ def test_env_only_passes_the_short_list_and_declared_variables(bench):
 
 
 @pytest.mark.parametrize("cwd", ["sub", "./sub", "$WHERE", "${WHERE}", "${NOT_SET:-sub}", "${ROOT}/sub"])
-def test_a_script_runs_in_the_folder_that_its_file_names(bench, cwd):
+def test_a_script_runs_in_its_declared_folder(bench, cwd):
     (bench.workspace / "sub").mkdir()
     bench.environ.update(WHERE="sub", ROOT=str(bench.workspace))
 
@@ -448,14 +448,14 @@ def test_a_folder_that_is_missing_or_outside_is_an_error(bench, cwd, tmp_path):
 # --- sandbox, threads ---------------------------------------------------------------------------------------------
 
 
-def test_a_tool_that_wants_a_sandbox_does_not_run_without_one(bench):
+def test_a_tool_with_a_sandbox_does_not_run_without_one(bench):
     error = bench.error("touch HIT", "sandbox: {}")
 
     assert error.code == "sandbox_unavailable"
     assert os.listdir(bench.workspace) == []
 
 
-def test_a_tool_that_wants_a_sandbox_is_confined(bench):
+def test_a_tool_with_a_sandbox_is_confined(bench):
     from contextlib import nullcontext
 
     seen = []
@@ -486,14 +486,14 @@ def test_calls_run_in_parallel(bench):
             thread.join(60)
 
     assert answers == {number: f"{number}\n" for number in range(12)}
-    assert bench.left() == []
+    assert bench.leftovers() == []
 
 
 # --- display ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "args, output, shown",
+    "args, output, lines",
     [
         ({}, None, "⚒ probe"),
         ({"a": "b", "n": 3}, None, "⚒ probe\nArgs: a=b, n=3"),
@@ -502,8 +502,8 @@ def test_calls_run_in_parallel(bench):
         ({"a": "x" * 100}, None, "⚒ probe\nArgs: a=" + "x" * 55 + "..."),
     ],
 )
-def test_a_call_is_shown_to_people_in_three_lines(args, output, shown):
-    assert scripts.call_lines("probe", args, output) == shown
+def test_a_call_is_shown_in_three_lines(args, output, lines):
+    assert scripts.call_lines("probe", args, output) == lines
 
 
 @pytest.mark.parametrize(

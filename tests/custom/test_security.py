@@ -21,7 +21,7 @@ ANSWER = {"permissionType": "file_write", "permissionKey": "/a", "message": "It 
 
 
 def answering(**answer: Any) -> str:
-    """A security script that gives this answer, whatever its input."""
+    """Return a security script that gives this answer, whatever its input."""
     return f"cat > /dev/null; printf %s {_quoted(json.dumps({**ANSWER, **answer}))}"
 
 
@@ -54,22 +54,22 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("answer", ["once", "always", "deny"])
-@pytest.mark.parametrize("kept", [[], OTHERS, [GRANT]], ids=["no grant", "other grants", "a grant"])
+@pytest.mark.parametrize("grants", [[], OTHERS, [GRANT]], ids=["no grant", "other grants", "a grant"])
 @pytest.mark.parametrize("allowed", [True, False])
 @pytest.mark.parametrize("requires", [True, False])
-def test_a_call_runs_when_the_check_or_the_user_allows_it(bench, allowed, requires, kept, answer):
+def test_a_call_runs_when_the_check_or_the_user_allows_it(bench, allowed, requires, grants, answer):
     add_guarded(bench, answering(allowed=allowed, requiresApproval=requires))
-    bench.kept.update(kept)
+    bench.grants.update(grants)
     bench.answer = answer
-    asks = requires and GRANT not in kept
+    asks = requires and GRANT not in grants
 
     result = bench.call("guarded")
 
     runs = (answer != "deny" or not asks) if requires else allowed
     code = None if runs else "USER_REJECTION" if requires else "denied"
-    assert (has_run(bench), len(bench.asked)) == (runs, int(asks))
+    assert (has_run(bench), len(bench.prompts)) == (runs, int(asks))
     assert (result.error.code if result.error else None) == code
-    assert bench.kept == {*kept, *([GRANT] if asks and answer == "always" else [])}
+    assert bench.grants == {*grants, *([GRANT] if asks and answer == "always" else [])}
 
 
 BROKEN = {
@@ -104,20 +104,20 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["no grant", "a grant"])
+@pytest.mark.parametrize("has_grant", [False, True], ids=["no grant", "a grant"])
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_failing_check_blocks_the_call_and_asks_nobody(bench, broken, kept):
+def test_a_failing_check_blocks_the_call_without_a_prompt(bench, broken, has_grant):
     script, reason = BROKEN[broken]
     add_guarded(bench, script)
     bench.answer = "once"
-    bench.kept.update([GRANT] if kept else [])
+    bench.grants.update([GRANT] if has_grant else [])
 
     code, message = bench.error("guarded")
 
     assert code == "tool_failed"
     assert message.startswith("guarded was not run, because its security check ")
     assert reason in message
-    assert (has_run(bench), bench.asked) == (False, [])
+    assert (has_run(bench), bench.prompts) == (False, [])
 
 
 def test_a_check_that_times_out_blocks_the_call(bench):
@@ -206,15 +206,15 @@ def test_no_argument_overrides_the_input_of_a_check():
     assert received == {"workspacePath": "/w", "sessionId": "s", "allowedPaths": ["/w"], "args": false}
 
 
-def test_the_person_sees_the_tool_its_arguments_and_the_message(bench):
+def test_the_user_sees_the_tool_its_arguments_and_the_message(bench):
     add_guarded(bench, answering(allowed=False, requiresApproval=True), dangerous=True)
 
     bench.call("guarded", path="a.txt")
 
-    (asked,) = bench.asked
-    assert (asked.tool, asked.reason) == ("guarded", "⚠ It wants to write /a. (file_write /a)")
-    assert asked.arguments == {"path": "a.txt"}
-    assert asked.rules == (GRANT,)
+    (prompt,) = bench.prompts
+    assert (prompt.tool, prompt.reason) == ("guarded", "⚠ It wants to write /a. (file_write /a)")
+    assert prompt.arguments == {"path": "a.txt"}
+    assert prompt.rules == (GRANT,)
 
 
 def test_a_tool_declared_dangerous_is_marked_in_every_prompt(bench):
@@ -222,11 +222,11 @@ def test_a_tool_declared_dangerous_is_marked_in_every_prompt(bench):
 
     bench.call("plain")
 
-    assert bench.asked[0].reason.startswith("⚠ ")
+    assert bench.prompts[0].reason.startswith("⚠ ")
 
 
 @pytest.mark.parametrize("requires", [True, False])
-def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
+def test_in_scheduler_mode_a_check_does_not_prompt(bench, requires):
     add_guarded(bench, answering(allowed=True, requiresApproval=requires))
     bench.environ["HILT_MODE"] = "scheduler"
 
@@ -234,19 +234,19 @@ def test_in_scheduler_mode_nobody_is_asked_for_a_check(bench, requires):
         assert bench.call("guarded").ok
         return
     code, message = bench.error("guarded")
-    assert (code, bench.asked, has_run(bench)) == ("denied", [], False)
+    assert (code, bench.prompts, has_run(bench)) == ("denied", [], False)
     assert message.endswith("It wants to write /a. (file_write /a).")
 
 
 @pytest.mark.parametrize("requires", [True, False])
 @pytest.mark.parametrize("allowed", [True, False])
-def test_in_yolo_mode_a_check_blocks_and_asks_nobody(bench, allowed, requires):
+def test_in_yolo_mode_a_check_blocks_without_a_prompt(bench, allowed, requires):
     add_guarded(bench, answering(allowed=allowed, requiresApproval=requires), requireApproval=True)
     bench.environ["HILT_MODE"] = "yolo"
 
     result = bench.call("guarded")
 
-    assert (result.ok, has_run(bench), bench.asked) == (allowed or requires, allowed or requires, [])
+    assert (result.ok, has_run(bench), bench.prompts) == (allowed or requires, allowed or requires, [])
     assert result.ok or result.error.code == "denied"
 
 
@@ -257,8 +257,8 @@ def test_in_yolo_mode_a_rule_that_asks_still_shows_the_message_of_the_check(benc
 
     bench.call("guarded")
 
-    (asked,) = bench.asked
-    assert "permissions.yaml" in asked.reason
+    (prompt,) = bench.prompts
+    assert "permissions.yaml" in prompt.reason
 
 
 def test_a_check_that_blocks_without_a_message_gets_a_default_one(bench):
@@ -269,7 +269,7 @@ def test_a_check_that_blocks_without_a_message_gets_a_default_one(bench):
     assert (code, message.endswith(": no reason given")) == ("denied", True)
 
 
-def test_a_denial_carries_the_persons_reason(bench):
+def test_a_denial_includes_the_reason_of_the_user(bench):
     add_guarded(bench, answering(allowed=False, requiresApproval=True))
 
     code, message = bench.error("guarded")
@@ -277,14 +277,14 @@ def test_a_denial_carries_the_persons_reason(bench):
     assert (code, "not today" in message) == ("USER_REJECTION", True)
 
 
-def test_a_call_that_needs_approval_stays_pending_when_nobody_attends(bench):
+def test_a_call_that_needs_approval_stays_pending_without_a_user(bench):
     add_guarded(bench, answering(allowed=False, requiresApproval=True))
     bench.attended = False
 
     assert (bench.error("guarded")[0], has_run(bench)) == ("approval_required", False)
 
 
-# --- together with other questions ----------------------------------------------------------------------------------
+# --- together with other prompts ----------------------------------------------------------------------------------
 
 
 def rule(bench: Bench, text: str) -> None:
@@ -293,7 +293,7 @@ def rule(bench: Bench, text: str) -> None:
 
 @pytest.mark.parametrize("asks", ["its definition", "a rule"])
 @pytest.mark.parametrize("answer", ["once", "deny"])
-def test_one_answer_settles_the_check_and_everyone_else_who_asks(bench, asks, answer):
+def test_one_answer_covers_the_check_and_all_other_reasons_to_ask(bench, asks, answer):
     add_guarded(bench, answering(allowed=True, requiresApproval=True), requireApproval=asks == "its definition")
     if asks == "a rule":
         rule(bench, "ask: [guarded]\n")
@@ -301,20 +301,20 @@ def test_one_answer_settles_the_check_and_everyone_else_who_asks(bench, asks, an
 
     result = bench.call("guarded", path="a.txt")
 
-    (asked,) = bench.asked
+    (prompt,) = bench.prompts
     assert (result.ok, has_run(bench)) == (answer == "once", answer == "once")
-    assert asked.reason.startswith("It wants to write /a. (file_write /a); ")
-    assert asked.rules[0] == GRANT
+    assert prompt.reason.startswith("It wants to write /a. (file_write /a); ")
+    assert prompt.rules[0] == GRANT
 
 
-def test_always_keeps_a_grant_for_both(bench):
+def test_the_answer_always_covers_the_check_and_the_definition(bench):
     add_guarded(bench, answering(allowed=True, requiresApproval=True), requireApproval=True)
     bench.answer = "always"
 
     assert bench.call("guarded").ok
     assert bench.call("guarded").ok
 
-    assert len(bench.asked) == 1
+    assert len(bench.prompts) == 1
 
 
 def test_an_approval_covers_one_call_exactly_as_shown(bench):
@@ -357,14 +357,14 @@ def test_the_check_of_a_call_that_a_hook_answers_does_not_run(bench, decision, c
     assert (has_run(bench), (bench.tools / "guarded/checked").exists()) == (False, False)
 
 
-def test_a_check_runs_between_hooks_too(bench):
+def test_a_check_also_runs_with_hooks(bench):
     add_guarded(bench, answering(allowed=True, requiresApproval=True), requireApproval=True)
     hook = {"event": "pre_tool_execution", "command": "cat > /dev/null"}
     (bench.config / "hooks.yaml").write_text(json.dumps({"hooks": [hook]}))
     bench.answer = "once"
 
     assert bench.call("guarded").ok
-    assert (len(bench.asked), has_run(bench)) == (1, True)
+    assert (len(bench.prompts), has_run(bench)) == (1, True)
 
 
 def test_a_tool_with_a_check_does_not_run_unchecked(bench):
@@ -377,7 +377,7 @@ def test_a_tool_with_a_check_does_not_run_unchecked(bench):
     assert (raised.value.code, has_run(bench)) == ("denied", False)
 
 
-def test_the_message_of_the_check_is_on_record(bench):
+def test_the_message_of_the_check_is_in_the_audit_trail(bench):
     add_guarded(bench, answering(allowed=False, requiresApproval=False))
 
     with bench.runtime(bench.load("guarded")) as runtime:
@@ -417,7 +417,7 @@ def test_a_call_cancelled_during_its_prompt_does_not_run(bench):
         began[0].cancel()
         answered.set()
 
-    bench.while_asked = cancel
+    bench.during_prompt = cancel
     with bench.runtime(bench.load("guarded")) as runtime:
         runtime.submit(Call("guarded", {}), lambda result: None, began=began.append)
         assert answered.wait(60)

@@ -28,7 +28,7 @@ echo "hello {{ who }}"
 """
 ECHO = """---
 name: echo-back
-description: Give back what came.
+description: Return the input.
 runtime: python
 script: run.py
 requireApproval: false
@@ -40,7 +40,7 @@ inputSchema:
 outputSchema:
   type: object
 ---
-Gives back what came.
+Returns the input.
 """
 ECHO_SCRIPT = "import json, sys\nprint(json.dumps({'echo': json.load(sys.stdin)['text']}))\n"
 SHOUT = '''from hilt import tool
@@ -99,7 +99,7 @@ def test_invalid_arguments_are_reported_with_the_message_of_the_format(personal,
 
 
 @pytest.mark.parametrize("format_", ["markdown", "folder", "python", "javascript"])
-def test_a_long_json_result_is_kept_on_disk(personal, runtime, format_):
+def test_a_long_json_result_is_saved_to_disk(personal, runtime, format_):
     write_long(personal, format_)
 
     short, long = runtime.call("long", count=3), runtime.call("long", count=60_000)
@@ -107,8 +107,8 @@ def test_a_long_json_result_is_kept_on_disk(personal, runtime, format_):
     assert short.data == {"text": "yyy"}
     assert (long.data, len(long.text) < 13_000) == (None, True)
     assert (long.meta["_persisted"], long.meta["_originalSize"]) == (True, 60_011)
-    with open(long.meta["_filePath"]) as kept:
-        assert json.loads(kept.read().replace("\n", "")) == {"text": "y" * 60_000}
+    with open(long.meta["_filePath"]) as saved:
+        assert json.loads(saved.read().replace("\n", "")) == {"text": "y" * 60_000}
 
 
 def write_long(folder: Folder, format_: str) -> None:
@@ -241,24 +241,24 @@ CODE = HELLO.replace('echo "hello {{ who }}"', 'sh -c "echo hello {{ who }}"')
 def test_a_value_that_a_script_would_run_as_code_asks_in_every_mode_but_yolo(base, personal, mode):
     personal.write("hello.md", CODE)
     with temporary_runtime(base, flags={"mode": mode}) as (runtime, workspace):
-        asked: Any = runtime.call("hello", who="a; touch made")
+        result: Any = runtime.call("hello", who="a; touch made")
 
         assert runtime.call("hello", who="").text == "hello\n"
         if mode == "yolo":
-            assert asked.ok
+            assert result.ok
             return
-        assert asked.error.code == ("denied" if mode == "scheduler" else "approval_required")
-        assert "sh -c" in asked.error.message
-        assert "(line 10)" in asked.error.message
+        assert result.error.code == ("denied" if mode == "scheduler" else "approval_required")
+        assert "sh -c" in result.error.message
+        assert "(line 10)" in result.error.message
         assert not os.path.exists(workspace.join("made"))
 
 
 def test_a_value_that_a_script_would_run_as_code_runs_after_approval(base, personal):
     personal.write("hello.md", CODE)
-    seen = []
+    prompts = []
 
-    def ask(asked):
-        seen.append((asked.arguments, asked.rules))
+    def ask(prompt):
+        prompts.append((prompt.arguments, prompt.rules))
         return UserAnswer("once")
 
     workspace = os.path.join(base, "own")
@@ -267,15 +267,15 @@ def test_a_value_that_a_script_would_run_as_code_runs_after_approval(base, perso
         assert runtime.call("hello", who="a; echo b").text == "hello a\nb\n"
         assert runtime.call("hello", who="a; echo b").text == "hello a\nb\n"
 
-    assert seen == [({"who": "a; echo b"}, ())] * 2
+    assert prompts == [({"who": "a; echo b"}, ())] * 2
 
 
 def test_a_rule_that_allows_a_tool_does_not_allow_its_values_to_be_code(base, personal):
     personal.write("hello.md", CODE)
     with temporary_runtime(base, flags={"alwaysAllow": ["hello"]}) as (runtime, _):
-        asked: Any = runtime.call("hello", who="a; touch made")
+        result: Any = runtime.call("hello", who="a; touch made")
 
-    assert asked.error.code == "approval_required"
+    assert result.error.code == "approval_required"
 
 
 def test_a_folder_tool_works_once_its_missing_script_is_added(personal, runtime):

@@ -18,7 +18,7 @@ from hilt.testing import Folder, temporary_runtime
 from tests.custom.calls import has_ended
 from tests.marks import wait_until
 
-REFUSALS = ("Read-only file system", "Permission denied")  # of bubblewrap, and of Landlock
+ERRORS = ("Read-only file system", "Permission denied")  # from bubblewrap, and from Landlock
 TOOL = {
     "name": "warm_one",
     "description": "Answers.",
@@ -33,8 +33,8 @@ import json, os, sys, time
 calls = 0
 for line in sys.stdin:
     calls += 1
-    given = json.loads(line)
-    do = given.get("do")
+    request = json.loads(line)
+    do = request.get("do")
     if do == "crash":
         print("the last words", file=sys.stderr, flush=True)
         os._exit(3)
@@ -46,10 +46,10 @@ for line in sys.stdin:
         try:
             open("made", "w").close()
         except OSError as error:
-            given["refused"] = error.strerror
+            request["refused"] = error.strerror
     if do == "nan":
         print('{"n": NaN}', flush=True)
-    print(json.dumps({**given, "pid": os.getpid(), "calls": calls, "folder": os.getcwd()}))
+    print(json.dumps({**request, "pid": os.getpid(), "calls": calls, "folder": os.getcwd()}))
     if do == "twice":
         print(json.dumps({"calls": "of the call before"}))
     if do == "part":
@@ -105,7 +105,7 @@ def test_sessions_share_a_process(tools, runtime):
     assert len(pids) == 1
 
 
-def test_a_call_that_times_out_ends_its_process_and_the_next_has_a_new_one(tools, runtime):
+def test_a_call_that_times_out_kills_its_process_and_the_next_call_has_a_new_one(tools, runtime):
     add(tools, timeout=2000)
     pid = data(runtime.call("warm_one"))["pid"]
 
@@ -127,7 +127,7 @@ def test_a_crash_is_reported_with_its_last_output_and_the_next_call_has_a_new_pr
     assert data(runtime.call("warm_one"))["calls"] == 1
 
 
-def test_a_script_that_ends_after_its_answer_is_started_again(tools, runtime):
+def test_a_script_that_exits_after_its_answer_is_restarted(tools, runtime):
     add(tools)
     pid = data(runtime.call("warm_one", do="last"))["pid"]
     wait_until(lambda: has_ended(pid))
@@ -201,7 +201,7 @@ def test_a_changed_script_has_a_new_process(tools, runtime):
     path = add(tools)
     before = data(runtime.call("warm_one"))["pid"]
 
-    tools.write("warm_one/run.py", SCRIPT.replace("**given,", '**given, "new": True,'))
+    tools.write("warm_one/run.py", SCRIPT.replace("**request,", '**request, "new": True,'))
     settle(path)
     after = data(runtime.call("warm_one"))
 
@@ -257,7 +257,7 @@ def test_a_sandboxed_process_is_confined_and_each_session_has_its_own(tools, run
     other = data(runtime.request(Call("warm_one", {}, session="other")))
 
     assert first["refused"] == second["refused"]
-    assert first["refused"] in REFUSALS
+    assert first["refused"] in ERRORS
     assert (first["calls"], second["calls"], other["calls"]) == (1, 2, 1)
     assert not os.path.exists(workspace.join("made"))
 
@@ -269,7 +269,7 @@ def test_plan_mode_also_tightens_the_sandbox_of_a_running_process(tools, runtime
 
     runtime.authority.values().set(runtime.id, runtime.session, "mode", "plan")
 
-    assert data(runtime.call("warm_one", do="write"))["refused"] in REFUSALS
+    assert data(runtime.call("warm_one", do="write"))["refused"] in ERRORS
 
 
 def test_a_script_that_waits_for_end_of_input_times_out_with_advice(tools, runtime):

@@ -53,7 +53,7 @@ class Place:
         self.reports = threading.Semaphore(0)
 
     def has(self, grant: str) -> bool:
-        """Whether the person keeps a grant."""
+        """Whether the user has this grant."""
         return False
 
     def save(self, path: Path, text: str) -> None:
@@ -214,8 +214,8 @@ def test_many_changes_at_once_are_reported_few_times(place):
 
 def test_a_removed_listener_is_not_called_and_others_are(place):
     place.personal.mkdir(parents=True)
-    heard: list[str] = []
-    stop = place.toolbox.listen(lambda: heard.append("gone"))
+    calls: list[str] = []
+    stop = place.toolbox.listen(lambda: calls.append("gone"))
     listen(place)
 
     stop()
@@ -223,7 +223,7 @@ def test_a_removed_listener_is_not_called_and_others_are(place):
     place.save(place.personal / "hello.md", TOOL)
     place.wait_for_report()
 
-    assert heard == []
+    assert calls == []
 
 
 def test_the_thread_ends_with_the_last_listener_and_restarts_with_the_next(place):
@@ -251,7 +251,7 @@ def test_a_failing_listener_does_not_affect_others(place):
     place.personal.mkdir(parents=True)
 
     def fail() -> None:
-        raise ValueError("the other side has gone")
+        raise ValueError("disconnected")
 
     place.toolbox.listen(fail)
     listen(place)
@@ -277,7 +277,7 @@ def test_a_listener_may_remove_itself_while_called(place):
     place.wait_for_report()
 
 
-def test_a_change_that_a_call_saw_first_is_still_reported(place):
+def test_a_change_that_a_call_scanned_first_is_still_reported(place):
     place.personal.mkdir(parents=True)
     listen(place)
     place.save(place.personal / "hello.md", TOOL)

@@ -81,7 +81,7 @@ def test_a_worker_is_kept_for_the_next_call(workers):
     assert (first["pid"], first["count"], second["pid"], second["count"]) == (first["pid"], 1, first["pid"], 2)
 
 
-def test_output_beside_replies_is_ignored(workers):
+def test_other_output_around_replies_is_ignored(workers):
     assert ask(workers, "noise")["op"] == "noise"
     assert ask(workers, "echo")["count"] == 2
 
@@ -122,7 +122,7 @@ def test_an_endless_loop_times_out(workers):
     assert ask(workers)["count"] == 1
 
 
-def test_a_cancelled_call_ends_its_worker(workers):
+def test_a_cancelled_call_kills_its_worker(workers):
     pid = ask(workers)["pid"]
     fence = Fence()
     threading.Timer(0.1, fence.give_up, [ToolError("cancelled", "Nobody waits.")]).start()
@@ -219,7 +219,7 @@ def test_idle_workers_are_limited_in_number_and_time():
         assert ask(workers)["pid"] != ask(workers)["pid"]
 
 
-def test_an_idle_worker_ends_by_itself():
+def test_an_idle_worker_is_stopped_after_a_while():
     with Workers(idle=0.05) as workers:
         pid = ask(workers)["pid"]
 
@@ -268,7 +268,7 @@ def test_the_greeting_is_sent_first_and_its_worker_is_kept(workers):
     assert workers.ask(greeted, {"op": "echo"}, seconds=HANG_SECONDS)["count"] == 2
 
 
-def test_an_endless_reply_is_rejected(workers, monkeypatch):
+def test_a_reply_that_is_too_long_is_rejected(workers, monkeypatch):
     monkeypatch.setattr("hilt.custom.workers.REPLY_BYTES", 1 << 20)
 
     with pytest.raises(ToolError, match="more than 1 MiB") as caught:

@@ -34,7 +34,7 @@ class SkillUser:
             yield runtime
 
     def trust(self, *names: str) -> None:
-        """Trust files of the workspace as they are now; a folder means all files in it."""
+        """Trust the current content of files of the workspace; a folder means all files in it."""
         with closing(Trust(self.environ["HILT_STATE_DIR"])) as trust:
             for name in names:
                 for path in self._files(self.workspace.join(name)):

@@ -1,4 +1,4 @@
-"""The skills that come with hilt: valid, loaded as they are, and every command and file in them works."""
+"""The built-in skills: valid, loaded unchanged, and every command and file in them works."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def page(name: str) -> Path:
     return Path(BUILT_IN, name, "SKILL.md")
 
 
-def test_these_are_built_in():
+def test_the_built_in_skills():
     assert NAMES == ["hilt", "skill-creator", "tool-creator"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_built_in_skill_is_valid_and_loads_whole(runtime, name):
+def test_a_built_in_skill_is_valid_and_loads_completely(runtime, name):
     assert check(str(page(name).parent)) == validate(page(name).parent) == []
 
     result = runtime.call("load_skill", name=name)
@@ -42,29 +42,29 @@ def test_a_built_in_skill_is_valid_and_loads_whole(runtime, name):
 
 
 @pytest.mark.parametrize("name", ["skill-creator", "tool-creator"])
-def test_what_a_built_in_skill_shows_works_as_typed(name, tmp_path):
+def test_the_commands_in_a_built_in_skill_work_as_written(name, tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
 
     follow(page(name), tmp_path, workspace, own_environment(tmp_path))
 
 
-def test_the_tool_of_the_guide_counts_lines(tmp_path):
+def test_the_example_tool_of_tool_creator_counts_lines(tmp_path):
     from tests.surfaces.commands import Command
 
     command = Command(str(tmp_path), HILT_TRUST="all")
-    shown = next(block for block in blocks(page("tool-creator")) if block.path.endswith("count_matches.md"))
-    command.folder.write(shown.path, "\n".join(shown.lines) + "\n")
+    example = next(block for block in blocks(page("tool-creator")) if block.path.endswith("count_matches.md"))
+    command.folder.write(example.path, "\n".join(example.lines) + "\n")
     command.folder.write("a.txt", "x 'y'\nz\n$x 'y'\n")
 
-    found = command.ask({"tool": "count_matches", "args": {"text": "x 'y'", "file": "a.txt"}})[0]
-    nothing = command.ask({"tool": "count_matches", "args": {"text": "-nothing", "file": "a.txt"}})[0]
+    matches = command.ask({"tool": "count_matches", "args": {"text": "x 'y'", "file": "a.txt"}})[0]
+    no_matches = command.ask({"tool": "count_matches", "args": {"text": "-nothing", "file": "a.txt"}})[0]
 
-    assert [found["result"].strip(), nothing["result"].strip()] == ["2", "0"]
+    assert [matches["result"].strip(), no_matches["result"].strip()] == ["2", "0"]
 
 
 @needs_sandbox
-def test_every_request_of_the_guide_to_hilt_succeeds(runtime, workspace: Folder):
+def test_every_request_in_the_hilt_skill_succeeds(runtime, workspace: Folder):
     workspace.write("README.md", "# Shop\n")
     workspace.write("shop/cart.py", "def total(prices):\n    return sum(prices)\n")
     requests = [json.loads(line) for block in blocks(page("hilt")) for line in block.lines if block.language == "json"]
@@ -76,7 +76,7 @@ def test_every_request_of_the_guide_to_hilt_succeeds(runtime, workspace: Folder)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_and_code_in_the_text_exists(name):
+def test_every_command_and_error_code_in_the_text_exists(name):
     text = page(name).read_text()
     lines = re.findall(r"`(hilt [^`]+)`", text)
     for line in lines:

@@ -1,4 +1,4 @@
-"""The verdicts on skills are those of the reference validator, on every folder."""
+"""Our verdicts on skills equal those of the reference validator."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ GOOD = "---\nname: pdf\ndescription: Works with PDF files.\n---\nBody\n"
 
 
 def reference(path: Path) -> bool:
-    """Return whether the reference validator accepts a skill; where it falls over, it does not."""
+    """Return whether the reference validator accepts a skill; a crash counts as rejection."""
     try:
         return not validate(path)
     except NotImplementedError:
-        reject()  # it mixes up comments of its own making
+        reject()  # a bug of the validator with comments that it generates itself
     except Exception:  # noqa: BLE001
         return False
 
@@ -82,7 +82,7 @@ FRONTS = {
 
 
 @pytest.mark.parametrize("text, is_valid", FRONTS.values(), ids=FRONTS)
-def test_a_verdict_is_that_of_the_reference(tmp_path, text, is_valid):
+def test_front_matter_gets_the_verdict_of_the_reference(tmp_path, text, is_valid):
     path = skill(tmp_path, text)
 
     assert (check(str(path)) == []) is reference(path) is is_valid
@@ -113,7 +113,7 @@ def test_a_verdict_is_that_of_the_reference(tmp_path, text, is_valid):
         *("x" * 64, "x" * 65, "ǆ", "ª", "²", "x\u200d", "İ"),
     ],
 )
-def test_a_name_is_judged_as_the_reference_judges_it(tmp_path, name):
+def test_a_name_gets_the_verdict_of_the_reference(tmp_path, name):
     path = skill(tmp_path, f"---\nname: {name}\ndescription: d\n---\n", folder=name)
 
     assert (check(str(path)) == []) is reference(path)
@@ -145,7 +145,7 @@ def test_any_name_and_folder_get_the_verdict_of_the_reference(name, folder):
         assert (check(str(path)) == []) is reference(path)
 
 
-def test_folders_are_judged_as_the_reference_judges_them(tmp_path):
+def test_a_folder_gets_the_verdict_of_the_reference(tmp_path):
     lower = skill(tmp_path, GOOD.replace("pdf", "lower"), "lower", "skill.md")
     both = skill(tmp_path, GOOD.replace("pdf", "both"), "both")
     (both / "skill.md").write_text("nothing")
@@ -160,7 +160,7 @@ def test_folders_are_judged_as_the_reference_judges_them(tmp_path):
     assert check(str(both)) == check(str(both / "SKILL.md")) == check(f"{both}/") == []
 
 
-def test_a_pipe_and_a_huge_file_are_refused_and_not_read(tmp_path):
+def test_a_pipe_and_a_huge_file_are_rejected_without_reading_them(tmp_path):
     pipe, huge = tmp_path / "pipe", tmp_path / "huge"
     for folder in (pipe, huge):
         folder.mkdir()

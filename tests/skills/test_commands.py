@@ -46,7 +46,7 @@ def test_a_command_is_expanded_with_its_arguments(user):
     )
 
 
-def test_the_first_of_all_places_wins(user):
+def test_the_place_with_the_highest_precedence_wins(user):
     places = {
         ".hilt/commands": user.workspace,
         ".claude/commands": user.workspace,
@@ -80,7 +80,7 @@ def test_a_subfolder_is_a_namespace(user):
     assert expand(user, "tset") == "not_found"
 
 
-def test_a_projects_command_is_loaded_only_after_trust_in_its_bytes(user):
+def test_a_projects_command_is_loaded_only_while_its_content_is_trusted(user):
     user.workspace.write(".hilt/commands/go.md", "Go.\n")
     user.workspace.write(".claude/commands/stay.md", "Stay.\n")
     assert (expand(user, "go"), expand(user, "stay")) == ("untrusted", "untrusted")
@@ -100,7 +100,7 @@ def test_an_untrusted_command_does_not_hide_the_users_own(user):
     assert expand(user, "go") == "Mine."
 
 
-def test_what_is_filled_in_and_what_looks_like_a_program_is_only_text(user):
+def test_arguments_and_shell_commands_in_the_text_are_plain_text(user):
     mark = user.workspace.join("ran")
     user.config.write("commands/go.md", f"!`touch {mark}` $(touch {mark}) @file:a.txt $ARGUMENTS\n")
 
@@ -111,7 +111,7 @@ def test_what_is_filled_in_and_what_looks_like_a_program_is_only_text(user):
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../secret.md", "go.md"])
-def test_no_link_is_followed_in_a_project(user, target):
+def test_links_in_a_project_are_not_followed(user, target):
     user.workspace.write("secret.md", "Secret.\n")
     user.workspace.write(".hilt/commands/go.md", "Go.\n")
     os.symlink(target, user.workspace.join(".hilt/commands/link.md"))
@@ -120,7 +120,7 @@ def test_no_link_is_followed_in_a_project(user, target):
     assert expand(user, "link", HILT_TRUST="all") == "not_found"
 
 
-def test_a_users_own_link_counts_unless_it_leads_into_the_workspace(user):
+def test_a_users_own_link_is_followed_unless_it_points_into_the_workspace(user):
     user.home.write("dotfiles/go.md", "Go.\n")
     user.workspace.write("evil.md", "Evil.\n")
     os.makedirs(user.home.join(".claude/commands"))
@@ -150,7 +150,7 @@ def test_a_file_with_an_invalid_name_is_reported(user, name):
         (b"---\ndescription: d\n---\n", "not_found"),
     ],
 )
-def test_what_real_files_contain_is_expanded(user, data, text):
+def test_common_variants_of_command_files_are_read(user, data, text):
     user.config.write("commands/go.md", data)
 
     assert expand(user, "go") == text

@@ -1,4 +1,4 @@
-"""Skills and commands are found, trusted and loaded; whatever a project contains, it gets no further than that."""
+"""Skills are discovered, trusted and loaded, and a hostile project cannot do more than that."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def contents(user: SkillUser, **variables: str) -> LibraryContents:
 
 def own(user: SkillUser, **variables: str) -> dict[str, str]:
     """Return the skills that are loaded and not built in, with their sources."""
-    found = contents(user, **variables).skills.values()
-    return {skill.name: skill.source for skill in found if skill.source != "built-in"}
+    skills = contents(user, **variables).skills.values()
+    return {skill.name: skill.source for skill in skills if skill.source != "built-in"}
 
 
 def load(user: SkillUser, name: str, **variables: str) -> str:
@@ -44,7 +44,7 @@ def load(user: SkillUser, name: str, **variables: str) -> str:
 PROJECT = (".hilt/skills", ".claude/skills", ".agents/skills", ".jcli/skills")
 
 
-def test_the_first_of_all_places_wins(user):
+def test_the_place_with_the_highest_precedence_wins(user):
     for number, folder in enumerate(PROJECT):
         user.workspace.write(f"{folder}/pdf/SKILL.md", text("pdf", f"project {number}"))
     user.config.write("skills/pdf/SKILL.md", text("pdf", "personal 0"))
@@ -70,20 +70,20 @@ def test_a_hidden_skill_is_reported(user):
     assert contents(user).hidden == (hidden,)
 
 
-def test_a_skill_may_take_the_name_of_a_built_in_one(user):
+def test_a_users_skill_may_override_a_built_in_one(user):
     user.config.write("skills/skill-creator/SKILL.md", text("skill-creator", "Mine."))
 
     assert load(user, "skill-creator") == "Mine."
 
 
-def test_files_in_a_broken_place_do_not_matter(user):
+def test_a_file_in_place_of_a_skill_folder_is_reported_and_skipped(user):
     user.workspace.write(".claude/skills", "a file")
     user.config.write("skills/pdf/SKILL.md", text("pdf"))
 
-    found = contents(user)
+    library = contents(user)
 
-    assert "pdf" in found.skills
-    assert [problem.path for problem in found.problems] == [user.workspace.join(".claude/skills")]
+    assert "pdf" in library.skills
+    assert [problem.path for problem in library.problems] == [user.workspace.join(".claude/skills")]
 
 
 # --- trust --------------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_a_projects_skill_is_loaded_only_after_trust(user):
     assert load(user, "pdf") == "Do it."
 
 
-def test_trust_in_one_folder_is_no_trust_in_another(project):
+def test_trust_does_not_follow_a_skill_to_another_folder(project):
     os.rename(project.workspace.join(".hilt/skills"), project.workspace.join(".hilt/other"))
     os.mkdir(project.workspace.join(".claude"))
     os.rename(project.workspace.join(".hilt/other"), project.workspace.join(".claude/skills"))
@@ -132,7 +132,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_any_change_in_the_folder_ends_the_trust(project, change):
+def test_any_change_in_the_folder_revokes_the_trust(project, change):
     assert load(project, "pdf") == "Do it."
 
     from hilt.testing import Folder
@@ -143,7 +143,7 @@ def test_any_change_in_the_folder_ends_the_trust(project, change):
     assert own(project) == {}
 
 
-def test_a_change_that_is_taken_back_restores_the_trust(project):
+def test_reverting_a_change_restores_the_trust(project):
     project.workspace.write(".hilt/skills/pdf/scripts/run.sh", "echo other\n")
     assert load(project, "pdf") == "untrusted"
 
@@ -173,14 +173,14 @@ def test_an_untrusted_skill_does_not_hide_the_users_own(user):
 
 
 def test_an_untrusted_file_is_not_parsed(user):
-    """A file that no parser survives is only hashed."""
+    """A file that would break any parser is only hashed."""
     user.workspace.write(".hilt/skills/pdf/SKILL.md", "---\n" + "a: " * 1000 + "\n---\n")
 
     assert [item.name for item in contents(user).untrusted] == ["pdf"]
     assert contents(user).problems == ()
 
 
-def test_a_file_that_changes_while_it_is_loaded_is_never_used(project, monkeypatch):
+def test_a_file_that_changes_while_it_is_loaded_is_not_used(project, monkeypatch):
     """The bytes that were hashed are the bytes that are used."""
     read = folder_contents.file_bytes
     path = project.workspace.join(".hilt/skills/pdf/SKILL.md")
@@ -198,17 +198,17 @@ def test_a_file_that_changes_while_it_is_loaded_is_never_used(project, monkeypat
     assert load(project, "pdf") == "untrusted"
 
 
-def test_a_folder_that_is_swapped_all_the_time_gives_the_trusted_text_or_nothing(project):
+def test_a_folder_that_is_swapped_continuously_loads_the_trusted_text_or_fails(project):
     folder = project.workspace.join(".hilt/skills/pdf")
     evil = project.workspace.write(".hilt/evil/SKILL.md", text("pdf", "Evil."))
     stop = threading.Event()
 
     def swap() -> None:
         while not stop.is_set():
-            os.rename(folder, f"{folder}-kept")
+            os.rename(folder, f"{folder}-moved")
             os.symlink(os.path.dirname(evil), folder)
             os.unlink(folder)
-            os.rename(f"{folder}-kept", folder)
+            os.rename(f"{folder}-moved", folder)
 
     thread = threading.Thread(target=swap)
     thread.start()
@@ -229,7 +229,7 @@ def test_a_folder_that_is_swapped_all_the_time_gives_the_trusted_text_or_nothing
 
 
 @pytest.mark.parametrize("linked", [".hilt", ".hilt/skills", ".hilt/skills/pdf", ".hilt/skills/pdf/SKILL.md"])
-def test_no_link_leads_to_a_projects_skill(user, linked):
+def test_links_to_a_projects_skill_are_not_followed(user, linked):
     user.home.write("elsewhere/.hilt/skills/pdf/SKILL.md", text("pdf", "Evil."))
     path = user.workspace.join(linked)
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -242,7 +242,7 @@ def test_no_link_leads_to_a_projects_skill(user, linked):
 @pytest.mark.parametrize(
     "target", ["/etc/passwd", "../../../outside.txt", "../other", "references/../../up", "nowhere", "chain/../../x"]
 )
-def test_a_link_that_leads_out_of_the_folder_refuses_the_skill(project, target):
+def test_a_link_that_points_outside_the_folder_makes_the_skill_invalid(project, target):
     folder = project.workspace.join(".hilt/skills/pdf")
     project.workspace.write("outside.txt", "secret\n")
     os.makedirs(os.path.join(folder, "references/deep/deeper"))
@@ -274,7 +274,7 @@ def test_a_users_own_skill_may_be_a_link(user):
 
 
 @pytest.mark.parametrize("linked", [".claude/skills", ".claude/skills/pdf", ".claude/skills/pdf/SKILL.md"])
-def test_a_users_own_link_into_the_workspace_does_not_make_a_file_trusted(user, linked):
+def test_a_users_own_link_does_not_make_a_file_of_the_workspace_trusted(user, linked):
     user.workspace.write(f"stuff/{linked}" + ("" if linked.endswith(".md") else "/SKILL.md"), text("pdf", "Evil."))
     user.workspace.write("stuff/.claude/skills/pdf/SKILL.md", text("pdf", "Evil."))
     path = user.home.join(linked)
@@ -292,7 +292,7 @@ def test_a_projects_link_to_the_users_skills_does_not_disable_them(user):
     assert own(user) == {"pdf": "personal"}
 
 
-def test_in_a_home_directory_its_skills_are_those_of_the_project(user):
+def test_if_the_home_directory_is_the_workspace_its_skills_are_the_projects(user):
     user.home.write(".claude/skills/pdf/SKILL.md", text("pdf"))
     user.home.write(".agents/skills/docx/SKILL.md", text("docx"))
     user.workspace.path = user.home.path
@@ -301,7 +301,7 @@ def test_in_a_home_directory_its_skills_are_those_of_the_project(user):
     assert own(user, HILT_TRUST="all") == {"docx": "project", "pdf": "project"}
 
 
-def test_in_a_workspace_around_the_users_skills_they_are_not_loaded(user):
+def test_personal_skills_inside_the_workspace_are_not_loaded(user):
     user.home.write(".claude/skills/pdf/SKILL.md", text("pdf"))
     user.workspace.path = user.home.join(".claude")
 
@@ -312,7 +312,7 @@ def test_in_a_workspace_around_the_users_skills_they_are_not_loaded(user):
 # --- limits and odd files -----------------------------------------------------------------------------------------
 
 
-def test_a_folder_with_too_many_files_is_refused(user):
+def test_a_folder_with_too_many_files_is_rejected(user):
     user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
     for number in range(FILES_MAX):
         user.workspace.write(f".hilt/skills/pdf/references/{number}.md", "")
@@ -321,7 +321,7 @@ def test_a_folder_with_too_many_files_is_refused(user):
 
 
 @pytest.mark.parametrize("size", [2 << 20, 1 << 40])
-def test_a_huge_file_is_refused_and_not_read(user, size):
+def test_a_huge_file_is_rejected_without_reading_it(user, size):
     for folder in (user.workspace.join(".hilt"), user.config.path):
         os.makedirs(f"{folder}/skills/pdf")
         with open(f"{folder}/skills/pdf/SKILL.md", "wb") as file:
@@ -331,7 +331,7 @@ def test_a_huge_file_is_refused_and_not_read(user, size):
     assert len(contents(user).problems) == 2
 
 
-def test_a_folder_that_is_too_large_in_all_is_refused(user):
+def test_a_folder_with_too_many_bytes_is_rejected(user):
     user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
     for number in range(9):
         user.workspace.write(f".hilt/skills/pdf/assets/{number}", b"x" * (1 << 20))
@@ -339,7 +339,7 @@ def test_a_folder_that_is_too_large_in_all_is_refused(user):
     assert load(user, "pdf", HILT_TRUST="all") == "tool_invalid"
 
 
-def test_a_pipe_does_not_stop_anything(user):
+def test_a_pipe_does_not_block(user):
     for folder in (user.workspace.join(".hilt"), user.config.path):
         os.makedirs(f"{folder}/skills/pdf")
         os.mkfifo(f"{folder}/skills/pdf/SKILL.md")
@@ -353,10 +353,10 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 
 @pytest.mark.parametrize("front", [BOMB, "a: " + "[" * 100_000, "x: " * 50_000, "- " * 100_000])
-def test_front_matter_that_explodes_does_not(user, front):
+def test_front_matter_bombs_are_harmless(user, front):
     user.config.write("skills/pdf/SKILL.md", f"---\nname: pdf\ndescription: Does things.\n{front}\n---\nBody.\n")
 
-    # the simple lines of invalid front matter count
+    # only the simple lines of invalid front matter are used
     assert load(user, "pdf") == "Body."
 
 
@@ -372,7 +372,7 @@ def test_front_matter_that_explodes_does_not(user, front):
         (b"---\nname: other\ndescription: d\n---\nDo it.\n", "Do it."),
     ],
 )
-def test_what_real_files_contain_is_loaded(user, data, body):
+def test_common_variants_of_skill_files_are_loaded(user, data, body):
     user.config.write("skills/pdf/SKILL.md", data)
 
     assert load(user, "pdf") == body
@@ -437,21 +437,21 @@ def test_a_folder_with_an_invalid_name_is_reported(user, folder):
 
 
 @pytest.mark.parametrize("folder", ["skill-cre\u0430tor", "h\u0456lt", "\u03bfk-go"])
-def test_a_name_that_looks_like_another_is_refused(user, folder):
+def test_a_name_that_mixes_scripts_is_rejected(user, folder):
     user.config.write(f"skills/{folder}/SKILL.md", text(folder))
 
     assert own(user) == {}
 
 
 @pytest.mark.parametrize("folder", ["日本語", "été", "русский", "日本-pdf", "Ελληνικά".lower()])
-def test_a_name_in_one_script_is_fine(user, folder):
+def test_a_name_in_one_script_is_accepted(user, folder):
     user.config.write(f"skills/{folder}/SKILL.md", text(folder))
 
     assert list(own(user)) == [folder]
     assert load(user, folder) == "Do it."
 
 
-def test_two_folders_of_one_name_are_one_skill(user):
+def test_two_folders_with_the_same_normalized_name_are_one_skill(user):
     user.config.write("skills/e\u0301t/SKILL.md", text("ét", "First."))
     user.config.write("skills/\u00e9t/SKILL.md", text("ét", "Second."))
 
@@ -459,7 +459,7 @@ def test_two_folders_of_one_name_are_one_skill(user):
     assert len(contents(user).problems) == 1
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(user):
+def test_an_unknown_name_is_reported_with_the_nearest_names(user):
     user.config.write("skills/release-notes/SKILL.md", text("release-notes"))
     with user.runtime() as runtime:
         near = runtime.call("load_skill", name="realease-note").error
@@ -475,25 +475,25 @@ def test_an_unknown_name_is_answered_with_the_nearest(user):
 # --- changes while running ----------------------------------------------------------------------------------------
 
 
-def test_changes_are_noticed_and_reported(user):
+def test_changes_are_reported_to_listeners(user):
     path = user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
-    heard = threading.Semaphore(0)
+    notified = threading.Semaphore(0)
     with user.runtime() as runtime:
-        stop = runtime.listen_to_skills(heard.release)
+        stop = runtime.listen_to_skills(notified.release)
         assert runtime.call("load_skill", name="pdf").error
         user.trust(".hilt/skills")
-        assert heard.acquire(timeout=60)
+        assert notified.acquire(timeout=60)
         assert runtime.call("load_skill", name="pdf").ok
         Path(path).write_text(text("pdf", "Changed."))
-        assert heard.acquire(timeout=60)
+        assert notified.acquire(timeout=60)
         user.config.write("commands/fix.md", "Fix it.\n")
-        wait_until(lambda: heard.acquire(blocking=False) and "fix" in runtime.skills().current().commands)
+        wait_until(lambda: notified.acquire(blocking=False) and "fix" in runtime.skills().current().commands)
         stop()
 
         assert "pdf" not in runtime.skills().current(look=True).skills
 
 
-def test_a_users_own_skill_may_be_large_and_hold_libraries(user):
+def test_a_users_own_skill_may_be_large_and_contain_libraries(user):
     user.config.write("skills/pdf/SKILL.md", text("pdf"))
     user.config.write("skills/pdf/scripts/run.mjs", "")
     user.config.write("skills/pdf/.git/config", "")
@@ -508,8 +508,8 @@ def test_a_users_own_skill_may_be_large_and_hold_libraries(user):
     assert len(skill.files) <= FILES_MAX
 
 
-def test_a_folder_with_many_folders_holds_few_files_open(user):
-    """A project must not be able to use up the descriptors of hilt."""
+def test_reading_a_folder_with_many_subfolders_keeps_few_descriptors_open(user):
+    """A project must not be able to exhaust the descriptors of hilt."""
     user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
     for number in range(FILES_MAX - 10):
         os.makedirs(user.workspace.join(f".hilt/skills/pdf/{number}"))
@@ -524,7 +524,7 @@ def test_a_folder_with_many_folders_holds_few_files_open(user):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_folder_with_very_many_entries_is_not_read_to_its_end(user):
+def test_a_folder_with_very_many_entries_is_rejected(user):
     user.workspace.write(".hilt/skills/pdf/SKILL.md", text("pdf"))
     for number in range(3 * FILES_MAX):
         user.workspace.write(f".hilt/skills/pdf/{number}", "")
@@ -532,7 +532,7 @@ def test_a_folder_with_very_many_entries_is_not_read_to_its_end(user):
     assert load(user, "pdf", HILT_TRUST="all") == "tool_invalid"
 
 
-def test_an_extra_folder_of_the_workspace_stays_writable(user):
+def test_skills_in_an_extra_workspace_folder_are_not_the_users_own(user):
     user.config.write("config.toml", f'[workspace]\nroots = ["{user.home.path}/.agents"]\n')
     user.home.write(".agents/skills/pdf/SKILL.md", text("pdf"))
     with user.runtime() as runtime:
@@ -540,7 +540,7 @@ def test_an_extra_folder_of_the_workspace_stays_writable(user):
         loaded = runtime.call("load_skill", name="pdf")
 
     assert written.ok, written.error
-    assert loaded.error is not None  # what tools can write is not the user's own text
+    assert loaded.error is not None  # tools can write there
 
 
 def make_folder(path: str) -> None:
@@ -555,25 +555,25 @@ def link_inside(path: str) -> None:
 
 @pytest.mark.parametrize("make", [make_folder, link_inside])
 @pytest.mark.parametrize("source", ["project", "personal"])
-def test_a_definition_that_is_not_a_file_breaks_nothing_else(user, make, source):
+def test_a_definition_that_is_not_a_file_does_not_affect_others(user, make, source):
     folder = user.workspace.join(".hilt/skills") if source == "project" else user.config.join("skills")
     os.makedirs(f"{folder}/pdf")
     make(f"{folder}/pdf/SKILL.md")
     user.config.write("skills/docx/SKILL.md", text("docx"))
 
-    found = own(user, HILT_TRUST="all")
+    skills = own(user, HILT_TRUST="all")
 
     is_usable = source == "personal" and make is link_inside
-    assert found == {"docx": "personal", **({"pdf": "personal"} if is_usable else {})}
+    assert skills == {"docx": "personal", **({"pdf": "personal"} if is_usable else {})}
     assert load(user, "pdf", HILT_TRUST="all") == ("Do it." if is_usable else "tool_invalid")
 
 
 @pytest.mark.parametrize("place", [".hilt/skills", ".hilt/commands"])
-def test_a_link_to_itself_breaks_nothing_else(user, place):
+def test_a_link_to_itself_does_not_affect_others(user, place):
     user.workspace.write(f"{place}/pdf/SKILL.md", text("pdf"))
     os.symlink("loop", user.workspace.join(f"{place}/loop"))
     os.symlink("loop.md", user.workspace.join(f"{place}/loop.md"))
 
-    found = contents(user, HILT_TRUST="all")
+    library = contents(user, HILT_TRUST="all")
 
-    assert "pdf" in found.skills or "pdf:SKILL" in found.commands
+    assert "pdf" in library.skills or "pdf:SKILL" in library.commands

@@ -18,7 +18,7 @@ def read(data: bytes) -> Skill | None:
 
 
 @given(st.binary(max_size=200) | TEXTS.map(lambda text: f"---\ndescription: d\n{text}\n---\nBody\n".encode()))
-def test_any_file_is_a_skill_or_unusable_and_its_text_is_visible(data):
+def test_any_file_is_a_skill_with_visible_text_or_is_rejected(data):
     skill = read(data)
 
     if skill is not None:
@@ -28,7 +28,7 @@ def test_any_file_is_a_skill_or_unusable_and_its_text_is_visible(data):
 
 
 @given(st.binary(max_size=200) | TEXTS.map(lambda text: f"---\n{text}\n---\nBody\n".encode()))
-def test_any_file_is_a_command_or_unusable(data):
+def test_any_file_is_a_command_or_is_rejected(data):
     try:
         command = commands.parse("go", data, "personal", "/commands/go.md")
     except UnusableFile:
@@ -37,11 +37,11 @@ def test_any_file_is_a_command_or_unusable(data):
 
 
 @given(st.text(max_size=70))
-def test_a_valid_name_has_one_form_and_is_no_path(name):
-    known = normal(name)
-    if name_problem(known) is None:
-        assert normal(known) == known
-        assert not set(known) & set("/\\.\0 \n:")
+def test_a_valid_name_is_normalized_and_cannot_be_a_path(name):
+    normalized = normal(name)
+    if name_problem(normalized) is None:
+        assert normal(normalized) == normalized
+        assert not set(normalized) & set("/\\.\0 \n:")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_valid_name_has_one_form_and_is_no_path(name):
         (f"description: {'x' * 2000}\n", "x" * 1024, ""),
     ],
 )
-def test_fields_are_read_as_people_write_them(fields, description, tools):
+def test_common_variants_of_front_matter_are_read(fields, description, tools):
     skill = read(f"---\n{fields}---\nBody\n".encode())
 
     assert skill is not None

@@ -37,19 +37,19 @@ def test_arguments_are_filled_in_once(text, arguments, expected):
 
 
 @given(st.lists(st.text(), max_size=5))
-def test_shell_words_arrive_as_they_are_whatever_they_hold(words):
+def test_quoted_arguments_are_filled_in_unchanged(words):
     text = "|".join(f"<${number}>" for number in range(1, len(words) + 2))
 
     assert fill_in(text, shlex.join(words)) == "|".join(f"<{word}>" for word in [*words, ""])
 
 
 @given(st.text(), st.text())
-def test_text_without_placeholders_stays_as_it_is(text, arguments):
+def test_text_without_placeholders_is_unchanged(text, arguments):
     if "$" not in text:
         assert fill_in(text, arguments).startswith(text.rstrip())
 
 
-def test_arguments_cannot_make_a_text_grow_without_end():
+def test_the_length_of_the_filled_in_text_is_limited():
     text = "$ARGUMENTS" * 10_000
 
     with pytest.raises(ToolError) as caught:

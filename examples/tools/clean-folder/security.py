@@ -1,4 +1,4 @@
-"""Decide whether clean.py may run: denied outside the workspace, allowed for build folders, otherwise ask."""
+"""Decide whether clean.py may run: deny outside the workspace, allow build folders, otherwise ask."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Values in every syntactic place of a shell script: they arrive as data, or the template is rejected."""
+"""Values in every syntactic position of a shell script: they arrive as data, or the template is rejected."""
 
 from __future__ import annotations
 
@@ -109,13 +109,13 @@ HOSTILE = (
     ),
 )
 
-# where a value may be, and what is printed: V is the value, W the value without its final newlines, which a
-# substitution drops
+# where a value may be, and the expected output: V is the value, W the value without its trailing newlines, which a
+# substitution removes
 CONTEXTS = {
     "bare": ("show {{ x }}", "[V]"),
     "bare between letters": ("show a{{ x }}b", "[aVb]"),
     "bare, twice": ("show {{ x }}{{ x }}", "[VV]"),
-    "bare, last of a line that goes on": ("show \\\n  {{ x }} \\\n  b", "[V][b]"),
+    "bare, last of a continued line": ("show \\\n  {{ x }} \\\n  b", "[V][b]"),
     "after a comment": ('# it\'s "a" `b` $( {{ x }}\nshow {{ x }}', "[V]"),
     "before a comment": ("show {{ x }} # it's {{ x }}", "[V]"),
     "double quotes": ('show "a {{ x }} b"', "[a V b]"),
@@ -221,20 +221,20 @@ def expected(printed, value):
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_hostile_values_are_data_in_every_place(run, shell, context):
-    check_place(run, shell, *CONTEXTS[context])
+def test_hostile_values_are_data_in_every_position(run, shell, context):
+    check_position(run, shell, *CONTEXTS[context])
 
 
 @pytest.mark.parametrize("context", BASH_CONTEXTS)
-def test_hostile_values_are_data_in_every_place_specific_to_bash(run, context):
-    check_place(run, "bash", *BASH_CONTEXTS[context])
+def test_hostile_values_are_data_in_every_position_specific_to_bash(run, context):
+    check_position(run, "bash", *BASH_CONTEXTS[context])
 
 
-def check_place(run, shell, body, printed, values=HOSTILE):
+def check_position(run, shell, body, printed, values=HOSTILE):
     outputs = run(shell, body, [{"x": value} for value in values])
     if printed is not None:
-        wanted = [(value, (expected(printed, value), "")) for value in values]
-        assert list(zip(values, outputs, strict=True)) == wanted
+        expected_outputs = [(value, (expected(printed, value), "")) for value in values]
+        assert list(zip(values, outputs, strict=True)) == expected_outputs
 
 
 WORDS = st.recursive(
@@ -267,8 +267,8 @@ def test_a_value_arrives_through_any_nesting_of_quotes_and_substitutions(run, sh
     outputs = run(shell, f"show a {word} b", [{"x": value} for value in calls])
 
     for value, (out, err) in zip(calls, outputs, strict=True):
-        kept = value if word in ("{{ x }}", '"{{ x }}"', "'{{ x }}'") else value.rstrip("\n")
-        assert (out, err) == (f"[a][{kept}][b]", "")
+        expected_value = value if word in ("{{ x }}", '"{{ x }}"', "'{{ x }}'") else value.rstrip("\n")
+        assert (out, err) == (f"[a][{expected_value}][b]", "")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -341,7 +341,7 @@ def test_how_values_of_each_type_are_printed(run, shell, body, args, printed):
         assert out == printed
 
 
-REFUSED = [
+REJECTED = [
     ("{{ z }}", "is not a parameter"),
     ("{{# x }}a", "never closed"),
     ("a{{/ x }}", "not open"),
@@ -363,10 +363,10 @@ REFUSED = [
     ("cat <<EOF\n{{ x }}\n", "never ends"),
     ("cat <<{{ x }}\n{{ x }}\n", "plain text"),
 ]
-REFUSED_IN_BASH = [
+REJECTED_IN_BASH = [
     ("echo `{{ x }}\\", "never closed"),
 ]
-REFUSED_IN_SH = [
+REJECTED_IN_SH = [
     ("((a = {{ x }}))", "different shells"),
     ("echo $[ {{ x }} ]", "different shells"),
     ("echo $'\\'{{ x }}'", "different"),
@@ -377,9 +377,9 @@ REFUSED_IN_SH = [
 @pytest.mark.parametrize(
     "shell, body, reason",
     [
-        *((shell, *case) for shell in ("bash", "sh") for case in REFUSED),
-        *(("bash", *case) for case in REFUSED_IN_BASH),
-        *(("sh", *case) for case in REFUSED_IN_SH),
+        *((shell, *case) for shell in ("bash", "sh") for case in REJECTED),
+        *(("bash", *case) for case in REJECTED_IN_BASH),
+        *(("sh", *case) for case in REJECTED_IN_SH),
     ],
 )
 def test_a_value_that_cannot_be_bound_is_rejected_with_its_line(shell, body, reason):
@@ -452,7 +452,7 @@ def test_a_program_name_cannot_be_a_shell_builtin(value, before):
 
 
 @pytest.mark.parametrize("value", ["a\0b", "\ud800", ["a", "\udfff"]])
-def test_a_value_that_no_command_line_can_hold_is_rejected(value):
+def test_a_value_that_cannot_be_an_argument_is_rejected(value):
     with pytest.raises(ToolError) as caught:
         render(bind("echo {{ x }}", {"x"}, shell="bash"), {"x": value})
 
@@ -469,7 +469,7 @@ def test_line_numbers_are_those_of_the_file(run, shell, tmp_path):
     assert script.split("\n")[6].startswith("no_such_program")
 
 
-def test_no_part_of_a_value_is_in_the_script_after_the_first_lines():
+def test_values_occur_only_in_the_assignments_at_the_start_of_the_script():
     for shell in ("bash", "sh"):
         template = bind(
             "a {{ x }} \"{{ x }}\" '{{ x }}' `{{ x }}`\ncat <<'E'\n{{ x }}\nE\n", {"x"}, shell=shell, line=9

@@ -1,4 +1,4 @@
-"""Scripts that may run a value as code: found by reading them, and checked by running them with hostile values."""
+"""Scripts that may run a value as code: detected by parsing them, and verified by running them with hostile values."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ EVALUATED = [
     "parallel echo {{ x }} ::: a",
     "trap -- {{ x }} EXIT",
 ]
-# code that the shell itself evaluates; {} stands for the assignment to x
+# code that the shell itself evaluates, after an assignment to x
 CALCULATED = [
     "echo $((x))",
     'echo "$(( $x + 1 ))"',
@@ -173,7 +173,7 @@ RUN = [
     'declare -a z="$x"',
     "PS4=$x; set -x; :",
 ]
-GIVEN = [
+SOURCES = [
     "x={{ w }}",
     'y={{ w }}; x="$y"',
     "x=$(printf %s {{ w }})",
@@ -214,7 +214,7 @@ ORDINARY = [
     'echo "${x:0:3}" "${x:1}" "${x@Q}"',
     'declare -p "$x"',
 ]
-# false alarms: no value reaches these, but the origin of the text is not followed
+# false positives: no value reaches these, but data flow is not tracked
 SUPERFLUOUS = [
     'y={{ x }}; read -p "$y" z',
     "code='echo \"$1\"'; $code {{ x }}",
@@ -396,7 +396,7 @@ def test_a_value_that_cannot_be_an_option_is_data():
     assert [body for body in GUARDED if warnings_for(body)] == []
 
 
-def test_a_script_that_may_run_a_value_as_code_is_found():
+def test_a_script_that_may_run_a_value_as_code_is_detected():
     for body in [*EVALUATED, *NAMED_DIRECTLY]:
         warnings = warnings_for("echo first\n\n" + body, line=10)
 
@@ -417,18 +417,20 @@ def test_code_chosen_from_a_list_beside_a_value_asks(body):
     assert bool(warnings_for(body, {"x": "text", "y": "chosen", "n": "number"})) == ("{{ y }}" in body)
 
 
-@pytest.mark.parametrize("given", GIVEN)
-def test_evaluation_by_the_shell_is_found_wherever_a_value_came_from(given):
+@pytest.mark.parametrize("source", SOURCES)
+def test_evaluation_by_the_shell_is_detected_wherever_a_value_came_from(source):
     for sink in [*CALCULATED, *NAMED, *RUN]:
-        warnings = warnings_for(f"\n{given}\n{sink}\n")
+        warnings = warnings_for(f"\n{source}\n{sink}\n")
         assert warnings, sink
         assert any(must_prompt(warning, {"w": "a[$(id)]"}, TEXT) for warning in warnings)
 
 
-@pytest.mark.parametrize("given", NUMBERS)
-def test_arithmetic_with_numbers_only_does_not_ask(given):
+@pytest.mark.parametrize("source", NUMBERS)
+def test_arithmetic_with_numbers_only_does_not_ask(source):
     assert (
-        warnings_for(f"{given}\necho $((x + 1)) ${{b[x]}} ${{b:x:1}}; [[ $x -eq 1 ]]; ((x > 1)); sed -n ${{x}}p file\n")
+        warnings_for(
+            f"{source}\necho $((x + 1)) ${{b[x]}} ${{b:x:1}}; [[ $x -eq 1 ]]; ((x > 1)); sed -n ${{x}}p file\n"
+        )
         == []
     )
 
@@ -442,7 +444,7 @@ def test_a_value_that_stays_data_does_not_ask():
 
 
 @pytest.mark.parametrize("body", SUPERFLUOUS)
-def test_data_flow_is_not_followed_so_some_harmless_scripts_ask(body):
+def test_data_flow_is_not_tracked_so_some_harmless_scripts_ask(body):
     assert warnings_for(body)
 
 
@@ -729,7 +731,7 @@ DRIVER = """mkdir -p place; cd place; printf 'touch HIT' > program; chmod +x pro
 for f in "$@"; do (. "$f") < /dev/null > /dev/null 2>&1; [ -e HIT ] && { echo "$f"; rm HIT; }; done; :"""
 
 
-def runs_unasked(folder, bodies, shell="bash", kind="text"):
+def runs_without_prompt(folder, bodies, shell="bash", kind="text"):
     """Run the scripts with every value that does not ask; return those that ran one as code."""
     kinds = TEXTS if kind == "texts" else TEXT
     calls: dict[str, Any] = {}
@@ -763,7 +765,7 @@ def test_every_script_that_runs_a_variable_as_code_asks(tmp_path, wrapped):
     ]
     bodies = [wrapped.format(f"x={{{{ w }}}}; {sink}") for sink in sinks if "`" not in sink or "`" not in wrapped]
 
-    assert runs_unasked(tmp_path, bodies) == []
+    assert runs_without_prompt(tmp_path, bodies) == []
 
 
 @pytest.mark.parametrize("quotes, kind", [("{}", "text"), ("{}", "texts"), ('"{}"', "text")])
@@ -777,7 +779,7 @@ def test_every_script_that_runs_an_inline_value_as_code_asks(tmp_path, quotes, k
             continue
         bodies.append(body)
 
-    assert runs_unasked(tmp_path, bodies, kind=kind) == []
+    assert runs_without_prompt(tmp_path, bodies, kind=kind) == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
@@ -786,15 +788,16 @@ def test_every_script_that_runs_an_inline_value_as_code_asks(tmp_path, quotes, k
 def test_every_script_that_runs_a_value_as_code_asks_wherever_it_came_from(tmp_path_factory, shell, data):
     sinks = st.sampled_from([*CALCULATED, *NAMED, *RUN, *ORDINARY, *MORE_SINKS])
     bodies = [
-        f"{data.draw(st.sampled_from([*GIVEN, *NUMBERS]))}\n{data.draw(sinks)}\n{data.draw(sinks)}\n" for _ in range(4)
+        f"{data.draw(st.sampled_from([*SOURCES, *NUMBERS]))}\n{data.draw(sinks)}\n{data.draw(sinks)}\n"
+        for _ in range(4)
     ]
 
-    assert runs_unasked(tmp_path_factory.mktemp("scripts"), bodies, shell) == []
+    assert runs_without_prompt(tmp_path_factory.mktemp("scripts"), bodies, shell) == []
 
 
 @pytest.mark.parametrize("sink", [*CALCULATED, *NAMED, *RUN])
 def test_every_reported_place_really_runs_a_value(tmp_path, sink):
-    """No false alarms: each of these places runs one of the values."""
+    """No false positives: each of these places runs one of the values."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     template = bind(f"x={{{{ w }}}}\n{sink}", {"w"}, shell="bash")
     for number, value in enumerate(VALUES):
