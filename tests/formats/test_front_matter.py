@@ -36,7 +36,7 @@ def test_a_carriage_return_alone_stays_in_the_body():
 
 
 @pytest.mark.parametrize(
-    "text, line, says",
+    "text, line, problem",
     [
         (b"", 1, "must begin with a line ---"),
         (b"a: 1\n---\n", 1, "must begin with a line ---"),
@@ -53,11 +53,11 @@ def test_a_carriage_return_alone_stays_in_the_body():
         (b"---\n" + b"a" * LIMIT, 1, "larger than 1 MiB"),
     ],
 )
-def test_errors_are_reported_with_their_line(text, line, says):
+def test_errors_are_reported_with_their_line(text, line, problem):
     with pytest.raises(BadFrontMatter) as caught:
         read(text, limit=LIMIT)
 
-    assert says in caught.value.message
+    assert problem in caught.value.message
     assert caught.value.line in (line, line - 1)
 
 
@@ -75,7 +75,7 @@ def test_a_json_file_has_only_fields():
         st.text(max_size=200).map(lambda text: f"---\n{text}\n---\n".encode("utf-8", "replace")),
     )
 )
-def test_any_file_is_read_or_refused(data):
+def test_any_file_is_read_or_rejected(data):
     for reader in (read, read_json):
         with suppress(BadFrontMatter):
             assert isinstance(reader(data, limit=LIMIT).fields, dict)

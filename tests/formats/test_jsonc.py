@@ -165,7 +165,7 @@ def test_only_the_one_member_changes(data, outer, servers, nested, value):
 
     assert parsed(edited) == {**document, "mcpServers": {**document.get("mcpServers", {}), "hilt": value}}
     removed = without_member(edited, PATH)
-    rest = {key: item for key, item in document.get("mcpServers", {}).items() if key != "hilt"}
-    assert parsed(removed) == {**document, "mcpServers": rest}
+    others = {key: item for key, item in document.get("mcpServers", {}).items() if key != "hilt"}
+    assert parsed(removed) == {**document, "mcpServers": others}
     for mark in ("//", "/*"):
         assert removed.count(mark) >= (text.count(mark) if "hilt" not in servers else 0)

@@ -22,11 +22,11 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
 def reference(text: str) -> Any:
-    """Return the mapping that the reference reads, or None if it refuses the text or crashes."""
+    """Return the mapping that the reference reads, or None if it rejects the text or crashes."""
     try:
         return plain(strictyaml.load(text).data)
     except NotImplementedError:
-        reject()  # it fails on comments that it made itself
+        reject()  # it fails on comments that it generated
     except Exception:  # noqa: BLE001
         return None
 
@@ -82,7 +82,7 @@ def test_every_text_is_read_as_the_reference_reads_it(text, is_skill):
         ("a: \x07", "special characters"),
     ],
 )
-def test_refused_text_has_the_right_reason(text, reason):
+def test_rejected_text_has_the_right_reason(text, reason):
     with pytest.raises(BadStrictYaml) as caught:
         load(text)
 

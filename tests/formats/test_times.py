@@ -7,7 +7,7 @@ from hilt.formats.times import COARSE_TICK_NS, TICK_NS, duration_seconds, is_set
 SECOND = 1_000_000_000
 
 
-def test_a_time_is_shown_in_utc_with_nanoseconds():
+def test_a_time_is_formatted_in_utc_with_nanoseconds():
     assert rfc3339(1_700_000_000 * SECOND + 5) == "2023-11-14T22:13:20.000000005Z"
 
 
@@ -16,7 +16,7 @@ def test_a_time_is_shown_in_utc_with_nanoseconds():
     [
         (SECOND + 1, TICK_NS, False),
         (SECOND + 1, TICK_NS + 1, True),
-        (SECOND, TICK_NS + 1, False),  # this file system may keep whole seconds
+        (SECOND, TICK_NS + 1, False),  # this file system may store whole seconds
         (SECOND, COARSE_TICK_NS + 1, True),
     ],
 )

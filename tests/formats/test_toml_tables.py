@@ -45,7 +45,7 @@ def test_a_table_is_replaced_with_its_comments_and_the_rest_stays():
     assert edited == SETTINGS[:start] + new + SETTINGS[end:]
 
 
-def test_a_table_is_removed_with_those_below_it():
+def test_a_table_is_removed_with_its_subtables():
     start, end = SETTINGS.index("[mcp_servers.hilt]"), SETTINGS.index("\n# about")
 
     assert without_table(SETTINGS, PATH) == SETTINGS[: start - 1] + SETTINGS[end:]

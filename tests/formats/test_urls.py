@@ -1,4 +1,4 @@
-"""URLs: the canonical spelling of a host."""
+"""The canonical host of a URL."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from hilt.formats import urls
         ("http://[::ffff:127.0.0.1]/", "127.0.0.1", 80),
     ],
 )
-def test_each_host_has_one_canonical_spelling(url, host, port):
-    place = urls.locate(url)
+def test_every_spelling_of_a_host_becomes_the_canonical_one(url, host, port):
+    target = urls.locate(url)
 
-    assert place is not None
-    assert (place.host, place.port) == (host, port)
+    assert target is not None
+    assert (target.host, target.port) == (host, port)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ else:
 LARGE_BYTES = 256 * 1024
 
 
-# from this size, a thread is worth it: hashing releases the interpreter lock
-APART_BYTES = 1024 * 1024
+# from this size, a thread is worth it: hashing releases the GIL
+BACKGROUND_BYTES = 1024 * 1024
 
 
 class Digest:
@@ -31,15 +31,15 @@ class Digest:
     def __init__(self, data: bytes) -> None:
         self._value = b""
         self._thread: threading.Thread | None = None
-        if len(data) < APART_BYTES:
+        if len(data) < BACKGROUND_BYTES:
             self._value = sha256(data)
             return
         import threading
 
-        self._thread = threading.Thread(target=self._make, args=(data,))
+        self._thread = threading.Thread(target=self._compute, args=(data,))
         self._thread.start()
 
-    def _make(self, data: bytes) -> None:
+    def _compute(self, data: bytes) -> None:
         self._value = sha256(data)
 
     def value(self) -> bytes:

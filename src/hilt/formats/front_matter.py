@@ -62,7 +62,7 @@ def read(data: bytes, *, limit: int) -> FrontMatter:
     end = _end(lines, ("---",))
     if end is None:
         raise BadFrontMatter("The front matter has no end: a line --- is missing.", 1)
-    front = "\n" + "\n".join(lines[1:end])  # so that line numbers are those of the file
+    front = "\n" + "\n".join(lines[1:end])  # the newline keeps the line numbers of the file
     value, places = _json(front) if language == "json" else _yaml(front)
     if not isinstance(value, dict):
         raise BadFrontMatter("The front matter must be a mapping.", 2)
@@ -152,12 +152,12 @@ def _yaml(text: str) -> tuple[Any, Lines]:
 
 def _json(text: str) -> tuple[Any, Lines]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, value in pairs:
-            if key in found:
+            if key in members:
                 raise BadFrontMatter(f"The key {key!r} occurs twice.", _key_line(text, key, 1) or 1)
-            found[key] = value
-        return found
+            members[key] = value
+        return members
 
     try:
         value = json.loads(text, object_pairs_hook=unique)

@@ -1,4 +1,4 @@
-"""Remove characters that a person does not see, before a model reads the text."""
+"""Removes characters that a person does not see, before a model reads the text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INVISIBLE = (
     r"\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc\ufffe\uffff"
 )
 _OUTSIDE_SCHEMAS = r"\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-# a JSON Schema's pattern for text of which something is left; such patterns have no escapes above U+FFFF
+# a JSON Schema pattern for text with a visible character; such patterns have no escapes above U+FFFF
 SOMETHING_VISIBLE = rf"[^\s{_CONTROLS}{_INVISIBLE}]"
 _PATTERN = re.compile(f"[{_CONTROLS}{_INVISIBLE}{_OUTSIDE_SCHEMAS}]")
 _IN_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # fast path for most pages

@@ -1,4 +1,4 @@
-"""Set or remove one member of a JSON document and leave everything else as it is.
+"""Sets or removes one member of a JSON document, and preserves everything else.
 
 Comments and trailing commas, as in editors' settings, are supported and preserved. They are blanked out in a copy of
 the same length, so that positions in the copy are positions in the text.
@@ -37,15 +37,15 @@ class _Object(NamedTuple):
     members: tuple[_Member, ...]
 
     def named(self, key: str) -> _Member | None:
-        found = [member for member in self.members if member.key == key]
-        if len(found) > 1:
-            raise NotEditable(f"it has {key!r} {len(found)} times")
-        return found[0] if found else None
+        matches = [member for member in self.members if member.key == key]
+        if len(matches) > 1:
+            raise NotEditable(f"the key {key!r} occurs {len(matches)} times")
+        return matches[0] if matches else None
 
 
 def parsed(text: str) -> Any:
     """Return the value of a document."""
-    return _loaded(_blanked(text)[1])
+    return _load(_blanked(text)[1])
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
@@ -53,20 +53,20 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
     if not text.strip():
         return json.dumps(_nested(path, value), indent=2, ensure_ascii=False) + "\n"
     plain = _blanked(text)[1]
-    before = _loaded(plain)
-    where, made = _object(plain, _root(plain)), text
+    before = _load(plain)
+    parent, edited = _object(plain, _root(plain)), text
     for depth, key in enumerate(path):
-        member = where.named(key)
+        member = parent.named(key)
         if member is None:
-            made = _added(text, where, key, _nested(path[depth + 1 :], value))
+            edited = _add_member(text, parent, key, _nested(path[depth + 1 :], value))
             break
         if depth == len(path) - 1:
             if json.loads(plain[member.value : member.end]) == value:
                 return text  # already set, in whatever formatting
-            made = text[: member.value] + _written(text, value, _indent_at(text, member.start)) + text[member.end :]
+            edited = text[: member.value] + _format(text, value, _indent_at(text, member.start)) + text[member.end :]
             break
-        where = _object(plain, member.value)
-    return _proven(made, _set(before, path, value))
+        parent = _object(plain, member.value)
+    return _verified(edited, _set(before, path, value))
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
@@ -74,41 +74,43 @@ def without_member(text: str, path: Sequence[str]) -> str:
     if not text.strip():
         return text
     commas, plain = _blanked(text)
-    before = _loaded(plain)
-    where = _object(plain, _root(plain))
+    before = _load(plain)
+    parent = _object(plain, _root(plain))
     for key in path[:-1]:
-        inner = where.named(key)
+        inner = parent.named(key)
         if inner is None:
             return text
-        where = _object(plain, inner.value)
-    member = where.named(path[-1])
+        parent = _object(plain, inner.value)
+    member = parent.named(path[-1])
     if member is None:
         return text
-    return _proven(_cut(text, commas, where, where.members.index(member)), _unset(before, path))
+    return _verified(_remove_member(text, commas, parent, parent.members.index(member)), _unset(before, path))
 
 
-def _cut(text: str, commas: str, where: _Object, place: int) -> str:
+def _remove_member(text: str, commas: str, parent: _Object, index: int) -> str:
     """Return the text without one member of an object and its comma."""
-    _, start, _, end = member = where.members[place]
-    limit = where.members[place + 1].start if place + 1 < len(where.members) else where.end
+    _, start, _, end = member = parent.members[index]
+    limit = parent.members[index + 1].start if index + 1 < len(parent.members) else parent.end
     comma = commas.find(",", end, limit)
     if comma >= 0:
         text = text[:comma] + " " + text[comma + 1 :]
         end = comma + 1 if not text[end:comma].strip() else end
-    elif place:
-        comma = commas.index(",", where.members[place - 1].end)
+    elif index:
+        comma = commas.index(",", parent.members[index - 1].end)
         text = text[:comma] + text[comma + 1 :]
         start, end = start - 1, end - 1
         start = comma if not text[comma:start].strip() and "\n" not in text[comma:start] else start
-    alone = re.compile(r"[ \t]*\r?\n").match(text, end)
+    line_end = re.compile(r"[ \t]*\r?\n").match(text, end)
     line = text.rfind("\n", 0, start) + 1
-    if alone is not None and not text[line:start].strip():
-        start, end = line, alone.end()
+    if line_end is not None and not text[line:start].strip():
+        start, end = line, line_end.end()
     elif comma >= member.end:
         end = re.compile(r"[ \t]*").match(text, end).end()  # type: ignore[union-attr]  # matches nothing
-    made = text[:start] + text[end:]
-    rest = made[where.start + 1 : len(made) - (len(text) - where.end) - 1] if len(where.members) == 1 else "x"
-    return made if rest.strip() else made[: where.start + 1] + made[where.start + 1 + len(rest) :]
+    edited = text[:start] + text[end:]
+    remaining = (
+        edited[parent.start + 1 : len(edited) - (len(text) - parent.end) - 1] if len(parent.members) == 1 else "x"
+    )
+    return edited if remaining.strip() else edited[: parent.start + 1] + edited[parent.start + 1 + len(remaining) :]
 
 
 def _blanked(text: str) -> tuple[str, str]:
@@ -125,7 +127,7 @@ def _blank(match: re.Match[str]) -> str:
     return match[0] if match[1] or match[2] == "" else re.sub(r"[^\r\n]", " ", match[0])
 
 
-def _loaded(plain: str) -> Any:
+def _load(plain: str) -> Any:
     try:
         return json.loads(plain)
     except (ValueError, RecursionError) as error:
@@ -139,7 +141,7 @@ def _root(plain: str) -> int:
 def _object(plain: str, start: int) -> _Object:
     """Return the members of the object that starts here."""
     if plain[start] != "{":
-        raise NotEditable("it has something else where an object is expected")
+        raise NotEditable("it has another type where an object is expected")
     members: list[_Member] = []
     depth = 0
     key: str | None = None
@@ -156,42 +158,42 @@ def _object(plain: str, start: int) -> _Object:
             value = re.compile(r"\s*").match(plain, token.end()).end()  # type: ignore[union-attr]  # matches nothing
         elif (depth == 1 and mark == ",") or depth == 0:
             if key is not None:
-                behind = plain[value : token.start()].rstrip()
-                members.append(_Member(key, begin, value, value + len(behind)))
+                value_text = plain[value : token.start()].rstrip()
+                members.append(_Member(key, begin, value, value + len(value_text)))
                 key = None
             if depth == 0:
                 return _Object(start, token.end(), tuple(members))
     raise NotEditable("an object is not closed")
 
 
-def _added(text: str, where: _Object, key: str, value: Any) -> str:
+def _add_member(text: str, parent: _Object, key: str, value: Any) -> str:
     """Return the text with a member added at the end of an object."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    outer = _indent_at(text, where.start)
-    last = where.members[-1] if where.members else None
+    outer = _indent_at(text, parent.start)
+    last = parent.members[-1] if parent.members else None
     inner = outer + _unit(text)
-    if last is not None and "\n" in text[where.start : last.start]:
+    if last is not None and "\n" in text[parent.start : last.start]:
         inner = _indent_at(text, last.start)
-    member = f"{json.dumps(key, ensure_ascii=False)}: {_written(text, value, inner)}"
+    member = f"{json.dumps(key, ensure_ascii=False)}: {_format(text, value, inner)}"
     if last is None:
-        rest = text[where.start + 1 : where.end - 1]
-        end = rest.rstrip(" \t") if "\n" in rest else rest.rstrip() + newline
+        content = text[parent.start + 1 : parent.end - 1]
+        end = content.rstrip(" \t") if "\n" in content else content.rstrip() + newline
         closing = "" if end.endswith("\n") else newline
-        return f"{text[: where.start + 1]}{newline}{inner}{member}{end}{closing}{outer}{text[where.end - 1 :]}"
+        return f"{text[: parent.start + 1]}{newline}{inner}{member}{end}{closing}{outer}{text[parent.end - 1 :]}"
     commas = _blanked(text)[0]
-    trailing = commas.find(",", last.end, where.end)
+    trailing = commas.find(",", last.end, parent.end)
     if trailing >= 0:
         return f"{text[: trailing + 1]}{newline}{inner}{member},{text[trailing + 1 :]}"
-    rest = text[last.end :]
-    one_line = "\n" not in text[where.start : where.end]
+    following = text[last.end :]
+    one_line = "\n" not in text[parent.start : parent.end]
     between = " " if one_line else newline + inner
     # a comment on the line of the last member stays there
-    beside = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/)(?=[ \t]*\r?\n)").match(rest)
-    comment = beside[0] if beside is not None else ""
-    return f"{text[: last.end]},{comment}{between}{member}{rest[len(comment) :]}"
+    comment_match = re.compile(r"[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/)(?=[ \t]*\r?\n)").match(following)
+    comment = comment_match[0] if comment_match is not None else ""
+    return f"{text[: last.end]},{comment}{between}{member}{following[len(comment) :]}"
 
 
-def _written(text: str, value: Any, indent: str) -> str:
+def _format(text: str, value: Any, indent: str) -> str:
     """Return a value formatted for this indentation, in the style of the text."""
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
@@ -227,8 +229,8 @@ def _unset(value: Any, path: Sequence[str]) -> Any:
     return {**value, path[0]: _unset(value[path[0]], path[1:])}
 
 
-def _proven(text: str, wanted: Any) -> str:
+def _verified(text: str, expected: Any) -> str:
     """Return the text if it parses to the wanted value; raise NotEditable otherwise."""
-    if parsed(text) != wanted:
+    if parsed(text) != expected:
         raise NotEditable("it is written in a way that cannot be edited safely")
     return text

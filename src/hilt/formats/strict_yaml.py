@@ -1,7 +1,7 @@
 """The YAML that the reference validator of Agent Skills accepts: StrictYAML, where every scalar is a string.
 
 Flow style, tags, anchors, aliases, duplicate keys and a second document are rejected. PyYAML parses the text; where
-YAML 1.2 as StrictYAML reads it differs from PyYAML, the loader below overrides one method.
+StrictYAML differs from it, the loader below overrides a method.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from yaml.reader import Reader
 from yaml.scanner import Scanner
 
 MAX_CHARACTERS = 256 * 1024
-MAX_DEPTH = 200  # the reference validator fails somewhere above it
+MAX_DEPTH = 200  # the reference validator fails at some depth above this
 
 NOT_A_STRING = object()  # the value of a plain = or <<, the only scalars that are not strings
 
@@ -116,7 +116,7 @@ def _document(loader: _Loader) -> Any:
             continue
         if isinstance(event, events.CollectionStartEvent):
             _check(event, line)
-            stack.append(_opened(event, stack, line))
+            stack.append(_open_collection(event, stack, line))
             continue
         if isinstance(event, events.CollectionEndEvent):
             value = stack.pop().value
@@ -143,7 +143,7 @@ def _check(event: Any, line: int) -> None:
         raise BadStrictYaml("flow style is not allowed; quote the text, or write one item per line", line)
 
 
-def _opened(event: Any, stack: list[_Open], line: int) -> _Open:
+def _open_collection(event: Any, stack: list[_Open], line: int) -> _Open:
     if len(stack) >= MAX_DEPTH:
         raise BadStrictYaml(f"it is nested more than {MAX_DEPTH} levels deep", line)
     opened = _Open({} if isinstance(event, events.MappingStartEvent) else [])
@@ -178,7 +178,7 @@ def _add(parent: _Open, value: Any, event: Any, line: int) -> None:
 
 
 def _check_merge(value: Any, line: int) -> None:
-    """Reject what cannot be merged; what can is left out, as StrictYAML does."""
+    """Reject values that cannot be merged; mappings are ignored, as in StrictYAML."""
     items = value if isinstance(value, list) else [value]
     if not all(isinstance(item, dict) for item in items):
         raise BadStrictYaml("only mappings can be merged", line)

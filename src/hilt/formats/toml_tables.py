@@ -1,7 +1,7 @@
-"""Set or remove one table of a TOML document and leave everything else as it is.
+"""Sets or removes one table of a TOML document, and preserves everything else.
 
-The lines of a table are found by its header, and the result is parsed again: if it is not the wanted value, the edit
-is rejected.
+The lines of a table are found by its header, and the result is parsed again: if it does not have the expected
+value, the edit is rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hilt.formats.jsonc import NotEditable
 TomlValue = str | bool | Sequence[str] | Mapping[str, str]
 
 _HEADER = re.compile(r"""[ \t]*(\[\[?)((?:[^"'\[\]]|"(?:[^"\\]|\\.)*"|'[^']*')+)\]\]?[ \t]*(?:#.*)?$""")
-LINES_MAX = 500  # of a table that is replaced: each value is parsed separately
+LINES_MAX = 500  # in a table to replace: each value is parsed separately
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -30,7 +30,7 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def with_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) -> str:
-    """Return the document with a table of such values; comments in an old one stay."""
+    """Return the document with the table set to these values; comments in an existing table are kept."""
     before = parsed(text)
     if _at(before, path) == {name: _plain(value) for name, value in values.items()}:
         return text  # already set, in whatever formatting
@@ -44,11 +44,11 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, TomlValue]) 
     if spans:
         first = spans[0][0]
         comments = [line for start, end in spans for line in _comments(lines[start + 1 : end])]
-        made = _replaced(lines, spans, [lines[first].rstrip("\r"), *body, *comments], newline)
+        edited = _replace_spans(lines, spans, [lines[first].rstrip("\r"), *body, *comments], newline)
     else:
-        room = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
-        made = text + room + newline.join([header, *body]) + newline
-    return _proven(made, _set(before, path, {name: _plain(value) for name, value in values.items()}))
+        separator = "" if not text.strip() else newline if text.endswith("\n") else newline * 2
+        edited = text + separator + newline.join([header, *body]) + newline
+    return _verified(edited, _set(before, path, {name: _plain(value) for name, value in values.items()}))
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
@@ -61,11 +61,11 @@ def without_table(text: str, path: Sequence[str]) -> str:
             raise NotEditable("the table is written inside another one")
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
-    return _proven(_replaced(lines, spans, [], newline), _unset(before, path))
+    return _verified(_replace_spans(lines, spans, [], newline), _unset(before, path))
 
 
 def _spans(lines: Sequence[str], path: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the line ranges of a table and its subtables, without what precedes the next table."""
+    """Return the line ranges of a table and its subtables, without the lines that precede the next table."""
     spans: list[tuple[int, int]] = []
     inside = False
     begin = 0
@@ -123,15 +123,15 @@ def _comments(lines: Sequence[str]) -> list[str]:
     return comments
 
 
-def _replaced(lines: list[str], spans: Sequence[tuple[int, int]], new: Sequence[str], newline: str) -> str:
+def _replace_spans(lines: list[str], spans: Sequence[tuple[int, int]], new: Sequence[str], newline: str) -> str:
     """Return the document with the first span replaced by the new lines, and the other spans removed."""
     ending = "\r" if newline == "\r\n" else ""
-    made = list(lines)
+    edited = list(lines)
     for number, (start, end) in reversed(list(enumerate(spans))):
-        fresh = [line + ending for line in new] if number == 0 else []
-        blank = not fresh and start and not made[start - 1].strip()
-        made[start - 1 if blank else start : end] = fresh
-    text = "\n".join(made)
+        replacement = [line + ending for line in new] if number == 0 else []
+        drops_blank = not replacement and start and not edited[start - 1].strip()
+        edited[start - 1 if drops_blank else start : end] = replacement
+    text = "\n".join(edited)
     return text if text.endswith("\n") or not text else text + newline
 
 
@@ -166,7 +166,7 @@ def _set(value: Any, path: Sequence[str], new: Any) -> Any:
     if not path:
         return new
     if not isinstance(value, dict):
-        raise NotEditable("it has something else where a table is expected")
+        raise NotEditable("it has another type where a table is expected")
     return {**value, path[0]: _set(value.get(path[0], {}), path[1:], new)}
 
 
@@ -178,12 +178,12 @@ def _unset(value: Any, path: Sequence[str]) -> Any:
     return {**rest, path[0]: inner} if inner else rest
 
 
-def _proven(text: str, wanted: Any) -> str:
+def _verified(text: str, expected: Any) -> str:
     """Return the text if it parses to the wanted value; raise NotEditable otherwise."""
     try:
-        same = tomllib.loads(text) == wanted
+        is_same = tomllib.loads(text) == expected
     except ValueError:
-        same = False
-    if not same:
+        is_same = False
+    if not is_same:
         raise NotEditable("it is written in a way that cannot be edited safely")
     return text

@@ -1,4 +1,4 @@
-"""Where a URL leads: its host in the one spelling that rules, the guard of the network and the connection share."""
+"""The target of a URL, with the canonical host that rules, the network guard and connections share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 PORTS = {"http": 80, "https": 443}
 _PLAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\Z")
 _BRACKETS = re.compile(r"(?:^|@)\[[0-9A-Fa-f:.]+\](?::[0-9]*)?\Z")
-# what browsers, parsers and clients read in different ways
+# characters that browsers, parsers and clients interpret differently
 _AMBIGUOUS = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 class UrlTarget(NamedTuple):
-    """Where a URL leads: scheme, host in its one spelling, port."""
+    """The target of a URL: scheme, canonical host, port."""
 
     scheme: str
     host: str
@@ -21,7 +21,7 @@ class UrlTarget(NamedTuple):
 
 
 def locate(url: str) -> UrlTarget | None:
-    """Return where a URL leads; None when programs could read it in different ways."""
+    """Return the target of a URL; None if it is invalid, or programs could interpret it differently."""
     from urllib.parse import urlsplit
 
     if _AMBIGUOUS.search(url):
@@ -31,35 +31,35 @@ def locate(url: str) -> UrlTarget | None:
         host, port = parts.hostname, parts.port
     except ValueError:
         return None
-    name = _one_spelling(host) if host else None
+    name = _canonical_host(host) if host else None
     if name is None or ("[" in parts.netloc and not _BRACKETS.search(parts.netloc)):
         return None
     return UrlTarget(parts.scheme, name, port if port is not None else PORTS.get(parts.scheme))
 
 
-def _one_spelling(host: str) -> str | None:
-    """Return a host in lower case, in ASCII, without the last dot, numeric addresses in their usual form."""
+def _canonical_host(host: str) -> str | None:
+    """Return a host in lower case and ASCII, without a trailing dot, numeric addresses in their usual form."""
     if not host.isascii():
         try:
             encoded = host.encode("idna").decode()
-            # a letter that the standards map in different ways does not come back
-            same = encoded.encode().decode("idna") == host.lower().rstrip(".")
+            # a letter that the standards map differently does not round-trip
+            is_same = encoded.encode().decode("idna") == host.lower().rstrip(".")
         except UnicodeError:
             return None
-        if not same:
+        if not is_same:
             return None
         host = encoded
     host = host.lower()
     host = host.removesuffix(".")
     if ":" in host:
-        return _version_6(host)
+        return _ipv6(host)
     if not _PLAIN.match(host) or ".." in host:
         return None
     last = host.rpartition(".")[2]
-    return _version_4(host) if last.isdigit() or last.startswith("0x") else host
+    return _ipv4(host) if last.isdigit() or last.startswith("0x") else host
 
 
-def _version_4(host: str) -> str | None:
+def _ipv4(host: str) -> str | None:
     """Return the usual form of an address that may be written as one number, in octal or in hexadecimal."""
     import socket
 
@@ -69,7 +69,7 @@ def _version_4(host: str) -> str | None:
         return None
 
 
-def _version_6(host: str) -> str | None:
+def _ipv6(host: str) -> str | None:
     from ipaddress import IPv6Address
 
     try:

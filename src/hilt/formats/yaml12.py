@@ -1,6 +1,6 @@
 """A strict YAML 1.2 loader with limits, for one document of plain values.
 
-Only `true` and `false` are booleans, `0755` is 755, a date is a string. Rejected are duplicate keys, merge keys, keys
+Only `true` and `false` are booleans, `0755` is 755, a date is a string. It rejects duplicate keys, merge keys, keys
 that are not scalars, tags outside the core schema, a second document, and anything over the limits. PyYAML parses the
 text to events; the values are built here, without recursion.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 1024 * 1024
 MAX_DEPTH = 64
-MAX_NODES = 20_000  # an alias counts as many as its anchor
+MAX_NODES = 20_000  # an alias counts as many nodes as its anchor
 MAX_DIGITS = 1000  # Python rejects very long numbers, and parsing them is slow elsewhere
 
 Path = tuple[Any, ...]  # the keys and indexes that lead to a value
@@ -57,12 +57,12 @@ def load_with_lines(text: str, name: str) -> tuple[Any, Lines]:
     """
     try:
         return _document(text)
-    except _Refused as problem:
+    except _Invalid as problem:
         line, column = problem.mark
         raise BadYaml(f"{name}, line {line}, column {column}: {problem.message}.", line, column) from None
 
 
-class _Refused(Exception):
+class _Invalid(Exception):
     def __init__(self, message: str, mark: tuple[int, int]) -> None:
         super().__init__(message)
         self.message = message
@@ -100,17 +100,17 @@ class _Open:
 
 def _document(text: str) -> tuple[Any, Lines]:
     if len(text) > MAX_CHARACTERS:
-        raise _Refused(f"the text is longer than {MAX_CHARACTERS} characters", (1, 1))
+        raise _Invalid(f"the text is longer than {MAX_CHARACTERS} characters", (1, 1))
     line_break = _OLD_BREAKS.search(text)
     if line_break is not None:
-        raise _Refused(
+        raise _Invalid(
             f"the character U+{ord(line_break.group()):04X} is a line break in YAML 1.1",
             _place(text, line_break.start()),
         )
-    reading = _Reading()
+    builder = _Builder()
     for event in _events(text):
-        reading.take(event)
-    return reading.result()
+        builder.take(event)
+    return builder.result()
 
 
 def _events(text: str) -> Iterator[Event]:
@@ -122,17 +122,17 @@ def _events(text: str) -> Iterator[Event]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = ", ".join(part for part in (error.context, error.problem) if part)
-        raise _Refused(reason or "invalid syntax", (1, 1) if mark is None else _mark(mark)) from None
+        raise _Invalid(reason or "invalid syntax", (1, 1) if mark is None else _mark(mark)) from None
     except yaml.reader.ReaderError as error:
         place = _place(text, error.position) if isinstance(error.position, int) else (1, 1)
-        raise _Refused(str(error.reason), place) from None
+        raise _Invalid(str(error.reason), place) from None
     except yaml.YAMLError as error:
-        raise _Refused(str(error).partition("\n")[0] or "invalid syntax", (1, 1)) from None
+        raise _Invalid(str(error).partition("\n")[0] or "invalid syntax", (1, 1)) from None
     except UnicodeError:
-        raise _Refused("the text is not valid Unicode", (1, 1)) from None
+        raise _Invalid("the text is not valid Unicode", (1, 1)) from None
 
 
-class _Reading:
+class _Builder:
     """Builds values from events."""
 
     def __init__(self) -> None:
@@ -163,18 +163,18 @@ class _Reading:
             _check_tag(event.tag, "map", mark)
             self._open({}, event.anchor, mark)
         elif isinstance(event, yaml.CollectionEndEvent):
-            done = self._stack.pop()
-            self._add(_Built(done.value, done.nodes, done.depth), done.anchor, done.mark)
+            closed = self._stack.pop()
+            self._add(_Built(closed.value, closed.nodes, closed.depth), closed.anchor, closed.mark)
         elif isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                raise _Refused("only one document is supported", mark)
+                raise _Invalid("only one document is supported", mark)
 
     def _open(self, value: list[Any] | dict[Any, Any], anchor: str | None, mark: tuple[int, int]) -> None:
         if self._expects_key():
-            raise _Refused("a key must be a single value, not a list or a mapping", mark)
+            raise _Invalid("a key must be a single value, not a list or a mapping", mark)
         if len(self._stack) >= MAX_DEPTH:
-            raise _Refused(f"it is nested deeper than {MAX_DEPTH} levels", mark)
+            raise _Invalid(f"it is nested deeper than {MAX_DEPTH} levels", mark)
         self._count(1, mark)
         self._locate(mark)
         self._stack.append(_Open(value, anchor, mark, self._path()))
@@ -182,21 +182,21 @@ class _Reading:
     def _scalar(self, event: Any, mark: tuple[int, int]) -> None:
         is_plain = not event.style
         if is_plain and self._expects_key() and event.tag is None and event.value == "<<":
-            raise _Refused("merge keys (<<) are not part of YAML 1.2", mark)
+            raise _Invalid("merge keys (<<) are not part of YAML 1.2", mark)
         self._count(1, mark)
         value = _value(event.value, event.tag, mark, is_plain=is_plain)
         self._locate(mark)
         self._add(_Built(value, 1, 0), event.anchor, mark)
 
     def _alias(self, anchor: str, mark: tuple[int, int]) -> None:
-        known = self._anchors.get(anchor)
-        if known is None:
-            raise _Refused(f"the alias *{anchor} has no complete anchor before it", mark)
-        if len(self._stack) + known.depth > MAX_DEPTH:
-            raise _Refused(f"it is nested deeper than {MAX_DEPTH} levels", mark)
-        self._count(known.nodes, mark)
+        anchored = self._anchors.get(anchor)
+        if anchored is None:
+            raise _Invalid(f"the alias *{anchor} has no complete anchor before it", mark)
+        if len(self._stack) + anchored.depth > MAX_DEPTH:
+            raise _Invalid(f"it is nested deeper than {MAX_DEPTH} levels", mark)
+        self._count(anchored.nodes, mark)
         self._locate(mark)
-        self._add(known._replace(value=_copy(known.value)), None, mark)
+        self._add(anchored._replace(value=_copy(anchored.value)), None, mark)
 
     def _expects_key(self) -> bool:
         return bool(self._stack) and isinstance(self._stack[-1].value, dict) and not self._stack[-1].has_key
@@ -213,7 +213,7 @@ class _Reading:
     def _count(self, nodes: int, mark: tuple[int, int]) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise _Refused(f"it has more than {MAX_NODES} values", mark)
+            raise _Invalid(f"it has more than {MAX_NODES} values", mark)
 
     def _add(self, built: _Built, anchor: str | None, mark: tuple[int, int]) -> None:
         if anchor is not None:
@@ -235,16 +235,16 @@ class _Reading:
         parent.depth = max(parent.depth, built.depth + 1)
 
 
-def _check_key(known: dict[Any, Any], key: Any, mark: tuple[int, int]) -> None:
+def _check_key(mapping: dict[Any, Any], key: Any, mark: tuple[int, int]) -> None:
     if isinstance(key, dict | list):
-        raise _Refused("a key must be a single value, not a list or a mapping", mark)
-    if key in known:
-        raise _Refused(f"the key {str(key)[:80]!r} occurs twice", mark)
+        raise _Invalid("a key must be a single value, not a list or a mapping", mark)
+    if key in mapping:
+        raise _Invalid(f"the key {str(key)[:80]!r} occurs twice", mark)
 
 
 def _check_tag(tag: str | None, kind: str, mark: tuple[int, int]) -> None:
     if tag not in (None, "!", _CORE + kind):
-        raise _Refused(f"the tag {str(tag)[:80]} is not supported", mark)
+        raise _Invalid(f"the tag {str(tag)[:80]} is not supported", mark)
 
 
 def _value(text: str, tag: str | None, mark: tuple[int, int], *, is_plain: bool) -> Any:
@@ -265,10 +265,10 @@ def _value(text: str, tag: str | None, mark: tuple[int, int], *, is_plain: bool)
         try:
             return float(value)
         except OverflowError:
-            raise _Refused("the number is too large", mark) from None
+            raise _Invalid("the number is too large", mark) from None
     if kind in ("null", "bool", "int", "float"):
-        raise _Refused(f"{text[:80]!r} is not a valid {kind}", mark)
-    raise _Refused(f"the tag {tag[:80]} is not supported", mark)
+        raise _Invalid(f"{text[:80]!r} is not a valid {kind}", mark)
+    raise _Invalid(f"the tag {tag[:80]} is not supported", mark)
 
 
 def _resolve(text: str, mark: tuple[int, int]) -> Any:
@@ -280,7 +280,7 @@ def _resolve(text: str, mark: tuple[int, int]) -> Any:
         return text
     if _INT.match(text) or _OCTAL.match(text) or _HEXADECIMAL.match(text):
         if len(text) > MAX_DIGITS:
-            raise _Refused(f"a number has more than {MAX_DIGITS} digits", mark)
+            raise _Invalid(f"a number has more than {MAX_DIGITS} digits", mark)
         base = {"0o": 8, "0x": 16}.get(text[:2], 10)
         return int(text[2:] if base != 10 else text, base)
     if _FLOAT.match(text):
