@@ -32,28 +32,28 @@ def agent(
     model: str | None = None,
     worktree: bool = False,
 ) -> Output:
-    """Give a task to another agent with a fresh context; returns its last message.
+    """Delegate a task to another agent with a fresh context; returns its last message.
 
-    Its tools and permissions are at most yours. Agents: general, explore (only reads), review, or one of the user's.
+    It gets at most your tools and permissions.
 
     Details:
     The agent sees the prompt and nothing else of this conversation. Its tokens and seconds count against the limits of
-    this run. meta has its agent_id and usage. In the background, the result is task_id: job_output waits for the answer
-    and shows the calls made so far, job_stop cancels it. An agent has no tool agent unless its definition names it.
-    With worktree, the agent starts from the last commit in a copy of the repository, and its changes come back as a
-    patch that needs approval. The end of the answer says whether it was applied.
+    this run. meta has its agent_id and usage. In the background, the result is a task_id: job_output waits for the
+    answer and shows the calls made so far, and job_stop cancels the agent. An agent can start agents only if its
+    definition lists this tool. With worktree, the agent starts from the last commit in a copy of the repository, and
+    its changes come back as a patch that needs approval. The end of the answer says whether the patch was applied.
 
     Args:
-        prompt: Task, with everything it must know.
-        description: What it is for, in 3-5 words.
-        run_in_background: Return task_id at once, for job_output.
-        agent: Which agent.
-        model: PROVIDER:MODEL; default: yours.
-        worktree: Work in a separate git worktree.
+        prompt: Task, with all the context the agent needs.
+        description: Summary of the task in 3-5 words.
+        run_in_background: Return a task_id for job_output at once.
+        agent: general, explore (read-only), review, or an agent the user defined.
+        model: PROVIDER:MODEL. Default: your model.
+        worktree: Work in its own git worktree; returns a patch.
     """
     order = AgentOrder(agent, prompt, description, model or "", worktree=worktree)
     if not prompt.strip():
-        raise ToolError("invalid_args", "prompt is empty.", suggestion="Say what the agent is to do.")
+        raise ToolError("invalid_args", "prompt is empty.", suggestion="Describe the task in prompt.")
     if run_in_background:
         started = ctx.agents.start(order, "background")
         return Output(data={"task_id": started.id, "status": started.status}, meta={"agent": started.name})

@@ -26,16 +26,16 @@ def agent_receive(
 ) -> Output:
     """Return the messages sent to an agent, oldest first, and remove them.
 
-    They come from other agents: check what they say.
+    Messages come from other agents: verify what they say.
 
     Details:
-    Returns JSON: messages, each with id, from, message and time, and left, the number of messages that are left. If
+    Returns JSON: messages, each with id, from, message and time, and left, the number of messages still queued. If
     hilt is killed before your next call, that call returns the messages again with the same ids.
 
     Args:
-        agentId: Your id, or that of an agent below you.
+        agentId: Your id, or the id of an agent you started.
         wait_ms: Milliseconds to wait for the first message.
-        limit: Most messages to return.
+        limit: Maximum messages.
     """
     mail = ctx.agents.receive(agentId, seconds=wait_ms / 1000, limit=limit)
     messages: list[dict[str, Any]] = [

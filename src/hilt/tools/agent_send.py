@@ -15,18 +15,18 @@ from hilt.schema import BOOLEAN, STRING, record
     traits=Traits(anywhere=True, plan=True, needs_jobs=lambda args: str(args.get("targetAgentId")).startswith(AGENT)),
 )
 def agent_send(ctx: Context, agentId: str, targetAgentId: str, message: str) -> Output:  # named as in agentos
-    """Send a message to another agent; an idle one wakes, others read it with agent_receive.
+    """Send a message to another agent. It wakes an idle agent; a busy one reads it with agent_receive.
 
-    At most 10 a minute to one agent.
+    Limit: 10 messages a minute to each agent.
 
     Details:
     Returns JSON: sent and targetAgentId. A message has at most 102,400 bytes, and an agent at most 1,000 unread ones;
     above a limit, the call fails with limit_exceeded. Messages are kept until they are read.
 
     Args:
-        agentId: Your id, or that of an agent below you.
-        targetAgentId: Who gets it.
-        message: Text, up to 100 KB.
+        agentId: Sender: your id, or the id of an agent you started.
+        targetAgentId: Recipient's id.
+        message: Text to send, up to 100 KB.
     """
     if not targetAgentId.strip():
         raise ToolError("invalid_args", "targetAgentId is empty.", suggestion="Use an id from agent_list.")

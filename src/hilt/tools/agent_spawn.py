@@ -23,25 +23,25 @@ def agent_spawn(
     parentId: str | None = None,  # named as in agentos
     worktree: bool = False,
 ) -> Output:
-    """Start an agent and return its first response; agent_send reaches it afterwards.
+    """Start an agent that you can message later with agent_send, and return its first response.
 
-    At most 20 at once, nested 5 deep.
+    Limits: 20 agents at once, 5 levels deep.
 
     Details:
     Returns JSON: agentId, response and depth. An unknown template becomes general, and meta.template says so. The agent
-    stays idle after its response and counts until it is cancelled, its parent ends or agents.idle_s has passed. The
-    limits are the settings agents.max_children and agents.max_depth. The agent goes on if the call is cancelled. With
-    worktree, it starts from the last commit in a copy of the repository; after each response, what it changed comes
-    back as a patch that needs approval.
+    is idle after its response and counts towards the limit until it is cancelled, its parent ends or agents.idle_s has
+    passed. The limits are the settings agents.max_children and agents.max_depth. If the call is cancelled, the agent
+    continues. With worktree, it starts from the last commit in a copy of the repository; after each response, its
+    changes come back as a patch that needs approval.
 
     Args:
-        template: Agent, such as general or explore.
-        message: Task, with everything it must know.
-        parentId: You, or an agent below you; default: you.
-        worktree: Work in a separate git worktree.
+        template: Agent definition, such as general or explore.
+        message: Task, with all the context the agent needs.
+        parentId: Your id (the default) or an agent you started.
+        worktree: Work in its own git worktree; returns a patch.
     """
     if not message.strip():
-        raise ToolError("invalid_args", "message is empty.", suggestion="Say what the agent is to do.")
+        raise ToolError("invalid_args", "message is empty.", suggestion="Describe the task in message.")
     started = ctx.agents.start(AgentOrder(template, message, parent=parentId or "", worktree=worktree), "spawned")
     answered = ctx.agents.wait(started.id, CALL_SECONDS)
     if answered.status in ("failed", "cancelled"):

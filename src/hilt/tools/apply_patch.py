@@ -29,11 +29,11 @@ def apply_patch(
     if_checksums: dict[str, str] | None = None,
     force: bool = False,
 ) -> Output:
-    """Apply a patch to any number of files, all or nothing. `undo` takes it back.
+    """Apply a patch to any number of files, all or nothing. `undo` reverts it.
 
-    A unified diff, or `*** Begin Patch`, per file `*** Add File: PATH` (lines with +), `*** Delete File: PATH` or
-    `*** Update File: PATH` (perhaps `*** Move to: PATH`; hunks: `@@`, perhaps with a line to find first, then lines
-    with a leading blank, - or +), `*** End Patch`.
+    Takes a unified diff, or: `*** Begin Patch`; for each file `*** Add File: PATH` (each line starts with +),
+    `*** Delete File: PATH` or `*** Update File: PATH` (optionally `*** Move to: PATH`, then hunks: `@@`, optionally
+    followed by a line to search for first, then lines starting with a space, - or +); `*** End Patch`.
 
     Details:
     Context is matched exactly first, then ignoring whitespace and typographic characters. A hunk that matches in two
@@ -42,9 +42,9 @@ def apply_patch(
     Args:
         patch: Patch text.
         dry_run: Preview the diff only.
-        path: File, if a unified diff names none.
-        if_checksums: Expected SHA-256 of files, by path.
-        force: Allow over 50 MB.
+        path: File to patch, if the unified diff has no file header.
+        if_checksums: Fail unless each path has this SHA-256.
+        force: Allow files over 50 MB.
     """
     operations = parse_patch(patch, path=path)
     targets = [target for change in operations for target in (change.path, change.move_to) if target is not None]

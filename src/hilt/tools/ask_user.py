@@ -21,7 +21,7 @@ class Option(NamedTuple):
     """One answer to choose.
 
     Args:
-        label: Short answer.
+        label: Answer in a few words.
         description: What choosing it means.
     """
 
@@ -33,9 +33,9 @@ class Question(NamedTuple):
     """One question.
 
     Args:
-        question: Full question.
-        options: Possible answers.
-        header: Short tag, such as "Style".
+        question: The full question.
+        options: Answers to choose from.
+        header: Short label, such as "Style".
         multi_select: Allow several answers.
     """
 
@@ -50,16 +50,16 @@ _ANSWER = record({"answers": mapping({"anyOf": [STRING, array(STRING)]})})
 
 @tool(effects="read", timeout=CALL_SECONDS, output=_ANSWER, traits=Traits(plan=True, asks_person=True))
 def ask_user(ctx: Context, questions: Annotated[list[Question], Items(minimum=1, maximum=4)]) -> Output:
-    """Ask the user one to four questions with answers to choose from, and wait.
+    """Ask the user one to four multiple-choice questions, and wait for the answers.
 
-    For unclear requirements, alternatives, preferences.
+    Use it for unclear requirements, alternatives and preferences.
 
     Details:
     Returns JSON, {"answers": {QUESTION: LABEL}}, with a list of labels if multi_select is set; the user may also answer
     in their own words. If nobody can answer, the call fails with no_one_to_ask.
 
     Args:
-        questions: Questions; all must differ.
+        questions: Questions to ask; no two the same.
     """
     asked = [question._replace(options=_options(question.options)) for question in questions]
     _check(asked)

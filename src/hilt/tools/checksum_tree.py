@@ -41,9 +41,9 @@ def checksum_tree(
     pattern: str | None = None,
     baseline: dict[str, str] | None = None,
 ) -> Output:
-    """Return the SHA-256 of every file below a folder, by path, or what changed since.
+    """Return the SHA-256 of every file in a folder tree, or compare it with an earlier result.
 
-    Skips links, files over 50 MB, .git, node_modules, vendor, dist, build, caches.
+    Skips links, files over 50 MB, .git, node_modules, vendor, dist, build and caches.
 
     Details:
     Returns a JSON object that maps each path to its hexadecimal digest, sorted. With baseline, returns changed, added,
@@ -52,8 +52,8 @@ def checksum_tree(
 
     Args:
         path: Folder to hash.
-        pattern: Files to hash: *.go, src/**/*.py.
-        baseline: Earlier result to compare with.
+        pattern: Glob of files to hash: *.go, src/**/*.py.
+        baseline: Earlier result; returns what changed since.
     """
     accepts: Callable[[str], bool] | None = None
     if pattern is not None:

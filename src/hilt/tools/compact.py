@@ -10,18 +10,17 @@ from hilt.output import views
 
 @tool(effects="control", traits=Traits(anywhere=True, plan=True, approval="never"))
 def compact(ctx: Context, focus: str = "") -> Output:
-    """Shorten this conversation: old results become one line, old turns a summary.
+    """Shorten this conversation: replace old results by one line each and old turns by a summary.
 
     Use it when the conversation is long, or after several failed attempts.
 
     Details:
-    The user's messages, the plan, the todo list, loaded skills and the newest turns stay word for word. The summary
-    says where the whole transcript is. Outside hilt's own agent loop there is nothing to compact, and the call does
-    nothing.
+    The user's messages, the plan, the todo list, loaded skills and the newest turns are kept verbatim. The summary
+    names the file with the full transcript. Outside hilt's own agent loop, the call does nothing.
 
     Args:
-        focus: What the summary must keep above all.
+        focus: What the summary must not lose.
     """
     planned = None if ctx.attendant is None else ctx.attendant.compact(focus)
-    text = planned or "There is nothing to compact: the conversation is not hilt's."
+    text = planned or "There is nothing to compact: this conversation is not managed by hilt."
     return Output(text, view=views.none(text))

@@ -21,7 +21,7 @@ def edit_file(
     force: bool = False,
     replace_all: bool = False,
 ) -> Output:
-    """Replace text that occurs exactly once in a file. `undo` takes it back.
+    """Replace text that occurs exactly once in a file. `undo` reverts it.
 
     Refused if the file changed since you read it.
 
@@ -32,13 +32,13 @@ def edit_file(
 
     Args:
         path: File in the workspace.
-        old_text: Exact text to replace; must be unique.
+        old_text: Exact text to replace; must be unique in the file.
         new_text: Replacement; empty deletes.
         dry_run: Preview the diff only.
-        fuzzy_indent: Ignore indentation; new_text gets the file's.
+        fuzzy_indent: Ignore indentation of old_text; indent new_text to fit.
         show_context: Lines to return around the change.
-        if_checksum: Expected SHA-256 of the file.
-        force: Allow over 50 MB.
+        if_checksum: Fail unless the file has this SHA-256.
+        force: Allow files over 50 MB.
         replace_all: Replace every occurrence.
     """
     if not old_text:

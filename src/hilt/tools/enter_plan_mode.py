@@ -19,13 +19,13 @@ and how it will be tested. Then call exit_plan_mode to submit the plan to the us
 
 @tool(effects="control", traits=Traits(plan=True, asks_person=True, needs_person=True, sets_mode=True))
 def enter_plan_mode(ctx: Context) -> Output:
-    """Enter plan mode, to explore and design first: only reading works until exit_plan_mode.
+    """Enter plan mode to explore and design first: only reading works until exit_plan_mode.
 
-    For architectural decisions, several valid approaches, changed behaviour, more than 2-3 files.
+    Use it for architectural decisions, several valid approaches, changed behaviour, or more than 2-3 files.
 
     Details:
     Tools that write are blocked, and shell commands are read-only. exit_plan_mode ends plan mode once the user approves
-    the plan. The tool is not available when nobody can be asked.
+    the plan. The tool is not available when there is no user to approve it.
     """
     if ctx.mode == "plan":
         return Output("The session is already in plan mode.", view=views.none("Already in plan mode"))

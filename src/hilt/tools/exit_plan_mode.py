@@ -25,7 +25,7 @@ class Prompt(NamedTuple):
     """Something the plan needs permission for.
 
     Args:
-        tool: Such as run_shell.
+        tool: Tool that needs permission, such as run_shell.
         prompt: What it will do.
     """
 

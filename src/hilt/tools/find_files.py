@@ -60,10 +60,10 @@ def find_files(
         path: Folder to search.
         limit: Maximum files.
         offset: Files to skip.
-        sort: Order; mtime is newest first.
+        sort: mtime is newest first.
         exclude: Skip files that match this glob.
         hidden: Include dotfiles.
-        no_ignore: Ignore .gitignore.
+        no_ignore: Include files that .gitignore excludes.
     """
     with open_tree(ctx, path) as tree:
         if tree.is_file:

@@ -13,14 +13,14 @@ from hilt.schema import INTEGER, STRING, record
 def job_input(ctx: Context, task_id: str, input: str, enter: bool = True) -> Output:
     r"""Type into a background job that was started with tty: true.
 
-    Its answer: job_output, new: true, block: false.
+    Read the response with job_output, new: true, block: false.
 
     Details:
     Returns JSON: status and sent, the number of bytes. It does not wait until the job has read them.
 
     Args:
-        task_id: Id from run_shell.
-        input: Keys as control characters: "\u0003" Ctrl-C, "\u0004" Ctrl-D, "\u001b" Escape, "\u001b[A" up.
+        task_id: task_id from run_shell.
+        input: Text; keys as control characters: "\u0003" Ctrl-C, "\u0004" Ctrl-D, "\u001b" Escape, "\u001b[A" up.
         enter: Press Enter after it, unless it ends in a control character.
     """
     text = input if not enter or (input and ord(input[-1]) < 32) else input + "\r"

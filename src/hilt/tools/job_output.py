@@ -35,7 +35,7 @@ def job_output(
 ) -> Output:
     """Return the status and output of a background job.
 
-    Long output: both ends; all of it is in output_file.
+    Long output is shortened in the middle; output_file has all of it.
 
     Details:
     Returns JSON: status, exit_code (null while the job runs) and output (standard output and standard error
@@ -47,10 +47,10 @@ def job_output(
     status queued, running, completed, failed or cancelled.
 
     Args:
-        task_id: Id from run_shell or agent.
-        block: Wait for it to end; false returns at once.
-        timeout: Milliseconds to wait, up to 600000; the job goes on.
-        new: Only output not returned before.
+        task_id: task_id from run_shell or agent.
+        block: Wait until the job ends; false returns at once.
+        timeout: Milliseconds to wait, up to 600000; the job keeps running.
+        new: Return only output since the last call.
     """
     if task_id.startswith(AGENT):
         return _agent_output(ctx, task_id, timeout / 1000 if block else 0)

@@ -20,7 +20,7 @@ def job_stop(ctx: Context, task_id: str) -> Output:
     ended keeps its status.
 
     Args:
-        task_id: Id from run_shell or agent.
+        task_id: task_id from run_shell or agent.
     """
     if task_id.startswith(AGENT):
         agent = ctx.agents.stop(task_id)

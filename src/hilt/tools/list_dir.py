@@ -50,10 +50,10 @@ def list_dir(
         path: Folder to list.
         depth: Levels, up to 10.
         max_entries: Maximum entries.
-        changed_since: Modified after this Unix time.
+        changed_since: Only entries modified after this Unix time.
         offset: Entries to skip.
         hidden: Include dotfiles.
-        details: Add type, size and time.
+        details: Add type, size and modification time.
     """
     entries: list[Any] = []
     total = 0

@@ -15,7 +15,7 @@ FILES_LISTED = 100
 
 @tool(effects="read", traits=Traits(lasting="each"))
 def load_skill(ctx: Context, name: str, arguments: str = "") -> Output:
-    """Load a skill: instructions for one kind of task, and the paths of further files for read_file.
+    """Load a skill: instructions for one kind of task, and the paths of its files for read_file.
 
     Built in: hilt, skill-creator, tool-creator; related_context finds others. A skill grants no permissions.
 
@@ -27,7 +27,7 @@ def load_skill(ctx: Context, name: str, arguments: str = "") -> Output:
 
     Args:
         name: Name of the skill.
-        arguments: For $ARGUMENTS; $1, $2, … are its shell words.
+        arguments: Replaces $ARGUMENTS in the skill; $1, $2, … are its words.
     """
     skill = ctx.skills.load(name)
     if skill.source == "project":

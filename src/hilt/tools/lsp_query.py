@@ -1,4 +1,4 @@
-"""Ask a language server about code."""
+"""Query a language server."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
@@ -51,25 +51,25 @@ def lsp_query(
     new_name: str | None = None,
     apply: bool = False,
 ) -> Output:
-    """Ask a language server about code.
+    """Query a language server: definitions, references, types, symbols, diagnostics, rename.
 
-    Name a place by line and character, line and symbol, or symbol alone.
+    Give the position as line and character, line and symbol, or symbol alone.
 
     Details:
     definition and references return file:line:column, references at most 100. hover returns the type and the
     documentation. symbols lists a file, or with a folder as path the symbols of the workspace that match symbol.
     diagnostics returns file:line:column severity source/code: message. rename returns a diff and changes nothing; with
-    apply it changes all files or none, and `undo` takes it back. Places outside the workspace are named, but not
+    apply it changes all files or none, and `undo` reverts it. Places outside the workspace are named, but not
     read. Columns count characters.
 
     Args:
-        action: Rename shows a diff.
-        path: File; for symbols also a folder.
-        line: From 1.
-        character: From 1.
-        symbol: Name, such as Class.method.
-        new_name: For rename.
-        apply: Rename the files.
+        action: rename returns a diff.
+        path: File; for symbols, also a folder.
+        line: Line, counted from 1.
+        character: Column, counted from 1.
+        symbol: Symbol name, such as Class.method.
+        new_name: New name for rename.
+        apply: Write the renamed files.
     """
     _refuse_odd(action, new_name, apply=apply)
     with ctx.languages as languages:

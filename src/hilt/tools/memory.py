@@ -74,14 +74,14 @@ def memory(
     valid value. Entries without expires_in never expire.
 
     Args:
-        action: save (overwrites) needs key, value; recall, forget key; search query.
+        action: save (overwrites) needs key and value; recall and forget need key; search needs query.
         key: Up to 128 characters of A-Za-z0-9_.-
-        value: Text, up to 16 KiB.
-        scope: "global", or the path of another project.
-        query: Words to find in key, value or tags.
-        tags: Tags to save or to require.
-        expires_in: Lifetime to save with: 90s, 15m, 12h, 30d, 2w.
-        include_values: List or search with full values.
+        value: Text to save, up to 16 KiB.
+        scope: "global", or the path of another project. Default: this project.
+        query: Words in keys, values or tags.
+        tags: Tags to save, or to filter by.
+        expires_in: Lifetime of a saved entry: 90s, 15m, 12h, 30d, 2w.
+        include_values: list and search return full values.
         limit: Maximum entries. Default: 1000, search 20.
         offset: Entries to skip.
     """

@@ -31,11 +31,11 @@ class Edit(NamedTuple):
 
     Args:
         path: File to edit.
-        old_text: Exact text that occurs once.
+        old_text: Exact text to replace; must be unique.
         new_text: Replacement; empty deletes.
         fuzzy_indent: As in edit_file.
-        show_context: Lines to return around it.
-        if_checksum: Expected SHA-256.
+        show_context: Lines to return around the change.
+        if_checksum: Fail unless the file has this SHA-256.
         replace_all: Replace every occurrence.
     """
 
@@ -52,14 +52,14 @@ class Edit(NamedTuple):
 def multi_edit(
     ctx: Context, edits: Annotated[list[Edit], Items(1)], dry_run: bool = False, force: bool = False
 ) -> Output:
-    """Make several edits in one file or many; none when any fails. `undo` takes all back.
+    """Make several edits in one file or many; all or nothing. `undo` reverts them.
 
-    Each as edit_file does, in order, on what earlier ones wrote; none may overlap.
+    Each works like edit_file, on the result of the edits before it; edits must not overlap.
 
     Args:
-        edits: Edits, in order.
+        edits: Edits to make, in order.
         dry_run: Preview the diff only.
-        force: Allow over 50 MB.
+        force: Allow files over 50 MB.
     """
     for index, edit in enumerate(edits):
         if not edit.old_text:

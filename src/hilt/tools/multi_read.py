@@ -20,8 +20,8 @@ class Request(NamedTuple):
     Args:
         path: File to read.
         start_line: First line, from 1.
-        end_line: Default: start_line + 1999.
-        tail: Last N lines instead.
+        end_line: Last line. Default: start_line + 1999.
+        tail: Return the last N lines instead.
         line_numbers: Number the lines.
         truncate: As in read_file.
     """
@@ -49,14 +49,14 @@ _ANSWER = record(
 def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> Output:
     """Read up to 20 text files in one call, each like read_file.
 
-    What fails is under errors, what exceeds 512 KB under next.
+    Failures are listed in errors, files beyond 512 KB in next.
 
     Details:
     Returns JSON with three maps: files (path to text), errors (path to error) and truncation (path to what was cut).
     The call fails only if all files fail. If a path is given twice, the last entry wins.
 
     Args:
-        files: Files with their line ranges.
+        files: Files to read.
     """
     texts: dict[str, str] = {}
     errors: dict[str, dict[str, str]] = {}

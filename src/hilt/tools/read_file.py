@@ -28,7 +28,7 @@ def read_file(
 ) -> Output:
     """Read a text file with line numbers, or view an image.
 
-    At most 2,000 lines and 50 KB at once.
+    Returns at most 2,000 lines and 50 KB.
 
     Details:
     Truncated output states which lines it has, how to continue, and where the full text is. Images are returned as
@@ -38,12 +38,12 @@ def read_file(
     everything up to the end of a block (smart).
 
     Args:
-        path: File, or an output_file.
+        path: File in the workspace, or an output_file from a result.
         start_line: First line, counted from 1.
         end_line: Last line. Default: start_line + 1999.
         tail: Return the last N lines instead.
         line_numbers: Number the lines.
-        truncate: Part to keep when too long; middle: both ends, smart: whole blocks, none: up to 50 KB.
+        truncate: Which part to keep when too long. middle: both ends; smart: whole blocks; none: up to 50 KB.
         include_checksum: Return the SHA-256 in meta.
         if_checksum: Omit the text if the file still has this SHA-256.
         max_bytes: Return raw bytes from the start instead.

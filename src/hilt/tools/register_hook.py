@@ -102,10 +102,10 @@ def register_hook(
         action: register needs event and command; remove needs event and index.
         event: Event name, such as pre_tool_execution.
         command: Shell command to run, sandboxed.
-        match: Calls: write_file, Write(path:src/**), Bash(git push:*).
+        match: Only matching calls: write_file, Write(path:src/**), Bash(git push:*).
         timeout: Seconds until the hook fails.
-        on_failure: Default: block before a call, ignore after.
-        index: Which hook of the event to remove, from 0.
+        on_failure: If the hook fails. Default: block before a call, ignore after.
+        index: Hook to remove, counted from 0 for each event.
     """
     if action == "help":
         return Output(_HELP + "".join(f"  {_line(name)}\n" for name in EVENTS), view=views.none("The hook protocol"))

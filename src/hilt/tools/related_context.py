@@ -61,9 +61,9 @@ def related_context(
     client: Literal["claude", "codex", "pi", "all"] | None = None,
     rebuild: bool = False,
 ) -> Output:
-    """Rank the user's notes, skills, agents and commands for a prompt or failure, best first.
+    """Find the user's notes, skills, agents and commands related to a prompt or failure, best first.
 
-    Returns no contents: use load_skill for skills, read_file where readable.
+    Returns paths, not contents: use load_skill for skills, read_file if readable.
 
     Details:
     Searches the user's own folders (shared, per client, configured) and the skills, agents and commands of the
@@ -73,10 +73,10 @@ def related_context(
 
     Args:
         query: Prompt, task or error output.
-        types: Default: all.
+        types: Kinds to search. Default: all.
         limit: Maximum results, up to 20.
         client: Whose skills. Default: the caller's.
-        rebuild: Rebuild the index.
+        rebuild: Rebuild the index first.
     """
     if not query.strip():
         raise ToolError("invalid_args", "query is empty.", suggestion="Send the prompt or the error output as query.")

@@ -87,9 +87,9 @@ def run_shell(
     preview: bool = False,
     apply: str | None = None,
 ) -> Output:
-    """Run a bash command in the workspace, in a sandbox: it writes there and in /tmp, without network unless allowed.
+    """Run a bash command in a sandbox: it can write in the workspace and /tmp, and has no network unless allowed.
 
-    Dangerous ones (rm, sudo, git reset --hard …) need force.
+    Dangerous commands (rm, sudo, git reset --hard …) need force.
 
     Details:
     Returns `[exit: N]`, the output (standard output and standard error interleaved, without colours) and
@@ -100,22 +100,22 @@ def run_shell(
     or when the command seems to need the network and it is off. `[disarmed: …]` lists files that the user's next git
     command would have run; hilt renamed them. `force` does not change the sandbox. The commands of a session share
     one loopback network, separate from the machine's. The timeout does not apply to background jobs. Use tty only for
-    programs that need a terminal. `[undo: …]` says how to take back what a dangerous command has changed in the
+    programs that need a terminal. `[undo: …]` says how to revert what a dangerous command changed in the
     workspace, or why that is not possible. A preview runs the command without network on a copy of the workspace and
     returns its output and the diff; it needs no force.
 
     Args:
-        command: Command for bash -c; no standard input.
-        timeout: Seconds, up to 300; then exit code 124.
-        dry_run: Report risk and writes; run nothing.
-        force: The user wants this dangerous command.
-        cwd: Working folder.
+        command: Command for bash -c; standard input is empty.
+        timeout: Seconds, up to 300; then it is killed with exit code 124.
+        dry_run: Only report its risk and what it writes.
+        force: Run a dangerous command; only if the user wants it.
+        cwd: Working directory.
         run_in_background: Return a task_id for job_output at once.
-        tty: Run in a terminal.
-        network: loopback: among this session's commands.
+        tty: Run in a terminal, for interactive programs.
+        network: loopback: servers of this session; full: asks the user.
         compact: Collapse repeated lines.
-        preview: Run it, show the diff, and change nothing.
-        apply: Id of a preview of this command: make exactly its changes.
+        preview: Run on a copy and return the diff.
+        apply: Id of a preview of this command; makes exactly its changes.
     """
     from hilt.commands.risk import classify
 

@@ -79,20 +79,20 @@ def search_files(
     changed during the search are omitted and counted in dropped.
 
     Args:
-        pattern: Regular expression; plain text if literal.
+        pattern: Regular expression, or plain text with literal.
         path: Folder or file to search.
         format: text: path:line:text; filenames: path:count.
-        include: Files to search: *.go, src/**/*.{js,ts}.
+        include: Glob of files to search: *.go, src/**/*.{js,ts}.
         literal: Treat pattern as plain text.
-        max_matches: Maximum matches (filenames: files).
-        context_lines: Lines around each match.
+        max_matches: Maximum matches, or files with filenames.
+        context_lines: Lines to show around each match.
         case_insensitive: Ignore case.
         type: File type, such as py or rust.
         offset: Matches to skip.
-        multiline: Let matches span lines.
-        no_ignore: Ignore .gitignore.
-        hidden: Include dotfiles.
-        timeout: Seconds; then a partial result.
+        multiline: Allow matches across lines.
+        no_ignore: Search files that .gitignore excludes.
+        hidden: Search dotfiles.
+        timeout: Seconds; then the result is partial.
     """
     regex = read_pattern(
         pattern, literal=literal, ignore_case=case_insensitive, multiline=multiline or (literal and "\n" in pattern)

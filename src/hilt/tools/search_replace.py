@@ -47,22 +47,22 @@ def search_replace(
     dry_run: bool = False,
     force: bool = False,
 ) -> Output:
-    """Replace every match of a regular expression in up to 50 files: all or nothing. `undo` takes it back.
+    """Replace every match of a regular expression in up to 50 files: all or nothing. `undo` reverts it.
 
     Details:
     The regular expression syntax is that of search_files. Bytes outside the matches do not change. Binary files are
     skipped, with an error for each.
 
     Args:
-        pattern: As in search_files; may span lines.
-        replacement: $1, ${1}, $name: group; $0: match; $$: dollar; empty deletes.
-        files: Path, folder or glob such as src/**/*.go, or a list.
-        include: Only files that match this glob too.
+        pattern: Regular expression as in search_files; may span lines.
+        replacement: $1, ${1}, $name: group; $0: match; $$: dollar sign; empty deletes.
+        files: File, folder or glob such as src/**/*.go, or a list of them.
+        include: Only files that also match this glob.
         case_insensitive: Ignore case.
-        multiline: Let ^ and $ match at every line.
-        literal: Both are plain text.
+        multiline: ^ and $ match at every line.
+        literal: Treat pattern and replacement as plain text.
         dry_run: Preview the diff only.
-        force: Allow over 50 MB.
+        force: Allow files over 50 MB.
     """
     compiled = _pattern(pattern, replacement, literal=literal, ignore_case=case_insensitive, lines=multiline)
     targets = _Targets(ctx, include)

@@ -61,22 +61,22 @@ def shell_exec(
     timeout: Annotated[int, Bounds(1, LONGEST_MS, clamp=True)] = 120_000,
     force: bool = False,
 ) -> Output:
-    """Run one program of a fixed list without a shell: nothing is expanded. Sandboxed like run_shell.
+    """Run one program from a fixed list without a shell or expansion, sandboxed like run_shell.
 
     Details:
     Programs may not start other programs (find -exec, env with a command, tar --to-command …); git runs without a
     repository's hooks, pagers, editors and helpers. Returns JSON: stdout (up to 100 KB), stderr (up to 50 KB) and
     exitCode; truncated is true when more was printed. advice suggests a call after a timeout, or when the program seems
     to need the network and it is off. disarmed lists files that the user's next git command would have run; hilt
-    renamed them. undo says how to take back what a dangerous program has changed.
+    renamed them. undo says how to revert what a dangerous program changed.
 
     Args:
-        argv: Program, then arguments: git node npm npx bun deno python3 python pip ls cat grep find echo mkdir touch cp
-            mv head tail wc sort uniq diff curl wget tar zip unzip jq sed awk which env date cargo rustc go make cmake;
-            none to start another.
-        cwd: Working folder.
-        timeout: Milliseconds, up to 600000; then exitCode 124.
-        force: The user wants this dangerous command.
+        argv: Program and its arguments. Programs: git node npm npx bun deno python3 python pip ls cat grep find echo
+            mkdir touch cp mv head tail wc sort uniq diff curl wget tar zip unzip jq sed awk which env date cargo rustc
+            go make cmake. Arguments that start another program are rejected.
+        cwd: Working directory.
+        timeout: Milliseconds, up to 600000; then it is killed with exitCode 124.
+        force: Run a dangerous command; only if the user wants it.
     """
     from hilt.commands.allowlist import harden_argv, refuse_argv
     from hilt.commands.risk import classify

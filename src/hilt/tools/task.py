@@ -58,9 +58,9 @@ def task(
     ready: bool = False,
     owner: str | None = None,
 ) -> Output:
-    """Manage the tasks that all agents of this workspace share.
+    """Manage the task board that all agents of this workspace share.
 
-    Claim one by an update to in_progress with your name as owner; busy: another has it.
+    To claim one, update it to in_progress with your name as owner; busy means that another agent has it.
 
     Details:
     Returns JSON: task, or for list tasks, total_count and truncated, with next, the call for the next page. A task has
@@ -73,14 +73,14 @@ def task(
     board keeps up to 1,000 open tasks and the last 1,000 completed ones. Control and invisible characters are removed.
 
     Args:
-        action: create needs title; get, update taskId.
+        action: create needs title; get and update need taskId.
         title: Up to 200 characters.
         description: Up to 8,000 characters.
-        taskId: Task; list: the first to show.
-        status: New status; list: filter.
-        blockedBy: All ids to complete first.
-        ready: List only what can be started.
-        owner: Who works on it; list: filter.
+        taskId: Task id; list starts from it.
+        status: New status, or list filter.
+        blockedBy: Ids of all tasks to complete first.
+        ready: List only tasks that can be started.
+        owner: Who works on it, or list filter.
     """
     board = ctx.board
     first = None if taskId is None else _id("taskId", taskId)

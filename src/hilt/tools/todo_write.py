@@ -51,8 +51,8 @@ def todo_write(
     last change.
 
     Args:
-        todos: New list, or changes to merge.
-        merge: Update by id and append; else replace.
+        todos: The whole list, or the changes to merge.
+        merge: Update by id and append, instead of replacing the list.
     """
     changes = [_checked(index, todo) for index, todo in enumerate(todos)]
     written = ctx.todos.change(ctx.session, lambda old: _merged(old if merge else [], changes), commit=ctx.fence.commit)

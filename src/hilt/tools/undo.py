@@ -64,9 +64,9 @@ def undo(
     if_checksum: str | None = None,
     force: bool = False,
 ) -> Output:
-    """Browse the snapshots taken before every change, and restore files.
+    """List the snapshots taken before every change, and restore files.
 
-    One id is one call: restore puts back all its files, and can be undone.
+    One id is one call: restore reverts all its files, and can itself be undone.
 
     Details:
     A restore removes files that the call created and brings back files that it deleted. Without limit, list returns all
@@ -75,13 +75,13 @@ def undo(
     version there.
 
     Args:
-        action: list: newest first; preview: diff to the snapshot; clear: delete all.
-        id: Any unique prefix works.
-        limit: Maximum snapshots.
-        path: Only this file.
-        dry_run: Report only.
-        if_checksum: Expected SHA-256 of the file.
-        force: Allow over 50 MB.
+        action: list: newest first; preview: diff of a restore; clear: delete all snapshots.
+        id: For preview and restore; any unique prefix works.
+        limit: Maximum snapshots to list.
+        path: Restore only this file.
+        dry_run: Only report what would change.
+        if_checksum: Fail unless the file has this SHA-256.
+        force: Allow files over 50 MB.
     """
     if action == "list":
         return _list(ctx, limit)

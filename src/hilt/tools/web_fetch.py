@@ -59,12 +59,12 @@ def web_fetch(
 
     Args:
         url: http or https URL.
-        extract_mode: raw returns the source.
+        extract_mode: raw is the page source.
         max_chars: Maximum characters.
         offset: Characters to skip.
         max_size: Maximum bytes to download.
-        headers: Request headers.
-        authorization: Authorization header.
+        headers: Extra request headers.
+        authorization: Value of the Authorization header.
     """
     answer = ctx.web.fetch(url, headers=headers or {}, authorization=authorization, most=max_size, again=offset > 0)
     from hilt.files import reading

@@ -19,20 +19,20 @@ def write_file(
     if_absent: bool = False,
     force: bool = False,
 ) -> Output:
-    """Write a whole file, creating folders. `undo` restores the old one.
+    """Create or overwrite a file, creating folders. `undo` restores the old one.
 
-    Refused if the file changed since you read it. For a part, use edit_file.
+    Refused if the file changed since you read it. To change a part, use edit_file.
 
     Details:
     Does not overwrite a file that someone else changed after this session read it. An existing file keeps its mode.
 
     Args:
         path: File in the workspace.
-        content: Complete new content.
+        content: Complete new contents.
         dry_run: Preview the diff only.
-        if_checksum: Expected SHA-256 of the old file.
-        if_absent: Refuse if the file exists.
-        force: Allow over 50 MB.
+        if_checksum: Fail unless the existing file has this SHA-256.
+        if_absent: Fail if the file exists.
+        force: Allow files over 50 MB.
     """
     with ctx.workspace.change("write_file", [path], force=force) as draft:
         target = draft.resolve(path)
