@@ -62,7 +62,7 @@ class Worker:
 
     def __init__(self, *, ordinary: bool, user: int = NOBODY) -> None:
         self.uid = user if ordinary and os.getuid() == 0 else os.getuid()
-        self.known = b""  # the availability record that the first program of this user wrote
+        self.availability_record = b""  # that the first program of this user wrote
         self.folder = Path(tempfile.mkdtemp(prefix="hilt-worker-"))
         self.folder.chmod(0o755)
         _copy_package(self.folder / "hilt")
@@ -138,8 +138,8 @@ class Box:
         self.workspace, self.home, self.state = (self.base / name for name in ("ws", "home", "state"))
         for path in (self.workspace, self.home / ".cache", self.state / "sessions/s1"):
             path.mkdir(parents=True)
-        if worker.known:
-            (self.state / "sandbox.json").write_bytes(worker.known)
+        if worker.availability_record:
+            (self.state / "sandbox.json").write_bytes(worker.availability_record)
         self.own()
 
     def own(self) -> None:
@@ -223,8 +223,8 @@ class Box:
         """Remove everything."""
         self.worker.ask(do="forget", state=str(self.state))
         record = self.state / "sandbox.json"
-        if not self.worker.known and not self.kind and record.exists():
-            self.worker.known = record.read_bytes()
+        if not self.worker.availability_record and not self.kind and record.exists():
+            self.worker.availability_record = record.read_bytes()
         subprocess.run(["chmod", "-R", "u+rwX", self.base], check=True)
         shutil.rmtree(self.base)
 
@@ -338,9 +338,9 @@ class Server:
         from hilt.errors import ToolError
         from hilt.sandbox.standby import STANDBY
 
-        until = monotonic() + seconds
+        deadline = monotonic() + seconds
         while True:
-            assert monotonic() < until, "no sandbox is waiting"
+            assert monotonic() < deadline, "no sandbox is waiting"
             entry = None
             with suppress(ToolError):  # another program swaps names
                 entry = self._finish({**request, "argv": ["true"]})[0].entry
@@ -348,7 +348,7 @@ class Server:
                 continue
             for _ in range(200):
                 # one that another program left may be ready, too, until it is replaced
-                waiting = STANDBY._waiting if STANDBY._wanted is None else None
+                waiting = STANDBY._waiting if STANDBY._requested is None else None
                 if waiting is not None and waiting.base == entry._base and waiting.is_ready():
                     return
                 sleep(0.01)
@@ -458,8 +458,8 @@ class Server:
 
         profile = make_profile(request["profile"])
         make_private(profile)
-        plan = bubblewrap.make_plan(profile, bubblewrap.look(profile, Search()), ())
-        return [[step.purpose, step.path, *step.words] for step in plan.steps]
+        plan = bubblewrap.make_plan(profile, bubblewrap.search_workspace(profile, Search()), ())
+        return [[step.purpose, step.path, *step.arguments] for step in plan.steps]
 
     def landlock(self, version: int, **request: Any) -> int:
         """Create a ruleset of an older version."""
@@ -506,15 +506,15 @@ def make_profile(fields: dict[str, Any]) -> Any:
     from hilt.sandbox.profile import Profile
 
     tuples = {name: tuple(fields[name]) for name in ("roots", "closed")}
-    given = {name: value for name, value in fields.items() if name in Profile._fields}
+    plain_fields = {name: value for name, value in fields.items() if name in Profile._fields}
     protected = (*PROTECTED, *ASKED)
     names = {"protected": protected, "is_protected": matcher(protected), "start_files": START_FILES}
     rules = PathRules((*SENSITIVE, *fields.get("sensitive", ())), READABLE, PROTECTED)
     denied: dict[str, Any] = {
         kind: Denied(tuple(fields[kind])) for kind in ("denies_read", "denies_write") if kind in fields
     }
-    kept = {"kept": tuple(fields.get("kept", ()))}
-    return Profile(**{**given, **tuples, "is_sensitive": rules.is_sensitive, **names, **denied, **kept})
+    installation = {"kept": tuple(fields.get("kept", ()))}
+    return Profile(**{**plain_fields, **tuples, "is_sensitive": rules.is_sensitive, **names, **denied, **installation})
 
 
 class Denied(NamedTuple):
@@ -532,7 +532,7 @@ def _environment(request: dict[str, Any]) -> dict[str, str]:
 
 
 @contextmanager
-def _without(line: str) -> Iterator[None]:
+def _without(omitted: str) -> Iterator[None]:
     """Omit one part of the profile: the steps for one purpose, one namespace option, or the filter."""
     from hilt.sandbox import bubblewrap, seccomp
 
@@ -540,21 +540,21 @@ def _without(line: str) -> Iterator[None]:
 
     def fewer_steps(*args: Any, **options: Any) -> Any:
         plan = make_plan(*args, **options)
-        return plan._replace(steps=tuple(step for step in plan.steps if step.purpose != line))
+        return plan._replace(steps=tuple(step for step in plan.steps if step.purpose != omitted))
 
-    def fewer_words(*args: Any, **options: Any) -> list[str]:
-        words = namespaces(*args, **options)
-        if line in words:
-            at = words.index(line)
-            # and its value
-            del words[at : at + (2 if line == "--cap-drop" else 1)]
-        return list(words)
+    def fewer_arguments(*args: Any, **options: Any) -> list[str]:
+        arguments = namespaces(*args, **options)
+        if omitted in arguments:
+            index = arguments.index(omitted)
+            # with its value
+            del arguments[index : index + (2 if omitted == "--cap-drop" else 1)]
+        return list(arguments)
 
     def no_filter(*args: Any, **options: Any) -> bytes | None:
-        return None if line == "filter" else assemble(*args, **options)
+        return None if omitted == "filter" else assemble(*args, **options)
 
-    if line:
-        bubblewrap.make_plan, bubblewrap.namespaces = fewer_steps, fewer_words
+    if omitted:
+        bubblewrap.make_plan, bubblewrap.namespaces = fewer_steps, fewer_arguments
         seccomp.assemble = no_filter
     try:
         yield

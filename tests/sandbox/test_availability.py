@@ -31,7 +31,7 @@ def program(folder: Path, text: str = "#!/bin/sh\nexit 1\n") -> Path:
 @pytest.fixture
 def only(monkeypatch, tmp_path):
     """A system whose only programs are those that the test puts into this folder."""
-    monkeypatch.setattr(availability, "_SYSTEM_PLACES", ())
+    monkeypatch.setattr(availability, "_SYSTEM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     return tmp_path / "bin"
 

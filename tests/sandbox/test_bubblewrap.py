@@ -18,9 +18,9 @@ import pytest
 
 from hilt.sandbox import bubblewrap
 from hilt.sandbox.profile import Sandbox, make_private
-from hilt.sandbox.sensitive import Found
+from hilt.sandbox.sensitive import Findings
 from tests.marks import HANG_SECONDS, wait_until
-from tests.sandbox.confined import SECRET, Box, Refused, make_profile
+from tests.sandbox.confined import SECRET, Box, Busy, Refused, make_profile
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
@@ -106,8 +106,8 @@ def test_temporary_files_stay_for_the_next_command_of_the_session(box, name):
 
 def test_new_agent_configuration_is_disabled_afterwards(box):
     assert box.run("ls; echo evil > agents.config.json").output == ""
-    [left] = [path.name for path in box.workspace.iterdir()]
-    assert left.startswith("agents.config.json.disabled-")
+    [leftover] = [path.name for path in box.workspace.iterdir()]
+    assert leftover.startswith("agents.config.json.disabled-")
 
 
 def test_a_missing_cache_folder_exists_while_a_program_runs(box):
@@ -142,18 +142,18 @@ def test_a_folder_that_cannot_be_entered_is_not_a_fault_of_the_sandbox(box):
 def test_closing_waits_until_mount_points_are_removed_from_the_workspace(own_worker):
     box = Box(own_worker)
     sandbox = Sandbox(str(box.state))
-    held, released = threading.Event(), threading.Event()
+    started, released = threading.Event(), threading.Event()
 
     def run() -> None:
         profile = make_profile(box.profile())
         with sandbox.confine(profile, str(box.workspace)):
-            held.set()
+            started.set()
             released.wait(HANG_SECONDS)
             time.sleep(0.2)
 
     thread = threading.Thread(target=run)
     thread.start()
-    held.wait(HANG_SECONDS)
+    started.wait(HANG_SECONDS)
     assert (box.workspace / ".git").is_dir()
     released.set()
     sandbox.close()
@@ -378,12 +378,12 @@ def test_sensitive_files_are_not_read(box, name):
 
     done = box.run("; ".join(f"({script}); echo; echo NEXT" for script in SENSITIVE.values()), name=name)
 
-    *outputs, rest = done.output.split("\nNEXT\n")
+    *outputs, remainder = done.output.split("\nNEXT\n")
     refused = {
         path: "denied" in output and SECRET not in output for path, output in zip(SENSITIVE, outputs, strict=True)
     }
     assert refused == dict.fromkeys(SENSITIVE, True)
-    assert rest == ""
+    assert remainder == ""
 
 
 @pytest.mark.parametrize("script", TRICKS.values(), ids=TRICKS)
@@ -599,9 +599,9 @@ def test_the_running_installation_is_not_writable(box):
         kept=kept,
     )
 
-    left = sorted(str(path.relative_to(box.workspace)) for path in box.workspace.rglob("*") if path.is_file())
-    assert left[0] == ".venv/lib/site-packages/x.py"
-    assert [name.partition(".disabled")[0] for name in left[1:]] == ["sitecustomize.py"]
+    files = sorted(str(path.relative_to(box.workspace)) for path in box.workspace.rglob("*") if path.is_file())
+    assert files[0] == ".venv/lib/site-packages/x.py"
+    assert [name.partition(".disabled")[0] for name in files[1:]] == ["sitecustomize.py"]
     assert not (box.workspace / "sitecustomize.py").exists()
     assert "sitecustomize.py" in done.output.splitlines()
 
@@ -701,8 +701,11 @@ def test_a_protected_link_is_refused_because_it_could_be_replaced(box, name):
     (box.workspace / name).symlink_to("real")
     box.own()
 
-    with pytest.raises(Refused, match="symbolic link"):
+    with pytest.raises(Refused) as raised:
         box.run("true")
+
+    assert raised.value.code == "sandbox_unavailable"
+    assert str(box.workspace / name) in str(raised.value)
 
 
 def test_nested_links_made_by_a_program_do_not_break_later_commands(box):
@@ -871,9 +874,11 @@ def test_a_workspace_that_its_owner_made_read_only_is_refused(box):
         pytest.skip("nothing is closed to root")
     box.workspace.chmod(0o555)
 
-    with pytest.raises(Refused, match=r"sandbox_unavailable: .*Permission denied"):
+    with pytest.raises(Refused) as raised:
         box.run("chmod 755 .; mkdir .git")
+
     box.workspace.chmod(0o755)
+    assert raised.value.code == "sandbox_unavailable"
 
 
 def test_the_system_temporary_folder_may_be_the_workspace(box):
@@ -896,7 +901,7 @@ def folder_of_the_machine(path: str) -> str:
     return f"[ $(stat -c %d:%i {path}) = {status.st_dev}:{status.st_ino} ]"
 
 
-LINES = {
+STEPS = {
     "processes": "[ $(ls -d /proc/[0-9]* | wc -l) -gt 12 ] && echo through",
     "devices": f"{folder_of_the_machine('/dev')} && echo through",
     "shared memory": "echo x > /dev/shm/x || echo through",
@@ -908,7 +913,7 @@ LINES = {
     "session folder": "ls /tmp/jean2/s1/spill.out || echo through",
     "configuration": "echo evil > .claude/x && echo through",
     "repository": "echo evil > .git/hooks/x && echo through",
-    "way": "mv .git old && echo through",
+    "parent folder": "mv .git old && echo through",
     "credentials": "cat ~/.ssh/id && echo through",
     "sensitive": "cat .env && echo through",
     "rule": "echo evil > locked/x && echo through",
@@ -918,39 +923,39 @@ LINES = {
     "--new-session": "[ $(cut -d' ' -f6 /proc/self/stat) = 0 ] && echo through",
 }
 # without these, later steps have nothing to cover and nothing is started
-FIRST_LINES = ["home", "workspace"]
-LINES_FOR_ROOT = {
+FIRST_STEPS = ["home", "workspace"]
+STEPS_FOR_ROOT = {
     "system credentials": "[ -s /etc/shadow ] && echo through",
     "processes read-only": "echo 0 > /proc/self/oom_score_adj && echo through",
     "--cap-drop": "grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo through",
 }
-LINES_FOR_OTHERS = {"unreadable": "chmod 755 shut; cat shut/.env && echo through"}
-LINES_FOR_THE_HOME = {"start files": "echo evil > .zshrc/x && echo through"}
+STEPS_FOR_OTHERS = {"unreadable": "chmod 755 shut; cat shut/.env && echo through"}
+STEPS_FOR_THE_HOME = {"start files": "echo evil > .zshrc/x && echo through"}
 
 
-@pytest.mark.parametrize("line", [*LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME])
-def test_each_step_of_the_profile_is_necessary(box, line):
-    if line in LINES_FOR_ROOT and box.worker.uid != 0:
+@pytest.mark.parametrize("step", [*STEPS, *STEPS_FOR_ROOT, *STEPS_FOR_OTHERS, *STEPS_FOR_THE_HOME])
+def test_each_step_of_the_profile_is_necessary(box, step):
+    if step in STEPS_FOR_ROOT and box.worker.uid != 0:
         pytest.skip("about root")
-    if line in LINES_FOR_OTHERS and box.worker.uid == 0:
+    if step in STEPS_FOR_OTHERS and box.worker.uid == 0:
         pytest.skip("not about root, who can look everywhere")
-    script = {**LINES, **LINES_FOR_ROOT, **LINES_FOR_OTHERS, **LINES_FOR_THE_HOME}[line]
+    script = {**STEPS, **STEPS_FOR_ROOT, **STEPS_FOR_OTHERS, **STEPS_FOR_THE_HOME}[step]
     fill(box, {**REPOSITORY, "ws/closed/state.db": "", "home/notes": "", "home/.ssh/id": "", "ws/.env": ""})
     fill(box, {"state/sessions/s1/spill.out": "", "ws/shut/.env": "", "ws/plain": ""})
     (box.workspace / "shut").chmod(0)
     options: dict[str, Any] = {"closed": [str(box.state), str(box.workspace / "closed")]}
     fill(box, {"ws/locked/a": "", "ws/venv/a": ""})
     options.update(denies_write=[str(box.workspace / "locked")], kept=[str(box.workspace / "venv")])
-    if line in LINES_FOR_THE_HOME:
+    if step in STEPS_FOR_THE_HOME:
         options.update(roots=[str(box.home)], cwd=box.home)
-    if line == "private tmp":
-        options.update(folder=None)  # which is mounted a second time in there
+    if step == "private tmp":
+        options.update(folder=None)  # it is mounted a second time in there
 
-    whole, lacking = box.run(script, **options), box.run(script, without=line, **options)
+    complete, incomplete = box.run(script, **options), box.run(script, without=step, **options)
 
     (box.workspace / "shut").chmod(0o755)
-    assert THROUGH not in whole.output
-    assert THROUGH in lacking.output
+    assert THROUGH not in complete.output
+    assert THROUGH in incomplete.output
 
 
 @pytest.mark.parametrize("git", [".git", ".git/modules/lib/inner", "vendor/tool/.git"])
@@ -958,11 +963,11 @@ def test_the_mount_point_of_a_missing_file_is_covered(box, git):
     fill(box, REPOSITORY)
     script = f"cat {git}/commondir; echo ../evil > {git}/commondir && echo through"
 
-    whole, lacking = box.run(script), box.run(script, without="repository")
+    complete, incomplete = box.run(script), box.run(script, without="repository")
 
-    assert whole.output.startswith(".\n")
-    assert THROUGH not in whole.output
-    assert THROUGH in lacking.output
+    assert complete.output.startswith(".\n")
+    assert THROUGH not in complete.output
+    assert THROUGH in incomplete.output
 
 
 def test_the_mount_point_of_a_missing_file_is_covered_when_mounting_by_name(box):
@@ -998,18 +1003,18 @@ def test_a_repository_cannot_be_renamed(box, path):
     assert box.workspace.joinpath(path).exists()
 
 
-@pytest.mark.parametrize("line", FIRST_LINES)
-def test_a_plan_that_does_not_match_the_file_system_starts_nothing(box, line):
+@pytest.mark.parametrize("step", FIRST_STEPS)
+def test_a_plan_that_does_not_match_the_file_system_starts_nothing(box, step):
     fill(box, {"home/notes": "", "home/.ssh/id": "", "ws/plain": ""})
     script = "cat ~/notes plain && echo started"
 
     assert box.run(script).output == "started\n"
-    with pytest.raises(Refused, match="Folders were renamed"):
-        box.run(script, without=line)
+    with pytest.raises(Busy):
+        box.run(script, without=step)
 
 
 @pytest.mark.parametrize(
-    "name,word",
+    "name, option",
     [
         ("user", ""),
         ("mnt", ""),
@@ -1020,13 +1025,13 @@ def test_a_plan_that_does_not_match_the_file_system_starts_nothing(box, line):
         ("net", "--unshare-net"),
     ],
 )
-def test_each_namespace_is_private(box, name, word):
+def test_each_namespace_is_private(box, name, option):
     outside = os.readlink(f"/proc/self/ns/{name}")
     script = f"readlink /proc/self/ns/{name}"
 
     assert box.run(script).output.strip() not in ("", outside)
-    if word:
-        assert box.run(script, without=word).output.strip() == outside
+    if option:
+        assert box.run(script, without=option).output.strip() == outside
 
 
 def test_every_step_of_a_profile_has_a_test(box):
@@ -1035,9 +1040,9 @@ def test_every_step_of_a_profile_has_a_test(box):
 
     steps = box.worker.ask(do="plan", **box.request("true", closed=closed))
 
-    tried = {*LINES, *FIRST_LINES, *LINES_FOR_ROOT, *LINES_FOR_OTHERS, *LINES_FOR_THE_HOME}
+    tested = {*STEPS, *FIRST_STEPS, *STEPS_FOR_ROOT, *STEPS_FOR_OTHERS, *STEPS_FOR_THE_HOME}
     # the first needs no test: without it no program could run
-    assert {purpose for purpose, *_ in steps} - tried - {"system", "programs"} == set()
+    assert {purpose for purpose, *_ in steps} - tested - {"system", "programs"} == set()
 
 
 def test_private_folders_stay_private_when_the_workspace_is_the_root(own_worker):
@@ -1045,7 +1050,7 @@ def test_private_folders_stay_private_when_the_workspace_is_the_root(own_worker)
         profile = make_profile(box.profile(roots=["/"]))
         make_private(profile)
 
-        plan = bubblewrap.make_plan(profile, Found((), (), ()), ())
+        plan = bubblewrap.make_plan(profile, Findings((), (), ()), ())
 
         outermost = {step.path: step for step in plan.steps}
         assert outermost["/tmp"].purpose == "private tmp"

@@ -1,4 +1,4 @@
-"""Whatever a command plants for the user's next git command is disabled, proved by running that git command.
+"""Whatever a command plants for the user's next git command is disabled, as running that git command proves.
 
 Each attack first runs without a sandbox, in a separate folder, to show that its payload works.
 """
@@ -205,10 +205,10 @@ ATTACKS = {
 }
 
 
-def git(box: Box, folder: str | Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+def git(box: Box, folder: str | Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run git as the user does, outside of any sandbox."""
     env = {"PATH": os.environ["PATH"], "HOME": str(box.home), **ENVIRONMENT}
-    return subprocess.run([*as_user(box.worker.uid), "git", *words], cwd=folder, env=env, capture_output=True)
+    return subprocess.run([*as_user(box.worker.uid), "git", *arguments], cwd=folder, env=env, capture_output=True)
 
 
 @functools.cache
@@ -314,7 +314,7 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("script, folder", HARMLESS.values(), ids=HARMLESS)
-def test_plain_use_of_git_is_left_alone(any_box, script, folder):
+def test_ordinary_use_of_git_disables_nothing(any_box, script, folder):
     box = any_box
     prepare(box, "ws")
 
@@ -348,7 +348,7 @@ def test_settings_of_the_user_are_unchanged(any_box):
     assert box.tree(box.workspace) == before
 
 
-def test_removed_settings_are_kept_aside_and_the_rest_stays(box):
+def test_removed_settings_are_saved_and_the_others_stay(box):
     prepare(box, "ws")
 
     box.run(BEGIN + "git clone -q . sub; monitor >> sub/.git/config; git -C sub config user.name me")
@@ -356,9 +356,9 @@ def test_removed_settings_are_kept_aside_and_the_rest_stays(box):
     [note] = box.notes
     assert note.startswith("sub/.git/config ")
     assert "core.fsmonitor" in note
-    [kept] = (box.workspace / "sub/.git").glob("config.disabled-*")
-    assert kept.name in note
-    assert "fsmonitor" in kept.read_text()
+    [original] = (box.workspace / "sub/.git").glob("config.disabled-*")
+    assert original.name in note
+    assert "fsmonitor" in original.read_text()
     assert git(box, box.workspace / "sub", "config", "user.name").stdout == b"me\n"
     assert git(box, box.workspace / "sub", "remote").stdout == b"origin\n"
 
@@ -388,7 +388,7 @@ def test_a_relative_hooks_path_cannot_be_redirected_to_another_folder(any_box):
     assert not is_marked(box)
 
 
-def test_attacks_that_git_itself_refuses_are_left_alone(box):
+def test_attacks_that_git_itself_refuses_are_not_disabled(box):
     prepare(box, "ws")
     box.run(
         BEGIN + "git init -q sub; cd sub; git -c protocol.file.allow=always submodule --quiet add $OLDPWD/lib lib;"
@@ -495,17 +495,17 @@ def test_a_job_cannot_redirect_a_known_repository(box, folder):
 
 def test_git_outside_works_while_commands_start_and_end(box):
     prepare_module(box)
-    failed = []
+    errors = []
     over = threading.Event()
 
-    def look() -> None:
+    def poll_status() -> None:
         while not over.is_set():
             done = git(box, box.workspace, "status")
             # git reports an error if it reads the file at the moment of its removal
             if done.returncode and b"commondir: No such file" not in done.stderr:
-                failed.append(done.stderr)
+                errors.append(done.stderr)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=poll_status)
     thread.start()
     try:
         for _ in range(GITS):
@@ -514,7 +514,7 @@ def test_git_outside_works_while_commands_start_and_end(box):
         over.set()
         thread.join()
 
-    assert failed == []
+    assert errors == []
 
 
 AGAIN = {

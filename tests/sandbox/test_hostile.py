@@ -32,7 +32,7 @@ RUNS = int(os.environ.get("HILT_STRESS") or 2)
 LATE_SECONDS = 2.0 if "HILT_STRESS" in os.environ else 30.0
 MEMORY_KILOBYTES = 80_000
 BOMBER = NOBODY - 1
-ROOM = 60  # the limit on processes of a fork bomb
+BOMB_PROCESSES = 60  # that a fork bomb may create
 
 DEADLINE = Limits(timeout=0.25, grace=0.1, settle=0.05)
 NO_DEADLINE = DEADLINE._replace(timeout=60)
@@ -66,7 +66,7 @@ class Hostile(NamedTuple):
     """A command, how it may end, and its limits. $MARK is replaced by a word that identifies its processes."""
 
     script: str
-    ends: tuple[str, ...]
+    outcomes: tuple[str, ...]
     limits: Limits = DEADLINE
 
 
@@ -136,9 +136,9 @@ def test_a_hostile_command_returns_in_time_and_leaves_nothing(
 ) -> None:
     def attack(script: str, mark: Mark, limits: Limits) -> str:
         with ground(tmp_path) as place:
-            ended = DOORS[door](script, place, mark.env, limits)
+            outcome = DOORS[door](script, place, mark.env, limits)
             assert mark.alive() == []
-        return ended
+        return outcome
 
     run_and_check(attack, HOSTILE[name], tmp_path / "workspace")
 
@@ -147,7 +147,9 @@ def test_a_hostile_command_returns_in_time_and_leaves_nothing(
 def test_a_fork_bomb_returns_in_time_and_leaves_nothing(tmp_path: Path, door: str) -> None:
     def attack(script: str, mark: Mark, limits: Limits) -> str:
         with free(tmp_path) as place:
-            return DOORS[door](script, place, mark.env, limits._replace(processes=count_of_processes(NOBODY) + ROOM))
+            return DOORS[door](
+                script, place, mark.env, limits._replace(processes=count_of_processes(NOBODY) + BOMB_PROCESSES)
+            )
 
     run_and_check(attack, FORK_BOMB, tmp_path / "workspace")
 
@@ -156,9 +158,11 @@ def test_a_fork_bomb_returns_in_time_and_leaves_nothing(tmp_path: Path, door: st
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 def test_a_sandboxed_fork_bomb_of_an_ordinary_user_returns_in_time_and_leaves_nothing(bomber: Box) -> None:
     def attack(door: str, script: str, mark: Mark, limits: Limits) -> str:
-        return bomber.attack(door, script, mark.env, limits._replace(processes=count_of_processes(BOMBER) + ROOM))
+        return bomber.attack(
+            door, script, mark.env, limits._replace(processes=count_of_processes(BOMBER) + BOMB_PROCESSES)
+        )
 
-    # one after the other: each would count against the limit of the other
+    # one after the other: each counts against the limit of the other
     for door in DOORS:
         run_and_check(partial(attack, door), FORK_BOMB, bomber.workspace)
 
@@ -178,12 +182,12 @@ def run_and_check(attack: Callable[[str, Mark, Limits], str], hostile: Hostile, 
         mark = Mark()
         began = time.monotonic()
 
-        ended = attack(hostile.script, mark, hostile.limits)
+        outcome = attack(hostile.script, mark, hostile.limits)
 
         seconds = time.monotonic() - began
         assert mark.alive() == []
-        assert ended in hostile.ends
-        deadline = hostile.limits.timeout if ended == "timeout" else 0.0
+        assert outcome in hostile.outcomes
+        deadline = hostile.limits.timeout if outcome == "timeout" else 0.0
         assert seconds < (deadline or 0.0) + LATE_SECONDS
         assert os.listdir(workspace) == []
 
@@ -223,19 +227,19 @@ print(open("/proc/self/status").read())
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
-    "script, most",
+    "script, max_bytes",
     [("yes | head -c 2G", 64 << 20), ("head -c 2G /dev/zero", 64 << 20), ("head -c 500M /dev/zero", 4 << 30)],
     ids=["lines", "one line", "all of it"],
 )
-def test_memory_stays_small_in_a_flood(tmp_path: Path, door: str, script: str, most: int) -> None:
+def test_memory_stays_small_in_a_flood(tmp_path: Path, door: str, script: str, max_bytes: int) -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", FLOOD, door, script, str(most), str(tmp_path)],
+        [sys.executable, "-c", FLOOD, door, script, str(max_bytes), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
     )
 
-    ended, *status = answer.stdout.splitlines()
-    assert ended in ("limit", "exit"), answer.stderr
+    outcome, *status = answer.stdout.splitlines()
+    assert outcome in ("limit", "exit"), answer.stderr
     [peak] = [int(line.split()[1]) for line in status if line.startswith("VmHWM:")]
     assert peak < MEMORY_KILOBYTES

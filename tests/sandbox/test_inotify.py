@@ -12,8 +12,8 @@ import pytest
 
 from hilt.sandbox.disarming import GitFolder, Guard
 from hilt.sandbox.profile import Profile
-from hilt.sandbox.running import Held, Watches
-from hilt.sandbox.sensitive import Found, Search
+from hilt.sandbox.running import RunningWatch, Watches
+from hilt.sandbox.sensitive import Findings, Search
 from tests.marks import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
@@ -102,7 +102,7 @@ def test_a_changed_repository_is_reported_and_other_files_in_it_are_not(tmp_path
 def test_folders_above_the_maximum_are_not_watched(tmp_path):
     for name in ("a/b/c", "d"):
         (tmp_path / name).mkdir(parents=True)
-    events = RepositoryEvents(most_folders=6)
+    events = RepositoryEvents(max_folders=6)
     events.add_tree(str(tmp_path))
 
     (tmp_path / "a/b/.git").mkdir()
@@ -114,7 +114,7 @@ def test_folders_above_the_maximum_are_not_watched(tmp_path):
 
 def test_new_folders_are_watched_when_there_are_many_old_ones(tmp_path):
     (tmp_path / "a/b/c").mkdir(parents=True)
-    events = RepositoryEvents(most_folders=4)
+    events = RepositoryEvents(max_folders=4)
     events.add_tree(str(tmp_path))
     for name in ("new", "newer", "newest"):
         (tmp_path / name).mkdir()
@@ -136,7 +136,7 @@ def test_lost_events_are_reported(tmp_path, events):
     events.add_tree(str(tmp_path))
     maximum = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if maximum > 100_000:
-        pytest.skip("the system keeps too many events")
+        pytest.skip("the system queues too many events")
 
     for number in range(maximum + 1):
         (tmp_path / str(number)).symlink_to("x")
@@ -151,13 +151,13 @@ def test_lost_events_are_reported(tmp_path, events):
 
 
 @pytest.fixture
-def held(tmp_path) -> Iterator[Held]:
-    """A program that runs in a workspace, and whose caller polls for changes."""
+def watch(tmp_path) -> Iterator[RunningWatch]:
+    """The watch of a program that runs in a workspace, and whose caller polls for changes."""
     root = str(tmp_path / "ws")
     os.mkdir(root)
     profile = Profile("workspace-write", (root,), lambda path: False, (), (), str(tmp_path / "home"))
     watches = Watches(str(tmp_path / "running"), Search())
-    with watches.hold(profile, Found(), Guard(absent=[f"{root}/agents.json"])) as opened:
+    with watches.hold(profile, Findings(), Guard(absent=[f"{root}/agents.json"])) as opened:
         assert opened.changes()[0] >= 0
         opened.look()
         yield opened
@@ -179,45 +179,45 @@ PLANTS = {
 
 
 @pytest.mark.parametrize("script", PLANTS.values(), ids=PLANTS)
-def test_planted_files_are_disabled_without_a_walk(tmp_path, held, script):
+def test_planted_files_are_disabled_without_a_walk(tmp_path, watch, script):
     for step in script.split("; "):
         subprocess.run(["sh", "-c", step], cwd=tmp_path / "ws", check=True)
-        held.look_at_changes()
+        watch.look_at_changes()
 
-    assert len(held.notes()) == 1
+    assert len(watch.notes()) == 1
     assert list((tmp_path / "ws").rglob("*.disabled-*"))
 
 
-def test_files_planted_by_one_command_are_disabled_without_a_walk(tmp_path, held):
+def test_files_planted_by_one_command_are_disabled_without_a_walk(tmp_path, watch):
     subprocess.run(["sh", "-c", PLANTS["a hook"]], cwd=tmp_path / "ws", check=True)
 
-    held.look_at_changes()
+    watch.look_at_changes()
 
-    assert len(held.notes()) == 1
+    assert len(watch.notes()) == 1
 
 
-def test_a_file_is_disabled_when_it_has_content(tmp_path, held):
+def test_a_file_is_disabled_when_it_has_content(tmp_path, watch):
     git = tmp_path / "ws/sub/.git"
     subprocess.run(["git", "init", "-q", "sub"], cwd=tmp_path / "ws", check=True)
-    held.look_at_changes()
+    watch.look_at_changes()
 
     with (git / "commondir").open("w") as commondir:
-        held.look_at_changes()
-        assert held.notes() == ()
+        watch.look_at_changes()
+        assert watch.notes() == ()
         commondir.write("elsewhere")
 
-    held.look_at_changes()
-    assert held.notes()[0].startswith("sub/.git/commondir ")
+    watch.look_at_changes()
+    assert watch.notes()[0].startswith("sub/.git/commondir ")
 
 
-def test_after_lost_events_everything_is_checked(tmp_path, held):
+def test_after_lost_events_everything_is_checked(tmp_path, watch):
     maximum = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if maximum > 100_000:
-        pytest.skip("the system keeps too many events")
+        pytest.skip("the system queues too many events")
     for number in range(maximum + 1):
         (tmp_path / f"ws/{number}").symlink_to("x")
     subprocess.run(["sh", "-c", PLANTS["a setting"]], cwd=tmp_path / "ws", check=True)
 
-    wait_until(lambda: held.look_at_changes() or held.notes())
+    wait_until(lambda: watch.look_at_changes() or watch.notes())
 
-    assert "core.fsmonitor" in held.notes()[0]
+    assert "core.fsmonitor" in watch.notes()[0]

@@ -97,17 +97,17 @@ def test_read_only_leaves_the_workspace_unchanged_and_hides_sensitive_files(box)
     assert box.tree() == before
 
 
-@pytest.mark.skipif(ruleset.abi() < 4, reason="this Landlock knows no network")
-@pytest.mark.parametrize("network,heard", [("none", False), ("full", True)])
-def test_tcp_needs_the_network(box, network, heard):
+@pytest.mark.skipif(ruleset.abi() < 4, reason="this version of Landlock does not restrict the network")
+@pytest.mark.parametrize("network, is_reached", [("none", False), ("full", True)])
+def test_tcp_needs_the_network(box, network, is_reached):
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
         done = box.run(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo heard", network=network)
 
-    assert ("heard" in done.output) == heard
+    assert ("heard" in done.output) == is_reached
 
 
-@pytest.mark.skipif(ruleset.abi() < 6, reason="this Landlock knows no signals")
+@pytest.mark.skipif(ruleset.abi() < 6, reason="this version of Landlock does not restrict signals")
 def test_signals_reach_no_process_outside(box):
     assert box.run(f"kill -0 {box.worker.pid}").code != 0
     assert box.run("sleep 60 & kill $!").code == 0
@@ -141,9 +141,9 @@ def test_a_program_can_use_its_own_terminal_and_no_other(box):
 
 
 def test_a_workspace_that_contains_the_state_is_refused_unless_read_only(box):
-    with pytest.raises(Refused, match="Landlock") as refused:
+    with pytest.raises(Refused) as raised:
         box.run("true", roots=[str(box.base)])
-    assert refused.value.code == "sandbox_unavailable"
+    assert raised.value.code == "sandbox_unavailable"
 
     box.write("state/state.db")
     done = box.run(f"cat {box.state}/state.db; echo ran", roots=[str(box.base)], name="read-only")
@@ -152,8 +152,10 @@ def test_a_workspace_that_contains_the_state_is_refused_unless_read_only(box):
 
 
 def test_a_private_loopback_is_refused(box):
-    with pytest.raises(Refused, match="bubblewrap"):
+    with pytest.raises(Refused) as raised:
         box.run("true", network="loopback")
+
+    assert raised.value.code == "sandbox_unavailable"
 
 
 def test_older_versions_have_more_gaps():

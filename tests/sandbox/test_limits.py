@@ -22,9 +22,9 @@ MB = 1 << 20
 # fills this many megabytes, prints a line, and waits forever
 FILL = """
 import sys, time
-held = bytearray(int(sys.argv[1]) << 20)
-for at in range(0, len(held), 4096):
-    held[at] = 1
+data = bytearray(int(sys.argv[1]) << 20)
+for offset in range(0, len(data), 4096):
+    data[offset] = 1
 print("filled", flush=True)
 time.sleep(1000)
 """
@@ -33,9 +33,9 @@ time.sleep(1000)
 FORK = """
 import os, sys, time
 for _ in range(40):
-    held = bytearray(12 << 20)
-    for at in range(0, len(held), 4096):
-        held[at] = 1
+    data = bytearray(12 << 20)
+    for offset in range(0, len(data), 4096):
+        data[offset] = 1
     if os.fork():
         os.setsid() if os.getpid() != os.getpgrp() else None
         time.sleep(1000)
@@ -44,9 +44,9 @@ time.sleep(1000)
 
 SHARE = """
 import os, sys, time
-held = bytearray(120 << 20)
-for at in range(0, len(held), 4096):
-    held[at] = 1
+data = bytearray(120 << 20)
+for offset in range(0, len(data), 4096):
+    data[offset] = 1
 children = []
 for _ in range(4):
     reading, writing = os.pipe()
@@ -275,12 +275,12 @@ def test_ten_commands_at_once_fill_one_folder_and_none_is_left(runtime, mark):
 def test_a_large_tree_is_measured_in_slices(tmp_path):
     for number in range(1000):
         (tmp_path / str(number)).write_bytes(b"x")
-    held = rooms.Rooms()
-    with held.stay(str(tmp_path), 1 << 40) as stay:
+    in_use = rooms.Rooms()
+    with in_use.stay(str(tmp_path), 1 << 40) as stay:
         (tmp_path / "more").write_bytes(bytes(MB))
         wait_until(lambda: time.monotonic() > stay.due())
         assert stay.look() is None
-    assert held._rooms == {}
+    assert in_use._rooms == {}
 
 
 # --- removing private folders -------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_the_private_folder_is_removed_with_its_session(runtime):
     assert run(runtime, "ls /tmp/a").text.startswith("[exit: 2]")
 
 
-def test_private_folders_unused_for_long_are_removed(runtime):
+def test_private_folders_unused_for_a_long_time_are_removed(runtime):
     old, new = "2" * 16, "3" * 16
     for session in (old, new):
         os.makedirs(os.path.join(runtime.state, "sandbox", runtime.id, session, "tmp"))
@@ -389,13 +389,13 @@ def test_a_program_enters_its_group_and_the_group_is_removed():
 
 def test_only_groups_left_by_killed_processes_are_removed():
     parent = version_2()
-    left = os.path.join(parent, "hilt-" + "0" * 16)
-    os.mkdir(left)
+    leftover = os.path.join(parent, "hilt-" + "0" * 16)
+    os.mkdir(leftover)
     group = cgroups.Group(parent, {})
     try:
         cgroups.sweep(parent)
 
-        assert not os.path.exists(left)
+        assert not os.path.exists(leftover)
         assert os.path.isdir(group._path)
     finally:
         group.close()
@@ -422,8 +422,8 @@ def test_a_group_that_cannot_be_created_leaves_nothing(tmp_path):
 
 def test_a_full_private_folder_is_reported_with_its_size(tmp_path):
     (tmp_path / "much").write_bytes(bytes(258 * MB))
-    held = rooms.Rooms()
+    in_use = rooms.Rooms()
 
-    with pytest.raises(ToolError, match=r"hold 25\d MB or more"), held.stay(str(tmp_path), MB):
+    with pytest.raises(ToolError, match=r"hold 25\d MB or more"), in_use.stay(str(tmp_path), MB):
         pass
-    assert held._rooms == {}
+    assert in_use._rooms == {}

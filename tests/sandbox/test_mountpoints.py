@@ -81,9 +81,9 @@ FILES = {"commondir": ".\n", "config.worktree": ""}
 def test_the_mount_point_is_a_file_where_a_folder_would_break_git(points, tmp_path, name):
     path = tmp_path / name
 
-    with points.hold([str(path)]) as held:
+    with points.hold([str(path)]) as identities:
         assert path.read_text() == FILES[name]
-        assert held[str(path)] == (path.stat().st_dev, path.stat().st_ino)
+        assert identities[str(path)] == (path.stat().st_dev, path.stat().st_ino)
 
     assert not path.exists()
     assert records(tmp_path) == []
@@ -183,7 +183,7 @@ def test_a_folder_stays_while_another_process_covers_it(tmp_path, same_state):
             holding.__exit__(None, None, None)
             assert os.path.isdir(path)
 
-    # the second does not know the first, and leaves the folder to it
+    # with separate records the second does not know the first, and leaves the folder to it
     assert os.path.isdir(path) != same_state
     with MountPoints(str(tmp_path / "records")).hold([]):
         assert not os.path.exists(path)
@@ -364,10 +364,10 @@ def test_a_forked_child_has_its_own_record(points, tmp_path):
 
 def test_a_record_does_not_grow_forever(points, tmp_path):
     other = MountPoints(str(tmp_path / "others"))
-    left = points.hold([str(tmp_path / "left")])
-    left.__enter__()
+    leftover = points.hold([str(tmp_path / "left")])
+    leftover.__enter__()
     with other.hold([str(tmp_path / "left")]):
-        left.__exit__(None, None, None)
+        leftover.__exit__(None, None, None)
         for number in range(700):
             with points.hold([str(tmp_path / f"{number}-{'x' * 200}")]):
                 pass
@@ -420,36 +420,36 @@ def test_a_folder_where_nothing_can_be_created_is_an_error(points, tmp_path):
 
 def test_a_held_folder_never_disappears_under_threads_and_processes(tmp_path):
     path = str(tmp_path / "a")
-    absent = []
+    missing = []
 
     def use(points: MountPoints) -> None:
         for _ in range(50):
             with points.hold([path]):
                 if not os.path.isdir(path):
-                    absent.append(1)
+                    missing.append(1)
 
     shared = MountPoints(str(tmp_path / "records"))
-    each = [shared, shared, MountPoints(str(tmp_path / "records")), MountPoints(str(tmp_path / "others"))]
-    threads = [threading.Thread(target=use, args=(points,)) for points in each]
+    users = [shared, shared, MountPoints(str(tmp_path / "records")), MountPoints(str(tmp_path / "others"))]
+    threads = [threading.Thread(target=use, args=(points,)) for points in users]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert absent == []
+    assert missing == []
     with MountPoints(str(tmp_path / "records")).hold([]), MountPoints(str(tmp_path / "others")).hold([]):
         assert not os.path.exists(path)
 
 
-# --- used again and again
+# --- reuse
 
 
 def use(points: MountPoints, path: Path, times: int = 3) -> int:
-    """Hold a mount point so often that it is moved out of the way instead of being removed; return its inode."""
+    """Hold a mount point often enough that it is moved away instead of removed; return its inode."""
     inode = 0
     for _ in range(times):
-        with points.hold([str(path)]) as held:
-            inode = held[str(path)][1]
+        with points.hold([str(path)]) as identities:
+            inode = identities[str(path)][1]
         assert not path.exists()
     return inode
 
@@ -459,14 +459,14 @@ def spares(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", ["a", "commondir"])
-def test_a_mount_point_that_is_used_again_is_the_same_and_recorded(points, tmp_path, name):
+def test_a_reused_mount_point_is_the_same_one_and_is_recorded(points, tmp_path, name):
     path = tmp_path / name
     inode = use(points, path)
     assert [spare.stat().st_ino for spare in spares(tmp_path)] == [inode]
     assert records(tmp_path) == []
 
-    with points.hold([str(path)]) as held:
-        assert held[str(path)] == (path.stat().st_dev, inode)
+    with points.hold([str(path)]) as identities:
+        assert identities[str(path)] == (path.stat().st_dev, inode)
         assert path.is_dir() or path.read_text() == ".\n"
         assert len(records(tmp_path)) == 1
         assert spares(tmp_path) == []
@@ -509,10 +509,10 @@ def test_spares_left_by_a_crash_are_removed_and_those_of_others_stay(points, tmp
 
     MountPoints(str(tmp_path / "records")).recover()
 
-    [left] = spares(tmp_path)
-    with points.hold([str(tmp_path / "a")]) as held:
-        assert held[str(tmp_path / "a")][1] == (tmp_path / "a").stat().st_ino
-        assert not left.exists()
+    [spare] = spares(tmp_path)
+    with points.hold([str(tmp_path / "a")]) as identities:
+        assert identities[str(tmp_path / "a")][1] == (tmp_path / "a").stat().st_ino
+        assert not spare.exists()
 
 
 def test_a_mount_point_of_another_process_is_not_replaced_by_a_spare(points, tmp_path):
@@ -529,7 +529,7 @@ def test_a_mount_point_of_another_process_is_not_replaced_by_a_spare(points, tmp
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])
-def test_what_the_user_has_created_meanwhile_is_kept(points, tmp_path, kind):
+def test_a_path_that_the_user_created_in_the_meantime_is_kept(points, tmp_path, kind):
     path = tmp_path / "a"
     use(points, path)
     if kind == "folder":
@@ -582,11 +582,11 @@ def test_a_file_put_into_a_spare_returns_to_the_workspace_at_the_end(points, tmp
     assert (tmp_path / "a/x").read_text() == "theirs"
 
 
-def test_a_mount_point_with_other_permissions_is_not_used_again(points, tmp_path):
+def test_a_mount_point_with_changed_permissions_is_not_reused(points, tmp_path):
     path = tmp_path / "a"
     inode = use(points, path)
-    with points.hold([str(path)]) as held:
-        assert held[str(path)][1] == inode
+    with points.hold([str(path)]) as identities:
+        assert identities[str(path)][1] == inode
         path.chmod(0o777)
 
     assert spares(tmp_path) == []
@@ -655,16 +655,16 @@ def test_a_program_that_has_a_mount_point_open_gets_no_further(box):
         "echo on; until [ -e go ]; do sleep 0.01; done; exec 3< .later; touch opened; while [ -e .later ]; do :; done"
         "; ls /proc/self/fd/3/.. > above 2>&1; mkdir /proc/self/fd/3/x; sleep 1000"
     )
-    wanted = {"denied_missing": [str(box.workspace / ".later")]}
+    rules = {"denied_missing": [str(box.workspace / ".later")]}
     for _ in range(2):
-        box.run("true", **wanted)
-    box.run("touch go; until [ -e opened ]; do sleep 0.01; done", **wanted)
+        box.run("true", **rules)
+    box.run("touch go; until [ -e opened ]; do sleep 0.01; done", **rules)
     [spare] = (box.state / "mountpoints-spare").iterdir()
     wait_until((spare / "x").exists)
 
     assert "No such file" in (box.workspace / "above").read_text()
-    # what the job has put there is its own, at the path where it could have created it
-    box.run("true", **wanted)
+    # what the job put there belongs to it, at a path where it could have created it
+    box.run("true", **rules)
     box.stop(job)
     assert os.listdir(box.workspace / ".later") == ["x"]
 

@@ -1,4 +1,4 @@
-"""What a confined program reaches: nothing, its session's own loopback, or everything."""
+"""What a confined program can reach: nothing, the loopback network of its session, or everything."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.sandbox.confined import Box
 
 pytestmark = pytest.mark.skipif(not shutil.which("bwrap"), reason="needs bubblewrap")
 
-TALK = "import socket, sys; s = socket.socket({family}, {kind}); s.settimeout(5); s.connect({address!r}); "
-HEAR = TALK + "s.send(b'hi'); print(s.recv(9).decode())"
+CONNECT = "import socket, sys; s = socket.socket({family}, {kind}); s.settimeout(5); s.connect({address!r}); "
+REQUEST = CONNECT + "s.send(b'hi'); print(s.recv(9).decode())"
 SERVE = """
 import socket, sys
 s = socket.socket(socket.{family}, socket.SOCK_STREAM)
@@ -38,8 +38,8 @@ def python(script: str) -> str:
     return f"python3 -I -S -c '{quoted}'"
 
 
-def hear(family: str, kind: str, address: object) -> str:
-    return python(HEAR.format(family=f"socket.{family}", kind=f"socket.{kind}", address=address))
+def request_script(family: str, kind: str, address: object) -> str:
+    return python(REQUEST.format(family=f"socket.{family}", kind=f"socket.{kind}", address=address))
 
 
 @contextmanager
@@ -77,20 +77,20 @@ def server(family: int, kind: int, address: Any) -> Iterator[tuple[str, int]]:
             thread.join()
 
 
-@pytest.mark.parametrize("network,heard", [("none", False), ("loopback", False), ("full", True)])
+@pytest.mark.parametrize("network, is_reachable", [("none", False), ("loopback", False), ("full", True)])
 @pytest.mark.parametrize("kind", ["SOCK_STREAM", "SOCK_DGRAM"])
-def test_services_of_the_host_are_reachable_only_with_the_full_network(box, network, heard, kind):
+def test_services_of_the_host_are_reachable_only_with_the_full_network(box, network, is_reachable, kind):
     with server(socket.AF_INET, getattr(socket, kind), ("127.0.0.1", 0)) as address:
-        done = box.run(hear("AF_INET", kind, address), network=network)
+        done = box.run(request_script("AF_INET", kind, address), network=network)
 
-    assert ("heard" in done.output) == heard
+    assert ("heard" in done.output) == is_reachable
 
 
 @pytest.mark.parametrize("network", ["none", "loopback"])
 def test_abstract_sockets_of_the_host_are_not_reachable(box, network):
     name = f"\0hilt-test-{box.base.name}"
     with server(socket.AF_UNIX, socket.SOCK_STREAM, name):
-        done = box.run(hear("AF_UNIX", "SOCK_STREAM", name), network=network)
+        done = box.run(request_script("AF_UNIX", "SOCK_STREAM", name), network=network)
 
     assert "heard" not in done.output
 
@@ -103,7 +103,7 @@ def test_sockets_of_the_host_at_a_path_are_not_reachable(box, network, place):
     path = str(box.base / place / "service.sock")
     with server(socket.AF_UNIX, socket.SOCK_STREAM, path):
         os.chmod(path, 0o777)
-        done = box.run(hear("AF_UNIX", "SOCK_STREAM", path), network=network)
+        done = box.run(request_script("AF_UNIX", "SOCK_STREAM", path), network=network)
 
     assert "heard" not in done.output
 
@@ -121,18 +121,18 @@ def test_a_socket_of_a_pair_reaches_no_other_process(box):
 
 def test_commands_of_a_session_share_a_loopback(box):
     job = box.start(python(SERVE.format(family="AF_INET", address=("127.0.0.1", 8099))), network="loopback")
-    ask = hear("AF_INET", "SOCK_STREAM", ("127.0.0.1", 8099))
+    script = request_script("AF_INET", "SOCK_STREAM", ("127.0.0.1", 8099))
 
-    assert box.run(ask, network="loopback").output == "heard\n"
-    assert box.run(ask, network="loopback", name="read-only").output == "heard\n"
+    assert box.run(script, network="loopback").output == "heard\n"
+    assert box.run(script, network="loopback", name="read-only").output == "heard\n"
     # not another session, not a program without a network, not the host
-    assert box.run(ask, network="loopback", session="s2").code != 0
-    assert box.run(ask, network="none").code != 0
+    assert box.run(script, network="loopback", session="s2").code != 0
+    assert box.run(script, network="none").code != 0
     with closing(socket.socket()) as sock:
         assert sock.connect_ex(("127.0.0.1", 8099)) != 0
 
     box.stop(job)
-    assert box.run(ask, network="loopback").code != 0
+    assert box.run(script, network="loopback").code != 0
 
 
 def test_a_loopback_leads_nowhere_else(box):
@@ -146,7 +146,7 @@ def test_a_program_can_listen_on_a_socket_in_the_workspace(box):
     path = str(box.workspace / "own.sock")
     job = box.start(python(SERVE.format(family="AF_UNIX", address=path)), network="loopback")
 
-    assert box.run(hear("AF_UNIX", "SOCK_STREAM", path), network="loopback").output == "heard\n"
+    assert box.run(request_script("AF_UNIX", "SOCK_STREAM", path), network="loopback").output == "heard\n"
     box.stop(job)
 
 
@@ -158,7 +158,7 @@ def test_a_loopback_ends_with_the_sandbox(box):
 
     box.worker.ask(do="forget", state=str(box.state))
 
-    # its number is no proof: the kernel reuses it
+    # its number proves nothing: the kernel reuses it
     assert descriptors(box) == 0
 
 

@@ -22,7 +22,7 @@ from tests.sandbox.confined import SECRET
 
 pytestmark = pytest.mark.skipif(not ruleset.abi(), reason="needs a kernel with Landlock")
 
-# tries files that are denied, then prints a final word
+# tries to use files that are denied, then writes and reads one that is allowed
 HOSTILE = "cat ~/.ssh/id; cat ../state/state.db; echo evil > ~/evil; echo evil > ../evil; echo here > here; cat here"
 
 
@@ -32,7 +32,7 @@ class System:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.workspace, self.home = base / "workspace", base / "home"
-        self.answer = "once"  # empty when nobody attends
+        self.answer = "once"  # empty when no user is available
         self.asked: list[Asked] = []
         for folder in (self.workspace / "sub", self.home / ".ssh", base / "state"):
             folder.mkdir(parents=True)
@@ -159,9 +159,9 @@ def test_a_prompt_for_another_reason_names_the_gaps_too(system, rules, args):
 
 
 def test_separate_processes_remember_the_answer(system):
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
+    def call(*options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "hilt", "call", "run_shell", f"command={HOSTILE}", "--raw", *words],
+            [sys.executable, "-m", "hilt", "call", "run_shell", f"command={HOSTILE}", "--raw", *options],
             cwd=system.workspace,
             env=environment(str(system.base)),
             capture_output=True,
@@ -172,8 +172,8 @@ def test_separate_processes_remember_the_answer(system):
     assert refused["error_code"] == "approval_required"
     system.check_names_gaps(refused["error"])
 
-    for words in (("--approve", "once"), ()):
-        printed = json.loads(call(*words).stdout)["result"]
+    for options in (("--approve", "once"), ()):
+        printed = json.loads(call(*options).stdout)["result"]
         assert "here\n" in printed
         assert SECRET not in printed
     assert json.loads(call("--session", "other").stdout)["error_code"] == "approval_required"

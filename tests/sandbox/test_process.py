@@ -146,7 +146,7 @@ def test_a_working_directory_given_by_descriptor_may_have_moved(mark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "argv, cwd, code, named",
+    "argv, cwd, code, mentioned",
     [
         (["no-such-program"], ".", "runtime_missing", "no-such-program"),
         (["./no-such-file"], ".", "runtime_missing", "no-such-file"),
@@ -164,7 +164,7 @@ def test_a_working_directory_given_by_descriptor_may_have_moved(mark, tmp_path):
         ([], ".", "invalid_args", "argv"),
     ],
 )
-def test_a_program_that_cannot_be_started_is_an_error_that_names_it(mark, tmp_path, argv, cwd, code, named):
+def test_a_program_that_cannot_be_started_is_an_error_that_names_it(mark, tmp_path, argv, cwd, code, mentioned):
     (tmp_path / "plain").write_text("#!/bin/sh\n")
     for name, text in {"orphan": "#!/no/such/interpreter\n", "garbage": "\x01\x02"}.items():
         (tmp_path / name).write_text(text)
@@ -174,7 +174,7 @@ def test_a_program_that_cannot_be_started_is_an_error_that_names_it(mark, tmp_pa
         run(argv, cwd=f"{tmp_path}/{cwd}", env=mark.env)
 
     assert raised.value.code == code
-    assert named in raised.value.message
+    assert mentioned in raised.value.message
     assert mark.alive() == []
 
 
@@ -261,17 +261,17 @@ def test_long_output_keeps_both_ends_in_memory_and_all_of_it_in_a_private_file(m
 
 
 def test_a_spill_file_is_created_only_when_needed(mark, tmp_path):
-    asked = []
+    requests = []
 
     def place() -> str:
-        asked.append(tmp_path)
+        requests.append(tmp_path)
         return str(tmp_path)
 
     limits = Limits(keep_bytes=4)
     assert mark.bash("printf 1234", spill=place, limits=limits).stdout == Captured(b"1234", b"", 4)
-    assert asked == []
+    assert requests == []
     assert mark.bash("printf 12345", spill=place, limits=limits).stdout[:3] == (b"12", b"45", 5)
-    assert asked == [tmp_path]
+    assert requests == [tmp_path]
 
 
 def test_a_spill_that_cannot_be_written_is_an_error_and_ends_the_program(mark, tmp_path):
@@ -487,7 +487,7 @@ def test_many_threads_run_programs_at_once_and_each_gets_its_own_output(mark):
     assert len(keepers_of(os.getpid())) == 1
 
 
-def test_ending_one_program_leaves_the_strays_of_another_alone(mark, tmp_path):
+def test_ending_one_program_does_not_end_the_strays_of_another(mark, tmp_path):
     other = Mark(tmp_path)
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -528,7 +528,7 @@ def test_a_stopped_keeper_is_replaced_by_the_next_call_that_needs_it(mark, monke
     stopped = ours._pid
     os.kill(stopped, signal.SIGSTOP)
 
-    # the first uses the warden that was ready; the second waits for a new one in vain
+    # the first uses the warden that was ready; the second waits in vain for a new one
     assert [mark.bash(f"echo {word}").stdout.head for word in ("one", "two")] == [b"one\n", b"two\n"]
     assert stopped not in keepers_of(os.getpid())
     ours._bury()
@@ -564,7 +564,7 @@ def test_a_confined_program_follows_its_prefix_and_inherits_descriptors_from_thr
         os.close(text)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="namespaces are a matter of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux namespaces")
 def test_namespaces_are_entered_before_the_program_runs(mark):
     if subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode:
         pytest.skip("no user namespaces here")
@@ -572,27 +572,27 @@ def test_namespaces_are_entered_before_the_program_runs(mark):
         own = os.readlink("/proc/self/ns/uts")
         wait_until(lambda: os.readlink(f"/proc/{holder.pid}/ns/uts") != own)
         wait_until(lambda: read(f"/proc/{holder.pid}/uid_map").strip())
-        spaces = [os.open(f"/proc/{holder.pid}/ns/{name}", os.O_RDONLY) for name in ("user", "uts")]
+        namespaces = [os.open(f"/proc/{holder.pid}/ns/{name}", os.O_RDONLY) for name in ("user", "uts")]
 
-        finished = mark.bash("readlink /proc/self/ns/uts", confined=process.Confined(namespaces=tuple(spaces)))
+        finished = mark.bash("readlink /proc/self/ns/uts", confined=process.Confined(namespaces=tuple(namespaces)))
 
         assert finished.stdout.head.decode().strip() == os.readlink(f"/proc/{holder.pid}/ns/uts")
-        for space in spaces:
-            os.close(space)
+        for namespace in namespaces:
+            os.close(namespace)
         holder.kill()
 
 
 def test_an_invalid_namespace_or_ruleset_prevents_the_start(mark):
-    no_namespace = os.open("/dev/null", os.O_RDONLY)
+    null = os.open("/dev/null", os.O_RDONLY)
 
     with pytest.raises(ToolError) as raised:
-        mark.bash("echo ran", confined=process.Confined(namespaces=(no_namespace,)))
+        mark.bash("echo ran", confined=process.Confined(namespaces=(null,)))
 
     assert raised.value.code == "sandbox_unavailable"
     with pytest.raises(ToolError) as raised:
-        mark.bash("echo ran", confined=process.Confined(ruleset=no_namespace))
+        mark.bash("echo ran", confined=process.Confined(ruleset=null))
     assert raised.value.code == "sandbox_unavailable"
-    os.close(no_namespace)
+    os.close(null)
 
 
 def _read_terminal(terminal: int) -> Iterator[bytes]:

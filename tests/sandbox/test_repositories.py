@@ -14,9 +14,11 @@ from hilt.sandbox.repositories import guarded
 needs_git = pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 
 
-def git(folder: Path, *words: str) -> None:
+def git(folder: Path, *arguments: str) -> None:
     who = ("-c", "user.name=n", "-c", "user.email=e", "-c", "protocol.file.allow=always", "-c", "init.defaultBranch=m")
-    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True, env={"PATH": os.environ["PATH"]})
+    subprocess.run(
+        ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, env={"PATH": os.environ["PATH"]}
+    )
 
 
 def names(folder: Path) -> set[str]:

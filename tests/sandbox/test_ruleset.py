@@ -1,3 +1,5 @@
+"""What a program can read under a ruleset that allows only reading."""
+
 from __future__ import annotations
 
 import os
@@ -73,7 +75,7 @@ def test_a_read_only_program_changes_nothing_and_starts_nothing(run, tmp_path, a
     assert sorted(os.listdir(tmp_path / "inside")) == ["file", "link"]
 
 
-@pytest.mark.skipif(ruleset.abi() < 4, reason="this Landlock knows no network")
+@pytest.mark.skipif(ruleset.abi() < 4, reason="this version of Landlock does not restrict the network")
 def test_a_read_only_program_reaches_no_network(run):
     attempt = "import _socket\ntry:\n    _socket.socket().connect(('127.0.0.1', 9))\n"
     script = f"{attempt}except PermissionError:\n    print('refused')"

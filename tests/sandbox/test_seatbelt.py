@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from hilt.errors import ToolError
 from hilt.policy.paths import PROTECTED, READABLE, SENSITIVE, START_FILES, PathRules
 from hilt.sandbox import seatbelt
-from hilt.sandbox.profile import Availability, Judged, Profile
+from hilt.sandbox.profile import Availability, PathJudge, Profile
 from hilt.sandbox.running import Watches
 from hilt.sandbox.seatbelt import make_rules, write
-from hilt.sandbox.sensitive import Found, Search
+from hilt.sandbox.sensitive import Findings, Search
 
 IS_SENSITIVE = PathRules(SENSITIVE, READABLE, PROTECTED).is_sensitive
 AVAILABLE = Availability("seatbelt", "", program="/usr/bin/sandbox-exec")
-NOTHING = Found((), (), ())
+NOTHING = Findings((), (), ())
 
 SOMEWHERE = "/Volumes/someone"
 
@@ -43,18 +43,18 @@ def profile(tmp_path: Path) -> Profile:
     )
 
 
-def verdict(profile: Profile, search_result: Found, operation: str, path: str) -> bool:
+def verdict(profile: Profile, findings: Findings, operation: str, path: str) -> bool:
     """Whether the policy allows an operation: the last rule that matches decides."""
     allowed = operation.startswith("file-read")
-    for rule in make_rules(profile, search_result):
+    for rule in make_rules(profile, findings):
         action, *operations = rule.head.split()
-        named = any(
+        matches_operation = any(
             operation == name or (name.endswith("*") and operation.startswith(name[:-1])) for name in operations
         )
-        within = any(
+        matches_path = any(
             path == name or (rule.match == "subpath" and path.startswith(name.rstrip("/") + "/")) for name in rule.paths
         )
-        if named and within:
+        if matches_operation and matches_path:
             allowed = action == "allow"
     return allowed
 
@@ -100,9 +100,9 @@ def test_the_last_rule_that_matches_decides(profile, tmp_path, operation, path, 
     (tmp_path / "ws/sub/.git/HEAD").write_text("")
     (tmp_path / "ws/deep").mkdir()
     (tmp_path / "ws/deep/.env").write_text("")
-    search_result = Search().find(profile.roots[0], IS_SENSITIVE)
+    findings = Search().find(profile.roots[0], IS_SENSITIVE)
 
-    assert verdict(profile, search_result, operation, str(tmp_path / path)) == allowed
+    assert verdict(profile, findings, operation, str(tmp_path / path)) == allowed
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_rules_on_paths_are_part_of_the_policy(profile, tmp_path, operation, pat
         denied_outside=((str(tmp_path / "home/private"), True),),
         denied_missing=(str(tmp_path / "ws/missing"),),
     )
-    search_result = Search().find(profile.roots[0], Judged(profile, profile.roots[0]))
+    findings = Search().find(profile.roots[0], PathJudge(profile, profile.roots[0]))
 
-    assert verdict(profile, search_result, operation, str(tmp_path / path)) == allowed
+    assert verdict(profile, findings, operation, str(tmp_path / path)) == allowed
 
 
 def test_read_only_allows_writing_only_to_the_private_folders(profile):
@@ -197,11 +197,11 @@ def test_the_policy_is_well_formed(profile):
 def test_a_program_is_started_with_the_policy_and_its_own_temporary_folder(profile, tmp_path):
     search = Search()
     with seatbelt.confine(profile, AVAILABLE, search, Watches(str(tmp_path), search)) as confined:
-        words = confined.prefix
+        prefix = confined.prefix
 
-    assert words[:2] == ("/usr/bin/sandbox-exec", "-D")
-    assert words[words.index("-p") + 1].startswith("(version 1)")
-    assert words[-3:] == (
+    assert prefix[:2] == ("/usr/bin/sandbox-exec", "-D")
+    assert prefix[prefix.index("-p") + 1].startswith("(version 1)")
+    assert prefix[-3:] == (
         "/usr/bin/env",
         f"TMPDIR={profile.private}/tmp",
         f"XDG_CACHE_HOME={profile.private}/cache",

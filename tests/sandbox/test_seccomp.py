@@ -22,21 +22,21 @@ def judge(program: bytes, machine: int, number: int, *arguments: int) -> int:
     values = [argument & (1 << 64) - 1 for argument in (*arguments, *[0] * 6)][:6]
     data = struct.pack("=IIQ6Q", number, machine, 0, *values)
     steps = list(struct.iter_unpack("=HBBI", program))
-    at = accumulator = 0
+    index = accumulator = 0
     while True:
-        kind, if_true, if_false, value = steps[at]
-        at += 1
+        kind, if_true, if_false, value = steps[index]
+        index += 1
         if kind == 0x20:
             (accumulator,) = struct.unpack_from("=I", data, value)
         elif kind == 0x54:
             accumulator &= value
         elif kind == 0x05:
-            at += value
+            index += value
         elif kind == 0x06:
             return 0 if value == ALLOW else value & 0xFFFF
         else:
             test = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[kind]
-            at += if_true if test else if_false
+            index += if_true if test else if_false
 
 
 def assembled(machine: str, *, unix: bool = False, user_namespaces: bool = True) -> bytes:
@@ -78,7 +78,7 @@ def test_each_machine_has_the_same_rules(name, machine, socket, socketpair, ioct
 
 
 def test_the_upper_half_of_an_argument_changes_nothing():
-    # the kernel takes 32 bits of a family and of a request
+    # the kernel uses 32 bits of a family and of a request
     assert judge(assembled("x86_64"), X86_64, 41, 1 << 32 | UNIX) == EAFNOSUPPORT
     assert judge(assembled("x86_64"), X86_64, 16, 0, 1 << 32 | 0x5412) == EPERM
 

@@ -93,7 +93,7 @@ def test_a_tree_that_is_too_large_is_rejected(tmp_path):
         (tmp_path / str(number)).mkdir()
 
     with pytest.raises(ToolError) as raised:
-        Search(most_folders=5).find(str(tmp_path), IS_SENSITIVE)
+        Search(max_folders=5).find(str(tmp_path), IS_SENSITIVE)
 
     assert raised.value.code == "sandbox_unavailable"
 
@@ -117,7 +117,7 @@ def test_new_secrets_of_a_home_are_found_though_it_was_searched_before(tmp_path,
     (tmp_path / ".claude/.credentials.json").write_text("")
     search = Search()
 
-    def found() -> set[str]:
+    def find_secrets() -> set[str]:
         return {os.path.relpath(path, tmp_path) for path in search.find_home_secrets(str(tmp_path), IS_SENSITIVE)}
 
     def make(name: str) -> None:
@@ -129,15 +129,15 @@ def test_new_secrets_of_a_home_are_found_though_it_was_searched_before(tmp_path,
             os.utime(folder, (1, 1))
 
     expected = {".claude/.credentials.json"}
-    assert found() == found() == expected
+    assert find_secrets() == find_secrets() == expected
     for name in (".netrc", ".config/hub", ".config/git/credentials", ".cargo/credentials.toml", ".m2/settings.xml"):
         make(name)
         expected.add(name)
-        assert found() == found() == expected
+        assert find_secrets() == find_secrets() == expected
 
     (tmp_path / ".claude/.credentials.json").unlink()
     os.utime(tmp_path / ".claude", (1, 1))
-    assert found() == found() == expected - {".claude/.credentials.json"}
+    assert find_secrets() == find_secrets() == expected - {".claude/.credentials.json"}
     assert search.find_home_secrets(str(tmp_path), lambda name: name == "dotfiles").count(str(tmp_path / "dotfiles"))
 
 

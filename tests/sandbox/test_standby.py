@@ -25,8 +25,8 @@ HANG_SECONDS = 30
 # the brackets keep it from matching itself: the first process of a new sandbox has the whole script as an argument
 WAITS = "tr '\\0' ' ' < /proc/1/cmdline | grep -q 'import l[a]uncher' && echo waited"
 
-# what a program can see of its start, apart from times, counters and ids
-LOOK = r"""
+# everything that a program can see of its environment, apart from times, counters and ids
+INSPECT = r"""
 env | sort; ulimit -a; umask; id; pwd; trap; echo $- $0 $$ $PPID $SHLVL $BASHPID
 grep -v 'ctxt\|Vm\|Rss\|HugetlbPages\|Mems_\|Cpus_' /proc/self/status
 cat /proc/self/limits /proc/self/cgroup /proc/self/oom_score_adj /proc/self/uid_map /proc/self/loginuid
@@ -45,7 +45,7 @@ def place(worker: Worker) -> Iterator[Box]:
         yield box
 
 
-def looked(output: str) -> list[str]:
+def normalized(output: str) -> list[str]:
     # listings contain times, and the ids of devices and processes of the script itself
     return [re.sub(r"\b(\w{3} +\d+ \d\d:\d\d|\d+:\d+|pts/\d+)\b", "…", line) for line in output.splitlines()]
 
@@ -61,8 +61,8 @@ def below(pid: int) -> dict[int, str]:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + HANG_SECONDS
-    while not condition() and time.monotonic() < until:
+    deadline = time.monotonic() + HANG_SECONDS
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()
 
@@ -74,12 +74,12 @@ def waiting_processes(box: Box) -> set[int]:
 def test_a_program_sees_the_same_as_in_a_new_sandbox(place):
     place.write("ws/.env")
     place.write("ws/sub/.git/config", "")
-    new = place.run(LOOK + WAITS, processes=4000)
+    new = place.run(INSPECT + WAITS, processes=4000)
     place.prepare(processes=4000)
 
-    waited = place.run(LOOK + WAITS, processes=4000)
+    waited = place.run(INSPECT + WAITS, processes=4000)
 
-    assert looked(waited.output) == [*looked(new.output), "waited"]
+    assert normalized(waited.output) == [*normalized(new.output), "waited"]
     assert SECRET not in waited.output
 
 
@@ -90,7 +90,7 @@ def test_a_program_runs_in_the_sandbox_that_waited(box):
 
 
 @pytest.mark.parametrize("folder", ["", "sub/", "deep/er/"])
-def test_what_came_into_being_while_it_waited_is_protected(box, folder):
+def test_files_created_while_a_sandbox_waits_are_protected(box, folder):
     box.prepare()
     box.write(f"ws/{folder}.env")
     box.write(f"ws/{folder}.git/hooks/pre-commit", "")
@@ -105,7 +105,7 @@ def test_what_came_into_being_while_it_waited_is_protected(box, folder):
     assert not any("evil" in path.read_text() for path in map(box.workspace.joinpath, paths.split()))
 
 
-def test_rules_that_were_added_while_it_waited_apply(box):
+def test_rules_added_while_a_sandbox_waits_apply(box):
     box.write("ws/plan.txt")
     box.write("ws/kept.txt", "")
     box.prepare()
@@ -118,7 +118,7 @@ def test_rules_that_were_added_while_it_waited_apply(box):
     assert done.output.endswith("waited\n")
 
 
-def test_credentials_that_were_added_while_it_waited_are_hidden(place):
+def test_credentials_added_while_a_sandbox_waits_are_hidden(place):
     place.prepare()
     place.write("home/.ssh/id")
     place.write("home/.aws/credentials")
@@ -150,7 +150,7 @@ def replace_folder(file: Path) -> None:
 
 
 @pytest.mark.parametrize("replace", [replace_by_rename, replace_by_link, replace_folder])
-def test_files_that_were_replaced_while_it_waited_stay_protected(box, replace):
+def test_files_replaced_while_a_sandbox_waits_stay_protected(box, replace):
     secret = box.write("ws/sub/.env")
     config = box.write("ws/sub/.git/config", "")
     box.prepare()
@@ -178,7 +178,7 @@ def test_a_job_that_swaps_names_gains_nothing(place, inner):
     assert all(output.endswith("ran\n") for output in printed)
 
 
-def test_a_job_that_carries_a_secret_around_shows_it_to_nobody(place):
+def test_a_job_that_keeps_moving_a_secret_does_not_reveal_it(place):
     place.write("ws/one/.env")
     place.mkdir("ws/two")
     swap = (
@@ -186,8 +186,8 @@ def test_a_job_that_carries_a_secret_around_shows_it_to_nobody(place):
         if "--exchange" in subprocess.run(["mv", "--help"], capture_output=True, text=True).stdout
         else ""
     )
-    turn = f"{swap} one two" if swap else "mv -T one three; mv -T two one; mv -T three two"
-    job = place.start(f"echo on; while :; do {turn}; done 2>/dev/null")
+    swap_step = f"{swap} one two" if swap else "mv -T one three; mv -T two one; mv -T three two"
+    job = place.start(f"echo on; while :; do {swap_step}; done 2>/dev/null")
     printed = []
     try:
         for _ in range(STARTS):
@@ -269,7 +269,7 @@ def test_a_program_runs_when_the_waiting_sandbox_has_died(box, name):
     assert box.run("echo ran").output == "ran\n"
 
 
-def test_it_ends_when_it_is_not_used(box):
+def test_a_waiting_sandbox_ends_when_it_is_not_used(box):
     box.worker.ask(do="set_idle", seconds=3)
     try:
         box.prepare()
@@ -280,7 +280,7 @@ def test_it_ends_when_it_is_not_used(box):
         box.worker.ask(do="set_idle", seconds=30)
 
 
-def test_it_ends_with_the_sandbox_that_made_it(box):
+def test_a_waiting_sandbox_ends_when_its_runtime_closes(box):
     box.prepare()
 
     box.worker.ask(do="forget", state=str(box.state))
@@ -290,11 +290,11 @@ def test_it_ends_with_the_sandbox_that_made_it(box):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
 @pytest.mark.parametrize("is_mounted", [False, True])
-def test_it_ends_when_the_mounts_of_the_system_change(is_mounted):
+def test_a_waiting_sandbox_ends_when_the_mounts_of_the_system_change(is_mounted):
     worker = Worker(ordinary=False)
     box = Box(worker, folder=PLACES[0])
     folder = box.mkdir("mounted")
-    command = ["nsenter", "-t", str(worker.pid), "-m", "--"]  # the worker has mounts of its own
+    command = ["nsenter", "-t", str(worker.pid), "-m", "--"]  # the worker has its own mounts
     mount = [*command, "mount", "-t", "tmpfs", "none", str(folder)]
     if is_mounted:
         subprocess.run(mount, check=True)
@@ -307,7 +307,7 @@ def test_it_ends_when_the_mounts_of_the_system_change(is_mounted):
     worker.close()
 
 
-def test_it_holds_no_folder_of_the_workspace(box):
+def test_a_waiting_sandbox_holds_no_folder_of_the_workspace(box):
     box.mkdir("ws/sub")
     box.prepare()
 
@@ -319,14 +319,14 @@ def test_it_holds_no_folder_of_the_workspace(box):
     assert box.run(WAITS).output == "waited\n"
 
 
-def test_one_sandbox_waits_at_most(box):
+def test_at_most_one_sandbox_waits(box):
     for session in ("one", "two", "three"):
         box.prepare(session=session)
 
     assert eventually(lambda: list(below(box.worker.pid).values()).count("hilt-mounter") == 1)
 
 
-def test_a_different_profile_gets_a_sandbox_of_its_own(box):
+def test_a_different_profile_gets_a_separate_sandbox(box):
     box.prepare()
 
     assert box.run(WAITS, network="full").output == ""

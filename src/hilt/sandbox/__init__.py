@@ -1,1 +1,1 @@
-"""Child processes: started, bounded, confined and ended in one place."""
+"""Starts, limits, confines and ends child processes."""

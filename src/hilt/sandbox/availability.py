@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 5
 _RECORD = "sandbox.json"
-_SYSTEM_PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+_SYSTEM_FOLDERS = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 _SWITCHES = (
     "/proc/sys/user/max_user_namespaces",
     "/proc/sys/user/max_mnt_namespaces",
@@ -33,7 +33,7 @@ _PROBE_SECONDS = 20.0
 
 
 def find(state: str) -> Availability:
-    """Return which sandbox works here, from the cache if that is still valid."""
+    """Return which sandbox works here, from the cache if it is still valid."""
     path = os.path.join(state, _RECORD)
     key = _key()
     with suppress(OSError, ValueError, TypeError, KeyError):
@@ -87,7 +87,7 @@ def find_bubblewrap() -> str | None:
 
 
 def _candidates() -> Iterator[str]:
-    for folder in _SYSTEM_PLACES:
+    for folder in _SYSTEM_FOLDERS:
         yield os.path.join(folder, "bwrap")
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if os.path.isabs(folder):
@@ -107,13 +107,13 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
     features = tuple(feature for feature in ("disable-userns", "size") if f"--{feature} " in help_text)
     if "--perms " not in help_text:
         return None, f"{version or program} is too old: version 0.5 or later is required."
-    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    words += ["--unshare-net", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
-    words += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--perms", "0500", "--tmpfs", "/run"]
+    arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    arguments += ["--unshare-net", "--new-session", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
+    arguments += ["--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc", "--perms", "0500", "--tmpfs", "/run"]
     reason = ""
-    for tried in dict.fromkeys((features, tuple(feature for feature in features if feature != "disable-userns"))):
-        options = ["--disable-userns"] if "disable-userns" in tried else []
-        result = run((program, *words, *options, "--", "/bin/sh", "-c", ":"), cwd="/", env={}, limits=limits)
+    for enabled in dict.fromkeys((features, tuple(feature for feature in features if feature != "disable-userns"))):
+        options = ["--disable-userns"] if "disable-userns" in enabled else []
+        result = run((program, *arguments, *options, "--", "/bin/sh", "-c", ":"), cwd="/", env={}, limits=limits)
         reason = " ".join((result.stderr.head + result.stderr.tail).decode("utf-8", "replace").split())
         if result.exit_code == 0:
             machine = os.uname().machine
@@ -121,10 +121,10 @@ def _probe_bubblewrap(program: str, state: str) -> tuple[Availability | None, st
             missing = () if is_filtered else (f"Unix sockets can be used: no system call filter for {machine}",)
             facts = f"{version} works."
             if _mounts_by_handle(program, state):
-                tried = (*tried, "handles", *(["overlay"] if _mounts_overlays(program, state) else []))
+                enabled = (*enabled, "handles", *(["overlay"] if _mounts_overlays(program, state) else []))
             else:
-                facts += " Mounts by handle are not supported, so one command runs at a time in a workspace."
-            return Availability("bubblewrap", facts, missing, "", program, tried), ""
+                facts += " Mounts by handle are not supported, so only one command at a time can run in a workspace."
+            return Availability("bubblewrap", facts, missing, "", program, enabled), ""
     return None, f"{version} does not work: {reason or 'it printed no error'}."
 
 
@@ -152,9 +152,9 @@ def _mounts_overlays(program: str, state: str) -> bool:
         if place is None:
             return False
         layer = overlay.make(place, "layer", (probed,), whole=True)
-        shown: list[Mount] = [(os.fsencode(probed), None, os.fsencode(probed), None, True)]
-        is_kept = _runs(program, state, shown, overlay.mounts(layer, ()), f": > {shlex.quote(probed)}/new")
-        return is_kept and os.listdir(layer.upper(probed)) == ["new"] and not os.listdir(probed)
+        mounts: list[Mount] = [(os.fsencode(probed), None, os.fsencode(probed), None, True)]
+        has_run = _runs(program, state, mounts, overlay.mounts(layer, ()), f": > {shlex.quote(probed)}/new")
+        return has_run and os.listdir(layer.upper(probed)) == ["new"] and not os.listdir(probed)
     except OSError:
         return False
     finally:
@@ -171,8 +171,8 @@ def _runs(program: str, state: str, mounts: list[Mount], overlays: list[Overlay]
     try:
         os.makedirs(stage, 0o700, exist_ok=True)
         confined = Confined(mounts=(os.fsencode(stage), mounts, overlays))
-        words = ("--unshare-user", "--unshare-pid", "--dev-bind", stage, "/", "--proc", "/proc")
-        argv = (program, *words, "--", "/bin/sh", "-c", script)
+        options = ("--unshare-user", "--unshare-pid", "--dev-bind", stage, "/", "--proc", "/proc")
+        argv = (program, *options, "--", "/bin/sh", "-c", script)
         return run(argv, cwd="/", env={}, limits=Limits(timeout=_PROBE_SECONDS), confined=confined).exit_code == 0
     except (OSError, ToolError):
         return False

@@ -40,7 +40,7 @@ from hilt.sandbox.disarming import Guard
 from hilt.sandbox.handles import SWAPPED, open_folder, renamed
 from hilt.sandbox.network import Loopbacks, host_sockets
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below, own_programs
+from hilt.sandbox.profile import Availability, PathJudge, Profile, innermost, is_below, own_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     from hilt.sandbox.mountpoints import MountPoints
     from hilt.sandbox.overlay import UpperLayer
     from hilt.sandbox.running import Watches
-    from hilt.sandbox.sensitive import Found, Search
+    from hilt.sandbox.sensitive import Findings, Search
     from hilt.sandbox.standby import Entry
 
 Identity = tuple[int, int]  # device and inode
 Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
 
-# the descriptor numbers of Confined.fds in the started program
+# the numbers of the descriptors Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
-# below /run: no sockets, but files that programs need
+# folders below /run without sockets, which programs need
 _SHOWN_IN_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers")
 
 
@@ -78,9 +78,9 @@ class Layer(IntEnum):
 class Step(NamedTuple):
     """One step of the view: its purpose, its path, and what a program finds there.
 
-    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`. Instead of that,
-    mounting.py creates what `made` names. `covered` and `origin` identify the covered path and the source when the plan
-    was made; None where no program can swap anything.
+    That is `source`, or an empty folder with this `mode`, or what bubblewrap creates with `options`; `built_in` is the
+    equivalent of `options` for mounting.py. `covered` and `origin` identify the covered path and the source when the
+    plan was made; None where no program can swap anything.
     """
 
     layer: Layer
@@ -90,12 +90,12 @@ class Step(NamedTuple):
     writable: bool = False
     mode: int = 0
     options: tuple[str, ...] = ()
-    made: str = ""
+    built_in: str = ""
     covered: Identity | None = None
     origin: Identity | None = None
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def arguments(self) -> tuple[str, ...]:
         """The step as bubblewrap arguments, which mount by name."""
         if self.options:
             return self.options
@@ -106,7 +106,7 @@ class Step(NamedTuple):
     @property
     def mount(self) -> Mount:
         """The step as mounting.py performs it, by handle."""
-        source = self.made or (os.fsencode(self.source) if self.source else self.mode)
+        source = self.built_in or (os.fsencode(self.source) if self.source else self.mode)
         return os.fsencode(self.path), self.covered, source, self.origin, self.writable
 
 
@@ -133,13 +133,13 @@ def confine(
 ) -> Iterator[Confined]:
     """Yield how to start a program under bubblewrap; its resources are held until the end of the block.
 
-    A process that `repeats` this keeps a sandbox waiting for the next program.
+    With `repeats`, a sandbox for the next program is prepared when this one has ended.
     """
-    # before the workspace is searched: what a crash left there is not the user's
+    # before the workspace is searched: leftovers of a crash are not the user's files
     points.recover()
     try:
-        found = look(profile, search)
-        plan = make_plan(profile, found, available.features, search.find_home_secrets)
+        findings = search_workspace(profile, search)
+        plan = make_plan(profile, findings, available.features, search.find_home_secrets)
     except OSError as error:
         if error.errno not in SWAPPED:
             raise
@@ -159,54 +159,60 @@ def confine(
     entry: Entry | None = None
     with ExitStack() as stack:
         stack.callback(lambda: entry.renew() if entry is not None else None)
-        held = stack.enter_context(points.hold(plan.missing, reuse=innermost(profile.private, profile.roots) is None))
+        mount_points = stack.enter_context(
+            points.hold(plan.missing, reuse=innermost(profile.private, profile.roots) is None)
+        )
         if "handles" in available.features:
             stage = os.path.join(resolve(profile.private), "stage")
             # bubblewrap also shows a program its terminal in /dev
-            left = [step for step in plan.steps if step.options and (tty or not step.made)]
-            steps = [_as_held(step, held).mount for step in plan.steps if not step.options or step not in left]
+            by_bubblewrap = [step for step in plan.steps if step.options and (tty or not step.built_in)]
+            steps = [
+                _identified(step, mount_points).mount
+                for step in plan.steps
+                if not step.options or step not in by_bubblewrap
+            ]
             overlays = []
             if layer is not None:
                 from hilt.sandbox import overlay
 
                 layer = overlay.begin(layer, plan.missing)
-                overlays = overlay.mounts(layer, found.repositories)
+                overlays = overlay.mounts(layer, findings.repositories)
             mounts = os.fsencode(stage), steps, overlays
-            words = ["--dev-bind", stage, "/", *_made_by_bubblewrap(plan, left, profile, stage)]
+            arguments = ["--dev-bind", stage, "/", *_bubblewrap_mounts(plan, by_bubblewrap, profile, stage)]
         else:
             mounts = None
-            words = [word for step in plan.steps for word in step.words]
-        words += namespaces(profile, available, tty=tty)
+            arguments = [argument for step in plan.steps for argument in step.arguments]
+        arguments += namespaces(profile, available, tty=tty)
         if program_filter is not None:
-            words += ["--seccomp", str(_FILTER_FD)]
+            arguments += ["--seccomp", str(_FILTER_FD)]
         # reports an exit code only if the program itself ran, not if the sandbox could not be set up
-        words += ["--json-status-fd", str(_STATUS_FD)]
+        arguments += ["--json-status-fd", str(_STATUS_FD)]
         if repeats and mounts is not None and not tty and profile.network != "loopback":
-            entry = _entry(available.program, words, program_filter, mounts, variables, folder)
-        words += ["--chdir", folder]
-        words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
+            entry = _entry(available.program, arguments, program_filter, mounts, variables, folder)
+        arguments += ["--chdir", folder]
+        arguments += [argument for name, value in variables.items() for argument in ("--setenv", name, value)]
         guard = Guard(
             kept={step.path for step in plan.steps if step.purpose == "repository"},
             hides=True,
             empty=[path for path in plan.missing if not mountpoints.is_file(path)],
             absent=plain_names(profile),
         )
-        watch = stack.enter_context(watches.hold(profile, found, guard))
+        watch = stack.enter_context(watches.hold(profile, findings, guard))
         status = memory_file("status", b"")
-        fds = [memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in words)), status]
+        fds = [memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in arguments)), status]
         if program_filter is not None:
             fds.append(memory_file("filter", program_filter))
         for fd in fds:
             stack.callback(os.close, fd)
-        entered: tuple[int, ...] = ()
+        loopback_namespaces: tuple[int, ...] = ()
         if profile.network == "loopback":
-            entered = loopbacks.enter(profile.session, available)
-            for fd in entered:
+            loopback_namespaces = loopbacks.enter(profile.session, available)
+            for fd in loopback_namespaces:
                 stack.callback(os.close, fd)
         yield Confined(
             prefix=(available.program, "--args", str(_ARGUMENTS_FD), "--"),
             fds=tuple(fds),
-            namespaces=entered,
+            namespaces=loopback_namespaces,
             mounts=mounts,
             layer=layer,
             entry=entry,
@@ -221,13 +227,13 @@ def confine(
 
 def _entry(
     program: str,
-    words: list[str],
+    arguments: list[str],
     program_filter: bytes | None,
     mounts: tuple[bytes, list[Mount], list[Overlay]],
     variables: Mapping[str, str],
     cwd: str,
 ) -> Entry | None:
-    """Return how to start a program in a waiting sandbox; None for a plan that changes what such a sandbox has."""
+    """Return how to start a program in a waiting sandbox; None for a plan that changes mounts of such a sandbox."""
     from hilt.sandbox.standby import Base, Entry
 
     stage, steps, overlays = mounts
@@ -235,71 +241,71 @@ def _entry(
     late = [step for step in steps if not isinstance(step[2], str)]
     if any(step[0] == b"/" or step[0].startswith((b"/dev/", b"/proc/")) for step in late):
         return None
-    return Entry(Base(program, tuple(words), program_filter, stage, early), late, overlays, variables, cwd)
+    return Entry(Base(program, tuple(arguments), program_filter, stage, early), late, overlays, variables, cwd)
 
 
-def _as_held(step: Step, held: Mapping[str, Identity]) -> Step:
-    """Return a step with the identity of a mount point created after the plan; a file is covered by itself."""
-    if step.path not in held:
+def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:
+    """Return a step with the identity of its mount point, created after the plan; a file covers itself."""
+    if step.path not in mount_points:
         return step
-    mount_point = held[step.path]
+    mount_point = mount_points[step.path]
     return step._replace(covered=mount_point, origin=mount_point if step.source == step.path else step.origin)
 
 
-def _made_by_bubblewrap(plan: Plan, left: Container[Step], profile: Profile, stage: str) -> Iterator[str]:
-    """Arguments for what is left to bubblewrap to mount over the stage, and for workspace folders that this covers."""
-    has_devices = any(step.path == "/dev" and step in left for step in plan.steps)
+def _bubblewrap_mounts(plan: Plan, mounted: Container[Step], profile: Profile, stage: str) -> Iterator[str]:
+    """Yield the arguments for what bubblewrap mounts over the stage, and for workspace folders that this covers."""
+    has_devices = any(step.path == "/dev" and step in mounted for step in plan.steps)
     roots = [root for root in profile.roots if has_devices and is_below(root, "/dev")]
-    inner = [word for root in roots for word in ("--bind", stage + root, root)]
+    inner = [argument for root in roots for argument in ("--bind", stage + root, root)]
     for step in plan.steps:
         if step.layer is Layer.CLOSING:
             yield from inner
             inner = []
-        if step in left:
+        if step in mounted:
             yield from step.options
 
 
-def look(profile: Profile, search: Search) -> Found:
+def search_workspace(profile: Profile, search: Search) -> Findings:
     """Find the sensitive files and the repositories of all workspace folders."""
     skipped = tuple(profile.closed)
-    finds = []
+    searches = []
     for root in profile.roots:
         if not os.path.isdir(root):
             raise ToolError("file_not_found", f"The workspace folder {root} does not exist.", path=root)
         # these are covered by other mounts
         outside = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp") if root == "/" else ()  # noqa: S108
-        finds.append(search.find(root, Judged(profile, root), skipped + outside))
-    return sensitive.join(finds)
+        searches.append(search.find(root, PathJudge(profile, root), skipped + outside))
+    return sensitive.join(searches)
 
 
 def namespaces(profile: Profile, available: Availability, *, tty: bool) -> list[str]:
     """Return the arguments for namespaces and capabilities."""
-    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    arguments = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if "disable-userns" in available.features:
-        words.append("--disable-userns")
+        arguments.append("--disable-userns")
     if profile.network == "none":
-        words.append("--unshare-net")
+        arguments.append("--unshare-net")
     if not tty:
-        words.append("--new-session")
-    return [*words, "--die-with-parent", "--cap-drop", "ALL"]
+        arguments.append("--new-session")
+    return [*arguments, "--die-with-parent", "--cap-drop", "ALL"]
 
 
 def make_plan(
-    profile: Profile, found: Found, features: tuple[str, ...], secrets: Secrets = sensitive.home_secrets
+    profile: Profile, findings: Findings, features: tuple[str, ...], secrets: Secrets = sensitive.home_secrets
 ) -> Plan:
     """Plan the view of the file system that a program gets; `secrets` finds what to hide in a home directory."""
     view = _View(profile, secrets)
     view.show_system(features)
     view.show_workspace()
-    view.guard_workspace(found)
+    view.guard_workspace(findings)
     view.hide_home()
-    view.hide_sensitive(found)
+    view.hide_sensitive(findings)
     view.hide_sockets()
     return view.finish()
 
 
 class _View:
-    """Collects the steps."""
+    """Collects the steps of a plan."""
 
     def __init__(self, profile: Profile, secrets: Secrets) -> None:
         self._profile = profile
@@ -310,7 +316,7 @@ class _View:
         self._private = self._real_path(profile.private)
         self._steps: dict[tuple[str, Layer], Step] = {}
         # paths at which private folders are mounted, and their sources
-        self._own: dict[str, str] = {}
+        self._private_mounts: dict[str, str] = {}
         # paths at which the real file system is visible, and the writable ones among them
         self._real: set[str] = {"/"}
         self._writable: set[str] = set()
@@ -323,19 +329,19 @@ class _View:
         if "handles" not in features:
             self._steps["/", Layer.BASE] = Step(Layer.BASE, "system", "/", "/")
         self._add_built_in(Layer.SYSTEM, "processes", "/proc", "--proc", "/proc")
-        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev", made=mounting.DEVICES)
+        self._add_built_in(Layer.SYSTEM, "devices", "/dev", "--dev", "/dev", built_in=mounting.DEVICES)
         size = ("--size", str(mounting.SHARED_BYTES)) if "size" in features else ()
         shared = *size, "--tmpfs", "/dev/shm"  # noqa: S108
-        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *shared, made=mounting.SHARED_MEMORY)  # noqa: S108
-        self._close("devices read-only", "/dev", made=mounting.READ_ONLY)
+        self._add_built_in(Layer.OWN, "shared memory", "/dev/shm", *shared, built_in=mounting.SHARED_MEMORY)  # noqa: S108
+        self._make_read_only("devices read-only", "/dev", built_in=mounting.READ_ONLY)
         if os.geteuid() == 0:
             # root owns settings there that can be changed without a capability
-            self._close("processes read-only", "/proc")
-        self._own_folder("private tmp", "/tmp", "tmp")  # noqa: S108
-        self._own_folder("private tmp", "/var/tmp", "var-tmp")  # noqa: S108
+            self._make_read_only("processes read-only", "/proc")
+        self._mount_private("private tmp", "/tmp", "tmp")  # noqa: S108
+        self._mount_private("private tmp", "/var/tmp", "var-tmp")  # noqa: S108
         for folder in ("/run", "/var/run"):
             if os.path.isdir(folder) and not os.path.islink(folder):
-                self._blank(folder, "sockets of others")
+                self._show_empty(folder, "sockets of others")
         for path in filter(os.path.lexists, _SHOWN_IN_RUN):
             self._show(path, "programs")
         if self._profile.network == "full":
@@ -347,7 +353,7 @@ class _View:
         """Show the workspace folders, the session's folder and cache, and the visible part of the home directory."""
         profile = self._profile
         if profile.read == "workspace" and self._home != "/" and os.path.isdir(self._home):
-            self._blank(self._home, "home")
+            self._show_empty(self._home, "home")
             for path in sensitive.toolchains(self._home, os.environ.get("PATH", "")):
                 self._show(path, "programs in the home")
         elif not self._is_shown(self._home) and os.path.isdir(self._home):
@@ -367,12 +373,12 @@ class _View:
         cache = self._real_path(os.path.join(self._home, ".cache"))
         if os.path.isdir(cache) and profile.read == "all":
             self._keep_while_empty(cache)
-            self._own_folder("private cache", cache, "cache")
+            self._mount_private("private cache", cache, "cache")
         elif self._home in self._empty:
-            self._own_folder("private cache", os.path.join(self._home, ".cache"), "cache")
+            self._mount_private("private cache", os.path.join(self._home, ".cache"), "cache")
         elif self._is_shown(cache) and not os.path.lexists(cache) and os.access(os.path.dirname(cache), os.W_OK):
             self._missing[cache] = None
-            self._own_folder("private cache", cache, "cache")
+            self._mount_private("private cache", cache, "cache")
         for path in profile.closed:
             self._hide_closed(self._real_path(path))
         for path in filter(os.path.exists, profile.shown):
@@ -383,11 +389,11 @@ class _View:
             self._show(folder, "session folder", hold=False)
             alias = f"/tmp/jean2/{profile.session}"  # noqa: S108
             # not where a workspace shows the real /tmp
-            if _is_name(profile.session) and self._cover(alias) in self._own:
+            if _is_name(profile.session) and self._covering_path(alias) in self._private_mounts:
                 self._prepare(alias, folder, hold=False)
                 self._bind(Layer.SHOWN, "session folder", alias, folder)
 
-    def guard_workspace(self, found: Found) -> None:
+    def guard_workspace(self, findings: Findings) -> None:
         """Write-protect files that make the user's programs run something, or that configure hilt."""
         if not self._profile.writable:
             return
@@ -400,19 +406,19 @@ class _View:
                 self._refuse_link(os.path.join(root, name))
             if not os.path.lexists(os.path.join(root, ".git")):
                 self._guard(os.path.join(root, ".git"), "repository")
-        for git in found.repositories:
+        for git in findings.repositories:
             for path in repositories.guarded(git):
                 # inside, programs may have created links; their targets are guarded
                 self._guard(self._real_path(path), "repository", refuse_links=False)
-        for path in found.guarded:
+        for path in findings.guarded:
             if self._profile.denies_write is not None and self._profile.denies_write(path):
                 self._guard(path, "rule", refuse_links=False)
             else:
                 self._guard_in_place(path)
         for path in self._profile.denied_missing:
             self._guard(path, "rule", refuse_links=False)
-        kept = dict.fromkeys(self._profile.kept, "installation") | dict.fromkeys(self._start_files(), "start files")
-        for path, purpose in kept.items():
+        guarded = dict.fromkeys(self._profile.kept, "installation") | dict.fromkeys(self._start_files(), "start files")
+        for path, purpose in guarded.items():
             # a missing path that listings would show is watched instead
             around = innermost(path, tuple(self._writable))
             if around and (os.path.lexists(path) or not _is_plain(os.path.relpath(path, around))):
@@ -437,14 +443,14 @@ class _View:
                 if os.path.lexists(path):
                     self._hide(self._real_path(path), "system credentials")
 
-    def hide_sensitive(self, found: Found) -> None:
+    def hide_sensitive(self, findings: Findings) -> None:
         """Make the sensitive names of the workspace unreadable."""
-        for path in found.sensitive:
+        for path in findings.sensitive:
             target = self._real_path(path)
             if target != path and not self._may_follow(target):
                 continue
             self._hide(target, "sensitive", unreadable=True)
-        for path in found.unreadable:
+        for path in findings.unreadable:
             # a program of its owner could make it readable
             self._hide(path, "unreadable", unreadable=True)
         for path, is_unreadable in self._profile.denied_outside:
@@ -467,7 +473,7 @@ class _View:
         beneath: dict[str, Identity | None] = {}  # what the last step mounted at a path
         for step in sorted(self._steps.values(), key=_order):
             if step.path not in beneath:
-                # a mount point is identified when it is held
+                # a mount point gets its identity when it is locked
                 is_known = step.path not in self._missing and step.path != "/"
                 is_real = is_known and self._is_shown(step.path.rpartition("/")[0] or "/")
                 beneath[step.path] = identity(step.path) if is_real else None
@@ -486,19 +492,19 @@ class _View:
         self._bind(layer, purpose, path, path, writable=writable)
         self._real.add(path)
 
-    def _own_folder(self, purpose: str, path: str, name: str) -> None:
+    def _mount_private(self, purpose: str, path: str, name: str) -> None:
         source = os.path.join(self._private, name)
-        if not os.path.isdir(path) and not self._is_made(path) and path not in self._missing:
+        if not os.path.isdir(path) and not self._is_creatable(path) and path not in self._missing:
             return
         path = self._real_path(path)
         self._prepare(path, source)
         self._bind(Layer.OWN, purpose, path, source, writable=True)
-        self._own[path] = source
+        self._private_mounts[path] = source
 
-    def _blank(self, path: str, purpose: str) -> None:
+    def _show_empty(self, path: str, purpose: str) -> None:
         """Mount an empty folder, in which later steps may show something."""
         self._prepare(path, "/")
-        self._hollow(Layer.SYSTEM, purpose, path)
+        self._mount_empty(Layer.SYSTEM, purpose, path)
         self._empty.add(path)
 
     def _hide_closed(self, path: str) -> None:
@@ -506,7 +512,7 @@ class _View:
             if self._is_shown(path):
                 self._hold_parents(path)
                 self._keep_while_empty(path)
-                self._hollow(Layer.HIDDEN, "closed", path)
+                self._mount_empty(Layer.HIDDEN, "closed", path)
                 self._empty.add(path)
         else:
             self._guard(path, "closed")
@@ -519,12 +525,12 @@ class _View:
         except OSError:
             return  # gone, or a dangling link
         if stat.S_ISLNK(mode):
-            return  # to itself
+            return  # a link to itself
         if purpose not in ("sockets of others", "system credentials"):
             self._hold_parents(named or path)
         if stat.S_ISDIR(mode):
             self._keep_while_empty(path)
-            self._hollow(Layer.HIDDEN, purpose, path, 0 if unreadable else mounting.EMPTY_MODE)
+            self._mount_empty(Layer.HIDDEN, purpose, path, 0 if unreadable else mounting.EMPTY_MODE)
         else:
             source = os.path.join(self._private, "sealed-file" if unreadable else "blank-file")
             self._bind(Layer.HIDDEN, purpose, path, source)
@@ -532,7 +538,7 @@ class _View:
     def _guard(self, path: str, purpose: str, *, refuse_links: bool = True) -> None:
         """Keep a path unchanged, or missing; needed only in a writable folder."""
         root = innermost(path, tuple(self._writable))
-        if root is None or path == root or self._cover(path) != root:
+        if root is None or path == root or self._covering_path(path) != root:
             return
         prefix = root.rstrip("/")
         names = path[len(prefix) + 1 :].split("/")
@@ -552,7 +558,7 @@ class _View:
             if stat.S_ISLNK(mode):
                 if refuse_links:
                     raise _replaceable(prefix)
-                return  # to itself
+                return  # a link to itself
             if index < len(names) - 1:
                 self._hold(prefix)
             elif (stat.S_ISDIR(mode) and _is_empty(prefix)) or (stat.S_ISREG(mode) and mountpoints.is_ours(prefix)):
@@ -562,8 +568,8 @@ class _View:
 
     def _guard_in_place(self, path: str) -> None:
         """Write-protect a path; the folders around it can be renamed, and the protection moves with them."""
-        is_there = os.path.lexists(path) and not os.path.islink(path)
-        if is_there and self._cover(path) in self._writable and (path, Layer.GUARDED) not in self._steps:
+        exists = os.path.lexists(path) and not os.path.islink(path)
+        if exists and self._covering_path(path) in self._writable and (path, Layer.GUARDED) not in self._steps:
             self._bind(Layer.GUARDED, "configuration", path, path)
 
     def _guard_whole(self, folder: str, purpose: str, error: PermissionError) -> None:
@@ -581,7 +587,7 @@ class _View:
         if mountpoints.is_file(path):
             self._bind(Layer.GUARDED, purpose, path, path)
         else:
-            self._hollow(Layer.GUARDED, purpose, path)
+            self._mount_empty(Layer.GUARDED, purpose, path)
 
     def _keep_while_empty(self, path: str) -> None:
         # may be the mount point of another command, which must not remove it now
@@ -591,7 +597,7 @@ class _View:
     def _hold_parents(self, path: str) -> None:
         """Prevent the writable folders above a path from being renamed."""
         root = innermost(path, tuple(self._writable))
-        if root and path != root and self._cover(path) == root:
+        if root and path != root and self._covering_path(path) == root:
             prefix = root.rstrip("/")
             for name in path[len(prefix) + 1 :].split("/")[:-1]:
                 prefix += "/" + name
@@ -599,34 +605,36 @@ class _View:
 
     def _hold(self, path: str) -> None:
         if (path, Layer.GUARDED) not in self._steps:
-            self._bind(Layer.HELD, "way", path, path, writable=True)
+            self._bind(Layer.HELD, "parent folder", path, path, writable=True)
 
     def _prepare(self, path: str, source: str, *, hold: bool = True) -> None:
         """Create the mount target of a path that is inside a private folder."""
-        own = innermost(path, tuple(self._own))
+        mount = innermost(path, tuple(self._private_mounts))
         # in an empty folder inside it, bubblewrap creates the target
-        if own is None or path == own or innermost(path, (own, *self._empty)) != own:
+        if mount is None or path == mount or innermost(path, (mount, *self._empty)) != mount:
             return
-        names = path[len(own) + 1 :].split("/")
-        _make_below(self._own[own], names, is_folder=os.path.isdir(source))
-        own_path, inside = self._own[own], own
+        names = path[len(mount) + 1 :].split("/")
+        _make_below(self._private_mounts[mount], names, is_folder=os.path.isdir(source))
+        source_path, inside = self._private_mounts[mount], mount
         for name in names[:-1]:
-            own_path, inside = f"{own_path}/{name}", f"{inside}/{name}"
+            source_path, inside = f"{source_path}/{name}", f"{inside}/{name}"
             if hold and not innermost(inside, tuple(self._real - {"/"})):
                 # otherwise a program could replace it by a link, and the mount on the inner path would miss
-                self._bind(Layer.HELD, "way", inside, own_path, writable=True)
+                self._bind(Layer.HELD, "parent folder", inside, source_path, writable=True)
 
-    def _is_made(self, path: str) -> bool:
-        """Whether a missing path can be created, because it is in an empty folder of ours."""
+    def _is_creatable(self, path: str) -> bool:
+        """Whether a missing path can be created, because it is in an empty folder that we mount."""
         return innermost(path, tuple(self._empty)) is not None
 
     def _is_shown(self, path: str) -> bool:
         """Whether a program sees the real file system at a path."""
-        return self._cover(path) in self._real
+        return self._covering_path(path) in self._real
 
-    def _cover(self, path: str) -> str:
-        """The innermost path at or above this one that a step covers."""
-        while not (path in self._real or path in self._own or path in self._empty or path in ("/proc", "/dev")):
+    def _covering_path(self, path: str) -> str:
+        """Return the innermost path, at or above this one, that a step covers."""
+        while not (
+            path in self._real or path in self._private_mounts or path in self._empty or path in ("/proc", "/dev")
+        ):
             path = path.rpartition("/")[0] or "/"
         return path
 
@@ -639,15 +647,15 @@ class _View:
     def _bind(self, layer: Layer, purpose: str, path: str, source: str, *, writable: bool = False) -> None:
         self._steps[path, layer] = Step(layer, purpose, path, source, writable, origin=identity(source))
 
-    def _hollow(self, layer: Layer, purpose: str, path: str, mode: int = mounting.EMPTY_MODE) -> None:
+    def _mount_empty(self, layer: Layer, purpose: str, path: str, mode: int = mounting.EMPTY_MODE) -> None:
         """Mount an empty folder. Its mode keeps programs from writing there by accident."""
         self._steps[path, layer] = Step(layer, purpose, path, mode=mode)
 
-    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str, made: str = "") -> None:
-        self._steps[path, layer] = Step(layer, purpose, path, options=options, made=made)
+    def _add_built_in(self, layer: Layer, purpose: str, path: str, *options: str, built_in: str = "") -> None:
+        self._steps[path, layer] = Step(layer, purpose, path, options=options, built_in=built_in)
 
-    def _close(self, purpose: str, path: str, *, made: str = "") -> None:
-        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path, made=made)
+    def _make_read_only(self, purpose: str, path: str, *, built_in: str = "") -> None:
+        self._add_built_in(Layer.CLOSING, purpose, path, "--remount-ro", path, built_in=built_in)
 
 
 def _order(step: Step) -> tuple[bool, int, Layer, str]:
@@ -683,7 +691,7 @@ def _is_plain(path: str) -> bool:
 
 
 def plain_names(profile: Profile) -> list[str]:
-    """The protected paths that listings would show, which are watched while they are missing."""
+    """Return the protected paths that listings would show, which are watched while they are missing."""
     names = [os.path.join(root, name) for root in profile.writable for name in profile.protected if _is_plain(name)]
     roots = ((path, innermost(path, profile.writable)) for path in profile.kept)
     return names + [path for path, root in roots if root and _is_plain(os.path.relpath(path, root))]
@@ -706,16 +714,16 @@ def _is_empty(folder: str) -> bool:
         return False
 
 
-def _make_below(own: str, names: list[str], *, is_folder: bool) -> None:
+def _make_below(private: str, names: list[str], *, is_folder: bool) -> None:
     """Create a folder or file below a private folder, with its parents, none of them a link.
 
     By handle: programs of the session may still run and rename what is in the folder.
     """
     if is_folder:
         with suppress(OSError):
-            os.close(open_folder("/".join((own, *names))))
+            os.close(open_folder("/".join((private, *names))))
             return
-    folder = open_folder(own)
+    folder = open_folder(private)
     try:
         for index, name in enumerate(names):
             is_last = index == len(names) - 1

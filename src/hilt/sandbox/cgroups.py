@@ -66,10 +66,10 @@ class Group:
 
     def _events(self) -> dict[str, int]:
         try:
-            words = self._read("memory.events").split()
+            fields = self._read("memory.events").split()
         except OSError:
             return {}
-        return dict(zip(words[::2], map(int, words[1::2]), strict=False))
+        return dict(zip(fields[::2], map(int, fields[1::2]), strict=False))
 
     def _write(self, name: str, value: str) -> None:
         descriptor = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._folder)
@@ -126,14 +126,14 @@ def find_parent() -> str | None:
         return None
     try:
         with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
-            own = next(line[3:].rstrip("\n") for line in file if line.startswith("0::"))
+            own_group = next(line[3:].rstrip("\n") for line in file if line.startswith("0::"))
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             mounts = [line.split() for line in file if " - cgroup2 " in line]
     except (OSError, StopIteration):
         return None
     for _, _, _, root, mount, *_ in mounts:
-        visible = own.removeprefix(root.rstrip("/"))
-        if own.startswith(root) and ".." not in own.split("/"):
+        visible = own_group.removeprefix(root.rstrip("/"))
+        if own_group.startswith(root) and ".." not in own_group.split("/"):
             folder = os.path.join(mount, visible.lstrip("/")).rstrip("/")
             while folder.startswith(mount):
                 if _allows_groups(folder):

@@ -1,4 +1,4 @@
-"""Existing paths outside the workspace that rules deny, denied_paths by walking the folders that they could match."""
+"""Finds existing paths outside the workspace that rules deny, by walking the folders that they could match."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable
 from hilt.errors import ToolError
 from hilt.sandbox.profile import innermost
 
-MOST_FINDS = 1_000
-MOST_FOLDERS = 20_000
+MAX_MATCHES = 1_000
+MAX_PATHS = 20_000
 
-_NOT_FILES = ("/proc", "/sys", "/dev")  # a sandbox has its own
+_PSEUDO_FOLDERS = ("/proc", "/sys", "/dev")  # a sandbox has its own
 Reach = Callable[[str], str]  # for a path: "yes", "maybe" if something below may be denied, "no"
 
 
 def find(reach: Reach, starts: Iterable[str], roots: tuple[str, ...]) -> list[str]:
-    """Return the real paths that are denied outside the roots; raise when there are too many.
+    """Return the real paths outside the roots that rules deny; raise if there are too many.
 
     `starts` are folders to start from in addition to /, because a folder above them may be unreadable.
     """
@@ -25,7 +25,7 @@ def find(reach: Reach, starts: Iterable[str], roots: tuple[str, ...]) -> list[st
     seen: set[str] = set()
     while pending:
         path = pending.pop()
-        if path in seen or path in _NOT_FILES or innermost(path, roots):
+        if path in seen or path in _PSEUDO_FOLDERS or innermost(path, roots):
             continue
         seen.add(path)
         reached = reach(path)
@@ -38,11 +38,11 @@ def find(reach: Reach, starts: Iterable[str], roots: tuple[str, ...]) -> list[st
                 continue
             # few names match, so only those are visited
             pending += [full for full in (os.path.join(path, name) for name in names) if reach(full) != "no"]
-        if len(denied_paths) > MOST_FINDS or len(seen) > MOST_FOLDERS:
+        if len(denied_paths) > MAX_MATCHES or len(seen) > MAX_PATHS:
             raise ToolError(
                 "sandbox_unavailable",
-                f"The rules on paths outside the workspace match more than {MOST_FINDS} files,"
-                f" or more than {MOST_FOLDERS} paths must be checked.",
+                f"The rules on paths outside the workspace match more than {MAX_MATCHES} files,"
+                f" or more than {MAX_PATHS} paths must be checked.",
                 suggestion="Ask the user to write rules that name folders.",
             )
     return [path for path in denied_paths if not innermost(path, roots)]

@@ -26,16 +26,16 @@ from hilt.sandbox.profile import is_below
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.profile import Profile
-    from hilt.sandbox.sensitive import Found, Search
+    from hilt.sandbox.sensitive import Findings, Search
 
-_MOST_BYTES = 16 << 20
-MOST_NOTES = 20
+_MAX_BYTES = 16 << 20
+MAX_NOTES = 20
 _SHOWN_CHARACTERS = 200
-_NAMED = 5  # new paths listed in one note
+_LISTED = 5  # new paths listed in one note
 _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one that is this recent
-_MOST_ROUNDS = 50  # of making folders accessible that a program has closed
-_MOST_BURSTS = 3  # in which one path is disabled, for different reasons or while git was writing it
-_MOST_WAITS = 5  # in one check of all repositories, for git processes that are writing
+_MAX_ROUNDS = 50  # of making folders accessible that a program has locked
+_MAX_BURSTS = 3  # in which one path may be disabled, for different reasons or while git was writing it
+_MAX_WAITS = 5  # per check of all repositories, for git processes that are writing
 _WAIT_SECONDS = 0.001
 _BURST_SECONDS = 0.1  # a program may change several settings in a row
 
@@ -44,7 +44,7 @@ _FOLDERS = ("hooks", "rebase-merge", "sequencer", "worktrees", "modules")
 _IN_SEQUENCES = {"rebase-merge": ("git-rebase-todo", "strategy"), "sequencer": ("todo", "opts")}
 _SEQUENCES = tuple(name for names in _IN_SEQUENCES.values() for name in names)
 
-_UNREACHED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENAMETOOLONG)
+_UNREACHABLE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENAMETOOLONG)
 
 Stamp = tuple[int, int, int]
 
@@ -59,7 +59,7 @@ class Part(NamedTuple):
 
 
 class GitFolder(NamedTuple):
-    """A folder in a repository, and the names in it that matter; all if it is empty."""
+    """A folder in a repository, and the relevant names in it; empty means all."""
 
     repository: str
     names: Collection[str]
@@ -79,7 +79,7 @@ class Guard(NamedTuple):
 
 
 class StateBefore(NamedTuple):
-    """The workspace before a program starts, as JSON can store it.
+    """The workspace before a program starts, in a form that JSON can store.
 
     `kept` are paths that the program cannot change, `absent` names that are disabled when they appear, `stamps` show
     whether a file is unchanged, and `dangers` are digests of what was dangerous already. `guarded` is configuration
@@ -98,11 +98,11 @@ class StateBefore(NamedTuple):
 
 
 class _Replaced(Exception):
-    """Others are replacing a file, or have replaced it, while it is examined."""
+    """Another process is replacing a file, or has replaced it, while it is examined."""
 
 
 class _Burst(NamedTuple):
-    """Why a path was disabled, once or several times within a moment."""
+    """Why a path was disabled, possibly several times in quick succession."""
 
     began: float
     dangers: set[str]
@@ -123,15 +123,15 @@ def disarm_new(root: str, upper: str, absent: Iterable[str], is_sensitive: Calla
     def in_upper(path: str) -> str:
         return upper + path[len(root.rstrip("/")) :]
 
-    found = Search().find_all(upper, is_sensitive, frozenset())
-    new = [
+    findings = Search().find_all(upper, is_sensitive, frozenset())
+    new_repositories = [
         path
-        for path in found.repositories
+        for path in findings.repositories
         if os.path.isdir(path) and not os.path.lexists(root.rstrip("/") + path[len(upper) :])
     ]
-    names = [in_upper(path) for path in absent if is_below(path, root) and not os.path.lexists(path)]
-    watch = GitWatch(StateBefore([upper], [upper], [], [], names, [], [], {}, []))
-    watch.check_ended(new)
+    absent_paths = [in_upper(path) for path in absent if is_below(path, root) and not os.path.lexists(path)]
+    watch = GitWatch(StateBefore([upper], [upper], [], [], absent_paths, [], [], {}, []))
+    watch.check_ended(new_repositories)
     return watch.notes
 
 
@@ -155,14 +155,14 @@ class GitWatch:
         self._sequences: set[str] = set()  # rebases, picks and reverts that were in progress
         self._disabled: dict[str, list[_Burst]] = {}  # by path
         self._locks: set[Stamp] = set()  # of git processes that were writing something when it was disabled
-        self._contested: set[str] = set()  # paths that were replaced while they were disabled
-        self._waits = 0  # that are left in this check
-        self.git_folders: dict[str, GitFolder] = {}  # that the last check has opened
+        self._contested: set[str] = set()  # paths that others replaced while they were disabled
+        self._waits = 0  # remaining in this check
+        self.git_folders: dict[str, GitFolder] = {}  # opened by the last check
 
     @classmethod
-    def begin(cls, profile: Profile, found: Found, guard: Guard) -> GitWatch:
+    def begin(cls, profile: Profile, findings: Findings, guard: Guard) -> GitWatch:
         """Record what exists now."""
-        hidden = (*found.sensitive, *found.unreadable) if guard.hides else found.unreadable
+        hidden = (*findings.sensitive, *findings.unreadable) if guard.hides else findings.unreadable
         watch = cls(
             StateBefore(
                 roots=[root for root in profile.roots if any(_overlap(root, path) for path in profile.writable)],
@@ -170,27 +170,27 @@ class GitWatch:
                 skipped=[*profile.closed, *hidden, *guard.empty],
                 kept=list(guard.kept),
                 absent=[path for path in guard.absent if not os.path.lexists(path)],
-                repositories=list(found.repositories),
+                repositories=list(findings.repositories),
                 guarded=[
-                    *found.guarded,
+                    *findings.guarded,
                     *(os.path.join(root, name) for root in profile.roots for name in profile.protected),
                 ],
                 stamps={},
                 dangers=[],
             )
         )
-        watch._remember(found.repositories)
+        watch._remember(findings.repositories)
         return watch
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was disabled, and why."""
-        rest = (f"and {self._omitted} more",) if self._omitted else ()
-        return (*self._notes, *rest)
+        omitted = (f"and {self._omitted} more",) if self._omitted else ()
+        return (*self._notes, *omitted)
 
     def _check(self, repositories: Iterable[str], *, is_over: bool) -> None:
         """Disable what is dangerous and new."""
-        self._waits = _MOST_WAITS
+        self._waits = _MAX_WAITS
         for path in self.before.absent:
             with self._opened(os.path.dirname(path)) as folder:
                 if folder is not None:
@@ -206,28 +206,28 @@ class GitWatch:
         A rebase that the program has begun may contain steps that run something, so it is checked only when the program
         `is_over`. In one that was in progress before, new steps of that kind are disabled at once.
         """
-        began = len(self._notes)
+        note_count = len(self._notes)
         self.git_folders.clear()
         try:
             for root in self.before.roots:
-                found = search.find_all(root, is_sensitive, self._skipped)
-                for _ in range(_MOST_ROUNDS if is_over else 0):
-                    if not self._unlock_all(found.unreadable):
+                findings = search.find_all(root, is_sensitive, self._skipped)
+                for _ in range(_MAX_ROUNDS if is_over else 0):
+                    if not self._unlock_all(findings.unreadable):
                         break
-                    found = search.find_all(root, is_sensitive, self._skipped)
-                self._check(found.repositories, is_over=is_over)
-                self._report_new(found.guarded)
+                    findings = search.find_all(root, is_sensitive, self._skipped)
+                self._check(findings.repositories, is_over=is_over)
+                self._report_new(findings.guarded)
         except OSError as error:
             self._add_note(f"Some repositories could not be checked: {error.strerror}. Check them before you use git.")
-        return tuple(self._notes[began:])
+        return tuple(self._notes[note_count:])
 
     def check(self, paths: Collection[str]) -> tuple[str, ...]:
         """Check these repositories and absent names while the program runs; return notes on what was disabled."""
-        began = len(self._notes)
+        note_count = len(self._notes)
         self.git_folders.clear()
         with suppress(OSError):  # `settle` reports it
             self._check([path for path in paths if path not in self.before.absent], is_over=False)
-        return tuple(self._notes[began:])
+        return tuple(self._notes[note_count:])
 
     def check_ended(self, paths: Collection[str]) -> None:
         """Check these repositories and the absent names after the program has ended."""
@@ -241,8 +241,12 @@ class GitWatch:
         new = [path for path in guarded if path not in self._guarded]
         self._guarded.update(new)
         if new:
-            named = ", ".join(map(self._shown, new[:_NAMED])) + (f" and {len(new) - _NAMED} more" * (len(new) > _NAMED))
-            self._add_note(f"New agent or editor configuration: {named}. Review it before you use them there.")
+            listed = ", ".join(map(self._display_path, new[:_LISTED]))
+            omitted = f" and {len(new) - _LISTED} more" if len(new) > _LISTED else ""
+            self._add_note(
+                f"New agent or editor configuration: {listed}{omitted}. "
+                "Review it before you use an agent or editor there."
+            )
 
     # --- what to check
 
@@ -284,9 +288,9 @@ class GitWatch:
                     self.git_folders[path] = GitFolder(repository, _names_that_matter(role))
                     yield from self._inside(folder, path, role, pending)
             if folder is None and role != "repository":
-                with self._opened(os.path.dirname(path)) as around:
-                    if around is not None:
-                        yield Part(around, os.path.basename(path), path, "closed")
+                with self._opened(os.path.dirname(path)) as parent:
+                    if parent is not None:
+                        yield Part(parent, os.path.basename(path), path, "closed")
                 # the caller may have made it accessible
                 with self._opened(path) as folder:
                     if folder is not None:
@@ -346,7 +350,7 @@ class GitWatch:
                 return
 
     def _try_examine(self, part: Part, *, is_over: bool, is_last: bool) -> None:
-        """Disable a file if it is dangerous; raise if others replace it meanwhile, unless this is the last attempt."""
+        """Disable a file if it is dangerous; raise if others are replacing it, unless this is the last attempt."""
         try:
             status = _status(part)
         except OSError:
@@ -355,10 +359,10 @@ class GitWatch:
         if is_same or status.st_ctime_ns > self._until:
             return
         if not is_over and part.kind != "absent" and stat.S_ISREG(status.st_mode) and not status.st_size:
-            return  # it runs nothing, and may be a copy that has just begun
+            return  # it runs nothing, and may be a copy in progress
         try:
-            judged = self._judge(part, status, self._is_known)
-            if not judged.dangers:
+            verdict = self._judge(part, status, self._is_known)
+            if not verdict.dangers:
                 self._trust(part, status)
                 return
             if part.kind == "closed" and stat.S_ISDIR(status.st_mode):
@@ -366,14 +370,14 @@ class GitWatch:
                     self._unlock(part.folder, part.name, part.path)
                 return
             locks = _locks(part)
-            aside, is_contested = _disable(part, judged.rest, status, is_last=is_last)
-            self._note(part, judged, aside)
-            self._count(part, frozenset(judged.dangers), locks | _locks(part), is_contested=is_contested)
+            new_name, is_contested = _disable(part, verdict.cleaned, status, is_last=is_last)
+            self._note(part, verdict, new_name)
+            self._count(part, frozenset(verdict.dangers), locks | _locks(part), is_contested=is_contested)
         except FileNotFoundError:
             return
         except OSError as error:
             self._add_note(
-                f"{self._shown(part.path)} may make the next git command there run a program, and could not be "
+                f"{self._display_path(part.path)} may make the next git command there run a program, and could not be "
                 f"disabled: {error.strerror}. Remove it before you use git there."
             )
 
@@ -381,7 +385,7 @@ class GitWatch:
         """Record that something was disabled, and whether the program has written it again.
 
         A git process that was writing the file at that moment restores it unintentionally, but only once per lock. If
-        it took and released its lock meanwhile, it has replaced the file; that counts once per path.
+        it took and released its lock in between, it has replaced the file; that counts once per path.
         """
         is_written = not locks <= self._locks or (is_contested and part.path not in self._contested)
         self._locks |= locks
@@ -390,9 +394,9 @@ class GitWatch:
         bursts = self._disabled.setdefault(part.path, [])
         now = monotonic()
         is_new_burst = not bursts or now - bursts[-1].began > _BURST_SECONDS
-        if any(dangers & burst.dangers for burst in bursts) or (is_new_burst and len(bursts) >= _MOST_BURSTS):
+        if any(dangers & burst.dangers for burst in bursts) or (is_new_burst and len(bursts) >= _MAX_BURSTS):
             what = _clean(", ".join(sorted(dangers)))
-            self.repeated = f"it wrote {self._shown(part.path)} again after it had been disabled ({what})"
+            self.repeated = f"it wrote {self._display_path(part.path)} again after it had been disabled ({what})"
         if is_new_burst:
             bursts.append(_Burst(now, set()))
         bursts[-1].dangers.update(() if is_written else dangers)
@@ -427,21 +431,21 @@ class GitWatch:
         match part.kind:
             case "gitfile":
                 target = self._target(part.path, data)
-                if gitfiles.pointed(data) is None or (target and target not in self._repositories):
+                if gitfiles.read_gitdir(data) is None or (target and target not in self._repositories):
                     return HARMLESS
-                return gitfiles.whole(data, is_known, "another repository")
+                return gitfiles.judge_whole(data, is_known, "another repository")
             case "config" | "config.worktree":
-                return gitfiles.judge_config(data, is_known, lambda value: self._inner(folder, value) is not None)
+                return gitfiles.judge_config(data, is_known, lambda value: self._resolve(folder, value) is not None)
             case "commondir":
                 in_worktree = os.path.basename(os.path.dirname(folder)) == "worktrees"
-                return gitfiles.judge_common(data, is_known, in_worktree=in_worktree)
+                return gitfiles.judge_commondir(data, is_known, in_worktree=in_worktree)
             case "git-rebase-todo" | "todo":
                 return gitfiles.judge_todo(data, is_known)
             case "strategy":
                 return gitfiles.judge_strategy(data, is_known)
             case "opts":
                 return gitfiles.judge_options(data, is_known)
-        return gitfiles.whole(data, is_known, "a hook")
+        return gitfiles.judge_whole(data, is_known, "a hook")
 
     def _is_known(self, path: str, entry: str) -> bool:
         return _digest(path, entry) in self._dangers
@@ -473,7 +477,7 @@ class GitWatch:
             try:
                 fd = open_below(root, path[len(root.rstrip("/")) + 1 :])
             except OSError as error:
-                if error.errno not in _UNREACHED:
+                if error.errno not in _UNREACHABLE:
                     raise
         try:
             yield fd
@@ -483,10 +487,10 @@ class GitWatch:
 
     def _target(self, path: str, data: bytes) -> str | None:
         """Return the workspace folder that a `.git` file points to; None for any other, or through a link."""
-        text = gitfiles.pointed(data)
-        return self._inner(os.path.dirname(path), text) if text else None
+        text = gitfiles.read_gitdir(data)
+        return self._resolve(os.path.dirname(path), text) if text else None
 
-    def _inner(self, folder: str, text: str) -> str | None:
+    def _resolve(self, folder: str, text: str) -> str | None:
         """Resolve a path relative to a folder; None when it is outside the workspace or a link is on the way."""
         names = text.split("/")
         while names and names[0] in (".", ".."):
@@ -503,7 +507,7 @@ class GitWatch:
                 if not stat.S_ISDIR(os.lstat(prefix).st_mode):
                     return None
             except (FileNotFoundError, PermissionError):
-                break  # git cannot go further either
+                break  # git cannot resolve it further either
         return path
 
     def _unlock_all(self, paths: Iterable[str]) -> bool:
@@ -518,31 +522,35 @@ class GitWatch:
     def _unlock(self, folder: int, name: str, path: str) -> bool:
         is_unlocked = _unlock(folder, name)
         if is_unlocked:
-            self._add_note(f"{self._shown(path)} was not accessible to its owner; it was made accessible to check it.")
+            shown_path = self._display_path(path)
+            self._add_note(f"{shown_path} was not accessible to its owner; it was made accessible to check it.")
         return is_unlocked
 
     # --- notes
 
-    def _note(self, part: Part, judged: GitVerdict, aside: str) -> None:
-        path = self._shown(part.path)
+    def _note(self, part: Part, verdict: GitVerdict, new_name: str) -> None:
+        path = self._display_path(part.path)
         if part.kind == "absent":
-            self._add_note(f"{path} would configure the next agent that starts here; renamed to {aside}.")
+            self._add_note(f"{path} would configure the next agent that starts here; renamed to {new_name}.")
             return
-        what = _clean(", ".join(judged.dangers))
-        if judged.rest is None:
-            self._add_note(f"{path} would make the next git command there run a program ({what}); renamed to {aside}.")
+        what = _clean(", ".join(verdict.dangers))
+        if verdict.cleaned is None:
+            self._add_note(
+                f"{path} would make the next git command there run a program ({what}); renamed to {new_name}."
+            )
         else:
             self._add_note(
-                f"{path} would make the next git command there run a program: {what} removed; the original is {aside}."
+                f"{path} would make the next git command there run a program: {what} removed; "
+                f"the original is {new_name}."
             )
 
     def _add_note(self, note: str) -> None:
-        if len(self._notes) < MOST_NOTES:
+        if len(self._notes) < MAX_NOTES:
             self._notes.append(note)
         else:
             self._omitted += 1
 
-    def _shown(self, path: str) -> str:
+    def _display_path(self, path: str) -> str:
         root = self._root(path)
         is_first = root is not None and root == self.before.roots[0] and path != root
         return _clean(path[len((root or "").rstrip("/")) + 1 :] if is_first else path)
@@ -584,48 +592,49 @@ def _read(part: Part) -> bytes | None:
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return None
-        data = file.read(_MOST_BYTES + 1)
-    return data if len(data) <= _MOST_BYTES else None
+        data = file.read(_MAX_BYTES + 1)
+    return data if len(data) <= _MAX_BYTES else None
 
 
-def _disable(part: Part, rest: bytes | None, judged: os.stat_result, *, is_last: bool) -> tuple[str, bool]:
-    """Rename a file and replace it by its harmless rest; return its new name, and whether others replaced it, too.
+def _disable(part: Part, cleaned: bytes | None, examined: os.stat_result, *, is_last: bool) -> tuple[str, bool]:
+    """Rename a file and put its cleaned content in its place; return its new name, and whether others replaced it, too.
 
-    If they did that since it was judged, the rest lacks what they wrote: leave the file, and raise, unless `is_last`.
+    If they did so after it was examined, the cleaned content lacks their changes: leave the file and raise, unless
+    `is_last`.
     """
-    mark = os.urandom(4).hex()
-    aside, new = f"{part.name[:200]}.disabled-{mark}", f"{part.name[:200]}.new-{mark}"
-    left = 0  # the inode of the rest
+    suffix = os.urandom(4).hex()
+    new_name, draft = f"{part.name[:200]}.disabled-{suffix}", f"{part.name[:200]}.new-{suffix}"
+    cleaned_inode = 0  # the inode of the file with the cleaned content
     with _changeable(part.folder):
-        if rest is not None:
+        if cleaned is not None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(new, flags, judged.st_mode & 0o666, dir_fd=part.folder), "wb") as file:
-                file.write(rest)
-                left = os.fstat(file.fileno()).st_ino
+            with open(os.open(draft, flags, examined.st_mode & 0o666, dir_fd=part.folder), "wb") as file:
+                file.write(cleaned)
+                cleaned_inode = os.fstat(file.fileno()).st_ino
         try:
-            if not is_last and (_locks(part) or _version(_status(part)) != _version(judged)):
+            if not is_last and (_locks(part) or _version(_status(part)) != _version(examined)):
                 raise _Replaced
-            # in one step, because a git process that starts meanwhile fails if it finds no file
-            is_swapped = rest is not None and exchange(part.folder, new, part.name)
-            if is_swapped and not is_last and _version(_status(part._replace(name=new))) != _version(judged):
-                exchange(part.folder, new, part.name)
+            # atomically, because a git process that starts in between fails if it finds no file
+            is_swapped = cleaned is not None and exchange(part.folder, draft, part.name)
+            if is_swapped and not is_last and _version(_status(part._replace(name=draft))) != _version(examined):
+                exchange(part.folder, draft, part.name)
                 raise _Replaced
-            os.rename(new if is_swapped else part.name, aside, src_dir_fd=part.folder, dst_dir_fd=part.folder)
-            if rest is not None and not is_swapped:
-                os.rename(new, part.name, src_dir_fd=part.folder, dst_dir_fd=part.folder)
+            os.rename(draft if is_swapped else part.name, new_name, src_dir_fd=part.folder, dst_dir_fd=part.folder)
+            if cleaned is not None and not is_swapped:
+                os.rename(draft, part.name, src_dir_fd=part.folder, dst_dir_fd=part.folder)
         finally:
-            if left and _inode(part.folder, new) == left:
-                os.unlink(new, dir_fd=part.folder)
-    return aside, (_inode(part.folder, aside), _inode(part.folder, part.name)) != (judged.st_ino, left)
+            if cleaned_inode and _inode(part.folder, draft) == cleaned_inode:
+                os.unlink(draft, dir_fd=part.folder)
+    return new_name, (_inode(part.folder, new_name), _inode(part.folder, part.name)) != (examined.st_ino, cleaned_inode)
 
 
 def _version(status: os.stat_result) -> tuple[int, int, int]:
-    """Return what distinguishes a file from one that replaced it; renaming it changes its ctime, too."""
+    """Return what distinguishes a file from its replacement; not its ctime, which renaming changes."""
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _inode(folder: int, name: str) -> int:
-    """Return the inode of what has a name, or 0."""
+    """Return the inode of a name; 0 when it is missing."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
     except OSError:
@@ -634,7 +643,7 @@ def _inode(folder: int, name: str) -> int:
 
 @contextmanager
 def _changeable(folder: int) -> Iterator[None]:
-    """Make a folder writable for a moment, whatever mode a program has given it."""
+    """Make a folder temporarily writable, whatever mode a program has given it."""
     mode = stat.S_IMODE(os.fstat(folder).st_mode)
     is_closed = mode & 0o300 != 0o300
     if is_closed:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 CONTENT_BYTES = 1 << 20  # a longer file counts as dangerous
 
-# settings that neither run a program nor name a file to read: without and with a subsection
-_PLAIN: Mapping[str, str] = {
+# settings that neither run a program nor name a file to read, in sections without and with a subsection
+_SECTION_SETTINGS: Mapping[str, str] = {
     "author": "email name",
     "checkout": "defaultremote",
     "color": "ui",
@@ -44,7 +44,7 @@ _PLAIN: Mapping[str, str] = {
     "tag": "gpgsign",
     "user": "email name useconfigonly",
 }
-_NAMED: Mapping[str, str] = {
+_SUBSECTION_SETTINGS: Mapping[str, str] = {
     "branch": "description merge pushremote rebase remote",
     "remote": "fetch mirror partialclonefilter promisor prune push pushurl skipfetchall tagopt url",
     "submodule": "active branch fetchrecursesubmodules ignore shallow update url",
@@ -65,10 +65,10 @@ IsKnown = Callable[[str], bool]  # whether this existed before
 
 
 class GitVerdict(NamedTuple):
-    """What in a file runs a program, and the file without it; None if only the whole file can be disabled."""
+    """What in a file runs a program, and the content without it; None if only the whole file can be disabled."""
 
     dangers: tuple[str, ...] = ()
-    rest: bytes | None = None
+    cleaned: bytes | None = None
 
 
 HARMLESS = GitVerdict()
@@ -79,7 +79,7 @@ def is_hook(name: str, mode: int) -> bool:
     return bool(mode & 0o111) and _HOOK.fullmatch(name) is not None
 
 
-def whole(data: bytes, is_known: IsKnown, danger: str) -> GitVerdict:
+def judge_whole(data: bytes, is_known: IsKnown, danger: str) -> GitVerdict:
     """Judge content that is dangerous as a whole, unless it existed before."""
     return HARMLESS if is_known(_text(data)) else GitVerdict((danger,))
 
@@ -88,7 +88,7 @@ def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bo
     """Judge the configuration of a repository; `is_worktree` returns whether a path may be its worktree."""
 
     def is_harmless(section: str, name: str | None, key: str, value: str) -> bool:
-        if key not in (_PLAIN if name is None else _NAMED).get(section, "").split():
+        if key not in (_SECTION_SETTINGS if name is None else _SUBSECTION_SETTINGS).get(section, "").split():
             return False
         if section == "core" and key == "worktree":
             return is_worktree(value)
@@ -96,7 +96,7 @@ def judge_config(data: bytes, is_known: IsKnown, is_worktree: Callable[[str], bo
             return "::" not in value and not value.startswith("-")
         return not (section == "submodule" and key == "update") or value in _UPDATES
 
-    return _settings(data, is_known, is_harmless)
+    return _judge_settings(data, is_known, is_harmless)
 
 
 def judge_options(data: bytes, is_known: IsKnown) -> GitVerdict:
@@ -105,67 +105,69 @@ def judge_options(data: bytes, is_known: IsKnown) -> GitVerdict:
     def is_harmless(section: str, name: str | None, key: str, value: str) -> bool:
         return section == "options" and name is None and (key != "strategy" or value in _STRATEGIES)
 
-    return _settings(data, is_known, is_harmless)
+    return _judge_settings(data, is_known, is_harmless)
 
 
 def judge_strategy(data: bytes, is_known: IsKnown) -> GitVerdict:
     """Judge the name of a merge strategy."""
-    return HARMLESS if _text(data).strip() in _STRATEGIES else whole(data, is_known, "a merge strategy")
+    return HARMLESS if _text(data).strip() in _STRATEGIES else judge_whole(data, is_known, "a merge strategy")
 
 
 def judge_todo(data: bytes, is_known: IsKnown) -> GitVerdict:
     """Judge the steps of a rebase."""
     dangers: list[str] = []
-    rest: list[str] = []
+    harmless_lines: list[str] = []
     for line in _text(data).split("\n"):
-        word = line.strip(" \t\r").partition(" ")[0].partition("\t")[0]
+        command = line.strip(" \t\r").partition(" ")[0].partition("\t")[0]
         # a line that begins with another character is a comment
-        if not word[:1].isalnum() or word in _STEPS.split() or is_known(line):
-            rest.append(line)
+        if not command[:1].isalnum() or command in _STEPS.split() or is_known(line):
+            harmless_lines.append(line)
         else:
-            dangers.append(f"the step {word}")
-    return GitVerdict(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
+            dangers.append(f"the step {command}")
+    return GitVerdict(tuple(dict.fromkeys(dangers)), _bytes("\n".join(harmless_lines))) if dangers else HARMLESS
 
 
-def judge_common(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> GitVerdict:
+def judge_commondir(data: bytes, is_known: IsKnown, *, in_worktree: bool) -> GitVerdict:
     """Judge a `commondir` file, which git writes only for a worktree, and always with this content.
 
     If it names its own folder, git ignores it; hilt's own mount point files do that.
     """
     if data.rstrip(b"\n") == (b"../.." if in_worktree else b"."):
         return HARMLESS
-    return whole(data, is_known, "another place for hooks and configuration")
+    return judge_whole(data, is_known, "another place for hooks and configuration")
 
 
-def pointed(data: bytes) -> str | None:
+def read_gitdir(data: bytes) -> str | None:
     """Return the path in a `.git` file; None when git would not follow it."""
     text = _text(data)
     return text[len("gitdir:") :].lstrip(" ").rstrip("\r\n") if text.startswith("gitdir:") else None
 
 
-def _settings(data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | None, str, str], bool]) -> GitVerdict:
+def _judge_settings(
+    data: bytes, is_known: IsKnown, is_harmless: Callable[[str, str | None, str, str], bool]
+) -> GitVerdict:
     dangers: list[str] = []
-    rest: list[str] = []
+    harmless_lines: list[str] = []
     section: tuple[str, str | None] | None = None
     if len(data) > CONTENT_BYTES or b"\0" in data or b"\r" in data:
-        return whole(data, is_known, "settings that cannot be read")
+        return judge_whole(data, is_known, "settings that cannot be parsed")
     for line in _text(data).split("\n"):
-        words = line.strip(" \t")
-        if header := _HEADER.fullmatch(words):
+        text = line.strip(" \t")
+        if header := _HEADER.fullmatch(text):
             section = header[1].lower(), header[2]
-        elif words and words[0] not in "#;":
-            setting = _setting(words)
+        elif text and text[0] not in "#;":
+            setting = _parse_setting(text)
             if section is None or setting is None:
-                return whole(data, is_known, "settings that cannot be read")
-            title = ".".join(word for word in (*section, setting[0]) if word is not None)
-            if not is_harmless(*section, *setting) and not is_known(f"{title}={setting[1]}"):
-                dangers.append(title)
+                return judge_whole(data, is_known, "settings that cannot be parsed")
+            key = ".".join(part for part in (*section, setting[0]) if part is not None)
+            if not is_harmless(*section, *setting) and not is_known(f"{key}={setting[1]}"):
+                dangers.append(key)
                 continue
-        rest.append(line)
-    return GitVerdict(tuple(dict.fromkeys(dangers)), _bytes("\n".join(rest))) if dangers else HARMLESS
+        harmless_lines.append(line)
+    return GitVerdict(tuple(dict.fromkeys(dangers)), _bytes("\n".join(harmless_lines))) if dangers else HARMLESS
 
 
-def _setting(line: str) -> tuple[str, str] | None:
+def _parse_setting(line: str) -> tuple[str, str] | None:
     """Return the key and value of a line; None when it is not a single simple setting."""
     key, equals, value = (part.strip(" \t") for part in line.partition("="))
     if not _KEY.fullmatch(key):

@@ -12,7 +12,7 @@ from typing import Self
 
 from hilt.errors import ToolError
 
-# errors of a name that was replaced a moment ago
+# errors that opening a path raises if it was replaced at that moment
 SWAPPED = (EINVAL, ELOOP, ENOENT, ENOTDIR, ESTALE)
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -22,7 +22,7 @@ _OPENAT2 = 437  # the number of the system call, the same on every architecture
 _RESOLVE_NO_SYMLINKS = 0x04
 _RENAME_EXCHANGE = 2
 # for openat2: flags, mode and how to resolve
-_HOW = b"".join(number.to_bytes(8, sys.byteorder) for number in (_FOLDER, 0, _RESOLVE_NO_SYMLINKS))
+_OPEN_HOW = b"".join(number.to_bytes(8, sys.byteorder) for number in (_FOLDER, 0, _RESOLVE_NO_SYMLINKS))
 
 
 def open_folder(path: str, start: int | None = None) -> int:
@@ -32,7 +32,7 @@ def open_folder(path: str, start: int | None = None) -> int:
         handle = _load_openat2()(path.lstrip("/") if start is not None else path, start)
         if handle >= 0:
             return handle
-    # also after a failure, which then has the error of the name that caused it
+    # after a failure too: the error is then that of the path component at fault
     return _walk(path, start)
 
 
@@ -45,12 +45,12 @@ def _load_openat2() -> Callable[[str, int | None], int]:
     system_call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     system_call.restype = ctypes.c_long
     return lambda path, start: int(
-        system_call(_OPENAT2, -1 if start is None else start, os.fsencode(path) or b".", _HOW, len(_HOW))
+        system_call(_OPENAT2, -1 if start is None else start, os.fsencode(path) or b".", _OPEN_HOW, len(_OPEN_HOW))
     )
 
 
 def exchange(folder: int, name: str, other: str) -> bool:
-    """Swap what two names in a folder refer to, in one step; False if the system or the file system cannot."""
+    """Swap two names in a folder atomically; False if the system or file system does not support it."""
     import ctypes
 
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -93,32 +93,32 @@ def open_below(root: str, relative: str) -> int:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder with everything in it, as far as possible, whatever programs have put there.
+    """Remove a folder and its contents as far as possible, whatever programs have put there.
 
     Inner folders are moved up before they are emptied, so that the depth does not matter.
     """
     outer, first = os.path.split(path)
     with suppress(OSError):
-        around = open_folder(os.path.realpath(outer))
+        parent = open_folder(os.path.realpath(outer))
         try:
             pending = [first]
             while pending:
-                pending += _empty(around, pending[-1]) or _remove_last(around, pending)
+                pending += _empty(parent, pending[-1]) or _remove_last(parent, pending)
         finally:
-            os.close(around)
+            os.close(parent)
 
 
-def _remove_last(around: int, pending: list[str]) -> list[str]:
+def _remove_last(parent: int, pending: list[str]) -> list[str]:
     with suppress(OSError):
-        os.rmdir(pending.pop(), dir_fd=around)
+        os.rmdir(pending.pop(), dir_fd=parent)
     return []
 
 
-def _empty(around: int, name: str) -> list[str]:
+def _empty(parent: int, name: str) -> list[str]:
     """Remove the files of a folder, move its folders up, and return their new names."""
     moved: list[str] = []
     with suppress(OSError):
-        handle = os.open(name, _FOLDER, dir_fd=around)
+        handle = os.open(name, _FOLDER, dir_fd=parent)
         try:
             os.chmod(f"/proc/self/fd/{handle}", 0o700)
             folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
@@ -127,7 +127,7 @@ def _empty(around: int, name: str) -> list[str]:
                     try:
                         os.unlink(inner, dir_fd=folder)
                     except (IsADirectoryError, PermissionError):
-                        moved.append(_move_up(around, folder, inner))
+                        moved.append(_move_up(parent, folder, inner))
             finally:
                 os.close(folder)
         finally:
@@ -135,14 +135,14 @@ def _empty(around: int, name: str) -> list[str]:
     return moved
 
 
-def _move_up(around: int, folder: int, name: str) -> str:
+def _move_up(parent: int, folder: int, name: str) -> str:
     inner = os.open(name, _FOLDER, dir_fd=folder)
     try:
         os.chmod(f"/proc/self/fd/{inner}", 0o700)  # moving a folder writes to it
     finally:
         os.close(inner)
     new = f".removed-{os.urandom(8).hex()}"
-    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=around)
+    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=parent)
     return new
 
 

@@ -1,6 +1,6 @@
-"""Reports repositories that appear or change in a workspace as it happens, through Linux's inotify.
+"""Reports repositories as they appear or change in a workspace, through Linux's inotify.
 
-Only an addition to the regular checks, which find what is missed here: folders above the maximum, events that the
+This only supplements the regular checks, which find what inotify misses: folders above the maximum, events that the
 kernel drops, and writes through a memory map or a hard link in another folder.
 """
 
@@ -18,11 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.disarming import GitFolder
 
-MOST_FOLDERS = 4096  # each takes about 1 KB of kernel memory; half of them are for folders that appear later
+MAX_FOLDERS = 4096  # each takes about 1 KB of kernel memory; half of them are for folders that appear later
 
 _MODIFY, _ATTRIB, _MOVED_TO, _CREATE = 0x2, 0x4, 0x80, 0x100
 _OVERFLOW, _IGNORED, _IS_FOLDER = 0x4000, 0x8000, 0x4000_0000
-# of folders that are not links, without the events of deleted files, in addition to what is watched there already
+# ONLYDIR, DONT_FOLLOW, EXCL_UNLINK and MASK_ADD
 _OPTIONS = 0x0100_0000 | 0x0200_0000 | 0x0400_0000 | 0x2000_0000
 _NEW = _CREATE | _MOVED_TO | _OPTIONS
 _CHANGED = _NEW | _MODIFY | _ATTRIB
@@ -34,7 +34,7 @@ _READ_BYTES = 1 << 16
 class RepositoryEvents:
     """Watches the folders of a workspace for new repositories, and the folders in repositories for changes."""
 
-    def __init__(self, most_folders: int = MOST_FOLDERS) -> None:
+    def __init__(self, max_folders: int = MAX_FOLDERS) -> None:
         import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
@@ -42,7 +42,7 @@ class RepositoryEvents:
         if self.fd < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         self._add_watch = libc.inotify_add_watch
-        self._most_folders = most_folders
+        self._max_folders = max_folders
         self._paths: dict[int, str] = {}
         self._watches: dict[str, int] = {}
         self._outside: set[str] = set()
@@ -55,13 +55,13 @@ class RepositoryEvents:
 
     def add_tree(self, top: str, skipped: Collection[str] = ()) -> None:
         """Watch a folder and those below it, the outermost first."""
-        self._add_tree(top, skipped, self._most_folders // 2)
+        self._add_tree(top, skipped, self._max_folders // 2)
 
     def add_git_folders(self, folders: Mapping[str, GitFolder]) -> set[str]:
-        """Watch folders in repositories; return the repositories with new ones, which may have changed before that."""
+        """Watch folders in repositories; return those with newly watched folders, which may have changed before."""
         added: set[str] = set()
         for path, folder in folders.items():
-            if path not in self._inside and self._watch(path, _CHANGED, self._most_folders):
+            if path not in self._inside and self._watch(path, _CHANGED, self._max_folders):
                 self._inside[path] = folder
                 added.add(folder.repository)
         return added
@@ -77,10 +77,10 @@ class RepositoryEvents:
             data = os.read(self.fd, _READ_BYTES)
         except BlockingIOError:
             return changed
-        at = 0
-        while at < len(data):
-            watch, mask, _, length = _EVENT.unpack_from(data, at)
-            at += _EVENT.size + length
+        offset = 0
+        while offset < len(data):
+            watch, mask, _, length = _EVENT.unpack_from(data, offset)
+            offset += _EVENT.size + length
             if mask & _OVERFLOW:
                 return None
             folder = self._paths.get(watch)
@@ -89,7 +89,7 @@ class RepositoryEvents:
             if mask & _IGNORED:  # it was deleted
                 self._forget(watch)
             elif length:
-                name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
+                name = os.fsdecode(data[offset - length : offset].rstrip(b"\0"))
                 changed.update(self._affected(folder, name, is_folder=bool(mask & _IS_FOLDER)))
         return changed
 
@@ -103,20 +103,20 @@ class RepositoryEvents:
         if folded == ".git" or path in self._absent:
             yield path
         elif is_folder:
-            yield from self._add_tree(path, (), self._most_folders)
+            yield from self._add_tree(path, (), self._max_folders)
         if folded in REPOSITORY_PARTS:
             with suppress(OSError):
                 if is_repository({name.lower() for name in os.listdir(folder)}):
                     yield folder
 
-    def _add_tree(self, top: str, skipped: Collection[str], most_folders: int) -> list[str]:
+    def _add_tree(self, top: str, skipped: Collection[str], max_folders: int) -> list[str]:
         """Watch a folder and those below it; return the repositories in them."""
         repositories = []
         pending = deque([top])
         while pending:
             folder = pending.popleft()
             # watched before it is listed, so that nothing is missed in between
-            if folder in skipped or not self._watch(folder, _NEW, most_folders):
+            if folder in skipped or not self._watch(folder, _NEW, max_folders):
                 continue
             self._outside.add(folder)
             with suppress(OSError), os.scandir(folder) as entries:
@@ -132,8 +132,8 @@ class RepositoryEvents:
                     repositories.append(folder)
         return repositories
 
-    def _watch(self, path: str, mask: int, most_folders: int) -> bool:
-        if len(self._paths) >= most_folders and path not in self._watches:
+    def _watch(self, path: str, mask: int, max_folders: int) -> bool:
+        if len(self._paths) >= max_folders and path not in self._watches:
             return False
         watch = self._add_watch(self.fd, os.fsencode(path), mask)
         if watch < 0:

@@ -10,20 +10,20 @@ directory by descriptor and set limits.
 A warden guards one program and is a sub-reaper: processes that the program leaves behind by setsid, by a double fork or
 by the death of a parent become the warden's own children. So everything has ended exactly when the warden has no child
 to wait for. It kills its children, whose ids cannot be reused before it has reaped them, with their process groups,
-which the kernel signals atomically with respect to fork. Orphans of the killed become its children in turn and die in
+which the kernel signals atomically with respect to fork. Orphans of killed processes become its children and die in
 the next pass. Passes over the whole tree follow, for programs that keep creating processes and sessions.
 
 One warden is always ready, with its program forked and waiting for a request, so that no command waits for a fork. hilt
 talks to each warden over a separate socket. When that closes, because hilt closed it or was killed, the warden ends its
-program. When the keeper dies, the wardens go on. When a warden dies, its processes become children of the keeper, which
-kills every child that is not a warden.
+program. When the keeper dies, the wardens continue. When a warden dies, its processes become children of the keeper,
+which kills every child that is not a warden.
 
 Without sub-reapers (macOS) descendants are found by parent and by process group, through ps. A process that has left
 both before its program ends is not found there.
 
 This module runs alone in the keeper, and the first command of every one-shot call waits for its imports. So it imports
-only mounting.py from hilt, and `_socket` and `_signal` instead of the modules that wrap them, whose enums take half as
-long again as the bare interpreter.
+only mounting.py from hilt, and `_socket` and `_signal` instead of the modules that wrap them, whose enums add half
+the startup time of the bare interpreter.
 """
 
 from __future__ import annotations
@@ -71,18 +71,19 @@ _TURNS, _TREE_TURN, _TREE_PASSES = 8, 4, 20
 _MEASURE_SECONDS = 2.0  # maximum time until the memory of a program is first measured
 _BYTES_PER_SECOND = 2 << 30  # of memory that one CPU can fill
 
-_REPEATED = 3  # requests for a warden: the first two come with the first program, and most processes start only one
+# requests for a warden before modules are preloaded: the first program causes two, and most processes start only one
+_PRELOAD_REQUESTS = 3
 
 _SUB_REAPER = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 15, 36, 38
 _LANDLOCK_RESTRICT_SELF = 446  # the number of the system call, the same on every architecture
-# for capset: version 3 of its header, this process; effective, permitted and inheritable ones, twice 32 of each
+# for capset: its header (version 3, this process), and effective, permitted and inheritable sets of 64 bits each
 _NO_CAPABILITIES = 0x20080522.to_bytes(4, sys.byteorder) + bytes(4), bytes(24)
 _FDS_MAX = 64  # descriptors that come with a request
 
 
 def news(kind: bytes, number: int = 0) -> bytes:
-    """Return a message of a warden."""
+    """Return a message from a warden to hilt."""
     return kind + number.to_bytes(NEWS_BYTES - 1, "big")
 
 
@@ -94,7 +95,7 @@ def request(
     settle: float,
     grace: float,
     tty: bool,
-    kept: int,
+    inherited: int,
     namespaces: int,
     shielded: bool,
     mounts: tuple[bytes, list[Mount], list[Overlay]] | None,
@@ -105,25 +106,40 @@ def request(
 ) -> bytes:
     """Return the request to start a program; its descriptors are sent with the first byte.
 
-    They are stdin, stdout, stderr, cwd and fault, then the `kept` ones that the program inherits as 3 and up, then the
+    They are stdin, stdout, stderr, cwd and fault, then `inherited` ones that the program gets as 3 and up, then the
     `namespaces` to enter, then at most one Landlock ruleset. With `tty`, stdin becomes the controlling terminal. A
     `shielded` program is a sandbox: SIGTERM goes only to its descendants, because they would die with it. A `trusted`
     program keeps its capabilities under a ruleset (root needs them to read files of others), and follows no links from
     its folder. mounting.py performs `mounts` before the program starts. The program is ended when its processes use
     more than `memory` bytes together, unless that is 0. When `grouped`, the last descriptor is the `cgroup.procs` file
     of a control group. A program that `waits` is launcher.py in a sandbox; the descriptor before that is a socket for
-    what it is to become: see `_leave_mounter`.
+    the program to become: see `_fork_mounter`.
     """
-    fields = argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, grouped, trusted, waits
+    fields = (
+        argv,
+        env,
+        rlimits,
+        settle,
+        grace,
+        tty,
+        inherited,
+        namespaces,
+        shielded,
+        mounts,
+        memory,
+        grouped,
+        trusted,
+        waits,
+    )
     return framed(marshal.dumps(fields))
 
 
 def framed(body: bytes) -> bytes:
-    """Return a message for `receive_body`."""
+    """Return a message with its length, as `receive_body` expects it."""
     return len(body).to_bytes(4, "big") + body
 
 
-def carried(*fds: int) -> list[tuple[int, int, bytes]]:
+def pack_fds(*fds: int) -> list[tuple[int, int, bytes]]:
     """Return descriptors as the ancillary data of a message."""
     return [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
 
@@ -142,13 +158,13 @@ def main() -> None:
     prctl = _load_prctl()
     prctl(_PR_SET_NAME, b"hilt-keeper")
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    _keep(_socket.socket(fileno=CONTROL), prctl)
+    _serve(_socket.socket(fileno=CONTROL), prctl)
     # without sub-reapers the wardens end everything: hilt has closed their sockets too
     if _SUB_REAPER:
         _end_children()
 
 
-def _keep(control: _socket.socket, prctl: Prctl) -> None:
+def _serve(control: _socket.socket, prctl: Prctl) -> None:
     wake = _wake_on_child_exit()
     poller = select.poll()
     poller.register(control, select.POLLIN)
@@ -160,15 +176,15 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
     while True:
         ready = {fd for fd, _ in poller.poll(_RETRY_SECONDS * 1000 if strays else None)}
         if control.fileno() in ready:
-            wanted = receive(control, 64)[0]
-            if not wanted:
+            orders = receive(control, 64)[0]
+            if not orders:
                 return
-            for _ in wanted:
+            for _ in orders:
                 warden = _ready_warden(control, wake, prctl)
                 if warden:
                     wardens.add(warden)
-            requests += len(wanted)
-            if requests >= _REPEATED > requests - len(wanted):
+            requests += len(orders)
+            if requests >= _PRELOAD_REQUESTS > requests - len(orders):
                 _import_for_wardens()
         if wake in ready:
             os.read(wake, 4096)
@@ -187,7 +203,7 @@ def _keep(control: _socket.socket, prctl: Prctl) -> None:
             strays = strays or status != 0 or pid not in wardens
             wardens.discard(pid)
         if strays:
-            strays = killer.strike()
+            strays = killer.run_pass()
 
 
 def _import_for_wardens() -> None:
@@ -221,7 +237,7 @@ def _ready_warden(control: _socket.socket, wake: int, prctl: Prctl) -> int:
                 _Warden(channel, prctl).guard()
             finally:
                 os._exit(1)
-        _attempt(control.sendmsg, [news(READY)], carried(theirs.fileno()))
+        _attempt(control.sendmsg, [news(READY)], pack_fds(theirs.fileno()))
     for end in (channel, theirs):
         if end:
             end.close()
@@ -250,7 +266,7 @@ class _Warden:
         self._prctl(_PR_SET_NAME, b"hilt-warden")
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1)
         wake = _wake_on_child_exit()
-        # without this message hilt knows that nothing was started, and may ask another keeper
+        # until it gets this message, hilt knows that nothing was started and may ask another keeper
         self._tell(HELLO, os.getpid())
         terms = self._fork()
         poller = select.poll()
@@ -266,7 +282,7 @@ class _Warden:
                 self._kill_at = min(self._kill_at, now + self._grace)
                 self._terminate()
             if now >= self._kill_at:
-                self._killer.strike(self._program)
+                self._killer.run_pass(self._program)
                 # processes that fork and exit can be caught only without a pause
                 wait = 0.0 if progress else _RETRY_SECONDS
             else:
@@ -321,8 +337,8 @@ class _Warden:
         if not body:
             return
         fields = marshal.loads(body)  # noqa: S302 -- hilt
-        argv, env, rlimits, settle, grace, tty, kept, namespaces, shielded, mounts, memory, *rest = fields
-        grouped, trusted, waits = rest
+        argv, env, rlimits, settle, grace, tty, fd_count, namespace_count, shielded, mounts, memory, *flags = fields
+        grouped, trusted, waits = flags
         entrance = fds.pop() if grouped else -1
         desk = fds.pop() if waits else -1
         terms.send(marshal.dumps((settle, grace, shielded, memory)))
@@ -330,9 +346,9 @@ class _Warden:
         self._tell(STARTED, os.getpid())
         *streams, cwd, fault = fds[:5]
         inherited, entered, rulesets = (
-            fds[5 : 5 + kept],
-            fds[5 + kept : 5 + kept + namespaces],
-            fds[5 + kept + namespaces :],
+            fds[5 : 5 + fd_count],
+            fds[5 + fd_count : 5 + fd_count + namespace_count],
+            fds[5 + fd_count + namespace_count :],
         )
         step = "start"
         try:
@@ -356,7 +372,7 @@ class _Warden:
                 mounting.carry_out(*mounts)
             if waits:
                 _give_namespace(terms, os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC))
-                inherited.append(_leave_mounter(_socket.socket(fileno=desk), terms, mounts[0], self._prctl))
+                inherited.append(_fork_mounter(_socket.socket(fileno=desk), terms, mounts[0], self._prctl))
             if trusted:
                 mounting.follow_no_links()
             if entered or mounts or trusted:
@@ -435,17 +451,17 @@ class _Warden:
 
 
 def _give_namespace(terms: _socket.socket, namespace: int) -> None:
-    """Let the warden hold a mount namespace until it exits: ending it takes longer than ending a program."""
-    terms.sendmsg([b"."], carried(namespace))
+    """Let the warden hold a mount namespace until it exits: freeing one takes longer than ending a program."""
+    terms.sendmsg([b"."], pack_fds(namespace))
 
 
-def _leave_mounter(desk: _socket.socket, terms: _socket.socket, stage: bytes, prctl: Prctl) -> int:
+def _fork_mounter(desk: _socket.socket, terms: _socket.socket, stage: bytes, prctl: Prctl) -> int:
     """Fork a process that completes the sandbox of a waiting program; return the program's end of their channel.
 
     It stays in the namespaces in which the sandbox is being built, and has the privileges to mount that the sandbox
-    gives up. hilt tells it by one byte how many empty folders the program may need, which it prepares. When launcher.py
-    is ready, it reports that to hilt. Then it receives the mounts and what the program is to
-    become, performs the mounts in the sandbox, and passes the rest on to launcher.py.
+    gives up. hilt sends one byte: how many empty folders to prepare. When launcher.py is ready, it reports that to
+    hilt. Then it receives the mounts and the program, performs the mounts in the sandbox, and passes the program to
+    launcher.py.
     """
     ours, theirs = _socket.socketpair()
     parent = os.getpid()
@@ -454,7 +470,7 @@ def _leave_mounter(desk: _socket.socket, terms: _socket.socket, stage: bytes, pr
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             prctl(_PR_SET_NAME, b"hilt-mounter")
             if os.getppid() == parent:
-                # what belongs to the keeper and the warden must close when they end
+                # descriptors of the keeper and the warden must close when those end
                 start = 0
                 for fd in (*sorted(end.fileno() for end in (desk, terms, ours)), 1 << 16):
                     os.closerange(start, fd)
@@ -468,16 +484,16 @@ def _leave_mounter(desk: _socket.socket, terms: _socket.socket, stage: bytes, pr
 def _complete(desk: _socket.socket, terms: _socket.socket, launcher: _socket.socket, stage: bytes) -> None:
     import mounting
 
-    word, places = receive(launcher, 1)
-    if not word:
+    ready, places = receive(launcher, 1)
+    if not ready:
         return
     _give_namespace(terms, places[1])
-    empty = desk.recv(1)
-    if not empty:
+    empty_count = desk.recv(1)
+    if not empty_count:
         return
-    # only now: before, it would have been mounted in the sandbox too
-    late = mounting.LateMounts(stage, empty[0])
-    desk.send(word)
+    # not earlier: it would be mounted in the sandbox too
+    late = mounting.LateMounts(stage, empty_count[0])
+    desk.send(ready)
     body, fds = receive_body(desk)
     if not body:
         return
@@ -488,7 +504,7 @@ def _complete(desk: _socket.socket, terms: _socket.socket, launcher: _socket.soc
         os.write(fds[-1], marshal.dumps(("confinement", error.errno or 0)))
     else:
         message = framed(launch)
-        sent = launcher.sendmsg([message], carried(*fds))
+        sent = launcher.sendmsg([message], pack_fds(*fds))
         launcher.sendall(message[sent:])
 
 
@@ -521,7 +537,7 @@ def _call_kernel(name: str, *arguments: int | bytes) -> None:
     import ctypes
 
     function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    if function(*(each if isinstance(each, bytes) else ctypes.c_long(each) for each in arguments)) != 0:
+    if function(*(argument if isinstance(argument, bytes) else ctypes.c_long(argument) for argument in arguments)) != 0:
         raise OSError(ctypes.get_errno(), name)
 
 
@@ -539,15 +555,15 @@ def _inherit(fds: list[int], fault: int) -> int:
 
 
 def limit(rlimits: dict[int, int]) -> None:
-    """Set limits of this process, as far as it may."""
+    """Set the limits of this process, as far as permitted."""
     if rlimits:
         import resource
 
-        for kind, most in rlimits.items():
+        for kind, maximum in rlimits.items():
             hard = resource.getrlimit(kind)[1]
             if hard != resource.RLIM_INFINITY:
-                most = min(most, hard)
-            resource.setrlimit(kind, (most, most))
+                maximum = min(maximum, hard)
+            resource.setrlimit(kind, (maximum, maximum))
 
 
 def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
@@ -577,7 +593,7 @@ class _Killer:
         self._sparing = sparing
         self._passes = 0
 
-    def strike(self, program: int = 0) -> bool:
+    def run_pass(self, program: int = 0) -> bool:
         """Make one pass; return whether there was anything to kill."""
         if not _SUB_REAPER:
             groups = _groups(_descendants(program, self._sparing))
@@ -586,7 +602,7 @@ class _Killer:
             return bool(groups)
         self._passes += 1
         if self._passes % _TURNS == _TREE_TURN:
-            self._fell_tree()
+            self._kill_tree()
         children = [pid for pid in _children() if pid not in self._sparing]
         for pid in children:
             group = os.getpgid(pid)
@@ -597,7 +613,7 @@ class _Killer:
                 _attempt(os.killpg, group, signal.SIGKILL)
         return bool(children)
 
-    def _fell_tree(self) -> None:
+    def _kill_tree(self) -> None:
         """Kill every descendant before any is reaped: zombies still count towards a limit on processes."""
         struck: set[int] = set()
         for _ in range(_TREE_PASSES):
@@ -628,7 +644,7 @@ def _end_children() -> None:
     killer = _Killer()
     try:
         while True:
-            killer.strike()
+            killer.run_pass()
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 sleep(_RETRY_SECONDS)
     except ChildProcessError:
@@ -641,8 +657,8 @@ def _children() -> list[int]:
         with open("/proc/thread-self/children", "rb", buffering=0) as file:
             return [int(pid) for pid in reversed(file.readall().split())]
     except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        own = os.getpid()
-        return [pid for pid, parent, _, _ in reversed(_processes()) if parent == own]
+        parent_id = os.getpid()
+        return [pid for pid, parent, _, _ in reversed(_processes()) if parent == parent_id]
 
 
 def _descendants(program: int = 0, sparing: Collection[int] = ()) -> list[tuple[int, int, int]]:
@@ -703,9 +719,9 @@ def receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
     except ConnectionError:
         return b"", []
     fds = [
-        int.from_bytes(carried_bytes[start : start + 4], sys.byteorder)
-        for _, _, carried_bytes in ancillary
-        for start in range(0, len(carried_bytes), 4)
+        int.from_bytes(packed[start : start + 4], sys.byteorder)
+        for _, _, packed in ancillary
+        for start in range(0, len(packed), 4)
     ]
     for fd in fds:
         os.set_inheritable(fd, False)  # noqa: FBT003 -- takes no keyword
@@ -715,11 +731,11 @@ def receive(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
 def receive_body(sock: _socket.socket) -> tuple[bytes, list[int]]:
     """Return a message that follows its length, and the descriptors sent with it; nothing when the peer is gone."""
     size, fds = receive(sock, 4)
-    missing = int.from_bytes(size, "big")
+    length = int.from_bytes(size, "big")
     body = bytearray()
-    while len(body) < missing and (part := sock.recv(1 << 16)):
+    while len(body) < length and (part := sock.recv(1 << 16)):
         body += part
-    return (bytes(body), fds) if len(body) == missing else (b"", [])
+    return (bytes(body), fds) if len(body) == length else (b"", [])
 
 
 def _wake_on_child_exit() -> int:

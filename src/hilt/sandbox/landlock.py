@@ -15,13 +15,13 @@ from hilt.errors import ToolError
 from hilt.sandbox import ruleset, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Judged, Profile, developer_hint, innermost, is_below, own_programs, own_variables
+from hilt.sandbox.profile import PathJudge, Profile, developer_hint, innermost, is_below, own_programs, own_variables
 from hilt.sandbox.ruleset import Ruleset
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.running import Watches
-    from hilt.sandbox.sensitive import Found, Search
+    from hilt.sandbox.sensitive import Findings, Search
 
 _READ = ruleset.EXECUTE | ruleset.READ_FILE
 _WRITE = (
@@ -41,7 +41,7 @@ _USE_DEVICE = ruleset.READ_FILE | ruleset.WRITE_FILE | ruleset.IOCTL_DEV | rules
 # not /dev/pts: it also contains the user's terminals
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 _SHARED = ("/tmp", "/var/tmp", "/run", "/dev")  # noqa: S108 -- shared by all users, so hidden
-_DEEPEST = 40
+_MAX_DEPTH = 40
 
 
 def missing(version: int) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def missing(version: int) -> tuple[str, ...]:
         "other processes are visible, and their shared memory and the user's keyrings are accessible",
     ]
     if version < 3:
-        gaps.append("files outside the workspace can be cut to length 0" if version < 2 else "files can be truncated")
+        gaps.append("files outside the workspace can be truncated")
     if version < 4:
         gaps.append("TCP reaches the host and the network")
     if version < 6:
@@ -70,7 +70,7 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
     if profile.network == "loopback":
         raise ToolError(
             "sandbox_unavailable",
-            "The network loopback needs bubblewrap, which does not work here.",
+            "The loopback network requires bubblewrap, which does not work here.",
             suggestion="Run the command with network: none or full.",
         )
     for path in map(os.path.realpath, profile.closed):
@@ -92,7 +92,7 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
             )
     fd = make_ruleset(profile, search, ruleset.abi())
     try:
-        with watches.hold(profile, _look(profile, search), Guard()) as watch:
+        with watches.hold(profile, _search_workspace(profile, search), Guard()) as watch:
             prefix = "/usr/bin/env", *own_variables(profile)
             yield Confined(
                 prefix,
@@ -107,45 +107,45 @@ def confine(profile: Profile, search: Search, watches: Watches) -> Iterator[Conf
         os.close(fd)
 
 
-def _look(profile: Profile, search: Search) -> Found:
+def _search_workspace(profile: Profile, search: Search) -> Findings:
     """Find the repositories of the workspace, including those in sensitive folders: a program can write there."""
     closed = frozenset(profile.closed)
-    finds = [search.find_all(root, profile.is_sensitive, closed) for root in profile.roots if profile.writable]
-    return sensitive.join(finds)
+    searches = [search.find_all(root, profile.is_sensitive, closed) for root in profile.roots if profile.writable]
+    return sensitive.join(searches)
 
 
 def make_ruleset(profile: Profile, search: Search, version: int) -> int:
     """Return the descriptor of a ruleset, which confines the process that applies it to itself."""
-    made = Ruleset(version, network=profile.network != "none")
+    rules = Ruleset(version, network=profile.network != "none")
     try:
         # folders can be listed everywhere: a rule for a folder applies to everything in it
-        made.allow("/", ruleset.READ_DIR)
+        rules.allow("/", ruleset.READ_DIR)
         for path in readable(profile, search):
-            made.allow(path, _READ)
+            rules.allow(path, _READ)
         for path in writable(profile):
-            made.allow(path, _READ | _WRITE)
+            rules.allow(path, _READ | _WRITE)
         for path in _DEVICES:
-            made.allow(path, _USE_DEVICE)
+            rules.allow(path, _USE_DEVICE)
     except BaseException:
-        os.close(made.descriptor)
+        os.close(rules.descriptor)
         raise
-    return made.descriptor
+    return rules.descriptor
 
 
 def writable(profile: Profile) -> tuple[str, ...]:
     """Return the trees that a program may write."""
-    own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
-    return profile.writable + own
+    private = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
+    return profile.writable + private
 
 
 def readable(profile: Profile, search: Search) -> Iterator[str]:
     """Yield trees that together contain everything except hidden paths."""
     home = os.path.realpath(profile.home)
-    shown = [*profile.roots, *profile.shown]
+    visible = [*profile.roots, *profile.shown]
     if profile.folder:
-        shown.append(os.path.realpath(profile.folder))
+        visible.append(os.path.realpath(profile.folder))
     if profile.network == "full":
-        shown.append(os.path.realpath("/etc/resolv.conf"))
+        visible.append(os.path.realpath("/etc/resolv.conf"))
     hidden = {os.path.realpath(path) for path in (*profile.closed, *_SHARED)}
     for home_folder in sensitive.homes(home):
         hidden.update(os.path.realpath(path) for path in sensitive.home_secrets(home_folder, profile.is_sensitive))
@@ -154,20 +154,20 @@ def readable(profile: Profile, search: Search) -> Iterator[str]:
     hidden.update(path for path, is_unreadable in profile.denied_outside if is_unreadable)
     if profile.read == "workspace":
         hidden.add(home)
-        shown += sensitive.toolchains(home, os.environ.get("PATH", ""))
+        visible += sensitive.toolchains(home, os.environ.get("PATH", ""))
     elif any(is_below(home, path) for path in hidden):
-        shown.append(home)
-    shown += (path for path in own_programs(profile) if innermost(path, tuple(hidden)))
+        visible.append(home)
+    visible += (path for path in own_programs(profile) if innermost(path, tuple(hidden)))
     for root in profile.roots:
         if root not in profile.writable:
-            found = search.find(root, Judged(profile, root), tuple(hidden))
-            hidden.update(map(os.path.realpath, found.sensitive))
-    yield from _around("/", hidden)
-    for path in shown:
-        yield from _around(path, hidden - {path})
+            findings = search.find(root, PathJudge(profile, root), tuple(hidden))
+            hidden.update(map(os.path.realpath, findings.sensitive))
+    yield from _trees_around("/", hidden)
+    for path in visible:
+        yield from _trees_around(path, hidden - {path})
 
 
-def _around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
+def _trees_around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
     """Yield trees that together contain everything in a folder except hidden paths."""
     inside = {path for path in hidden if is_below(path, folder)}
     if folder in inside:
@@ -175,7 +175,7 @@ def _around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
     if not inside:
         yield folder
         return
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise ToolError(
             "sandbox_unavailable", f"Hidden paths in {folder} are nested too deeply for Landlock.", path=folder
         )
@@ -187,4 +187,4 @@ def _around(folder: str, hidden: set[str], depth: int = 0) -> Iterator[str]:
         path = os.path.join(folder, name)
         # access through a link depends on its target
         if path not in inside and not os.path.islink(path):
-            yield from _around(path, inside, depth + 1)
+            yield from _trees_around(path, inside, depth + 1)

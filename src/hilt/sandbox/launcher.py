@@ -1,6 +1,6 @@
 """Runs in a waiting sandbox, and becomes the program that hilt starts there.
 
-It tells the process that completes the sandbox where to mount: see `_leave_mounter` in keeper.py. Then it receives the
+It tells the process that completes the sandbox where to mount: see `_fork_mounter` in keeper.py. Then it receives the
 program. This module runs without the rest of hilt, and as confined as the program.
 """
 
@@ -23,7 +23,7 @@ def main(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)  # noqa: FBT003 -- takes no keyword
     channel = _socket.socket(fileno=descriptor)
     places = os.open("/", os.O_PATH | os.O_CLOEXEC), os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    channel.sendmsg([keeper.READY], keeper.carried(*places))
+    channel.sendmsg([keeper.READY], keeper.pack_fds(*places))
     body, fds = keeper.receive_body(channel)
     if not body:
         return
@@ -54,7 +54,7 @@ def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
     refusal = OSError(ENOENT, "")
     for path in paths:
         try:
-            # most folders do not have it, which is found out faster than by trying to become it
+            # in folders that lack the program, stat fails faster than execve
             os.stat(path)
             os.execve(path, argv, env)  # noqa: S606 -- no shell on purpose
         except OSError as error:

@@ -13,10 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_SOONEST_SECONDS, _LATEST_SECONDS = 0.01, 2.0
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.01, 2.0
 _COST_RATIO = 20  # the pause is at least this many times as long as the measurement
 
-_OWN = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
+_RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 _PROPORTIONAL = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 
 
@@ -39,21 +39,21 @@ class Meter:
         used = self._measure()
         if used > self._limit:
             return used, 0.0
-        # the rest cannot be filled sooner; and measuring must stay cheap
+        # the remaining memory cannot be filled sooner, and measuring must stay cheap
         earliest = (self._limit - used) / self._rate
         cost = (process_time() - began) * _COST_RATIO
-        return 0, min(max(earliest, cost, _SOONEST_SECONDS), _LATEST_SECONDS)
+        return 0, min(max(earliest, cost, _MIN_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
 
     def _measure(self) -> int:
         pids = self._processes()
-        upper = {pid: _upper(pid) for pid in pids}
-        hidden = self._unmapped(pids)
-        used = sum(upper.values()) + hidden
+        upper_bounds = {pid: _upper_bound(pid) for pid in pids}
+        unmapped = self._unmapped(pids)
+        used = sum(upper_bounds.values()) + unmapped
         if used <= self._limit:
             return used
         # Pages shared after a fork were counted for each process. The proportional share is exact, but takes longer to
         # read. It is read twice, because a process that ends in between leaves its share to others.
-        return hidden + min(sum(_share(pid, most) for pid, most in upper.items()) for _ in range(2))
+        return unmapped + min(sum(_share(pid, bound) for pid, bound in upper_bounds.items()) for _ in range(2))
 
     def _processes(self) -> list[int]:
         descendants: dict[int, None] = {}
@@ -94,9 +94,9 @@ class Meter:
         return sum(files.values())
 
 
-def _upper(pid: int) -> int:
+def _upper_bound(pid: int) -> int:
     try:
-        return _read_sum(f"/proc/{pid}/status", _OWN)
+        return _read_sum(f"/proc/{pid}/status", _RESIDENT)
     except OSError:
         return 0  # the process is gone
 
@@ -114,14 +114,14 @@ def _own_shm(pid: int) -> dict[tuple[int, int], int]:
     return {(device, 0): (status.f_blocks - status.f_bfree) * status.f_frsize}
 
 
-def _share(pid: int, most: int) -> int:
-    """Return the proportional share of a process in its pages; `most` where the kernel does not report it."""
+def _share(pid: int, upper_bound: int) -> int:
+    """Return the proportional share of a process in its pages; `upper_bound` where the kernel does not report it."""
     try:
         return _read_sum(f"/proc/{pid}/smaps_rollup", _PROPORTIONAL)
     except PermissionError:
-        return most
+        return upper_bound
     except FileNotFoundError:  # an old kernel, or the process is gone
-        return most if os.path.exists(f"/proc/{pid}") else 0
+        return upper_bound if os.path.exists(f"/proc/{pid}") else 0
     except OSError:
         return 0
 

@@ -6,7 +6,7 @@ handle to handle. Any difference fails with ESTALE, and nothing runs.
 
 The whole file system is cloned to a stage, read-only, and the steps are performed there. bubblewrap then makes the
 stage its root. Everything but devices is mounted with nosuid and nodev, so bubblewrap has nothing to remount by name.
-It reads the table of mounts after each mount of its own, which takes longer than the mount, so /dev is made here too.
+After each of its own mounts it reads the mount table, which takes longer than the mount, so /dev is made here too.
 
 For a command that can be undone, an overlay covers each workspace folder before that, so that every later step sees the
 overlay: what the command changes goes to its upper layer. The layers are opened and compared like everything else.
@@ -23,13 +23,13 @@ from errno import ELOOP, ENOTDIR, EPERM, ESTALE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # path, expected (device, inode) there, what to mount, (device, inode) of the source, whether it is writable;
-    # to mount: a source, or the mode of an empty folder, or one of the words below
+    # to mount: a source, the mode of an empty folder, or one of the names below
     Mount = tuple[bytes, tuple[int, int] | None, bytes | int | str, tuple[int, int] | None, bool]
     # a folder to cover, its upper layer and its work folder, each with its (device, inode); folders in it that show
     # through; whether the overlay keeps its attributes in the namespace "user"
     Handle = tuple[bytes, tuple[int, int]]
     Overlay = tuple[Handle, Handle, Handle, list[Handle], bool]
-    # a mount that is attached nowhere, and whether it is one of a folder
+    # a detached mount, and whether it is a folder
     _Tree = tuple[int, bool]
 
 DEVICES, SHARED_MEMORY, READ_ONLY = "devices", "shared memory", "read-only"
@@ -74,7 +74,7 @@ def prepare() -> None:
 def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> None:
     """Enter a new mount namespace and build the file system of a plan at the folder `stage`."""
     kernel = _Kernel()
-    kernel.separate()
+    kernel.unshare()
     mounter = _Mounter(kernel)
     for overlay in overlays:
         mounter.cover(*overlay)
@@ -84,8 +84,8 @@ def carry_out(stage: bytes, mounts: list[Mount], overlays: list[Overlay]) -> Non
 
 def count_empty(mounts: list[Mount]) -> int:
     """Return how many of the mounts are empty folders that can be listed, and that stay empty."""
-    around = _around(mounts)
-    return sum(source == EMPTY_MODE and path.rstrip(b"/") not in around for path, _, source, _, _ in mounts)
+    parents = _parent_folders(mounts)
+    return sum(source == EMPTY_MODE and path.rstrip(b"/") not in parents for path, _, source, _, _ in mounts)
 
 
 class LateMounts:
@@ -117,7 +117,7 @@ def follow_no_links() -> None:
     kernel = _Kernel()
     try:
         # in a user namespace root would lose access to files of others
-        kernel.separate(alone=os.geteuid() == 0)
+        kernel.unshare(mounts_only=os.geteuid() == 0)
         folder = os.open(".", _HANDLE)
         tree = kernel.clone(folder, _NO_SYMLINKS)
         kernel.attach(os.dup(tree), folder)
@@ -151,32 +151,32 @@ class _Mounter:
     def make_empty(self, folder: bytes) -> None:
         """Mount empty folders on a folder, so that they can be cloned."""
         for mode in _SHARED_MODES:
-            self._kernel.attach(self._folder_of(mode, stays_empty=True), self._kernel.open(self._host, folder))
+            self._kernel.attach(self._mount_folder(mode, stays_empty=True), self._kernel.open(self._host, folder))
 
     def rehearse(self, folder: bytes, empty: int) -> None:
-        """Do in advance what depends on no plan, and touch the memory that this process shares until it writes to it.
+        """Do in advance what depends on no plan, and write to memory that is still shared copy-on-write.
 
-        Most steps of a plan mount an empty folder over a missing name; these mounts are alike. Those that are not used
+        Most steps of a plan mount an empty folder over a missing name; these mounts are alike. Unused ones
         delay the end of this process, because the kernel waits until no CPU reads them.
         """
         self._clones = {EMPTY_MODE: [self._clone_empty(EMPTY_MODE) for _ in range(empty)]}
         step: Mount = folder, None, folder, None, False
-        for tree, _ in (self._clone_source(step, _around([step])) for _ in range(2)):
+        for tree, _ in (self._clone_source(step, _parent_folders([step])) for _ in range(2)):
             os.close(tree)
         self._stage = os.dup(self._host)
         os.close(self._target(folder, is_folder=True))
 
     def make(self, mounts: list[Mount]) -> None:
         """Perform the steps, one after the other."""
-        around = _around(mounts)
+        parents = _parent_folders(mounts)
         for step in mounts:
-            self._attach(step, self._clone_source(step, around))
+            self._attach(step, self._clone_source(step, parents))
         self._close()
 
     def clone_sources(self, mounts: list[Mount]) -> list[tuple[Mount, _Tree]]:
         """Return the steps, each with what to mount."""
-        around = _around(mounts)
-        return [(step, self._clone_source(step, around)) for step in mounts]
+        parents = _parent_folders(mounts)
+        return [(step, self._clone_source(step, parents)) for step in mounts]
 
     def attach(self, root: int, trees: list[tuple[Mount, _Tree]]) -> None:
         """Attach them below a root."""
@@ -185,7 +185,7 @@ class _Mounter:
             self._attach(step, tree)
         self._close()
 
-    def _clone_source(self, step: Mount, around: set[bytes]) -> _Tree:
+    def _clone_source(self, step: Mount, parents: set[bytes]) -> _Tree:
         path, _, source, source_identity, writable = step
         if source == READ_ONLY:
             return -1, True
@@ -195,7 +195,7 @@ class _Mounter:
             tree = self._kernel.clone(origin, _PLAIN if writable else _PLAIN | _READ_ONLY)
             os.close(origin)
             return tree, _is_folder(status)
-        return self._folder_of(source, stays_empty=path.rstrip(b"/") not in around), True
+        return self._mount_folder(source, stays_empty=path.rstrip(b"/") not in parents), True
 
     def _attach(self, step: Mount, tree: _Tree) -> None:
         path, identity, source, _, _ = step
@@ -242,14 +242,14 @@ class _Mounter:
         status = os.fstat(handle)
         if identity is None:
             return status
-        now = status.st_dev, status.st_ino
+        current = status.st_dev, status.st_ino
         if status.st_dev in self._lower:
-            now = self._covered.get(now, (self._lower[status.st_dev], status.st_ino & _LOWER_INODE))
-        if now != tuple(identity):
+            current = self._covered.get(current, (self._lower[status.st_dev], status.st_ino & _LOWER_INODE))
+        if current != tuple(identity):
             raise OSError(ESTALE, os.strerror(ESTALE))
         return status
 
-    def _folder_of(self, kind: int | str, *, stays_empty: bool) -> int:
+    def _mount_folder(self, kind: int | str, *, stays_empty: bool) -> int:
         """Return the mount of a new folder; those of one mode that stay empty are clones of the first."""
         if isinstance(kind, int) and stays_empty:
             if kind in self._shared:
@@ -335,13 +335,13 @@ class _Kernel:
         self._libc = libc
         self._errno = ctypes.get_errno
 
-    def separate(self, *, alone: bool = False) -> None:
-        """Enter a new mount namespace; if not permitted, and unless `alone`, with a new user namespace."""
+    def unshare(self, *, mounts_only: bool = False) -> None:
+        """Enter a new mount namespace; if not permitted, and unless `mounts_only`, with a new user namespace."""
         user, group = os.geteuid(), os.getegid()
         try:
             self._check(self._libc.unshare(_CLONE_NEWNS))
         except OSError as error:
-            if error.errno != EPERM or alone:
+            if error.errno != EPERM or mounts_only:
                 raise
             self._check(self._libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS))
             maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
@@ -360,7 +360,7 @@ class _Kernel:
         return self._make(b"tmpfs", {b"mode": b"%o" % mode, b"size": b"%d" % size}, _PLAIN)
 
     def make_terminals(self) -> int:
-        """Return the mount of a folder of terminals that has none yet."""
+        """Return the mount of a new, empty folder of terminals."""
         return self._make(b"devpts", {b"mode": b"620", b"ptmxmode": b"666"}, _NOSUID | _NOEXEC)
 
     def make_overlay(self, lower: int, upper: int, work: int, *, in_user_namespace: bool) -> int:
@@ -369,7 +369,7 @@ class _Kernel:
         options = {name: b"/proc/self/fd/%d" % handle for name, handle in layers.items()}
         options |= {b"redirect_dir": b"nofollow", b"index": b"off", b"metacopy": b"off"}
         if os.fstat(lower).st_dev != os.fstat(upper).st_dev:
-            options[b"xino"] = b"on"  # inodes keep the numbers of the layers, below two bits that tell which one
+            options[b"xino"] = b"on"  # inodes keep the numbers of their layer, and two higher bits identify the layer
         flags = (b"volatile", b"userxattr") if in_user_namespace else (b"volatile",)
         return self._make(b"overlay", options, _PLAIN, flags)
 
@@ -394,9 +394,9 @@ class _Kernel:
 
     def restrict(self, mount: int, attributes: int, *, whole_tree: bool = True) -> None:
         """Add attributes to a mount."""
-        wanted = attributes.to_bytes(8, sys.byteorder) + bytes(24)
+        mount_attr = attributes.to_bytes(8, sys.byteorder) + bytes(24)
         flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if whole_tree else 0)
-        self._system(_MOUNT_SETATTR, mount, b"", flags, wanted, len(wanted))
+        self._system(_MOUNT_SETATTR, mount, b"", flags, mount_attr, len(mount_attr))
 
     def attach(self, mount: int, target: int) -> None:
         """Attach a mount to a handle, and close both."""
@@ -431,8 +431,8 @@ class _Kernel:
         return outcome
 
 
-def _around(mounts: list[Mount]) -> set[bytes]:
-    """Return the folders around the paths of mounts."""
+def _parent_folders(mounts: list[Mount]) -> set[bytes]:
+    """Return the parent folders of the paths of mounts."""
     return {outer for path, *_ in mounts for outer in _folders_above(path)}
 
 

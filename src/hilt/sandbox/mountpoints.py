@@ -1,11 +1,11 @@
-"""Mount points for missing protected names, so that the names can be covered and not be created.
+"""Mount points for missing protected names, so that the names can be covered and cannot be created.
 
 A mount needs something to cover. So for each missing name an empty folder is created in the real workspace before a
 command starts, and removed when the last command that covers it has ended. Each user holds a shared lock on the folder:
 removing it would remove the mount in every sandbox, of other processes too. Every folder is first recorded in a file in
 the state directory, so that the next use can clean up after a crash. Names of files get folders too: rmdir fails if
 someone has put something inside. Only where a folder would break git is it a file, created with its content and removed
-if it still has that content. A process that uses the same mount points again and again moves them out of the workspace
+if it still has that content. A process that uses the same mount points repeatedly moves them out of the workspace
 instead of removing them, and back: see spares.py.
 
 Names are resolved relative to handles, without following links: a running command may rename the folders around them.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 400
 _PAUSE_SECONDS = 0.005
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-# contents that make git ignore these files, outside and inside a sandbox
+# contents with which git ignores these files, inside and outside a sandbox
 _CONTENTS = {"commondir": b".\n", "config.worktree": b""}
 _LOG_BYTES = 1 << 18  # a record that grows larger is rewritten
 _UNKNOWN = 0  # no inode has this number
@@ -51,12 +51,12 @@ def is_ours(path: str) -> bool:
     except OSError:
         return False
     try:
-        return is_file(path) and _is_as_made(fd, path)
+        return is_file(path) and _has_original_content(fd, path)
     finally:
         os.close(fd)
 
 
-class Made(NamedTuple):
+class RecordedPoint(NamedTuple):
     """A recorded mount point: its path, and its inode once created."""
 
     path: str
@@ -69,7 +69,7 @@ class MountPoints:
     def __init__(self, records: str) -> None:
         self._records = records
         self._lock = threading.Lock()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldPoint] = {}
         self._log = _Log(records)
         self._used: set[str] = set()  # paths where this process has had a mount point
         self._spares: Spares | None = None
@@ -83,15 +83,15 @@ class MountPoints:
         the folders that programs can write.
         """
         self.recover()
-        wanted = tuple(dict.fromkeys(paths))
-        self._take(wanted)
+        unique_paths = tuple(dict.fromkeys(paths))
+        self._take(unique_paths)
         try:
-            yield {path: self._held[path].identity for path in wanted}
+            yield {path: self._held[path].identity for path in unique_paths}
         finally:
-            self._release(wanted, reuse=reuse)
+            self._release(unique_paths, reuse=reuse)
 
     def recover(self) -> None:
-        """Remove what a crash has left, here and in other workspaces; once per process."""
+        """Remove leftovers of a crash, here and in other workspaces; once per process."""
         with self._lock:
             if self._is_recovered:
                 return
@@ -119,13 +119,13 @@ class MountPoints:
 
     def _take(self, paths: tuple[str, ...]) -> None:
         with self._lock:
-            fresh = [path for path in paths if path not in self._held]
+            new_paths = [path for path in paths if path not in self._held]
             try:
-                if fresh:
+                if new_paths:
                     with Parents() as parents:
-                        self._ensure(fresh, parents)
+                        self._ensure(new_paths, parents)
             except BaseException:
-                self._release_unused([path for path in fresh if path in self._held])
+                self._release_unused([path for path in new_paths if path in self._held])
                 raise
             for path in paths:
                 self._held[path].users += 1
@@ -159,31 +159,31 @@ class MountPoints:
         spared = [path for path in paths if path in spares] if spares is not None else []
         if spares is None or not spared:
             return
-        self._log.add([Made(path, spares.inode(path)) for path in spared])
+        self._log.add([RecordedPoint(path, spares.inode(path)) for path in spared])
         try:
             for path in spared:
-                taken = spares.take(path, parents)
-                if taken is not None:
-                    self._held[path] = _Held(*taken, is_mine=True)
+                spare = spares.take(path, parents)
+                if spare is not None:
+                    self._held[path] = _HeldPoint(*spare, is_mine=True)
         finally:
             self._log.drop([path for path in spared if path not in self._held], self._held)
 
     def _make(self, paths: list[str], parents: Parents) -> None:
         """Record, create and lock folders; one that another process creates first is not ours."""
-        self._log.add([Made(path, _UNKNOWN) for path in paths])
-        new: list[str] = []
-        made: list[Made] = []
+        self._log.add([RecordedPoint(path, _UNKNOWN) for path in paths])
+        created: list[str] = []
+        identified: list[RecordedPoint] = []
         try:
             for path in paths:
                 with suppress(FileExistsError, FileNotFoundError):
                     _make(path, parents)
-                    new.append(path)
+                    created.append(path)
                     # if locking fails, another process is removing it and may crash: it stays recorded
                     if self._lock_existing(path, parents, is_mine=True):
-                        made.append(Made(path, os.fstat(self._held[path].fd).st_ino))
+                        identified.append(RecordedPoint(path, os.fstat(self._held[path].fd).st_ino))
         finally:
-            self._log.add(made)
-            self._log.drop([path for path in paths if path not in new], self._held)
+            self._log.add(identified)
+            self._log.drop([path for path in paths if path not in created], self._held)
 
     def _lock_existing(self, path: str, parents: Parents, *, is_mine: bool = False) -> bool:
         """Lock the folder at a path; False when it is gone or being removed."""
@@ -196,32 +196,32 @@ class MountPoints:
         with suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if _is_at(fd, path, parents):
-                self._held[path] = _Held(fd, os.fstat(fd), is_mine=is_mine)
+                self._held[path] = _HeldPoint(fd, os.fstat(fd), is_mine=is_mine)
                 return True
         os.close(fd)
         return False
 
     def _release_unused(self, paths: list[str], *, reuse: bool = False) -> None:
-        gone: list[str] = []
+        removed: list[str] = []
         fds: list[int] = []
         try:
             with Parents() as parents:
                 for path in paths:
-                    held = self._held.pop(path)
-                    if reuse and held.is_mine and self._spare(held, path, parents):
-                        gone.append(path)
+                    point = self._held.pop(path)
+                    if reuse and point.is_mine and self._spare(point, path, parents):
+                        removed.append(path)
                         continue
-                    fds.append(held.fd)
-                    if not held.is_mine:
-                        self._remove_left(held.fd, path, parents)
-                    elif _remove(held.fd, path, parents):
-                        gone.append(path)
+                    fds.append(point.fd)
+                    if not point.is_mine:
+                        self._remove_leftover(point.fd, path, parents)
+                    elif _remove(point.fd, path, parents):
+                        removed.append(path)
         finally:
             _close_all(fds)
-        self._log.drop(gone, self._held)
+        self._log.drop(removed, self._held)
 
-    def _spare(self, held: _Held, path: str, parents: Parents) -> bool:
-        """Keep a mount point that this process uses again and again; False when it is to be removed."""
+    def _spare(self, point: _HeldPoint, path: str, parents: Parents) -> bool:
+        """Keep a mount point that this process uses repeatedly; False when it is to be removed."""
         if path not in self._used:
             self._used.add(path)
             return False
@@ -230,19 +230,19 @@ class MountPoints:
 
             self._spares = Spares(self._spare_folder, _is_unchanged)
         try:
-            fcntl.flock(held.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(point.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder, name = parents.of(path)
-            return held.is_untouched_at(name, folder) and self._spares.put(path, held.fd, held.status, parents)
+            return point.is_untouched_at(name, folder) and self._spares.put(path, point.fd, point.status, parents)
         except OSError:
             return False  # in use, or inaccessible
 
-    def _remove_left(self, fd: int, path: str, parents: Parents) -> None:
-        """Remove a folder that another process created and has left to its last user."""
-        left = Made(path, os.fstat(fd).st_ino)
+    def _remove_leftover(self, fd: int, path: str, parents: Parents) -> None:
+        """Remove a folder that another process created and left to its last user to remove."""
+        leftover = RecordedPoint(path, os.fstat(fd).st_ino)
         for record in self._find_records():
             # another process may remove the record
             with suppress(OSError):
-                if left in _read(record) and _remove(fd, path, parents):
+                if leftover in _read(record) and _remove(fd, path, parents):
                     _clear(record)
 
     def _find_records(self) -> list[str]:
@@ -256,7 +256,7 @@ class _Log:
     """The record of one process: an append-only log of folders to create, created and removed.
 
     The file is locked while the process lives, so that others see that it is in use. One entry is written before a
-    folder is created, and another with its inode afterwards, so that a replacement by someone else is not taken for
+    folder is created, and another with its inode afterwards, so that a folder that replaced it is not taken for
     ours. Nothing is synced: a crash of the machine leaves only empty folders.
     """
 
@@ -267,25 +267,27 @@ class _Log:
         self._process = 0
         self._entries: dict[str, int] = {}
 
-    def add(self, made: Iterable[Made]) -> None:
+    def add(self, points: Iterable[RecordedPoint]) -> None:
         """Record folders before they are created, or with their inodes afterwards."""
-        added = list(made)
-        if not added:
+        recorded = list(points)
+        if not recorded:
             return
         try:
             self._ensure_file()
-            _append(self._fd, (_entry("+", *entry) for entry in added))
+            _append(self._fd, (_entry("+", *entry) for entry in recorded))
         except OSError as error:
-            raise _unprotected(added[0].path, f"{self._folder}: {error.strerror}") from error
-        self._entries.update(added)
+            raise _unprotected(recorded[0].path, f"{self._folder}: {error.strerror}") from error
+        self._entries.update(recorded)
 
-    def drop(self, paths: Iterable[str], held: Container[str]) -> None:
+    def drop(self, paths: Iterable[str], in_use: Container[str]) -> None:
         """Record that folders are gone; also drop entries that others have removed for us."""
         dropped = [path for path in paths if self._entries.pop(path, None) is not None]
         if not dropped:
             return
         self._entries = {
-            path: inode for path, inode in self._entries.items() if path in held or _is_left(Made(path, inode))
+            path: inode
+            for path, inode in self._entries.items()
+            if path in in_use or _may_exist(RecordedPoint(path, inode))
         }
         # if writing fails, the record lists folders that are gone, which the next use tolerates
         with suppress(OSError):
@@ -343,7 +345,7 @@ class _Log:
             os.close(fd)  # another process removed it before it was locked
 
 
-class _Held:
+class _HeldPoint:
     """The lock on one folder, how many commands of this process use it, and whether this process created it."""
 
     def __init__(self, fd: int, status: os.stat_result, *, is_mine: bool) -> None:
@@ -354,7 +356,7 @@ class _Held:
         self.identity = status.st_dev, status.st_ino
 
     def is_untouched_at(self, name: str, folder: int) -> bool:
-        """Whether it is at this place, and seems to have been neither changed nor filled."""
+        """Whether it is still there, apparently unchanged and empty."""
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         is_same = os.path.samestat(status, self.status)
         return is_same and (status.st_mode, status.st_mtime_ns) == (self.status.st_mode, self.status.st_mtime_ns)
@@ -372,19 +374,19 @@ def _entry(sign: str, path: str, inode: int) -> bytes:
     return os.fsencode(f"{sign}{inode}{path}\0")
 
 
-def _read(record: str) -> list[Made]:
+def _read(record: str) -> list[RecordedPoint]:
     """Return the folders in a record. An incomplete last entry was never acted on."""
     fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         entries = file.read().split(b"\0")[:-1]
     inodes: dict[str, int] = {}
     for entry in entries:
-        number, slash, rest = os.fsdecode(entry[1:]).partition("/")
+        number, slash, tail = os.fsdecode(entry[1:]).partition("/")
         if entry[:1] == b"+" and number.isdecimal():
-            inodes[slash + rest] = int(number)
+            inodes[slash + tail] = int(number)
         else:
-            inodes.pop(slash + rest, None)
-    return [Made(*entry) for entry in inodes.items()]
+            inodes.pop(slash + tail, None)
+    return [RecordedPoint(*entry) for entry in inodes.items()]
 
 
 def _make(path: str, parents: Parents) -> None:
@@ -404,22 +406,22 @@ def _make_file(folder: int, name: str) -> None:
     """Create a file together with its content: git fails on an empty `commondir`."""
     try:
         fd = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644, dir_fd=folder)
-        made = None
+        draft = None
     except OSError as error:
         if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             raise
-        made = f"{name}.{os.urandom(4).hex()}"
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+        draft = f"{name}.{os.urandom(4).hex()}"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
     try:
         os.write(fd, _CONTENTS[name])
-        if made is None:
+        if draft is None:
             os.link(f"/proc/self/fd/{fd}", name, dst_dir_fd=folder, follow_symlinks=True)
         else:
-            os.link(made, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     finally:
         os.close(fd)
-        if made is not None:
-            os.unlink(made, dir_fd=folder)
+        if draft is not None:
+            os.unlink(draft, dir_fd=folder)
 
 
 def _open(path: str, parents: Parents) -> int:
@@ -428,9 +430,9 @@ def _open(path: str, parents: Parents) -> int:
 
 
 def _clear(record: str) -> None:
-    """Remove the folders of a record that a crash has left, and the record if its process is gone."""
+    """Remove the folders of a record that a crash left, and the record if its process is gone."""
     with Parents() as parents:
-        settled = [_clear_one(made, parents) for made in _read(record)]
+        settled = [_clear_one(point, parents) for point in _read(record)]
     fd = os.open(record, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         with suppress(BlockingIOError):
@@ -441,14 +443,14 @@ def _clear(record: str) -> None:
         os.close(fd)
 
 
-def _clear_one(made: Made, parents: Parents) -> bool:
+def _clear_one(point: RecordedPoint, parents: Parents) -> bool:
     try:
-        fd = _open(made.path, parents)
+        fd = _open(point.path, parents)
     except OSError:
         return True  # never created, gone, or no longer a folder
     try:
-        is_made = made.inode in (_UNKNOWN, os.fstat(fd).st_ino)
-        return not is_made or _remove(fd, made.path, parents)
+        is_same = point.inode in (_UNKNOWN, os.fstat(fd).st_ino)
+        return not is_same or _remove(fd, point.path, parents)
     finally:
         os.close(fd)
 
@@ -464,7 +466,7 @@ def _remove(fd: int, path: str, parents: Parents) -> bool:
             folder, name = parents.of(path)
             if not is_file(path) or stat.S_ISDIR(os.fstat(fd).st_mode):
                 os.rmdir(name, dir_fd=folder)
-            elif _is_as_made(fd, path):
+            elif _has_original_content(fd, path):
                 os.unlink(name, dir_fd=folder)
     except PermissionError:
         return False  # the program made the parent folder inaccessible: left to the next use
@@ -475,10 +477,10 @@ def _remove(fd: int, path: str, parents: Parents) -> bool:
 
 def _is_unchanged(fd: int, path: str) -> bool:
     """Whether an open mount point is empty, or has the content with which it was created."""
-    return _is_as_made(fd, path) if is_file(path) else not os.listdir(fd)
+    return _has_original_content(fd, path) if is_file(path) else not os.listdir(fd)
 
 
-def _is_as_made(fd: int, path: str) -> bool:
+def _has_original_content(fd: int, path: str) -> bool:
     content = _CONTENTS[os.path.basename(path)]
     return stat.S_ISREG(os.fstat(fd).st_mode) and os.pread(fd, len(content) + 1, 0) == content
 
@@ -504,9 +506,9 @@ def _forget(record: str) -> None:
         os.unlink(record)
 
 
-def _is_left(made: Made) -> bool:
+def _may_exist(point: RecordedPoint) -> bool:
     try:
-        return made.inode in (_UNKNOWN, os.lstat(made.path).st_ino)
+        return point.inode in (_UNKNOWN, os.lstat(point.path).st_ino)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

@@ -11,8 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
-_ALONE = ("--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/")
-_LISTED_UNIX = "/proc/net/unix"
+_ISOLATED = ("--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/")
+_UNIX_SOCKETS = "/proc/net/unix"
 
 
 class Loopbacks:
@@ -46,22 +46,22 @@ def _make(available: Availability) -> tuple[int, int]:
     """Let bubblewrap create the namespaces, and open them before it exits."""
     from hilt.sandbox import process
 
-    word_in, word_out = os.pipe()
+    pid_in, pid_out = os.pipe()
     hold_in, hold_out = os.pipe()
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         child = process.start(
-            (available.program, *_ALONE, "--", "/bin/sh", "-c", "echo $$; read -r line"),
+            (available.program, *_ISOLATED, "--", "/bin/sh", "-c", "echo $$; read -r line"),
             cwd="/",
             env={},
             stdin=hold_in,
-            stdout=word_out,
+            stdout=pid_out,
             stderr=null,
         )
-        os.close(word_out)
-        word_out = -1
+        os.close(pid_out)
+        pid_out = -1
         with child:
-            pid = os.read(word_in, 32).strip()
+            pid = os.read(pid_in, 32).strip()
             if not pid.isdigit():
                 raise ToolError("sandbox_unavailable", "bubblewrap could not create a network for the session.")
             folder = f"/proc/{int(pid)}/ns/"
@@ -74,15 +74,15 @@ def _make(available: Availability) -> tuple[int, int]:
     except OSError as error:
         raise ToolError("sandbox_unavailable", f"Cannot open the session's network: {error.strerror}.") from error
     finally:
-        for fd in (word_in, word_out, hold_in, hold_out, null):
+        for fd in (pid_in, pid_out, hold_in, hold_out, null):
             if fd >= 0:
                 os.close(fd)
 
 
 def host_sockets() -> set[str]:
-    """Return the socket paths of programs outside: they can be reached from any network."""
+    """Return the paths of Unix sockets outside the sandbox, which can be reached from any network namespace."""
     try:
-        with open(_LISTED_UNIX, "rb") as file:
+        with open(_UNIX_SOCKETS, "rb") as file:
             lines = file.read().splitlines()[1:]
     except OSError:
         return set()

@@ -1,9 +1,9 @@
-"""The overlay that a command runs on if it can be undone: where its layers lie, and what rules it out.
+"""The overlay of a command that can be undone: where its layers are, and when it is not possible.
 
-The workspace is the lower layer, which stays as it is. The command's changes go to an upper layer on the same file
-system, from where they are moved into the workspace when the command has ended. If the workspace is on overlayfs, as in
-most containers, which cannot hold an upper layer, that is on tmpfs, and is copied afterwards. What is in `.git` folders
-is not overlaid, unless the command is only a preview.
+The workspace is the lower layer, which stays unchanged. The command's changes go to an upper layer on the same file
+system, from where they are moved into the workspace when the command has ended. overlayfs cannot hold an upper layer:
+if the workspace is on one, as in most containers, the upper layer is on tmpfs, and is copied afterwards. `.git` folders
+are not overlaid, except in a preview.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SYS_ADMIN = 1 << 21  # the capability to mount
 _MOUNTS = "/proc/self/mountinfo"
 _ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))  # in the table of mounts
-_MEMORY = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
+_TMPFS = "/dev/shm"  # tmpfs on every Linux  # noqa: S108
 
 
 class LayerPlace(NamedTuple):
@@ -41,8 +41,7 @@ class UpperLayer(NamedTuple):
 
     A `whole` layer covers `.git` folders too. Whatever changes in the workspace after the command began has a time of
     `began` or later, on the clock of the file system. `shared` are folders that change whenever a command starts, with
-    the names that were there when this one began. `scratch` has the upper and work folders if they cannot be in the
-    folder of the layer.
+    the names in them when this one began. `scratch` holds the upper and work folders if the folder of the layer cannot.
     """
 
     folder: str
@@ -79,8 +78,8 @@ def obstacle(profile: Profile, available: Availability) -> str:
     inner = _inner_mount(roots)
     if inner:
         return f"{inner} is a mount point"
-    other = "" if os.geteuid() == 0 else next(filter(None, map(_foreign, roots)), "")
-    return f"{other} belongs to another user or group" if other else ""
+    foreign = "" if os.geteuid() == 0 else next(filter(None, map(_foreign, roots)), "")
+    return f"{foreign} belongs to another user or group" if foreign else ""
 
 
 def outermost(profile: Profile) -> tuple[str, ...]:
@@ -92,27 +91,27 @@ def outermost(profile: Profile) -> tuple[str, ...]:
 
 
 def find_place(roots: Sequence[str], state: str, name: str) -> LayerPlace | None:
-    """Return the folders for the layers of a workspace, created if missing; None if there is no room for them.
+    """Return the folders for the layers of a workspace, created if missing; None if no place is suitable.
 
     They must be on the same mount as the workspace, so that files can be moved between them: in the state directory,
     beside the workspace, or hidden in it.
     """
-    wanted = {_mount_of(root) for root in roots}
+    root_mounts = {_mount_of(root) for root in roots}
     for path in (os.path.join(state, "layers", name), *hidden_layers(roots[0], name)):
         with suppress(OSError):
-            if {_mount_of(_existing(path))} == wanted:
+            if {_mount_of(_nearest_existing(path))} == root_mounts:
                 _make_place(path)
-                return LayerPlace(path, _make_scratch(state, name) if _is_overlay(*wanted) else "")
+                return LayerPlace(path, _make_scratch(state, name) if _is_overlay(*root_mounts) else "")
     return None
 
 
 def _make_scratch(state: str, name: str) -> str:
-    """Return a folder on tmpfs for upper layers, created if missing; raise if they cannot be there."""
+    """Return a folder on tmpfs for upper layers, created if missing; raise if tmpfs cannot hold them."""
     from hashlib import sha256
 
-    # whoever removes what was left there must know which commands run: those of one state directory
-    known_to = sha256(os.fsencode(os.path.realpath(state))).hexdigest()
-    path = os.path.join(os.path.realpath(_MEMORY), f"hilt-upper-{os.geteuid()}-{known_to[:12]}-{name[:12]}")
+    # only the owner of a state directory knows which of its commands run, and may remove leftovers
+    owner = sha256(os.fsencode(os.path.realpath(state))).hexdigest()
+    path = os.path.join(os.path.realpath(_TMPFS), f"hilt-upper-{os.geteuid()}-{owner[:12]}-{name[:12]}")
     _make_place(path)
     # before Linux 6.6, tmpfs had no attributes for users, without which an overlay cannot replace folders
     os.setxattr(path, f"{_attribute(_needs_user_namespace())}probe", b"")
@@ -138,7 +137,7 @@ def make(place: LayerPlace, name: str, roots: tuple[str, ...], *, whole: bool) -
 
 
 def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
-    """Return the layer with its time, which is now."""
+    """Return the layer with the current time of the file system as its start."""
     shared = {folder: frozenset(os.listdir(folder)) for folder in {os.path.dirname(path) for path in mount_points}}
     earlier = _tick(layer.folder)
     while (began := _tick(layer.folder)) == earlier:
@@ -147,18 +146,18 @@ def begin(layer: UpperLayer, mount_points: Iterable[str]) -> UpperLayer:
 
 
 def _tick(folder: str) -> int:
-    """Return the time that the file system gives a change of a folder now."""
+    """Change a folder, and return the time that the file system records for it."""
     os.utime(folder)
     return os.stat(folder).st_ctime_ns
 
 
 def mounts(layer: UpperLayer, repositories: Sequence[str]) -> list[Overlay]:
-    """Return what mounting.py does for a layer; `.git` folders of existing repositories show through."""
+    """Return the overlays that mounting.py mounts for a layer; `.git` folders of existing repositories show through."""
     overlays: list[Overlay] = []
     for root in layer.roots:
         folder, upper, work = (_handle(path) for path in (root, layer.upper(root), layer.work(root)))
-        through = [] if layer.whole else [path for path in repositories if is_below(path, root) and _is_git(path)]
-        overlays.append((folder, upper, work, [_handle(path) for path in through], layer.in_user_namespace))
+        shown_through = [] if layer.whole else [path for path in repositories if is_below(path, root) and _is_git(path)]
+        overlays.append((folder, upper, work, [_handle(path) for path in shown_through], layer.in_user_namespace))
     return overlays
 
 
@@ -176,7 +175,7 @@ def _handle(path: str) -> Handle:
 
 
 def _needs_user_namespace() -> bool:
-    """Whether this process cannot mount by itself, only in a user namespace."""
+    """Whether this process can mount only in a user namespace."""
     capabilities = next((line for line in _lines("/proc/self/status") if line.startswith(b"CapEff:")), b": 0")
     return not int(capabilities.split()[1], 16) & _SYS_ADMIN
 
@@ -193,7 +192,7 @@ def _inner_mount(roots: Sequence[str]) -> str:
 
 
 def _foreign(root: str) -> str:
-    """Return a path that a user namespace has no number for the owner of, so that the overlay cannot copy it."""
+    """Return a path that the overlay cannot copy, because a user namespace does not map its owner; empty if none."""
     user, group = os.geteuid(), os.getegid()
     status = os.stat(root)
     if (status.st_uid, status.st_gid) != (user, group):
@@ -211,14 +210,14 @@ def _foreign(root: str) -> str:
     return ""
 
 
-def _existing(path: str) -> str:
+def _nearest_existing(path: str) -> str:
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     return path
 
 
 def _mount_of(path: str) -> bytes:
-    """Return the number of the mount that a path is on."""
+    """Return the id of the mount that a path is on."""
     handle = open_folder(os.path.realpath(path))
     try:
         return next(line.split()[1] for line in _lines(f"/proc/self/fdinfo/{handle}") if line.startswith(b"mnt_id:"))
@@ -231,13 +230,13 @@ def _is_overlay(mount: bytes) -> bool:
 
 
 def _lines(path: str) -> list[bytes]:
-    """Return the lines of a file of the kernel."""
+    """Return the lines of a file in /proc."""
     with open(path, "rb", buffering=0) as file:
         return file.readall().rstrip(b"\n").split(b"\n")
 
 
 def _make_place(path: str) -> None:
-    """Create a folder for layers that only this user can enter; raise if there is another one."""
+    """Create a folder for layers that only this user can enter; raise if the path is something else."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)

@@ -1,4 +1,4 @@
-"""Child processes: started, fed, captured, limited and ended. Nothing that a call starts outlives it.
+"""Starts, feeds, captures, limits and ends child processes. Nothing that a call starts outlives it.
 
 `run` runs a program to its end; `start` starts one that keeps running. Both are safe to use from many threads.
 keeper.py describes how a process is started, and how its descendants are found and ended.
@@ -127,8 +127,8 @@ class Confined(NamedTuple):
     trusted: bool = False  # one of our own programs, which keeps its capabilities
     has_run: Callable[[], bool] = lambda: True  # whether the program itself ran; valid after its end
     notes: Callable[[], tuple[str, ...]] = lambda: ()  # on what it left for git to run; complete after the block
-    look: Callable[[], None] = lambda: None  # disarms that while the program runs; for background jobs
-    repeated: Callable[[], str] = lambda: ""  # what it wrote again after that was disarmed
+    look: Callable[[], None] = lambda: None  # disarms it while the program runs; for background jobs
+    repeated: Callable[[], str] = lambda: ""  # what it wrote again after it was disarmed
     changes: Callable[[], tuple[int, float]] = lambda: (-1, inf)  # descriptor that reports changes; when to poll it
     look_at_changes: Callable[[], None] = lambda: None  # disarms what has just changed
 
@@ -275,14 +275,14 @@ def _start(
     rulesets = () if confined.ruleset is None else (confined.ruleset,)
     desks = () if desk is None else (desk,)
     entrances = () if group is None else (group.entrance,)
-    carried = (*confined.fds, *confined.namespaces, *rulesets, *desks, *entrances)
+    extra_fds = (*confined.fds, *confined.namespaces, *rulesets, *desks, *entrances)
     refusal = 0
     with _scarcity(), _directory(cwd) as directory:
         for _ in range(2):
             channel, server = _KEEPER.take_channel()
             child = Child(confined.prefix[0] if confined.prefix else argv[0], channel, limits.memory, group)
             try:
-                if child._begin(message, (*streams, directory), carried):
+                if child._begin(message, (*streams, directory), extra_fds):
                     return child
             except TimeoutError:
                 _KEEPER.discard(server)
@@ -292,7 +292,7 @@ def _start(
                 _KEEPER.discard(server)
         if refusal:
             raise OSError(refusal, os.strerror(refusal))
-    raise ToolError("internal", "The keeper process, which starts all programs, exits as soon as it is started.")
+    raise ToolError("internal", "The keeper process, which starts all programs, exits immediately after it starts.")
 
 
 class Child:
@@ -385,15 +385,15 @@ class Child:
             os.kill(self._warden, signal.SIGKILL)
         self._channel.close()
 
-    def _begin(self, message: bytes, places: tuple[int, ...], carried: tuple[int, ...]) -> bool:
-        """Start the program; False when the warden refused, or died before it got the request."""
+    def _begin(self, message: bytes, places: tuple[int, ...], extra_fds: tuple[int, ...]) -> bool:
+        """Start the program; False when the warden refused or died before it received the request."""
         deadline = monotonic() + _START_SECONDS
-        fault, faulted = _pipe()
+        fault, fault_sink = _pipe()
         with ExitStack() as unless_started, fault:
             unless_started.callback(self.close)
-            with faulted, suppress(ConnectionError):
+            with fault_sink, suppress(ConnectionError):
                 self._channel.settimeout(_START_SECONDS)
-                sent = self._channel.sendmsg([message], keeper.carried(*places, faulted.fileno(), *carried))
+                sent = self._channel.sendmsg([message], keeper.pack_fds(*places, fault_sink.fileno(), *extra_fds))
                 self._channel.sendall(message[sent:])
             self._channel.settimeout(0)
             while not (self.pid or self._over()):
@@ -402,7 +402,7 @@ class Child:
                 self._listen()
             if self._refusal or not self.pid:
                 return False
-            # closes when the program runs; before that, it carries the reason of a failure
+            # closes when the program runs; before that, it carries the reason for a failure
             if not _readable(fault, deadline):
                 raise TimeoutError
             if failure := fault.read():
@@ -414,14 +414,14 @@ class Child:
     def enter(self, program: str, desk: _socket.socket, message: bytes, streams: tuple[int, int, int]) -> bool:
         """Start a program in this waiting sandbox; False when it has died, and nothing was started."""
         deadline = monotonic() + _START_SECONDS
-        fault, faulted = _pipe()
+        fault, fault_sink = _pipe()
         with fault:
             try:
-                with faulted, suppress(ConnectionError):
+                with fault_sink, suppress(ConnectionError):
                     desk.settimeout(_START_SECONDS)
-                    sent = desk.sendmsg([message], keeper.carried(*streams, faulted.fileno()))
+                    sent = desk.sendmsg([message], keeper.pack_fds(*streams, fault_sink.fileno()))
                     desk.sendall(message[sent:])
-                # one byte when the program is about to run, and the end when it runs; or the reason of a failure
+                # one byte before the program runs, then end of file when it runs; or the reason for a failure
                 if not _readable(fault, deadline, events=0):
                     raise TimeoutError
             except TimeoutError:
@@ -491,33 +491,33 @@ def _attend(
         poller.register(feed, select.POLLOUT)
     outcome: Exit | None = None
     exceeded: Excess | None = None
-    give_up = inf
+    give_up_at = inf
     while (ended := child.poll()) is None:
         now = monotonic()
         if outcome is None:
             if child.exit:
-                outcome, give_up = child.exit, now + limits.settle + limits.grace + _DEATH_SECONDS
+                outcome, give_up_at = child.exit, now + limits.settle + limits.grace + _DEATH_SECONDS
             elif now >= deadline or (cancelled and cancelled.is_set()):
-                outcome, give_up = _TIMEOUT if now >= deadline else _CANCELLED, now + limits.grace + _DEATH_SECONDS
+                outcome, give_up_at = _TIMEOUT if now >= deadline else _CANCELLED, now + limits.grace + _DEATH_SECONDS
                 child.terminate()
-        elif now >= give_up:
+        elif now >= give_up_at:
             outputs.drain()
             child._give_up()
             return outcome, exceeded
         if watch is not None and outcome is None and now >= watch.due():
             exceeded = watch.look()
             if exceeded is not None:
-                outcome, give_up = _LIMIT, now + _DEATH_SECONDS
+                outcome, give_up_at = _LIMIT, now + _DEATH_SECONDS
                 child.kill()
         if outputs.overrun and outcome in (None, child.exit):
-            outcome, give_up = _LIMIT, now + _DEATH_SECONDS
+            outcome, give_up_at = _LIMIT, now + _DEATH_SECONDS
             child.kill()
-        until = deadline if outcome is None else give_up
+        wake_at = deadline if outcome is None else give_up_at
         if watch is not None and outcome is None:
-            until = min(until, watch.due())
+            wake_at = min(wake_at, watch.due())
         if cancelled and outcome is None:
-            until = min(until, now + _CANCEL_SECONDS)
-        for fd, _ in poller.poll(_milliseconds(until)):
+            wake_at = min(wake_at, now + _CANCEL_SECONDS)
+        for fd, _ in poller.poll(_milliseconds(wake_at)):
             if feed and fd == feed.fileno():
                 if not feed.push():
                     poller.unregister(fd)
@@ -540,7 +540,7 @@ class _Feed:
     def __init__(self, sink: FileIO, data: bytes) -> None:
         os.set_blocking(sink.fileno(), False)
         self._sink = sink
-        self._left = memoryview(data)
+        self._remaining = memoryview(data)
 
     def __enter__(self) -> Self:
         return self
@@ -554,10 +554,10 @@ class _Feed:
     def push(self) -> bool:
         """Write as much as the pipe accepts; False when everything is written, or the child closed its end."""
         try:
-            self._left = self._left[self._sink.write(self._left) or 0 :]
+            self._remaining = self._remaining[self._sink.write(self._remaining) or 0 :]
         except BrokenPipeError:
             return False
-        return bool(self._left)
+        return bool(self._remaining)
 
     def close(self) -> None:
         self._sink.close()
@@ -594,16 +594,16 @@ class _Outputs:
 
     def pull(self, fd: int) -> bool:
         """Read what has arrived; False at the end of the stream or when the limit is exceeded."""
-        room = self._limits.max_bytes - sum(stream.total for stream in self.streams.values())
+        remaining = self._limits.max_bytes - sum(stream.total for stream in self.streams.values())
         try:
-            chunk = self.streams[fd].source.read(min(room, _CHUNK_BYTES) or 1)
+            chunk = self.streams[fd].source.read(min(remaining, _CHUNK_BYTES) or 1)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
             chunk = b""  # end of file on a terminal
         if chunk is None:
             return True
-        if chunk and not room:
+        if chunk and not remaining:
             self.overrun = True
         if not chunk or self.overrun:
             return False
@@ -640,9 +640,9 @@ class _Stream:
         self._tail = bytearray()
 
     def take(self, chunk: bytes) -> None:
-        whole = self.total <= self._keep
+        fits = self.total <= self._keep
         self.total += len(chunk)
-        if not whole:
+        if not fits:
             self._write(chunk)
             self._tail += chunk
         else:
@@ -678,10 +678,10 @@ class _Stream:
 
     def _write(self, data: bytes | bytearray) -> None:
         if self._file:
-            left = memoryview(data)
-            while left:
+            remaining = memoryview(data)
+            while remaining:
                 try:
-                    left = left[self._file.write(left) or 0 :]
+                    remaining = remaining[self._file.write(remaining) or 0 :]
                 except OSError as error:
                     raise _unsaved(error) from error
 
@@ -705,15 +705,15 @@ class _Keeper:
                 return self._take(self._launch()), self._pid
 
     def _take(self, control: _socket.socket) -> _socket.socket:
-        word, fds = keeper.receive(control, keeper.NEWS_BYTES)
+        reply, fds = keeper.receive(control, keeper.NEWS_BYTES)
         with ExitStack() as unless_taken:
             for fd in fds:
                 unless_taken.callback(os.close, fd)
             # asks for the next warden while this one is used; fails if the keeper is gone
-            if not word or not control.send(b"+"):
+            if not reply or not control.send(b"+"):
                 raise ConnectionResetError
-            if word[:1] == keeper.SCARCE:
-                number = int.from_bytes(word[1:], "big")
+            if reply[:1] == keeper.SCARCE:
+                number = int.from_bytes(reply[1:], "big")
                 raise OSError(number, os.strerror(number))
             unless_taken.pop_all()
         return _socket.socket(fileno=fds[0])
@@ -785,22 +785,22 @@ GROUPS = Groups()
 
 
 def encode(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[bytes], dict[bytes, bytes]]:
-    """Return the arguments and the environment of a program as the system takes them."""
+    """Return the arguments and environment of a program as bytes; raise for what the system does not accept."""
     try:
-        words = [os.fsencode(word) for word in argv]
+        arguments = [os.fsencode(text) for text in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
     except UnicodeEncodeError as error:
         raise ToolError(
             "invalid_args", f"{error.object!r} cannot be encoded as an argument or variable of a program."
         ) from error
-    if any(b"\0" in word for word in (*words, *variables, *variables.values())):
+    if any(b"\0" in text for text in (*arguments, *variables, *variables.values())):
         raise ToolError(
             "invalid_args", f"An argument or variable of {os.path.basename(argv[0])!r} contains a NUL character."
         )
     for name in variables:
         if not name or b"=" in name:
             raise ToolError("invalid_args", f"Invalid variable name: {os.fsdecode(name)!r}.")
-    return words, variables
+    return arguments, variables
 
 
 def rlimits(limits: Limits) -> dict[int, int]:
@@ -834,7 +834,7 @@ def _request(
         settle=limits.settle,
         grace=limits.grace,
         tty=tty,
-        kept=len(confined.fds),
+        inherited=len(confined.fds),
         namespaces=len(confined.namespaces),
         shielded=bool(confined.prefix) and confined.ruleset is None and sys.platform == "linux",
         mounts=confined.mounts,

@@ -30,12 +30,12 @@ Network = Literal["none", "loopback", "full"]
 Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 
 _PRIVATE_FOLDERS = ("tmp", "var-tmp", "cache", "stage")
-_STAND_INS = {"blank-file": 0o400, "sealed-file": 0}
-_CLOSE_SECONDS = 6.0  # a program that was told to end has exited by then, or is stuck in the kernel
+_PLACEHOLDERS = {"blank-file": 0o400, "sealed-file": 0}
+_CLOSE_SECONDS = 6.0  # a terminated program has exited by then, or is stuck in the kernel
 LAYERS = ".hilt-undo-"  # prefix of a folder for what commands have replaced, beside or in a workspace folder
 
 
-is_below = places.is_below  # for the modules beside this one
+is_below = places.is_below  # for the other modules of this package
 
 
 class Profile(NamedTuple):
@@ -116,9 +116,9 @@ class Sandbox:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._confined = 0  # confined programs that are running
-        self._started = 0  # under bubblewrap, by now
+        self._started = 0  # programs started under bubblewrap
         self._available: Availability | None = None
-        self._means: tuple[Search, MountPoints, Loopbacks, Watches] | None = None
+        self._resources: tuple[Search, MountPoints, Loopbacks, Watches] | None = None
         self._rooms: Rooms | None = None
 
     def availability(self) -> Availability:
@@ -137,7 +137,7 @@ class Sandbox:
         """Set up the sandbox of a program; the block lasts from before its start until after its end.
 
         A program with its own terminal (`tty`) keeps it; all others are detached from any terminal. With a `layer`, it
-        runs on an overlay of the workspace; the caller checks before that nothing rules that out.
+        runs on an overlay of the workspace; the caller first checks that an overlay is possible.
         """
         from hilt.sandbox.process import Confined
 
@@ -170,9 +170,9 @@ class Sandbox:
 
         with self._counted(), ExitStack() as stack:
             with _creating_in(profile.private):
-                stack.enter_context(rooms.held(profile.private))
+                stack.enter_context(rooms.hold(profile.private))
                 make_private(profile)
-            self._get_means()[3].catch_up(profile.is_sensitive)
+            self._get_resources()[3].catch_up(profile.is_sensitive)
             stack.enter_context(self._alone(available, profile))
             yield stack.enter_context(self._confine(available, profile, cwd, tty=tty, layer=layer))
 
@@ -185,33 +185,33 @@ class Sandbox:
         return self._rooms.stay(private, limit)
 
     def recover(self, is_sensitive: Callable[[str], bool]) -> None:
-        """Disarm what programs left behind that ran when hilt was killed, and remove their mount points."""
-        _, points, _, watches = self._get_means()
+        """Disarm what programs left when hilt was killed, and remove their mount points."""
+        _, points, _, watches = self._get_resources()
         points.recover()
         watches.recover(is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return the notes on what was disarmed that were not returned before."""
+        """Return the pending notes on what was disarmed, and clear them."""
         with self._lock:
-            means = self._means
-        return means[3].take_notes() if means else ()
+            resources = self._resources
+        return resources[3].take_notes() if resources else ()
 
     def close(self) -> None:
-        """Wait for programs that were told to end, and close the sessions' networks.
+        """Wait for programs that are ending, and close the sessions' networks.
 
         The mount points of a program stay in the workspace until it has ended, and the caller is often about to exit. A
         program that does not end keeps its mount points.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._confined, _CLOSE_SECONDS)
-            means, self._means = self._means, None
+            resources, self._resources = self._resources, None
         if self._started > 1:
             from hilt.sandbox.standby import STANDBY
 
             STANDBY.close()
-        if means:
-            means[1].close()
-            means[2].close()
+        if resources:
+            resources[1].close()
+            resources[2].close()
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -235,14 +235,14 @@ class Sandbox:
     def _confine(
         self, available: Availability, profile: Profile, cwd: str, *, tty: bool, layer: UpperLayer | None
     ) -> AbstractContextManager[Confined]:
-        search, points, loopbacks, watches = self._get_means()
+        search, points, loopbacks, watches = self._get_resources()
         if available.kind == "bubblewrap":
             from hilt.sandbox import bubblewrap
 
-            means = search, points, loopbacks, watches
+            resources = search, points, loopbacks, watches
             self._started += 1
             repeats = self._started > 1
-            return bubblewrap.confine(profile, cwd, available, *means, tty=tty, layer=layer, repeats=repeats)
+            return bubblewrap.confine(profile, cwd, available, *resources, tty=tty, layer=layer, repeats=repeats)
         if available.kind == "landlock":
             from hilt.sandbox import landlock
 
@@ -251,9 +251,9 @@ class Sandbox:
 
         return seatbelt.confine(profile, available, search, watches)
 
-    def _get_means(self) -> tuple[Search, MountPoints, Loopbacks, Watches]:
+    def _get_resources(self) -> tuple[Search, MountPoints, Loopbacks, Watches]:
         with self._lock:
-            if self._means is None:
+            if self._resources is None:
                 from hilt.places import running_dir
                 from hilt.sandbox.mountpoints import MountPoints
                 from hilt.sandbox.network import Loopbacks
@@ -262,8 +262,8 @@ class Sandbox:
 
                 search = Search()
                 points = MountPoints(os.path.join(self._state, "mountpoints"))
-                self._means = search, points, Loopbacks(), Watches(running_dir(self._state), search)
-            return self._means
+                self._resources = search, points, Loopbacks(), Watches(running_dir(self._state), search)
+            return self._resources
 
 
 def make_private(profile: Profile) -> None:
@@ -274,7 +274,7 @@ def make_private(profile: Profile) -> None:
     for name in _PRIVATE_FOLDERS:
         with suppress(FileExistsError):
             os.mkdir(os.path.join(profile.private, name), 0o700)
-    for name, mode in _STAND_INS.items():
+    for name, mode in _PLACEHOLDERS.items():
         with suppress(FileExistsError):
             path = os.path.join(profile.private, name)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
@@ -293,11 +293,11 @@ def _creating_in(private: str) -> Iterator[None]:
 
 
 def own_variables(profile: Profile) -> tuple[str, ...]:
-    """The environment variables that redirect temporary files and caches to the private folder, without mounts."""
+    """Return variables that redirect temporary files and caches to the private folder, where there are no mounts."""
     return f"TMPDIR={profile.private}/tmp", f"XDG_CACHE_HOME={profile.private}/cache"  # noqa: S108
 
 
-class Judged:
+class PathJudge:
     """Classifies the names below a workspace folder; equal for equal rules, so that walks can be reused."""
 
     def __init__(self, profile: Profile, root: str) -> None:
@@ -306,7 +306,7 @@ class Judged:
         self._denies_read, self._denies_write = profile.denies_read, profile.denies_write
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Judged) and vars(self) == vars(other)
+        return isinstance(other, PathJudge) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash(self._root)
@@ -322,13 +322,13 @@ class Judged:
 
 
 def hidden_layers(root: str, workspace: str) -> tuple[str, str]:
-    """Return where the layers of a workspace, by its id, may lie outside the state directory: beside it, or in it."""
+    """Return the folders outside the state directory that may hold the layers of a workspace: beside it and in it."""
     name = LAYERS + workspace[:12]
     return os.path.join(os.path.dirname(root), name), os.path.join(root, name)
 
 
 def layer_folders(roots: tuple[str, ...], workspace: str) -> tuple[str, ...]:
-    """Return those of these folders that exist."""
+    """Return the `hidden_layers` of these roots that exist."""
     paths = (path for root in roots for path in hidden_layers(root, workspace))
     return tuple(path for path in paths if os.path.lexists(path))
 

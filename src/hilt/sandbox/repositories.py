@@ -7,16 +7,16 @@ import re
 import stat
 from collections.abc import Iterator
 
-_MOST_MODULES = 500
+_MAX_MODULES = 500
 _CONFIG_BYTES = 1 << 20
-# git ignores both if there is a `commondir`
-_UNLIKE_OTHERS = re.compile(
+# core.worktree and core.bare, which git ignores if there is a `commondir`
+_COMMONDIR_SENSITIVE = re.compile(
     rb"(?im)^[ \t]*(?:\[[^]]*\][ \t]*)?(?:worktree[ \t]*=|bare[ \t]*(?:$|=(?![ \t]*(?:false|no|off|0))))"
 )
 
 
 def guarded(git: str) -> Iterator[str]:
-    """Yield the paths in a `.git` that must not change, including missing ones; `git` itself if it is no repository.
+    """Yield the paths in a `.git` that must not change, including missing ones; `git` itself if it is not a repository.
 
     Git runs hooks, and programs that its configuration names. `commondir`, and `gitdir` in the folder of a worktree,
     point to both. A missing `commondir` is skipped where creating one would change how git behaves.
@@ -26,7 +26,7 @@ def guarded(git: str) -> Iterator[str]:
         yield git
         return
     config = _read(os.path.join(git, "config"))
-    yield from _guarded_in(git, config, is_plain=not _UNLIKE_OTHERS.search(config))
+    yield from _guarded_in(git, config, is_plain=not _COMMONDIR_SENSITIVE.search(config))
     yield from _guarded_worktrees(os.path.join(git, "worktrees"), has_config=_has_worktree_config(config))
     yield from _guarded_modules(os.path.join(git, "modules"))
 
@@ -37,9 +37,9 @@ def _guarded_in(git: str, config: bytes, *, is_plain: bool) -> Iterator[str]:
     if is_plain or os.path.lexists(os.path.join(git, "commondir")):
         yield os.path.join(git, "commondir")
     # git reads it only if the configuration, which is protected, enables it
-    own = os.path.join(git, "config.worktree")
-    if _has_worktree_config(config) or os.path.lexists(own):
-        yield own
+    worktree_config = os.path.join(git, "config.worktree")
+    if _has_worktree_config(config) or os.path.lexists(worktree_config):
+        yield worktree_config
 
 
 def _has_worktree_config(config: bytes) -> bool:
@@ -71,7 +71,7 @@ def _guarded_worktrees(folder: str, *, has_config: bool) -> Iterator[str]:
 def _guarded_modules(folder: str) -> Iterator[str]:
     """Yield the guarded paths of submodule repositories, whose names may contain slashes."""
     pending = [folder]
-    for _ in range(_MOST_MODULES):
+    for _ in range(_MAX_MODULES):
         if not pending:
             return
         inner_folders = _folders(current := pending.pop())

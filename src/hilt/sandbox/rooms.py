@@ -19,11 +19,11 @@ from hilt.sandbox.process import Excess
 
 _SLICE_SECONDS = 0.003
 _SLICE_ENTRIES = 128  # between two checks of the clock
-_SOONEST_SECONDS, _LATEST_SECONDS = 0.02, 2.0
-_BYTES_PER_SECOND = 1 << 30  # that a program can write
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.02, 2.0
+_BYTES_PER_SECOND = 1 << 30  # how fast a program can write
 _COST_RATIO = 20  # measuring takes at most 1/20 of the time
 _SLACK_BYTES = 1 << 20
-_FAR_BYTES = 256 << 20  # no command starts when the limit is exceeded by this, or by the limit itself if that is more
+_MAX_EXCESS_BYTES = 256 << 20  # no command starts if the limit is exceeded by this, or by 100% if that is more
 
 
 class Room:
@@ -74,7 +74,7 @@ class Room:
         """Measure a slice, and return the excess if this command is to be ended for it."""
         with self._lock:
             now = monotonic()
-            # a command that was told to end may take a moment; the others must not be ended for it
+            # a command that is being ended may need some time; the others must not be ended for it
             if now >= self.due and not any(other.exceeded for other in self._stays) and self._measure(now):
                 self._stays[-1].exceeded = Excess("room", self._counted, self._limit)
             return stay.exceeded
@@ -82,7 +82,7 @@ class Room:
     def _measure_anew(self) -> None:
         """Restart measuring; until the size is known, only far above the limit counts as excess."""
         self._is_known = False
-        self._allowed = self._limit + max(self._limit, _FAR_BYTES)
+        self._allowed = self._limit + max(self._limit, _MAX_EXCESS_BYTES)
         self.due = 0.0
         self._restart_walk()
 
@@ -98,7 +98,7 @@ class Room:
         for number, size in zip(count(1), self._walk, strict=False):
             self._counted += size
             if self._counted > self._allowed:
-                self.due = now + _SOONEST_SECONDS
+                self.due = now + _MIN_PAUSE_SECONDS
                 return True
             if number % _SLICE_ENTRIES == 0 and thread_time() > began + _SLICE_SECONDS:
                 is_whole = False
@@ -108,12 +108,12 @@ class Room:
         if not is_whole:
             self.due = now + spent * _COST_RATIO
             return False
-        most = self._counted + _SLACK_BYTES
-        self._allowed = max(self._limit, min(self._allowed, most) if self._is_known else most)
+        maximum = self._counted + _SLACK_BYTES
+        self._allowed = max(self._limit, min(self._allowed, maximum) if self._is_known else maximum)
         self._is_known = True
-        # the rest cannot be filled sooner
-        earliest = min((self._allowed - self._counted) / _BYTES_PER_SECOND, _LATEST_SECONDS)
-        self.due = now + max(earliest, self._cost * _COST_RATIO, _SOONEST_SECONDS)
+        # the remaining space cannot be filled sooner
+        earliest = min((self._allowed - self._counted) / _BYTES_PER_SECOND, _MAX_PAUSE_SECONDS)
+        self.due = now + max(earliest, self._cost * _COST_RATIO, _MIN_PAUSE_SECONDS)
         self._restart_walk()
         return False
 
@@ -221,7 +221,7 @@ def private_folder(state: str, workspace: str, session: str) -> str:
 
 
 @contextmanager
-def held(path: str) -> Iterator[None]:
+def hold(path: str) -> Iterator[None]:
     """Create the folder of a session, and lock it against removal."""
     import fcntl
 

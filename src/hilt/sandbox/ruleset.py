@@ -21,7 +21,7 @@ MAKE_REG, MAKE_SOCK, MAKE_FIFO, MAKE_BLOCK, MAKE_SYM, REFER, TRUNCATE, IOCTL_DEV
 _BIND_TCP, _CONNECT_TCP = 1, 2
 _SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1, 2
 
-_FIRST = (1 << 13) - 1
+_FIRST_VERSION_RIGHTS = (1 << 13) - 1
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 # where the loader finds shared libraries
@@ -48,7 +48,7 @@ class Ruleset:
     """A ruleset under construction: nothing is allowed except what `allow` adds."""
 
     def __init__(self, version: int, *, network: bool) -> None:
-        self.handled = _FIRST
+        self.handled = _FIRST_VERSION_RIGHTS
         for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)):
             if version >= since:
                 self.handled |= right

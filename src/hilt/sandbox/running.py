@@ -19,24 +19,24 @@ from time import monotonic, thread_time, time_ns
 from typing import Any, NamedTuple
 
 from hilt.errors import ToolError
-from hilt.sandbox.disarming import MOST_NOTES, GitWatch, Guard, StateBefore
+from hilt.sandbox.disarming import MAX_NOTES, GitWatch, Guard, StateBefore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.inotify import RepositoryEvents
     from hilt.sandbox.profile import Profile
-    from hilt.sandbox.sensitive import Found, Search
+    from hilt.sandbox.sensitive import Findings, Search
 
 _DEATH_SECONDS = 10.0  # programs of a killed hilt have ended by then
-_SILENT_SECONDS = 900.0  # longer than a program runs without a check: what changes later is not its work
-_READ_SHARE = 20  # looks at changes may take one twentieth of the time of one CPU ...
-_READ_AHEAD_SECONDS = 1.0  # ... and that of this long at once
-_MOST_ROUNDS = 4  # of checking a repository whose folders have appeared since the last
+_SILENT_SECONDS = 900.0  # longer than a program runs without a check: it did not make later changes
+_READ_SHARE = 20  # checks of changes may take 1/20 of the time of one CPU ...
+_READ_AHEAD_SECONDS = 1.0  # ... and the share of this long at once
+_MAX_ROUNDS = 4  # of checks, for repositories in which folders keep appearing
 _DEAD = ".dead"
 
 
-class Held(NamedTuple):
-    """For the caller that runs a watched program: its notes, checks while it runs, and what it wrote again.
+class RunningWatch(NamedTuple):
+    """What the caller of a watched program uses: notes, checks while it runs, and what it wrote again.
 
     `look` checks everything. `look_at_changes` checks only what has just changed, once the descriptor of `changes` is
     readable; it should not be polled before the given time.
@@ -60,20 +60,20 @@ class Watches:
         self._pending: list[str] = []
         self._events: RepositoryEvents | None = None
         self._listening: set[GitWatch] = set()  # whose callers poll for events
-        self._paid_until = 0.0  # the time that looks at changes have used up
+        self._paid_until = 0.0  # when the CPU budget covers what checks of changes have used
 
     @contextmanager
-    def hold(self, profile: Profile, found: Found, guard: Guard) -> Iterator[Held]:
+    def hold(self, profile: Profile, findings: Findings, guard: Guard) -> Iterator[RunningWatch]:
         """Watch the workspace while a program runs in it, and check what it has left when it has ended."""
         if not profile.writable:
-            yield Held(lambda: (), lambda: None, lambda: "", lambda: (-1, inf), lambda: None)
+            yield RunningWatch(lambda: (), lambda: None, lambda: "", lambda: (-1, inf), lambda: None)
             return
         with self._lock:
-            watch = GitWatch.begin(profile, found, guard)
+            watch = GitWatch.begin(profile, findings, guard)
             self._running[watch] = record = _Record(self._records, watch.before)
 
         try:
-            yield Held(
+            yield RunningWatch(
                 notes=lambda: watch.notes,
                 look=lambda: self._check(watch, profile.is_sensitive),
                 repeated=lambda: watch.repeated,
@@ -108,7 +108,7 @@ class Watches:
                         self._finish(name, fd, is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return the notes that were not returned before."""
+        """Return the pending notes, and clear them."""
         with self._lock:
             notes, self._pending = tuple(self._pending), []
         return notes
@@ -123,7 +123,7 @@ class Watches:
 
     def _check_again(self, watch: GitWatch) -> None:
         """Check repositories that may have changed between their check and the first event."""
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             added = set() if self._events is None else self._events.add_git_folders(watch.git_folders)
             if not added:
                 break
@@ -139,7 +139,7 @@ class Watches:
         return -1 if events is None else events.fd, self._paid_until - _READ_AHEAD_SECONDS
 
     def _listen(self, watch: GitWatch) -> None:
-        """Have changes in the workspace reported, where the system supports it; the next check covers what exists."""
+        """Subscribe to changes in the workspace, where supported; the next check covers what exists."""
         if sys.platform != "linux":
             return
         if self._events is None:
@@ -170,7 +170,7 @@ class Watches:
             self._paid_until = max(self._paid_until, monotonic()) + _READ_SHARE * (thread_time() - began)
 
     def _add_notes(self, notes: tuple[str, ...]) -> None:
-        self._pending = [*self._pending, *notes][-MOST_NOTES:]
+        self._pending = [*self._pending, *notes][-MAX_NOTES:]
 
     def _finish(self, name: str, fd: int, is_sensitive: Callable[[str], bool]) -> None:
         """Check what a dead process watched; again when its programs must have ended."""

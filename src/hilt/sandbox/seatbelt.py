@@ -16,12 +16,12 @@ from hilt.errors import ToolError
 from hilt.sandbox import repositories, sensitive
 from hilt.sandbox.disarming import Guard
 from hilt.sandbox.process import Confined
-from hilt.sandbox.profile import Availability, Judged, Profile, innermost, is_below, own_programs, own_variables
+from hilt.sandbox.profile import Availability, PathJudge, Profile, innermost, is_below, own_programs, own_variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.running import Watches
-    from hilt.sandbox.sensitive import Found, Search
+    from hilt.sandbox.sensitive import Findings, Search
 
 MISSING = ("commands share the system's /tmp instead of a private one", "other processes are visible")
 
@@ -69,16 +69,16 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
     if profile.network == "loopback":
         raise ToolError(
             "sandbox_unavailable",
-            "The network loopback is not supported on macOS.",
+            "The loopback network is not supported on macOS.",
             suggestion="Run the command with network: none or full.",
         )
-    found = sensitive.join([search.find(root, Judged(profile, root), profile.closed) for root in profile.roots])
-    rules = make_rules(profile, found)
+    findings = sensitive.join([search.find(root, PathJudge(profile, root), profile.closed) for root in profile.roots])
+    rules = make_rules(profile, findings)
     text, parameters = write(profile, rules)
-    words = [word for name, value in parameters.items() for word in ("-D", f"{name}={value}")]
-    prefix = (available.program, *words, "-p", text, "/usr/bin/env", *own_variables(profile))
-    kept = {path for rule in rules if rule.purpose == "guarded" for path in rule.paths}
-    with watches.hold(profile, found, Guard(kept, hides=True)) as watch:
+    options = [option for name, value in parameters.items() for option in ("-D", f"{name}={value}")]
+    prefix = (available.program, *options, "-p", text, "/usr/bin/env", *own_variables(profile))
+    guarded_paths = {path for rule in rules if rule.purpose == "guarded" for path in rule.paths}
+    with watches.hold(profile, findings, Guard(guarded_paths, hides=True)) as watch:
         yield Confined(
             prefix,
             notes=watch.notes,
@@ -89,11 +89,11 @@ def confine(profile: Profile, available: Availability, search: Search, watches: 
         )
 
 
-def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
+def make_rules(profile: Profile, findings: Findings) -> list[SeatbeltRule]:
     """Decide what a program may read and write."""
-    locked = (*profile.denied_missing, *found.guarded)
+    locked = (*profile.denied_missing, *findings.guarded)
     home = os.path.realpath(profile.home)
-    own = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
+    private = tuple(os.path.join(profile.private, name) for name in ("tmp", "var-tmp", "cache"))
     rules = [SeatbeltRule("temporary files of others", "deny file-read* file-write*", "subpath", _TEMPORARY)]
     if profile.read == "workspace":
         rules.append(SeatbeltRule("home", "deny file-read*", "subpath", (home,)))
@@ -104,24 +104,25 @@ def make_rules(profile: Profile, found: Found) -> list[SeatbeltRule]:
     rules.append(SeatbeltRule("workspace", "allow file-read*", "subpath", (*profile.roots, *profile.shown)))
     if profile.writable:
         rules.append(SeatbeltRule("workspace writable", "allow file-write*", "subpath", profile.writable))
-        guarded = tuple(dict.fromkeys((*_guarded(profile, found, home), *locked)))
+        guarded = tuple(dict.fromkeys((*_guarded(profile, findings, home), *locked)))
         rules.append(SeatbeltRule("guarded", "deny file-write*", "subpath", guarded))
         # a program that can rename a folder can put another in its place
-        held = (*guarded, *found.sensitive)
-        parents = tuple(dict.fromkeys(parent for path in held for parent in _parents(path, profile.writable)))
-        rules.append(SeatbeltRule("way", "deny file-write-unlink", "literal", parents))
-    secrets = [path for each in sensitive.homes(home) for path in sensitive.home_secrets(each, profile.is_sensitive)]
+        fixed = (*guarded, *findings.sensitive)
+        parents = tuple(dict.fromkeys(parent for path in fixed for parent in _parents(path, profile.writable)))
+        rules.append(SeatbeltRule("parent folders", "deny file-write-unlink", "literal", parents))
+    homes = sensitive.homes(home)
+    secrets = [path for folder in homes for path in sensitive.home_secrets(folder, profile.is_sensitive)]
     denied = (path for path, is_unreadable in profile.denied_outside if is_unreadable)
-    hidden = (*secrets, *found.sensitive, *found.unreadable, *denied)
+    hidden = (*secrets, *findings.sensitive, *findings.unreadable, *denied)
     closed = tuple(dict.fromkeys(os.path.realpath(path) for path in (*hidden, *profile.closed)))
     rules.append(SeatbeltRule("hidden", "deny file-read* file-write*", "subpath", closed))
-    shown = tuple(path for path in profile.shown if innermost(path, closed))
-    rules.append(SeatbeltRule("shown", "allow file-read*", "subpath", shown))
+    reopened = tuple(path for path in profile.shown if innermost(path, closed))
+    rules.append(SeatbeltRule("shown", "allow file-read*", "subpath", reopened))
     if profile.folder:
         rules.append(SeatbeltRule("session folder", "allow file-read*", "subpath", (os.path.realpath(profile.folder),)))
-    rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", own))
+    rules.append(SeatbeltRule("private folders", "allow file-read* file-write*", "subpath", private))
     # resolving a path reads the metadata of its parent folders
-    inner = (*profile.roots, *profile.shown, *hilt, *own, *((profile.folder,) if profile.folder else ()))
+    inner = (*profile.roots, *profile.shown, *hilt, *private, *((profile.folder,) if profile.folder else ()))
     ancestors = tuple(dict.fromkeys(folder for path in inner for folder in _ancestors(path)))
     rules.append(SeatbeltRule("folders around", "allow file-read-metadata", "literal", ancestors))
     return [rule for rule in rules if rule.paths]
@@ -143,13 +144,13 @@ def write(profile: Profile, rules: list[SeatbeltRule]) -> tuple[str, dict[str, s
     return "\n".join(lines) + "\n", parameters
 
 
-def _guarded(profile: Profile, found: Found, home: str) -> Iterator[str]:
+def _guarded(profile: Profile, findings: Findings, home: str) -> Iterator[str]:
     for root in profile.writable:
         for name in profile.protected:
             yield os.path.join(root, name)
         if not os.path.lexists(os.path.join(root, ".git")):
             yield os.path.join(root, ".git")
-    for git in found.repositories:
+    for git in findings.repositories:
         yield from repositories.guarded(git)
         yield os.path.join(git, "commondir")
     for path in (*(os.path.join(home, name) for name in profile.start_files), *profile.kept):

@@ -1,4 +1,4 @@
-"""What a confined program must not see: credentials in the home directory, sensitive names in the workspace.
+"""Finds what a confined program must not see: credentials in the home directory, sensitive names in the workspace.
 
 Also finds the Git repositories of a workspace, because one walk finds both.
 """
@@ -94,9 +94,9 @@ BROWSERS = (
     "Library/Safari",
     "Library/Cookies",
 )
-# any other name in the home directory that ends in _history counts too
+# in addition to every name in the home directory that ends in _history
 HISTORIES = (".zhistory", ".histfile", ".lesshst", ".viminfo", ".local/share/fish/fish_history")
-# readable only by root, even confined
+# files that only root can read, and a confined program of root, too
 SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
 # below the home directory: programs and their files, visible even if the home directory is hidden
 TOOLCHAINS = (
@@ -139,11 +139,11 @@ TOOLCHAINS = (
 
 Stamp = tuple[int, int, int]
 
-_MOST_FOLDERS = 200_000
-_MOST_FINDS = 1_000
-_LONGEST = 1_000  # characters; mounts need paths below 4096 bytes, and renaming folders can make a path longer
-# the folders around the names above
-_AROUND = tuple(
+_MAX_FOLDERS = 200_000
+_MAX_FINDINGS = 1_000
+_MAX_PATH_CHARACTERS = 1_000  # mounts need paths below 4096 bytes, and renaming folders can make a path longer
+# the parent folders of the names above
+_PARENT_FOLDERS = tuple(
     dict.fromkeys(
         folder
         for name in (*CREDENTIALS, *BROWSERS, *HISTORIES)
@@ -156,18 +156,18 @@ _SETTLED_NS = 100_000_000  # a later change may get the same timestamp as one th
 
 def home_secrets(home: str, is_sensitive: Callable[[str], bool]) -> Iterator[str]:
     """Yield the existing credentials, browser profiles and histories in a home directory."""
-    known = (*CREDENTIALS, *BROWSERS, *HISTORIES)
+    listed_names = (*CREDENTIALS, *BROWSERS, *HISTORIES)
     try:
         names = set(os.listdir(home))
     except FileNotFoundError:
         return
     except OSError:
         # files in an unlistable folder may still be opened
-        names = {name.partition("/")[0] for name in known}
-    for name in known:
+        names = {name.partition("/")[0] for name in listed_names}
+    for name in listed_names:
         if name.partition("/")[0] in names and os.path.lexists(path := os.path.join(home, name)):
             yield path
-    for name in names.difference(known):
+    for name in names.difference(listed_names):
         if name != ".git" and (name.endswith("_history") or is_sensitive(name)):
             yield os.path.join(home, name)
 
@@ -177,10 +177,10 @@ def homes(home: str) -> tuple[str, ...]:
     import pwd
 
     try:
-        listed = pwd.getpwuid(os.geteuid()).pw_dir
+        database_home = pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
-        listed = home
-    return tuple(dict.fromkeys((os.path.realpath(home), os.path.realpath(listed))))
+        database_home = home
+    return tuple(dict.fromkeys((os.path.realpath(home), os.path.realpath(database_home))))
 
 
 def toolchains(home: str, search_path: str) -> Iterator[str]:
@@ -219,7 +219,7 @@ class Kind(IntEnum):
 Judge = Callable[[str], int]  # returns the Kind of a path relative to a root, by its last name; True is HIDDEN
 
 
-class Found(NamedTuple):
+class Findings(NamedTuple):
     """What a walk found: sensitive paths, repositories, unreadable folders, and guarded paths.
 
     A repository is the path of its `.git`, or of a folder with the contents of a repository.
@@ -231,10 +231,10 @@ class Found(NamedTuple):
     guarded: tuple[str, ...] = ()
 
 
-def join(finds: Sequence[Found]) -> Found:
-    """Return the combined finds of several walks, without duplicates."""
-    each = zip(*(finds or [Found()]), strict=True)
-    return Found(*(tuple(dict.fromkeys(path for found in kind for path in found)) for kind in each))
+def join(searches: Sequence[Findings]) -> Findings:
+    """Return the combined findings of several walks, without duplicates."""
+    kinds = zip(*(searches or [Findings()]), strict=True)
+    return Findings(*(tuple(dict.fromkeys(path for paths in kind for path in paths)) for kind in kinds))
 
 
 class _Listing(NamedTuple):
@@ -245,47 +245,47 @@ class _Listing(NamedTuple):
     sensitive: tuple[str, ...]
     repositories: tuple[str, ...]
     guarded: tuple[str, ...]
-    finds: bool  # any of the three
+    has_findings: bool  # any of the three
 
 
 class Search:
     """Finds sensitive names. Folders that have not changed since the last walk are not listed again."""
 
-    def __init__(self, most_folders: int = _MOST_FOLDERS) -> None:
-        self._most_folders = most_folders
+    def __init__(self, max_folders: int = _MAX_FOLDERS) -> None:
+        self._max_folders = max_folders
         self._lock = threading.Lock()
         self._listings: dict[str, tuple[Judge, dict[str, _Listing]]] = {}
         self._home_secrets: dict[str, tuple[Callable[[str], bool], dict[str, Stamp], list[str]]] = {}
 
     def find_home_secrets(self, home: str, is_sensitive: Callable[[str], bool]) -> list[str]:
-        """Return what `home_secrets` finds, from the last time if no folder that it looks into has changed since.
+        """Return what `home_secrets` finds; cached until a folder that it reads changes.
 
         Creating, removing or renaming something changes the time of change of its folder, which no program can set.
         """
-        last = self._home_secrets.get(home)
-        # a folder that was missing changes the one around it when it appears
-        if last is not None and last[0] == is_sensitive and _stamps(last[1]) == last[1]:
-            return last[2]
+        cached = self._home_secrets.get(home)
+        # a missing folder changes its parent when it appears
+        if cached is not None and cached[0] == is_sensitive and _stamps(cached[1]) == cached[1]:
+            return cached[2]
         now = time_ns()
-        stamps = _stamps((home, *(f"{home}/{name}" for name in _AROUND)))
+        stamps = _stamps((home, *(f"{home}/{name}" for name in _PARENT_FOLDERS)))
         secrets = list(home_secrets(home, is_sensitive))
         if all(now - changed > _SETTLED_NS for _, _, changed in stamps.values()):
             self._home_secrets[home] = is_sensitive, stamps, secrets
         return secrets
 
-    def find(self, root: str, judge: Judge, skipped: tuple[str, ...] = ()) -> Found:
+    def find(self, root: str, judge: Judge, skipped: tuple[str, ...] = ()) -> Findings:
         """Walk a folder; skips paths that something else covers."""
-        found = self._walk(root, judge, frozenset(skipped), self._most_folders)
-        if len(found.sensitive) + len(found.repositories) + len(found.guarded) > _MOST_FINDS:
+        findings = self._walk(root, judge, frozenset(skipped), self._max_folders)
+        if len(findings.sensitive) + len(findings.repositories) + len(findings.guarded) > _MAX_FINDINGS:
             raise ToolError(
                 "sandbox_unavailable",
-                f"{root} has more than {_MOST_FINDS} sensitive or protected files and repositories.",
+                f"{root} has more than {_MAX_FINDINGS} sensitive or protected files and repositories.",
                 suggestion="Open a smaller folder as the workspace.",
                 path=root,
             )
-        return found
+        return findings
 
-    def find_all(self, root: str, judge: Judge, skipped: frozenset[str]) -> Found:
+    def find_all(self, root: str, judge: Judge, skipped: frozenset[str]) -> Findings:
         """Walk a folder without limits, including sensitive folders: nothing can hide behind many files.
 
         Uses the judge of the last walk, or else the given one.
@@ -294,11 +294,11 @@ class Search:
             judge = self._listings.get(root, (judge, {}))[0]
         return self._walk(root, judge, skipped, None)
 
-    def _walk(self, root: str, judge: Judge, skipped: frozenset[str], most_folders: int | None) -> Found:
+    def _walk(self, root: str, judge: Judge, skipped: frozenset[str], max_folders: int | None) -> Findings:
         with self._lock:
-            last_judge, known = self._listings.get(root, (judge, {}))
+            last_judge, cached = self._listings.get(root, (judge, {}))
         if last_judge != judge:
-            known = {}
+            cached = {}
         fresh: dict[str, _Listing] = {}
         sensitive: list[str] = []
         repositories: list[str] = []
@@ -307,22 +307,22 @@ class Search:
         # from here on paths are relative to the root, which is faster than resolving absolute ones
         prefix = root.rstrip("/") + "/"
         skipped_names = {path[len(prefix) :] for path in skipped if path.startswith(prefix)}
-        longest = _LONGEST - len(prefix)
+        longest = _MAX_PATH_CHARACTERS - len(prefix)
         pending = ["."]
         unsettled = 0
-        look, get, is_bounded = os.stat, known.get, most_folders is not None
+        stat_path, get, is_bounded = os.stat, cached.get, max_folders is not None
         try:
             top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             # same result as if it became inaccessible or was removed a moment later
-            return Found((), (), (root,) if os.path.isdir(root) else ())
+            return Findings((), (), (root,) if os.path.isdir(root) else ())
         try:
             while pending:
                 path = pending.pop()
                 if path in skipped_names:
                     continue
                 try:
-                    status = look(path, dir_fd=top, follow_symlinks=False)
+                    status = stat_path(path, dir_fd=top, follow_symlinks=False)
                     listing = get(path)
                     # a program can set mtime, but not ctime
                     if (
@@ -345,8 +345,8 @@ class Search:
                             fresh[path] = listing
                         else:
                             unsettled += 1
-                        if most_folders is not None and len(fresh) + unsettled > most_folders:
-                            raise _too_large(root, most_folders)
+                        if max_folders is not None and len(fresh) + unsettled > max_folders:
+                            raise _too_large(root, max_folders)
                 except (FileNotFoundError, NotADirectoryError):
                     continue
                 except OSError:
@@ -354,7 +354,7 @@ class Search:
                     continue
                 if listing.folders:
                     pending += listing.folders
-                if listing.finds:
+                if listing.has_findings:
                     sensitive += listing.sensitive
                     repositories += listing.repositories
                     guarded += listing.guarded
@@ -364,7 +364,7 @@ class Search:
             os.close(top)
         with self._lock:
             self._listings[root] = judge, fresh
-        return Found(*(tuple(sorted(paths)) for paths in (sensitive, repositories, unreadable, guarded)))
+        return Findings(*(tuple(sorted(paths)) for paths in (sensitive, repositories, unreadable, guarded)))
 
 
 def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
@@ -409,7 +409,7 @@ def _list(top: int, path: str, prefix: str, judge: Judge) -> _Listing:
         tuple(sensitive),
         tuple(repositories),
         tuple(guarded),
-        finds=bool(sensitive or repositories or guarded),
+        has_findings=bool(sensitive or repositories or guarded),
     )
 
 
@@ -418,10 +418,10 @@ def is_repository(names: Set[str]) -> bool:
     return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
 
-def _too_large(root: str, most_folders: int) -> ToolError:
+def _too_large(root: str, max_folders: int) -> ToolError:
     return ToolError(
         "sandbox_unavailable",
-        f"{root} has more than {most_folders} folders, too many to search for sensitive files.",
+        f"{root} has more than {max_folders} folders, too many to search for sensitive files.",
         suggestion="Open a smaller folder as the workspace.",
         path=root,
     )

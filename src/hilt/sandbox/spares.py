@@ -1,10 +1,10 @@
 """Mount points that no command uses at the moment, kept in the state directory for the next one at the same path.
 
 Moving a folder takes a fraction of the time of removing it and creating another. ext4 without a journal even takes
-longer with every folder: it looks for an inode that nobody has freed in the last minutes.
+longer with every folder, because it avoids inodes that were freed in the last minutes.
 
 A spare is moved back only to its own path: a running program that sees the path may have it open. If someone has put
-something into it, it is theirs, and is moved back too.
+something into it, it belongs to them and is moved back too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.sandbox.handles import Parents
 
-_MOST = 64
+_MAX_SPARES = 64
 _RENAME_NOREPLACE = 1
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -39,7 +39,7 @@ class Spares:
     """The spare mount points of one process, each locked."""
 
     def __init__(self, folder: str, is_unchanged: Callable[[int, str], bool]) -> None:
-        """`is_unchanged` returns whether an open mount point is as it was created for its path."""
+        """`is_unchanged` returns whether an open mount point still has the content that it was created with."""
         self._folder = folder
         self._is_unchanged = is_unchanged
         self._handle = -1
@@ -61,12 +61,12 @@ class Spares:
 
     def put(self, path: str, fd: int, status: os.stat_result, parents: Parents) -> bool:
         """Keep the unused mount point at a path, locked through `fd`; False when that is not possible."""
-        if path in self or self._rename is None or len(self._spares) >= _MOST or path in self._elsewhere:
+        if path in self or self._rename is None or len(self._spares) >= _MAX_SPARES or path in self._elsewhere:
             return False
         name = next(self._names)
         try:
-            folder, own = parents.of(path)
-            os.rename(own, name, src_dir_fd=folder, dst_dir_fd=self._open())
+            folder, own_name = parents.of(path)
+            os.rename(own_name, name, src_dir_fd=folder, dst_dir_fd=self._open())
         except OSError as error:
             if error.errno == EXDEV:
                 self._elsewhere.add(path)
@@ -85,9 +85,9 @@ class Spares:
         spare = self._spares.pop(path)
         status = os.fstat(spare.fd)
         # If the last change is that of the move, nobody has put anything into it: the time of a change cannot be set.
-        # What happened in the same instant as the move is found when it is put back.
+        # A change at the same instant as the move is detected when it is put back.
         is_ours = status.st_mode == spare.status.st_mode and (
-            _changed(status) == _changed(spare.status) or self._is_unchanged(spare.fd, path)
+            _change_stamp(status) == _change_stamp(spare.status) or self._is_unchanged(spare.fd, path)
         )
         fcntl.flock(spare.fd, fcntl.LOCK_SH)
         if self._move_back(path, spare.name, parents) and is_ours:
@@ -96,7 +96,7 @@ class Spares:
         return None
 
     def close(self, parents: Parents) -> None:
-        """Remove all spares; what has become someone else's is moved back."""
+        """Remove all spares; those that someone else has changed are moved back."""
         for path in list(self._spares):
             if path in self:
                 spare = self._spares.pop(path)
@@ -114,11 +114,11 @@ class Spares:
     def _move_back(self, path: str, name: str, parents: Parents) -> bool:
         """Move a spare to its path unless something is there; another process may have created a mount point."""
         try:
-            folder, own = parents.of(path)
+            folder, own_name = parents.of(path)
         except OSError:
             return False
         rename = self._rename
-        return rename is not None and rename(self._handle, os.fsencode(name), folder, os.fsencode(own)) == 0
+        return rename is not None and rename(self._handle, os.fsencode(name), folder, os.fsencode(own_name)) == 0
 
     def _discard(self, spare: _Spare) -> None:
         with suppress(OSError):
@@ -138,7 +138,7 @@ class Spares:
             self._handle = -1
 
 
-def _changed(status: os.stat_result) -> tuple[int, int, int]:
+def _change_stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ctime_ns, status.st_mtime_ns, status.st_nlink
 
 

@@ -3,8 +3,8 @@
 After a command has ended, bubblewrap is started again with launcher.py as its program: in the same namespaces, with the
 same system call filter, on a read-only view of the whole file system with its own /dev and /proc. That takes most of
 the time of a start, and depends on no file. Everything that does is left to the command that uses it: its plan is made
-as for any other, and mounted by handle in the waiting sandbox (mounting.py). So names that came into being or were
-swapped in between make no difference.
+as for any other, and mounted by handle in the waiting sandbox (mounting.py). So names that were created or swapped in
+the meantime make no difference.
 
 A process has one waiting sandbox at most. It ends when it was not used for a while, when anything is mounted or
 unmounted on the system, and with this process.
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount, Overlay
 
 _IDLE_SECONDS = 30.0
-_QUIET_SECONDS = 0.03  # without the end of a command, after which a sandbox is made; not among many commands in a row
-_SPARE_PROCESSES = 256  # how far the limit on processes may move, which depends on how many there are
-_MOST_MOUNTS = 200  # each is a descriptor of the process that mounts
-FIRST_FD = 3  # of those that bubblewrap inherits
+_QUIET_SECONDS = (
+    0.03  # a sandbox is made after this long without a command ending, so not between commands in quick succession
+)
+_SPARE_PROCESSES = 256  # how far the limit on processes may change, which depends on how many are running
+_MAX_MOUNTS = 200  # each takes a descriptor in the process that mounts
+FIRST_FD = 3  # the first descriptor that bubblewrap inherits
 _LAUNCH = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main(int(sys.argv[2]))"
 
 
@@ -44,14 +46,14 @@ class Base(NamedTuple):
     """What a sandbox has before its program is known: bubblewrap's arguments, the filter, the stage and its mounts."""
 
     program: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     program_filter: bytes | None
     stage: bytes
     mounts: tuple[Mount, ...]
 
 
 class Entry:
-    """Starts one program in the waiting sandbox, if that is what the program needs."""
+    """Starts one program in the waiting sandbox, if that fits the program."""
 
     def __init__(
         self, base: Base, mounts: list[Mount], overlays: list[Overlay], variables: Mapping[str, str], cwd: str
@@ -68,25 +70,25 @@ class Entry:
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], streams: tuple[int, int, int], limits: Limits
     ) -> Child | None:
-        """Start a program on three descriptors of the caller; None when no sandbox for it is waiting."""
+        """Start a program on three descriptors of the caller; None when no suitable sandbox is waiting."""
         self.limits = limits
         self.is_used = False
-        words, named = process.encode(argv, {**env, **self._variables, "PWD": self._cwd})
-        if len(self._mounts) > _MOST_MOUNTS or (waiting := STANDBY.take(self._base, limits)) is None:
+        arguments, environment = process.encode(argv, {**env, **self._variables, "PWD": self._cwd})
+        if len(self._mounts) > _MAX_MOUNTS or (waiting := STANDBY.take(self._base, limits)) is None:
             return None
-        launch = marshal.dumps((words, named, process.rlimits(limits), os.fsencode(self._cwd)))
+        launch = marshal.dumps((arguments, environment, process.rlimits(limits), os.fsencode(self._cwd)))
         message = marshal.dumps((self._mounts, self._overlays, launch))
         try:
             child = waiting.enter(argv[0], keeper.framed(message), streams)
         except process.IncompleteSandbox:
-            if not self._overlays:  # an overlay can fail for want of space
+            if not self._overlays:  # an overlay can also fail for lack of space
                 STANDBY.give_up()
             return None
         self.is_used = child is not None
         return child
 
     def renew(self) -> None:
-        """Have a sandbox like this one wait for the next program, if this one was started."""
+        """Prepare a sandbox like this one for the next program, if this one was started."""
         if self.limits is not None:
             STANDBY.renew(self._base, self.limits, self._mounts)
 
@@ -108,8 +110,8 @@ class _Waiting:
             self._desk, desk = _socket.socketpair()
             unless_started.callback(self._desk.close)
             theirs.callback(desk.close)
-            self._desk.send(bytes((min(mounting.count_empty(last_mounts), _MOST_MOUNTS),)))
-            fds = [memory_file("arguments", b"".join(os.fsencode(word) + b"\0" for word in base.words))]
+            self._desk.send(bytes((min(mounting.count_empty(last_mounts), _MAX_MOUNTS),)))
+            fds = [memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in base.arguments))]
             fds.append(memory_file("status", b""))
             if base.program_filter is not None:
                 fds.append(memory_file("filter", base.program_filter))
@@ -135,13 +137,13 @@ class _Waiting:
             unless_started.pop_all()
 
     def fits(self, base: Base, limits: Limits) -> bool:
-        """Whether it is what a program needs."""
-        own = self._limits
-        if own.processes is not None and limits.processes is not None:
-            if not 0 <= own.processes - limits.processes <= 2 * _SPARE_PROCESSES:
+        """Whether it fits a program."""
+        own_limits = self._limits
+        if own_limits.processes is not None and limits.processes is not None:
+            if not 0 <= own_limits.processes - limits.processes <= 2 * _SPARE_PROCESSES:
                 return False
-            own = own._replace(processes=limits.processes)
-        return self.base == base and _enforced(own) == _enforced(limits)
+            own_limits = own_limits._replace(processes=limits.processes)
+        return self.base == base and _enforced(own_limits) == _enforced(limits)
 
     def is_ready(self) -> bool:
         """Whether its setup has ended."""
@@ -152,11 +154,11 @@ class _Waiting:
         return self._is_ready
 
     def is_usable(self) -> bool:
-        """Whether it lives, and nothing was mounted or unmounted since it was made."""
+        """Whether it is alive, and nothing was mounted or unmounted since it was made."""
         return self._is_usable and not _has_changed(self._table)
 
     def enter(self, program: str, message: bytes, streams: tuple[int, int, int]) -> Child | None:
-        """Let the program run; None when the sandbox has died."""
+        """Start the program; None when the sandbox has died."""
         with ExitStack() as unless_started:
             unless_started.callback(self.close)
             if not self.child.enter(program, self._desk, message, streams):
@@ -179,9 +181,9 @@ class Standby:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: _Waiting | None = None
-        self._wanted: tuple[Base, Limits, list[Mount]] | None = None
+        self._requested: tuple[Base, Limits, list[Mount]] | None = None
         self._useless: list[_Waiting] = []
-        self._closed = 0  # how often
+        self._closed = 0  # how often `close` was called
         self._wake = -1  # of the thread that makes and ends sandboxes; -1 without one
         self._is_supported = True
         self._is_registered = False
@@ -207,14 +209,14 @@ class Standby:
         with self._lock:
             if not self._is_supported or (self._waiting is not None and self._waiting.fits(base, limits)):
                 return
-            self._wanted = base, limits, last_mounts
+            self._requested = base, limits, last_mounts
             if self._wake >= 0 or self._start_thread():
                 os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
         """End the waiting sandbox."""
         with self._lock:
-            self._wanted = None
+            self._requested = None
             self._closed += 1
             useless = self._take_useless()
         for waiting in useless:
@@ -233,7 +235,7 @@ class Standby:
         return self._wake >= 0
 
     def _serve(self, wake: int) -> None:
-        """Make and end sandboxes, until none was wanted for a while."""
+        """Make and end sandboxes, until none was requested for a while."""
         table = _open_mount_table()
         endings = select.poll()
         endings.register(wake, select.POLLIN)
@@ -247,11 +249,11 @@ class Standby:
                 while endings.poll(_QUIET_SECONDS * 1000):
                     os.eventfd_read(wake)
             with self._lock:
-                wanted, self._wanted = self._wanted, None
+                requested, self._requested = self._requested, None
                 closed = self._closed
-                is_kept = wanted is None and ready and table not in ready
-                useless = [] if is_kept else self._take_useless()
-                is_over = not ready and wanted is None
+                keeps_waiting = requested is None and ready and table not in ready
+                useless = [] if keeps_waiting else self._take_useless()
+                is_over = not ready and requested is None
                 if is_over:
                     self._wake = -1
             for waiting in useless:
@@ -260,10 +262,10 @@ class Standby:
                 os.close(wake)
                 os.close(table)
                 return
-            if wanted is not None:
-                # a start that fails is reported by the next command, which does it again
+            if requested is not None:
+                # the next command retries a failed start, and reports the failure
                 with suppress(ToolError, OSError):
-                    self._put(_Waiting(*wanted), closed)
+                    self._put(_Waiting(*requested), closed)
 
     def _put(self, waiting: _Waiting, closed: int) -> None:
         """Keep a new sandbox, unless `close` was called since."""
@@ -281,7 +283,7 @@ class Standby:
     def _forget(self) -> None:
         """After a fork, in the child: the sandbox and its thread belong to the parent."""
         self._lock = threading.Lock()
-        self._waiting = self._wanted = None
+        self._waiting = self._requested = None
         self._useless = []
         self._wake = -1
 
@@ -299,7 +301,7 @@ def _open_mount_table() -> int:
 
 
 def _has_changed(table: int) -> bool:
-    """Whether anything was mounted or unmounted since the table was opened, or since the last time."""
+    """Whether anything was mounted or unmounted since the table was opened, or since the last call."""
     poller = select.poll()
     poller.register(table, select.POLLPRI)
     return bool(poller.poll(0))
