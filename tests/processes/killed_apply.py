@@ -1,7 +1,7 @@
 """Kill a process at each step of applying or restoring the change of a command, start again, and check the workspace.
 
-The layer is made by hand as the overlay leaves it, so that every try is cheap. A step is a call of the operating system
-that changes something, a rename of the exchange included, or one statement given to SQLite.
+The layer is made by hand as the overlay leaves it, so that every attempt is cheap. A step is a system call that changes
+something, including the rename of an exchange, or one SQLite statement.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def plant(base: Path) -> None:
 
 
 def make_layer(base: Path, runtime: Runtime) -> tuple[Workspace, overlay.UpperLayer, Any]:
-    """Make what a command leaves that has changed all of it."""
+    """Make the layer of a command that has changed everything in the workspace."""
     workspace = Workspace(runtime._store("default")[0], "default", Fence())
     place = overlay.find_place((str(base / "workspace"),), str(base / "state"), workspace.store.id)
     assert place
@@ -91,7 +91,7 @@ def apply(base: Path) -> str:
 
 
 def restore(base: Path, id: str) -> None:
-    """Take a change back."""
+    """Undo a change."""
     with started(base) as runtime:
         workspace = Workspace(runtime._store("default")[0], "default", Fence())
         change = workspace.find_change(id)
@@ -99,7 +99,7 @@ def restore(base: Path, id: str) -> None:
 
 
 def stepped(at: int, work: Any) -> tuple[int, Any]:
-    """Do some work in a child that dies at a step; return its status and its number of steps."""
+    """Do some work in a child process that dies at a step; return its exit status and its number of steps."""
 
     def child() -> int:
         steps = Steps(at, die)
@@ -130,7 +130,7 @@ def forget_exchange() -> None:
 
 
 def main(base: Path, way: str, every: int) -> dict[str, Any]:
-    """Kill at every n-th step and return what was wrong."""
+    """Kill the process at every n-th step, and report the faults."""
     global FROM_COPIES  # noqa: PLW0603
     FROM_COPIES = way.endswith("from copies")
     if way.endswith("without exchange"):
@@ -164,10 +164,10 @@ def main(base: Path, way: str, every: int) -> dict[str, Any]:
             if way in ("apply", "apply from copies") and outcome == "new":
                 result = runtime.call("undo", action="restore", id=ids.pop())
                 if not result.ok or tree(base / "workspace") != old:
-                    faults.append(f"step {at}: cannot be taken back: {result.error}")
+                    faults.append(f"step {at}: cannot be undone: {result.error}")
             markers = [name for _, _, names in os.walk(base / "state/journal") for name in names]
             if markers:
-                faults.append(f"step {at}: markers are left: {markers}")
+                faults.append(f"step {at}: leftover markers: {markers}")
         if status == 0:
             return {"faults": faults, "steps": at, "outcomes": outcomes}
         at += every

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 class Agents:
-    """A process with runtimes, each on a workspace of its own below one folder."""
+    """A process with runtimes, each on its own workspace below one folder."""
 
     def __init__(self, *, ordinary: bool, folder: str | None = None) -> None:
         self.uid = NOBODY if ordinary and os.getuid() == 0 else os.getuid()
@@ -82,7 +82,7 @@ class Agents:
         return Answer(**self._ask(base=str(self.base / name), flags=flags or {}, tool=tool, args=args))
 
     def wait_for_sandbox(self) -> None:
-        """Return when a sandbox waits for the next command, or none was made in a while."""
+        """Return when a sandbox waits for the next command, or after a timeout."""
         self._ask(wait=True)
 
     def _ask(self, **request: Any) -> dict[str, Any]:
@@ -100,12 +100,12 @@ class Agents:
         return self.call(name, "run_shell", command=f"rm -f .nothing\n{command}", force=True, **args)
 
     def restore(self, name: str, id: str, **args: Any) -> Answer:
-        """Take back a change."""
+        """Undo a change."""
         return self.call(name, "undo", action="restore", id=id, **args)
 
     @property
     def keeper(self) -> int:
-        """The process that has started the commands of the process."""
+        """The keeper of the process, which starts its commands."""
         children = Path(f"/proc/{self._process.pid}/task").glob("*/children")
         [keeper] = {int(number) for path in children for number in path.read_text().split()}
         return keeper
@@ -115,8 +115,8 @@ class Agents:
         self._process.kill()
         self._process.wait(60)
 
-    def start_again(self) -> None:
-        """Start a process in place of the one that was killed."""
+    def restart(self) -> None:
+        """Start a new process after this one was killed."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe
             pipe.close()
@@ -149,20 +149,20 @@ class Agents:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Return everything below a folder with types, modes and contents, but for the layers that hilt hides there.
+    """Return everything below a folder with types, modes and contents, except the layers that hilt hides there.
 
-    Layers without a record are removed while the test goes on.
+    Layers without a record may be removed during the test.
     """
-    described = {".": oct(os.stat(folder).st_mode)}
-    for at, folders, files in os.walk(folder):
+    entries = {".": oct(os.stat(folder).st_mode)}
+    for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(LAYERS)]
         for name in (*folders, *files):
-            path = os.path.join(at, name)
-            described[os.path.relpath(path, folder)] = _described(path)
-    return described
+            path = os.path.join(parent, name)
+            entries[os.path.relpath(path, folder)] = _describe(path)
+    return entries
 
 
-def _described(path: str) -> str:
+def _describe(path: str) -> str:
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         return f"link to {os.readlink(path)}"

@@ -133,7 +133,7 @@ def test_in_plan_mode_nothing_is_written(personal, base):
         assert not os.path.exists(workspace.join("out"))
 
 
-def test_a_tool_reads_only_what_it_names_of_the_home(personal, base):
+def test_a_tool_reads_only_the_paths_of_the_home_that_it_names(personal, base):
     home = Folder(os.path.join(base, "home"))
     home.write(".kube/config", "cluster\n")
     home.write(".aws/credentials", "key\n")
@@ -147,7 +147,7 @@ def test_a_tool_reads_only_what_it_names_of_the_home(personal, base):
         assert runtime.call("probe").text == "cluster\nnumbers\nrefused data/new\n"
 
 
-def test_naming_the_home_shows_no_credentials(personal, base):
+def test_naming_the_home_reveals_no_credentials(personal, base):
     home = Folder(os.path.join(base, "home"))
     home.write(".aws/credentials", "key\n")
     home.write("notes", "private\n")
@@ -157,7 +157,7 @@ def test_naming_the_home_shows_no_credentials(personal, base):
         assert runtime.call("probe").text == "private\n"
 
 
-def test_credentials_that_are_named_themselves_are_shown(personal, base):
+def test_credentials_that_are_named_explicitly_are_readable(personal, base):
     home = Folder(os.path.join(base, "home"))
     home.write(".kube/config", "cluster\n")
     home.write(".aws/credentials", "key\n")
@@ -167,7 +167,7 @@ def test_credentials_that_are_named_themselves_are_shown(personal, base):
         assert runtime.call("probe").text == "cluster\n"
 
 
-def test_a_folder_tool_sees_its_own_folder_in_a_hidden_place(personal, runtime):
+def test_a_folder_tool_can_read_its_own_folder_in_a_hidden_one(personal, runtime):
     personal.write(
         "probe/tool.md",
         "---\nname: probe\ndescription: P.\nruntime: bash\nscript: run.sh\nrequireApproval: false\n"
@@ -214,7 +214,7 @@ def probes(form: str, script: str) -> dict[str, str]:
 
 
 FORMS = ["markdown", "folder", "warm", "python", "javascript"]
-CAN = {
+ALLOWED = {
     "declared": ["workspace", "elsewhere", "network"],
     "workspace-write": ["workspace"],
     "read-only": [],
@@ -242,20 +242,20 @@ def probe(base, personal, monkeypatch) -> Callable[[str, str], list[str]]:
                 done = runtime.call("probe")
         assert done.error is None, done.error
         printed = done.text if done.data is None else done.data["result"]
-        can = printed.split()
+        rights = printed.split()
         assert [os.path.exists(f"{base}/workspace/a"), os.path.exists(f"{elsewhere}/a")] == [
-            "workspace" in can,
-            "elsewhere" in can,
+            "workspace" in rights,
+            "elsewhere" in rights,
         ]
-        return can
+        return rights
 
     return run
 
 
-@pytest.mark.parametrize("default", CAN)
+@pytest.mark.parametrize("default", ALLOWED)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_tool_without_the_key_is_confined_by_the_users_default(probe, form, default):
-    assert probe(form, default) == CAN[default]
+    assert probe(form, default) == ALLOWED[default]
 
 
 def test_a_tool_with_the_key_ignores_the_users_default(base, personal):
@@ -276,7 +276,7 @@ def test_a_module_is_confined_while_it_is_loaded(base, personal):
         assert workspace.tree() == {}
 
 
-def test_tools_list_the_rights_that_they_have(base, personal):
+def test_a_tool_lists_its_effective_rights(base, personal):
     personal.write("probe.md", probes("markdown", "true")["probe.md"])
 
     with temporary_runtime(base, flags={"custom.sandbox": "workspace-write"}) as (runtime, _):

@@ -95,7 +95,7 @@ def benches(base: Path, **options: Any) -> Iterator[Bench]:
         ("no-such-program", "failed", 127),
     ],
 )
-def test_status_and_exit_code_tell_how_a_job_ended(bench, script, status, exit_code):
+def test_status_and_exit_code_report_how_a_job_ended(bench, script, status, exit_code):
     assert bench.run(script).state[1:3] == (status, exit_code)
 
 
@@ -253,7 +253,7 @@ def test_consecutive_reads_join_to_the_whole_output_wherever_they_are_cut(bench,
     assert (parts[1], parts[3]) == ("", "")
 
 
-def test_long_output_shows_both_ends_and_says_where_the_rest_is(bench):
+def test_long_output_shows_both_ends_and_names_the_file_with_all_of_it(bench):
     job = bench.start("seq 1 100000")
     answer = bench.read(job)
 
@@ -288,11 +288,11 @@ def test_output_without_newlines_is_bounded_too(bench, script, size):
     assert answer.truncated == (size > SHOWN_CHARACTERS)
     assert len(answer.text) <= SHOWN_CHARACTERS
     assert len(answer.text) > 40_000
-    shown = answer.text.rpartition("\n")[0] if answer.truncated else answer.text
-    assert "\ufffd" not in shown[:-1]
+    text = answer.text.rpartition("\n")[0] if answer.truncated else answer.text
+    assert "\ufffd" not in text[:-1]
 
 
-def test_a_flood_ends_the_job_and_all_up_to_the_limit_is_kept(tmp_path):
+def test_a_flood_ends_the_job_and_output_up_to_the_limit_is_kept(tmp_path):
     for bench in benches(tmp_path, output_bytes=100_001):
         answer = bench.run("yes")
 
@@ -358,14 +358,14 @@ def test_the_output_of_a_running_job_is_readable_after_its_file_is_removed(bench
 def test_jobs_belong_to_their_session(bench):
     job = bench.start("sleep 300", session="one")
 
-    for act in (
+    for call in (
         lambda: bench.jobs.output("two", job.id, fence=Fence()),
         lambda: bench.jobs.stop("two", job.id),
         lambda: bench.jobs.write("two", job.id, b""),
         lambda: bench.jobs.stop("one", "job_000000x"),
     ):
         with pytest.raises(ToolError) as raised:
-            act()
+            call()
         assert raised.value.code == "not_found"
     assert [state.job for state in bench.jobs.list("one")] == [job]
     assert bench.jobs.list("two") == []
@@ -424,12 +424,12 @@ def test_sixty_four_jobs_run_at_once(bench):
 def test_more_jobs_than_may_run_are_refused_until_one_ends(tmp_path):
     for bench in benches(tmp_path, limit=2):
         first, _ = bench.start("sleep 300"), bench.start("sleep 300")
-        held = ExitStack()
+        resources = ExitStack()
         closed: list[bool] = []
-        held.callback(closed.append, True)
+        resources.callback(closed.append, True)
 
         with pytest.raises(ToolError) as raised:
-            bench.start("sleep 300", held=held)
+            bench.start("sleep 300", resources=resources)
 
         assert (raised.value.code, raised.value.details) == ("limit_exceeded", {"limit": 2})
         assert closed == [True]
@@ -437,8 +437,8 @@ def test_more_jobs_than_may_run_are_refused_until_one_ends(tmp_path):
         bench.start("sleep 300")
 
 
-def test_the_newest_of_the_ended_jobs_are_remembered(tmp_path):
-    for bench in benches(tmp_path, kept=2):
+def test_only_the_newest_ended_jobs_stay_listed(tmp_path):
+    for bench in benches(tmp_path, ended_limit=2):
         running = bench.start("sleep 300")
         ended = [bench.start("true") for _ in range(4)]
         wait_until(lambda: sum(state.status == "running" for state in bench.jobs.list("s")) == 1)  # noqa: B023
@@ -464,7 +464,7 @@ def test_jobs_are_started_and_ended_from_many_threads(bench):
     assert not bench.jobs.busy
 
 
-def test_nothing_is_left_of_ended_jobs_but_their_output(bench):
+def test_only_the_output_of_ended_jobs_is_left(bench):
     bench.run("true")
     wait_until(lambda: "hilt-jobs" not in names_of_threads())
     before = set(os.listdir("/proc/self/fd"))
@@ -484,9 +484,9 @@ def names_of_threads() -> list[str]:
 
 
 def test_a_job_that_cannot_be_started_leaves_nothing(bench):
-    held = ExitStack()
+    resources = ExitStack()
     closed: list[bool] = []
-    held.callback(closed.append, True)
+    resources.callback(closed.append, True)
 
     def begin(stdin: int, stdout: int, stderr: int) -> Child:
         return process.start(
@@ -494,7 +494,7 @@ def test_a_job_that_cannot_be_started_leaves_nothing(bench):
         )
 
     with pytest.raises(ToolError) as raised:
-        bench.jobs.start("s", "no-such-program", begin, held=held)
+        bench.jobs.start("s", "no-such-program", begin, resources=resources)
 
     assert raised.value.code == "runtime_missing"
     assert closed == [True]
@@ -503,7 +503,7 @@ def test_a_job_that_cannot_be_started_leaves_nothing(bench):
     assert not bench.jobs.busy
 
 
-def test_a_job_whose_output_cannot_be_kept_is_not_started(bench):
+def test_a_job_whose_output_cannot_be_saved_is_not_started(bench):
     bench.output.rmdir()
     bench.output.write_text("a file is in the way")
 
@@ -515,10 +515,10 @@ def test_a_job_whose_output_cannot_be_kept_is_not_started(bench):
 
 
 def test_the_resources_of_a_job_are_released_when_all_its_processes_have_ended(bench):
-    held = ExitStack()
+    resources = ExitStack()
     alive: list[list[int]] = []
-    held.callback(lambda: alive.append(bench.mark.alive()))
-    job = bench.start(f"(setsid sleep 300 &); {STUBBORN}", held=held)
+    resources.callback(lambda: alive.append(bench.mark.alive()))
+    job = bench.start(f"(setsid sleep 300 &); {STUBBORN}", resources=resources)
     wait_until(bench.mark.alive)
     assert alive == []
 
@@ -528,11 +528,11 @@ def test_the_resources_of_a_job_are_released_when_all_its_processes_have_ended(b
 
 
 def test_an_error_while_releasing_one_job_does_not_affect_the_others(bench):
-    held = ExitStack()
-    held.callback(lambda: 1 // 0)
+    resources = ExitStack()
+    resources.callback(lambda: 1 // 0)
     other = bench.start("sleep 300")
 
-    answer = bench.run("echo text", held=held)
+    answer = bench.run("echo text", resources=resources)
 
     assert answer.state.status == "failed"
     assert "ZeroDivisionError" in answer.state.reason
@@ -554,7 +554,7 @@ def test_closing_ends_all_jobs_and_no_more_are_started(bench):
     bench.jobs.close()
 
 
-def test_a_job_started_during_closing_does_not_stay(bench: Bench) -> None:
+def test_a_job_started_during_closing_is_ended(bench: Bench) -> None:
     begun, closing = threading.Event(), threading.Event()
 
     def begin(stdin: int, stdout: int, stderr: int) -> Child:

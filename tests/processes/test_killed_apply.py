@@ -1,4 +1,4 @@
-"""A command's change is made or taken back as a whole, whenever the process is killed."""
+"""A command's change is applied or undone as a whole, whenever the process is killed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 STRESS = os.environ.get("HILT_STRESS")
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # faster; a kill loses nothing that the kernel has
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # faster; what the kernel has survives a kill
 
 
-WAYS = ("", " without exchange", " from copies")
+VARIANTS = ("", " without exchange", " from copies")
 
 
-@pytest.mark.parametrize("way", [f"{action}{how}" for how in WAYS for action in ("apply", "restore")])
+@pytest.mark.parametrize("way", [f"{action}{variant}" for variant in VARIANTS for action in ("apply", "restore")])
 def test_a_kill_at_any_step_leaves_all_or_nothing(way):
     every = 1 if STRESS else 5
     with tempfile.TemporaryDirectory(prefix="hilt-killed-", dir=MEMORY) as base:

@@ -1,4 +1,4 @@
-"""Commands on an overlay of the workspace: the same result as without one, and undo takes it back."""
+"""Commands on an overlay of the workspace: the same result as without one, and undo reverts it."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ STEPS = (
 )
 
 
-def planted(chance: random.Random, *folders: Path) -> None:
-    """Put the same tree in several workspaces."""
+def plant(chance: random.Random, *folders: Path) -> None:
+    """Create the same tree in several workspaces."""
     for name in NAMES:
         kind = chance.choice(("file", "file", "file", "folder", "link", "nothing"))
         mode = chance.choice((0o644, 0o600, 0o755, 0o444))
@@ -138,20 +138,20 @@ def unlocked(entries: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("waits", [False, True], ids=["in a new sandbox", "in a waiting sandbox"])
 @pytest.mark.parametrize("seed", range(STRESS or 5))
-def test_a_command_does_the_same_on_an_overlay_and_undo_takes_it_back(agents, workspace, name, seed, waits):
+def test_a_command_does_the_same_on_an_overlay_and_undo_reverts_it(agents, workspace, name, seed, waits):
     chance = random.Random(seed)
     plain = agents.workspace(f"{name}-plain")
-    planted(chance, workspace, plain)
+    plant(chance, workspace, plain)
     agents.own(workspace)
     agents.own(plain)
     if waits:
-        for _ in range(2):  # the first command of a session has none made
+        for _ in range(2):  # none is made for the first command of a session
             agents.run(name, "true")
         agents.wait_for_sandbox()
     compare_with_plain_run(agents, workspace, name, script(chance))
 
 
-def test_it_runs_in_the_waiting_sandbox(agents, workspace, name):
+def test_an_undoable_command_runs_in_the_waiting_sandbox(agents, workspace, name):
     write(agents, workspace, {"a.txt": "old\n", ".git/HEAD": "", ".env": "KEY=secret\n"})
     # when its process was started, in hundredths of a second, and what time it is
     ages = "(cut -d' ' -f22 /proc/$$/stat; cat /proc/uptime) > a.txt"
@@ -183,15 +183,15 @@ def compare_with_plain_run(agents: Agents, workspace: Path, name: str, command: 
     assert "skipped" not in done.meta.get("undo", {})
     if after == before and "undo" not in done.meta:
         return
-    restored = agents.restore(name, done.undo)
-    assert restored.code is None, restored.message
+    reverted = agents.restore(name, done.undo)
+    assert reverted.code is None, reverted.message
     assert tree(workspace) == before, command
-    again = agents.restore(name, restored.undo) if "undo" in restored.meta else restored
-    assert again.code is None, again.message
+    repeated = agents.restore(name, reverted.undo) if "undo" in reverted.meta else reverted
+    assert repeated.code is None, repeated.message
     assert unlocked(tree(workspace)) == unlocked(after), command
 
 
-# --- what the result says
+# --- the result
 
 
 def test_the_result_counts_the_files_and_names_the_undo(agents, workspace, name):
@@ -199,7 +199,7 @@ def test_the_result_counts_the_files_and_names_the_undo(agents, workspace, name)
 
     done = agents.run(name, "rm -rf src; echo new > made.txt")
 
-    assert done.text.endswith(f"[undo: 3 files changed; undo restore {done.undo} takes that back]")
+    assert done.text.endswith(f"[undo: 3 files changed; undo restore {done.undo} reverts it]")
     assert [item["path"] for item in done.view["diffs"]["items"]] == ["made.txt", "src/a.py", "src/in/b.py"]
     listed = agents.call(name, "undo", action="list")
     assert [(entry["path"], entry.get("deleted")) for entry in json.loads(listed.text)["snapshots"]] == [
@@ -211,7 +211,7 @@ def test_the_result_counts_the_files_and_names_the_undo(agents, workspace, name)
     assert "-new" in preview.text
 
 
-def test_a_command_that_changes_nothing_says_nothing(agents, workspace, name):
+def test_a_command_that_changes_nothing_reports_no_undo(agents, workspace, name):
     done = agents.run(name, "true")
 
     assert "undo" not in done.text
@@ -235,7 +235,7 @@ def test_one_file_of_a_deleted_folder_can_be_restored(agents, workspace, name):
     }
 
 
-def test_undo_after_later_edits_takes_them_back_too_and_can_be_undone(agents, workspace, name):
+def test_undo_after_later_edits_reverts_them_too_and_can_be_undone(agents, workspace, name):
     write(agents, workspace, {"a.txt": "old\n", "b.txt": "old\n"})
     done = agents.run(name, "echo new > a.txt; echo new > b.txt; echo new > c.txt")
     assert agents.call(name, "write_file", path="a.txt", content="edited\n").code is None
@@ -265,7 +265,7 @@ def test_undo_of_undo_of_undo_with_a_new_file_in_between(agents, workspace, name
     assert (workspace / "a.txt").read_text() == "mine\n"
 
 
-def test_commands_rated_caution_run_on_an_overlay_if_the_settings_say_so(agents, workspace, name):
+def test_commands_rated_caution_run_on_an_overlay_with_that_setting(agents, workspace, name):
     write(agents, workspace, {"a.txt": "old\n"})
     command = "touch b.txt && sed -i s/old/new/ a.txt"
     plain = agents.call(name, "run_shell", command=command)
@@ -281,7 +281,7 @@ def test_commands_rated_caution_run_on_an_overlay_if_the_settings_say_so(agents,
 # --- conflicts
 
 
-def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, workspace, name):
+def test_a_file_that_the_user_changes_during_the_command_is_not_overwritten(agents, workspace, name):
     old = dict.fromkeys(("in-place", "by-rename", "deleted", "folder/in", "free"), "old\n")
     write(agents, workspace, {**old, "go": ""})
     command = (
@@ -322,7 +322,7 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(agents, works
     assert (workspace / "in-place").read_text() == "old\nuser\n"
 
 
-def test_a_file_that_a_command_renames_while_another_command_starts_is_no_conflict(agents, workspace, name):
+def test_a_file_that_a_command_renames_while_another_command_starts_is_not_a_conflict(agents, workspace, name):
     write(agents, workspace, {"a": "a\n", "go": ""})
 
     def start_another() -> None:
@@ -341,14 +341,14 @@ def test_a_file_that_a_command_renames_while_another_command_starts_is_no_confli
     assert not (workspace / "a").exists()
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not holds():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_an_edit_in_the_same_tick_before_the_command_is_no_conflict(agents, workspace, name):
+def test_an_edit_in_the_same_tick_before_the_command_is_not_a_conflict(agents, workspace, name):
     for number in range(3):
         write(agents, workspace, {"a.txt": f"old {number}\n"})
         done = agents.run(name, "rm a.txt")
@@ -370,7 +370,7 @@ def test_a_preview_changes_nothing_and_is_applied_exactly(agents, workspace, nam
     id = preview.meta["preview"]["id"]
     assert "-a = 1" in preview.text
     assert preview.text.endswith(f'[preview: 2 files would change; send the command with apply: "{id}" to do that]')
-    shown = preview.view["diffs"]["items"][0]["hunks"][0]["changes"][0]["content"]
+    previewed = preview.view["diffs"]["items"][0]["hunks"][0]["changes"][0]["content"]
     assert agents.call(name, "undo", action="list").text.count('"id"') == 0
     other = agents.call(name, "run_shell", command="rm -rf .", force=True, apply=id)
     assert other.code == "invalid_args"
@@ -378,7 +378,7 @@ def test_a_preview_changes_nothing_and_is_applied_exactly(agents, workspace, nam
     assert blocked.code == "command_blocked"
     applied = agents.call(name, "run_shell", command=command, force=True, apply=id)
     assert applied.code is None, applied.message
-    assert (workspace / "made.txt").read_text() == shown + "\n"
+    assert (workspace / "made.txt").read_text() == previewed + "\n"
     assert not (workspace / "src").exists()
     assert agents.call(name, "run_shell", command=command, force=True, apply=id).code == "not_found"
     assert agents.restore(name, applied.undo).code is None
@@ -410,7 +410,7 @@ def test_a_preview_leaves_the_repository_untouched(agents, workspace, name):
 
 def git(agents: Agents, workspace: Path, script: str) -> None:
     names = {f"GIT_{role}_{what}": "t@example.com" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    options = {"safe.directory": "*", "maintenance.auto": "false"}  # maintenance goes on in the background
+    options = {"safe.directory": "*", "maintenance.auto": "false"}  # maintenance would run in the background
     settings = {"GIT_CONFIG_COUNT": str(len(options))}
     for number, (key, value) in enumerate(options.items()):
         settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
@@ -418,7 +418,7 @@ def git(agents: Agents, workspace: Path, script: str) -> None:
     agents.own(workspace)
 
 
-def test_discarded_changes_come_back_and_the_repository_stays_as_git_left_it(agents, workspace, name):
+def test_discarded_changes_are_restored_and_the_repository_stays_as_git_left_it(agents, workspace, name):
     write(agents, workspace, {"a.txt": "old\n"})
     git(agents, workspace, "init -q && git add . && git commit -qm one && echo work > a.txt")
 
@@ -433,7 +433,7 @@ def test_discarded_changes_come_back_and_the_repository_stays_as_git_left_it(age
 # --- when a command runs without an overlay
 
 
-def test_a_mount_in_the_workspace_rules_it_out(agents, workspace, name):
+def test_a_mount_in_the_workspace_rules_out_an_overlay(agents, workspace, name):
     if os.getuid() != 0:
         pytest.skip("only root can mount here")
     (workspace / "mounted").mkdir()
@@ -449,7 +449,7 @@ def test_a_mount_in_the_workspace_rules_it_out(agents, workspace, name):
     assert refused.code == "sandbox_unavailable"
 
 
-def test_a_background_job_rules_it_out(agents, workspace, name):
+def test_a_background_job_rules_out_an_overlay(agents, workspace, name):
     job = agents.call(name, "run_shell", command="sleep 60", run_in_background=True)
     task = json.loads(job.text)["task_id"]
 
@@ -461,7 +461,9 @@ def test_a_background_job_rules_it_out(agents, workspace, name):
 
 
 @pytest.mark.parametrize("owner, group", [(0, NOBODY), (NOBODY, 0), (NOBODY, SUPPLEMENTARY)])
-def test_the_file_of_another_owner_or_group_rules_it_out_for_an_ordinary_user(agents, workspace, name, owner, group):
+def test_a_file_of_another_owner_or_group_rules_out_an_overlay_for_an_ordinary_user(
+    agents, workspace, name, owner, group
+):
     if os.getuid() != 0 or agents.uid == 0:
         pytest.skip("needs two users")
     write(agents, workspace, {"a.txt": "x", "b.txt": "x"})
@@ -491,15 +493,15 @@ def mounted(*arguments: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("where", ["beside the workspace", "in the workspace"])
-def test_the_layers_lie_on_the_file_system_of_the_workspace(agents, workspace, name, where):
+def test_the_layers_are_on_the_file_system_of_the_workspace(agents, workspace, name, where):
     other = workspace if where == "in the workspace" else workspace.parent / "state"
     other.mkdir(exist_ok=True)
-    around = workspace if where == "in the workspace" else workspace.parent
+    parent = workspace if where == "in the workspace" else workspace.parent
     with mounted("-t", "tmpfs", "-o", f"uid={agents.uid},gid={agents.uid},mode=755", "tmpfs", str(other)):
         write(agents, workspace, {"src/a": "a\n"})
         before = tree(workspace)
         first = agents.run(name, "rm -rf src")
-        [place] = around.glob(".hilt-undo-*")
+        [place] = parent.glob(".hilt-undo-*")
         attack = agents.run(name, "ls -A .hilt-undo-* ../.hilt-undo-*; rm -rf .hilt-undo-* ../.hilt-undo-*; mkdir new")
         plain = {"shell.undo": "off"}
         listed = agents.call(name, "run_shell", command="ls -A .hilt-undo-*/* ../.hilt-undo-*/*", flags=plain)
@@ -517,7 +519,7 @@ def test_the_layers_lie_on_the_file_system_of_the_workspace(agents, workspace, n
 
 @contextmanager
 def on_overlayfs(agents: Agents, workspace: Path, below: str = "below") -> Iterator[None]:
-    """Mount an overlay whose lower layer is what the workspace has now."""
+    """Mount an overlay over the workspace, whose current contents are the lower layer."""
     layers = [workspace.parent / below / folder for folder in ("upper", "work")]
     for folder in layers:
         folder.mkdir(parents=True)
@@ -529,10 +531,10 @@ def on_overlayfs(agents: Agents, workspace: Path, below: str = "below") -> Itera
 
 
 @pytest.mark.parametrize("seed", range(STRESS or 2))
-def test_the_same_holds_for_a_workspace_on_overlayfs(agents, workspace, name, seed):
+def test_a_command_on_overlayfs_does_the_same_and_undo_reverts_it(agents, workspace, name, seed):
     chance = random.Random(seed)
     plain = agents.workspace(f"{name}-plain")
-    planted(chance, workspace, plain)
+    plant(chance, workspace, plain)
     agents.own(workspace)
     agents.own(plain)
     with on_overlayfs(agents, workspace), on_overlayfs(agents, plain):
@@ -546,7 +548,7 @@ def scratch_layers(workspace: Path) -> list[Path]:
     return list(Path("/dev/shm").glob(f"hilt-upper-*-{place.name.removeprefix('.hilt-undo-')}/*"))
 
 
-def test_folders_and_previews_on_overlayfs(agents, workspace, name):
+def test_deleted_folders_are_restored_and_previews_are_applied_on_overlayfs(agents, workspace, name):
     write(agents, workspace, {"src/a.py": "a\n", "src/in/b.py": "b\n", "kept": "kept\n", "turned/c": "c\n"})
     os.link(workspace / "kept", workspace / "linked")
     with on_overlayfs(agents, workspace):
@@ -557,12 +559,12 @@ def test_folders_and_previews_on_overlayfs(agents, workspace, name):
 
         assert {"new/in/n", "turned", "kept", "linked"} <= tree(workspace).keys()
         assert [(workspace / path).read_text() for path in ("kept", "linked")] == ["kept\n", "kept\nmore\n"]
-        one = agents.restore(name, done.undo, path="src/in/b.py")
-        assert (one.code, sorted(os.listdir(workspace / "src"))) == (None, ["in"]), one.message
-        whole = agents.restore(name, done.undo, path="src")
-        assert (whole.code, sorted(os.listdir(workspace / "src"))) == (None, ["a.py", "in"]), whole.message
-        rest = agents.restore(name, done.undo)
-        assert rest.code is None, rest.message
+        file = agents.restore(name, done.undo, path="src/in/b.py")
+        assert (file.code, sorted(os.listdir(workspace / "src"))) == (None, ["in"]), file.message
+        folder = agents.restore(name, done.undo, path="src")
+        assert (folder.code, sorted(os.listdir(workspace / "src"))) == (None, ["a.py", "in"]), folder.message
+        remaining = agents.restore(name, done.undo)
+        assert remaining.code is None, remaining.message
         assert tree(workspace) == before
 
         preview = agents.call(name, "run_shell", command=command, preview=True)
@@ -610,7 +612,7 @@ def test_folders_of_others_on_overlayfs_keep_their_owner(agents, workspace, name
             assert (path, status.st_uid, status.st_gid) == (path, NOBODY, SUPPLEMENTARY)
 
 
-def test_everything_on_one_overlayfs_as_in_a_container(agents, workspace, name):
+def test_undo_works_with_everything_on_one_overlayfs_as_in_a_container(agents, workspace, name):
     write(agents, workspace, {"src/a.py": "a\n", "kept": "kept\n"})
     (workspace.parent / "state/sandbox.json").unlink(missing_ok=True)
     with on_overlayfs(agents, workspace.parent, f"below-{name}"):
@@ -639,7 +641,7 @@ def test_a_conflict_in_a_deleted_folder_on_overlayfs_keeps_only_that_file(agents
 
 
 def change_while_waiting(workspace: Path) -> None:
-    time.sleep(1)  # the command has begun, or the change is before it and no conflict
+    time.sleep(1)  # so that the command has begun: an earlier change is not a conflict
     (workspace / "src/b.py").write_text("mine\n")
     (workspace / "go").write_text("go")
 
@@ -768,7 +770,7 @@ def test_protected_and_sensitive_names_stay_closed_on_an_overlay(agents, workspa
 
 
 def test_a_repository_that_the_command_makes_is_harmless_before_it_appears(agents, workspace, name):
-    seen = []
+    contents = []
     over = threading.Event()
 
     def watch() -> None:
@@ -777,7 +779,7 @@ def test_a_repository_that_the_command_makes_is_harmless_before_it_appears(agent
         while not is_last:
             is_last = over.is_set()
             with suppress(OSError):
-                seen.append(config.read_text())
+                contents.append(config.read_text())
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -785,8 +787,8 @@ def test_a_repository_that_the_command_makes_is_harmless_before_it_appears(agent
     over.set()
     thread.join()
 
-    assert seen
-    assert not any("fsmonitor" in text for text in seen)
+    assert contents
+    assert not any("fsmonitor" in text for text in contents)
     assert any("core.fsmonitor" in note for note in done.meta["disarmed"])
     assert not (workspace / "opencode.json").exists()
 
@@ -808,7 +810,7 @@ def test_hard_links_are_split_and_special_files_are_moved(agents, workspace, nam
     assert sorted(os.listdir(workspace)) == ["a", "b"]
 
 
-def test_folders_without_permissions_are_applied_and_taken_back(agents, workspace, name):
+def test_folders_without_permissions_are_applied_and_restored(agents, workspace, name):
     write(agents, workspace, {"closed/in/a": "a\n", "listed/b": "b\n"})
     (workspace / "listed").chmod(0o500)
     before = tree(workspace)
@@ -827,7 +829,7 @@ def test_folders_without_permissions_are_applied_and_taken_back(agents, workspac
     assert tree(workspace) == before
 
 
-def test_files_and_folders_that_their_owner_cannot_read(agents, workspace, name):
+def test_files_and_folders_that_their_owner_cannot_read_are_restored(agents, workspace, name):
     write(agents, workspace, {"a": "a\n", "folder/b": "b\n", "listed/c": "c\n"})
     (workspace / "a").chmod(0)
     (workspace / "folder").chmod(0o300)
@@ -872,7 +874,7 @@ def test_attributes_of_the_overlay_are_removed_and_others_kept(agents, workspace
     assert [os.getxattr(workspace / name, "user.mine") for name in ("a", "folder")] == [b"1", b"2"]
 
 
-def test_locks_sockets_and_pipes_of_others_go_on_working(agents, workspace, name):
+def test_locks_sockets_and_pipes_of_others_keep_working(agents, workspace, name):
     write(agents, workspace, {"lock": "", "a.txt": "old\n"})
     os.mkfifo(workspace / "pipe")
     agents.own(workspace)
@@ -885,7 +887,7 @@ def test_locks_sockets_and_pipes_of_others_go_on_working(agents, workspace, name
         inodes["socket"] = os.lstat(workspace / "socket").st_ino
         reading = os.open(workspace / "pipe", os.O_RDONLY | os.O_NONBLOCK)
 
-        # none of them crosses the border: the lock seems free, and nobody seems to read or to listen
+        # none of them is visible on the overlay: the lock seems free, and nobody seems to read or listen
         done = agents.run(
             name,
             "flock -n lock echo free; timeout 0.3 sh -c 'echo in > pipe' || echo unread; echo new > a.txt; "
@@ -936,7 +938,7 @@ def test_a_folder_that_becomes_a_link_to_the_outside_during_apply_is_not_followe
     assert tree(outside) == before
 
 
-def test_a_workspace_on_tmpfs(agents, workspace, name):
+def test_a_command_on_tmpfs_does_the_same_and_undo_reverts_it(agents, workspace, name):
     chance = random.Random(name)
     plain = agents.workspace(f"{name}-plain")
     options = f"uid={agents.uid},gid={agents.uid},mode=755"
@@ -944,7 +946,7 @@ def test_a_workspace_on_tmpfs(agents, workspace, name):
         mounted("-t", "tmpfs", "-o", options, "tmpfs", str(workspace)),
         mounted("-t", "tmpfs", "-o", options, "tmpfs", str(plain)),
     ):
-        planted(chance, workspace, plain)
+        plant(chance, workspace, plain)
         agents.own(workspace)
         agents.own(plain)
         compare_with_plain_run(agents, workspace, name, script(chance))
@@ -955,12 +957,12 @@ def test_a_full_state_directory_applies_nothing(agents, workspace, name):
     agents.run(name, "true")
     wait_until(lambda: layers(agents, name) == [])
     state = agents.base / name / "state"
-    kept = agents.base / name / "kept"
-    state.rename(kept)
+    saved_state = agents.base / name / "kept"
+    state.rename(saved_state)
     state.mkdir()
     options = f"size=4M,uid={agents.uid},gid={agents.uid},mode=700"
     with mounted("-t", "tmpfs", "-o", options, "tmpfs", str(state)):
-        subprocess.run(["cp", "-a", f"{kept}/.", str(state)], check=True)
+        subprocess.run(["cp", "-a", f"{saved_state}/.", str(state)], check=True)
         thread = threading.Thread(target=lambda: fill_while_waiting(state, workspace))
         thread.start()
         done = agents.run(name, f"echo new > a.txt; {AWAIT_GO}; rm -f go", flags={"undo.calls": 50})
@@ -981,7 +983,7 @@ def fill_while_waiting(state: Path, workspace: Path) -> None:
     (workspace / "go").write_text("go")
 
 
-def test_a_command_goes_on_and_is_applied_if_the_keeper_is_killed(agents, workspace, name):
+def test_a_command_continues_and_is_applied_if_the_keeper_is_killed(agents, workspace, name):
     write(agents, workspace, {"a.txt": "old\n", "src/b": "b\n", "go": ""})
     answers: list[Answer] = []
     command = f"echo new > a.txt; rm -rf src; {AWAIT_GO}"
@@ -1001,31 +1003,31 @@ def test_a_command_goes_on_and_is_applied_if_the_keeper_is_killed(agents, worksp
 
 
 def test_a_kill_of_hilt_while_the_command_runs_changes_nothing_and_is_cleaned_up(agents):
-    own = Agents(ordinary=agents.uid != 0)
+    killed_agents = Agents(ordinary=agents.uid != 0)
     try:
-        workspace = own.workspace("killed")
-        write(own, workspace, {"a.txt": "old\n", "src/b": "b\n"})
+        workspace = killed_agents.workspace("killed")
+        write(killed_agents, workspace, {"a.txt": "old\n", "src/b": "b\n"})
         before = tree(workspace)
         answers: list[Answer] = []
 
         def call() -> None:
             with suppress(AssertionError):  # the process has ended
-                answers.append(own.run("killed", "echo new > a.txt; rm -rf src; sleep 600", timeout=300))
+                answers.append(killed_agents.run("killed", "echo new > a.txt; rm -rf src; sleep 600", timeout=300))
 
         thread = threading.Thread(target=call)
         thread.start()
-        wait_until(lambda: is_in_upper_layer(own.base / "killed/state/layers", "src"))
-        own.kill()
+        wait_until(lambda: is_in_upper_layer(killed_agents.base / "killed/state/layers", "src"))
+        killed_agents.kill()
         thread.join()
-        own.start_again()
+        killed_agents.restart()
 
         assert answers == []
-        wait_until(lambda: not mounting_processes(own.base))
-        assert own.run("killed", "true").code is None
-        wait_until(lambda: layers(own, "killed") == [])
+        wait_until(lambda: not mounting_processes(killed_agents.base))
+        assert killed_agents.run("killed", "true").code is None
+        wait_until(lambda: layers(killed_agents, "killed") == [])
         assert tree(workspace) == before
     finally:
-        own.close()
+        killed_agents.close()
 
 
 def is_in_upper_layer(place: Path, name: str) -> bool:
@@ -1037,12 +1039,12 @@ def is_in_upper_layer(place: Path, name: str) -> bool:
 
 def mounting_processes(folder: Path) -> list[str]:
     """Return the processes that see an overlay with a layer below a folder."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/mountinfo"):
         with suppress(OSError):
             if any(" - overlay " in line and str(folder) in line for line in path.read_text().splitlines()):
-                found.append(path.parent.name)
-    return found
+                pids.append(path.parent.name)
+    return pids
 
 
 def test_deep_folders_are_refused_and_nothing_is_left(agents, workspace, name):
@@ -1066,7 +1068,7 @@ def test_a_full_disk_fails_the_command_and_changes_nothing_else(agents, workspac
         assert tree(workspace) == before
 
 
-def test_a_cancelled_or_failed_start_leaves_no_layer(agents, workspace, name):
+def test_a_failed_start_leaves_no_layer(agents, workspace, name):
     missing = agents.run(name, "true", cwd="missing")
 
     assert missing.code == "file_not_found"
@@ -1104,7 +1106,7 @@ rm -rf src; echo done
 """
 
 
-def test_a_custom_tool_with_undo_can_be_taken_back(agents, workspace, name):
+def test_a_custom_tool_with_undo_can_be_undone(agents, workspace, name):
     tools = agents.base / name / "config/tools"
     tools.mkdir(parents=True)
     (tools / "clean_up.md").write_text(TOOL)
@@ -1114,7 +1116,7 @@ def test_a_custom_tool_with_undo_can_be_taken_back(agents, workspace, name):
     done = agents.call(name, "clean_up")
 
     assert done.code is None, done.message
-    assert done.text == f"done\n[undo: 2 files changed; undo restore {done.undo} takes that back]"
+    assert done.text == f"done\n[undo: 2 files changed; undo restore {done.undo} reverts it]"
     assert not (workspace / "src").exists()
     assert agents.restore(name, done.undo).code is None
     assert (workspace / "src/a").read_text() == "a\n"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hilt.sandbox.profile import Availability
 
 PIPE_BYTES = 1 << 20
-_ATTEMPTS = 5  # at starting a program while others rename folders
+_ATTEMPTS = 5  # to start a program while others rename folders
 STDERR_BYTES = 1 << 16
 OUTPUT_CHARACTERS = 4000  # of output in the error of a command that exceeded a limit
 
@@ -47,7 +47,7 @@ class Ground(NamedTuple):
     environment: Mapping[str, str]
     confine: Confine
     available: Callable[[], Availability]
-    watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # the size of their private folders
+    watch: Callable[[], AbstractContextManager[RoomWatch | None]]  # polls the size of their private folders
     processes: int
     memory: int
     file_size: int
@@ -103,9 +103,9 @@ class Processes:
         variables: Mapping[str, str] | None = None,
         undoable: UndoableRun | None = None,
     ) -> Finished:
-        """Run a command of the caller to its end, confined; none of its processes outlive it.
+        """Run a command of the caller to completion, confined; none of its processes outlive it.
 
-        `hear` receives the output as it arrives. `variables` are set in addition to those of every command. With
+        `hear` receives the output as it arrives. `variables` extend the environment of every command. With
         `undoable`, the command runs on an overlay of the workspace if possible.
         """
         from hilt.sandbox import process
@@ -147,10 +147,10 @@ class Processes:
             finished = _retry(attempt)
         self._fence.check()
         if finished.exceeded is not None:
-            exceeding = self._limit_error(finished, finished.exceeded)
+            limit_error = self._limit_error(finished, finished.exceeded)
             if undoable is not None and undoable.change is not None:
-                exceeding.details["undo"] = undoable.change.facts
-            raise exceeding
+                limit_error.details["undo"] = undoable.change.facts
+            raise limit_error
         return finished
 
     def _limit_error(self, finished: Finished, exceeded: process.Excess) -> ToolError:
@@ -192,10 +192,10 @@ class Processes:
 
         jobs = self._ground.jobs()
         with ExitStack() as unless_started:
-            held = ExitStack()
-            unless_started.callback(held.close)
-            watch = held.enter_context(self._ground.watch())
-            confined = held.enter_context(self._ground.confine(cwd.path, network=network, tty=tty))
+            resources = ExitStack()
+            unless_started.callback(resources.close)
+            watch = resources.enter_context(self._ground.watch())
+            confined = resources.enter_context(self._ground.confine(cwd.path, network=network, tty=tty))
 
             def begin(stdin: int, stdout: int, stderr: int) -> Child:
                 return process.start(
@@ -211,13 +211,13 @@ class Processes:
                 )
 
             self._fence.commit()
-            unless_started.pop_all()  # from here on the job closes it
+            unless_started.pop_all()  # from here on the job closes them
             return jobs.start(
                 self._ground.session,
                 command,
                 begin,
                 tty=tty,
-                held=held,
+                resources=resources,
                 timeout=seconds,
                 cwd=cwd.path,
                 watch=watch,
@@ -260,16 +260,16 @@ class Processes:
 
         with ExitStack() as ours:
             with ExitStack() as theirs:
-                ends = []
+                pipes = []
                 for _ in range(2):
                     reading, writing = os.pipe()
                     ours.callback(os.close, reading)
                     theirs.callback(os.close, writing)
-                    ends.append((reading, writing))
+                    pipes.append((reading, writing))
                 if stdin is None:
                     stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
                     theirs.callback(os.close, stdin)
-                _widen(ends[0][0])
+                _widen(pipes[0][0])
                 limits = process.Limits(timeout=None, grace=0, settle=0, address_space=memory)
                 ruleset = None if reads is None else theirs.enter_context(_ruleset(argv[0], reads))
                 child = process.start(
@@ -277,14 +277,14 @@ class Processes:
                     cwd=cwd,
                     env=env,
                     stdin=stdin,
-                    stdout=ends[0][1],
-                    stderr=ends[1][1],
+                    stdout=pipes[0][1],
+                    stderr=pipes[1][1],
                     limits=limits,
                     confined=process.Confined(fds=fds, ruleset=ruleset, trusted=True),
                 )
                 ours.enter_context(child)
             self._fence.watch(child.kill)
-            yield OutputStream(child, ends[0][0], ends[1][0], self._fence.check, seconds)
+            yield OutputStream(child, pipes[0][0], pipes[1][0], self._fence.check, seconds)
 
 
 def _retry(attempt: Callable[[], Started]) -> Started:
@@ -307,7 +307,7 @@ class OutputStream:
         self.stderr = b""  # truncated at STDERR_BYTES
         self.received = 0  # bytes of standard output
         self.timed_out = False
-        self.exit_code: int | None = None  # known after the output was read to its end
+        self.exit_code: int | None = None  # set once the output was read to its end
         self._child = child
         self._stdout = stdout
         self._stderr = stderr
@@ -317,22 +317,22 @@ class OutputStream:
     def __iter__(self) -> Iterator[bytes]:
         """Yield output until the program ends or times out."""
         poller = select.poll()
-        open_ends = {self._stdout, self._stderr}
-        for end in open_ends:
-            poller.register(end, select.POLLIN)
-        while open_ends:
+        open_pipes = {self._stdout, self._stderr}
+        for pipe in open_pipes:
+            poller.register(pipe, select.POLLIN)
+        while open_pipes:
             ready = poller.poll(self._milliseconds())
             self._check()
             if not ready or self._seconds() == 0:
                 self.timed_out = True
                 self._child.kill()
                 return
-            for end, _ in ready:
-                data = os.read(end, PIPE_BYTES)
+            for pipe, _ in ready:
+                data = os.read(pipe, PIPE_BYTES)
                 if not data:
-                    poller.unregister(end)
-                    open_ends.remove(end)
-                elif end == self._stdout:
+                    poller.unregister(pipe)
+                    open_pipes.remove(pipe)
+                elif pipe == self._stdout:
                     self.received += len(data)
                     yield data
                 else:

@@ -67,7 +67,7 @@ class Confinement:
     ) -> None:
         """`mode` returns the mode of a session, `bars` the rules on paths. The caller closes a `shared` sandbox.
 
-        The `shown` paths can be read wherever they are.
+        `shown` paths stay readable even where the folder around them is hidden.
         """
         self._place = place
         self._settings = settings
@@ -78,18 +78,18 @@ class Confinement:
         self._sandbox = shared
         self._is_own = shared is None
         self._shown = tuple(map(os.path.realpath, shown))
-        lifted = settings["shell.writable"]
-        self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), lifted)
+        unprotected = settings["shell.writable"]
+        self._protected = without((*PROTECTED, *ASKED, *settings["workspace.protected"]), unprotected)
         self._is_protected = matcher(self._protected)
-        self._start_files = without(START_FILES, lifted)
+        self._start_files = without(START_FILES, unprotected)
         self._lock = threading.Lock()
 
     def recover(self) -> None:
-        """Disarm what commands that ran when hilt was killed have left for git to run."""
+        """Disarm what commands left for git to run when hilt was killed."""
         self.sandbox().recover(self._rules.is_sensitive)
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return the notes on what was disarmed that were not returned before."""
+        """Return the pending notes on what was disarmed, and clear them."""
         return self._sandbox.take_notes() if self._sandbox is not None else ()
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Confinement:
         jobs: Callable[[], Jobs],
         has_jobs: Callable[[], bool],
     ) -> Processes:
-        """Return the starter of child processes for one call."""
+        """Return the `Processes` of one call."""
         settings, door = self._settings, workspace.door
 
         def profile_of(network: str | None) -> Profile:
@@ -162,7 +162,7 @@ class Confinement:
         return self._custom(ctx, sandbox, cwd, tuple(path for path in needed if path != self._place.root))
 
     def _custom(
-        self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, shown: tuple[str, ...]
+        self, ctx: CallScope, sandbox: DeclaredSandbox, cwd: str, readable_paths: tuple[str, ...]
     ) -> AbstractContextManager[Confined]:
         from hilt.processes.declared_sandbox import readable, writable
 
@@ -172,18 +172,18 @@ class Confinement:
             ctx.door, ctx.session, ctx.overflow.open(), "full" if sandbox.network and not is_planning else "none"
         )
         if sandbox.read:
-            shown += readable(sandbox.read, root, profile.home)
-            profile = profile._replace(read="all" if profile.home in shown else "workspace")
+            readable_paths += readable(sandbox.read, root, profile.home)
+            profile = profile._replace(read="all" if profile.home in readable_paths else "workspace")
         name = "read-only"
         if sandbox.write and not is_planning and self._settings["shell.sandbox"] != "read-only":
             name = "workspace-write"
             profile = profile._replace(write=writable(sandbox.write, root, profile))
-        profile = profile._replace(name=name, shown=(*profile.shown, *shown))  # type: ignore[arg-type]
+        profile = profile._replace(name=name, shown=(*profile.shown, *readable_paths))  # type: ignore[arg-type]
         return self._undoable(ctx, profile, cwd) if sandbox.undo else self.sandbox().confine(profile, cwd)
 
     @contextmanager
     def _undoable(self, ctx: CallScope, profile: Profile, cwd: str) -> Iterator[Confined]:
-        """Confine a custom tool on an overlay of the workspace, and apply its changes if it has not failed to run."""
+        """Confine a custom tool on an overlay of the workspace, and apply its changes unless the block raises."""
         from hilt.processes.undoable import Overlays, UndoableRun
 
         has_jobs, available = ctx.processes.overlays.has_jobs, self.sandbox().availability
@@ -213,7 +213,7 @@ class Confinement:
         return ServerGround(roots, path, fingerprint, partial(self._launch, door), partial(_text, door))
 
     def _launch(self, door: Door, kind: ServerKind, program: str) -> tuple[Site, PipedProgram]:
-        """Start a language server; its own private folder survives it, with its caches."""
+        """Start a language server; its private folder, with its caches, is kept after it exits."""
         from hilt.lsp.known_servers import Site, install_folders, search_path
         from hilt.processes.children import machine_memory
         from hilt.processes.piped import start_piped
@@ -222,10 +222,10 @@ class Confinement:
         profile = self._profile(door, f"language server {kind.name}", None, "none")
         needed = [os.path.join(profile.home, need.path) for need in kind.reads]
         needed += install_folders(program, profile.home)
-        shown = *profile.shown, *map(os.path.realpath, needed)
-        profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(shown)))
+        visible = *profile.shown, *map(os.path.realpath, needed)
+        profile = profile._replace(name="read-only", shown=tuple(dict.fromkeys(visible)))
         sandbox = self.sandbox()
-        # where mounts are possible, the private folder is seen as /tmp
+        # where mounts are possible, the private folder is mounted as /tmp
         is_mounted = sandbox.availability().kind == "bubblewrap"
         cache = "/tmp" if is_mounted else f"{profile.private}/tmp"  # noqa: S108
         site = Site(profile.roots, os.path.realpath(program), cache)
@@ -260,7 +260,7 @@ class Confinement:
         environment = variables.neutral({name: self._environ[name] for name in names if name in self._environ})
         environment.setdefault("PATH", os.defpath)
         if self._settings["shell.sandbox"] != "full":
-            environment["TMPDIR"] = "/tmp"  # noqa: S108 -- the private one of the sandbox
+            environment["TMPDIR"] = "/tmp"  # noqa: S108 -- the sandbox mounts a private one
         return environment
 
     def _private_folder(self, session: str) -> str:
@@ -273,7 +273,7 @@ class Confinement:
 
         place, settings = self._place, self._settings
         roots = tuple(root.real for root in door.roots if root.writable)
-        kept = (path for root in roots for path in places.installation(root, settings["shell.writable"]))
+        own_files = (path for root in roots for path in places.installation(root, settings["shell.writable"]))
         profile = Profile(
             name=settings["shell.sandbox"],
             roots=roots,
@@ -289,7 +289,7 @@ class Confinement:
             shown=self._shown,
             is_protected=self._is_protected,
             start_files=self._start_files,
-            kept=tuple(dict.fromkeys(kept)),
+            kept=tuple(dict.fromkeys(own_files)),
         )
         watches = self._watches(door)
         return profile if watches is None else _with_denied_paths(profile, *watches)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class DeclaredSandbox(NamedTuple):
     """What the `sandbox` key of a tool allows its process; paths as written in the file.
 
-    With `undo`, a key of its own in the file, the tool runs on an overlay of the workspace.
+    With `undo`, a separate key in the file, the tool runs on an overlay of the workspace.
     """
 
     network: bool = False

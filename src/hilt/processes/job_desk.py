@@ -1,4 +1,4 @@
-"""Answers requests about the jobs of all sessions in a workspace, as JSON: for people who look at another process."""
+"""Answers JSON requests about the jobs of all sessions in a workspace, for the console and other processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WINDOW_BYTES = 256 * 1024
 
 
 def answer(jobs: Jobs, request: dict[str, Json]) -> dict[str, Json]:
-    """Answer one request: `action` is list, output, stop or input; the others need an `id`."""
+    """Answer one request: `action` is list, output, stop or input; all but list need an `id`."""
     action, id = request["action"], str(request.get("id", ""))
     if action == "list":
         return {"jobs": [_row(state) for state in jobs.list(None)]}
@@ -31,7 +31,7 @@ def answer(jobs: Jobs, request: dict[str, Json]) -> dict[str, Json]:
 
 
 def answer_or_error(jobs: Jobs, request: dict[str, Json]) -> dict[str, Json]:
-    """Like `answer`, for another process: an error is returned as fields."""
+    """Like `answer`, but return an error as fields, for another process."""
     try:
         return answer(jobs, request)
     except ToolError as error:

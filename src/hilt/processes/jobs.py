@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Status = Literal["running", "completed", "failed", "stopped", "timeout", "limit"]
 
 RUNNING_MAX = 128
-ENDED_MAX = 256  # jobs that are kept after their end, the newest
+ENDED_MAX = 256  # ended jobs that stay listed, the newest ones
 OUTPUT_BYTES = 64 << 20
 INPUT_BYTES = 64 << 10  # unread input of a job
 
@@ -36,14 +36,14 @@ _CHUNK_BYTES = 1 << 16
 _END_BYTES = 256  # at the end of the output, where a character or escape sequence may be incomplete
 _CHECK_SECONDS = 0.1  # between two checks of what a job leaves for git to run
 _CHECK_SHARE = 40  # the pause is at least this many times as long as the check
-_STUCK_SECONDS = 15.0  # a job that runs this long after it was told to end is stuck in the kernel
+_STUCK_SECONDS = 15.0  # a job that still runs this long after SIGTERM is stuck in the kernel
 _EXIT_CODES = {"timeout": 124, "limit": 137}
 
 _UNFINISHED = re.compile(rb"(?:\r|\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*))\Z")
 
 
 class Job(NamedTuple):
-    """A process in the background, as it was started."""
+    """A background process: what was started, when and where."""
 
     id: str
     session: str
@@ -86,14 +86,14 @@ class Jobs:
         *,
         folder: Callable[[str], str],
         limit: int = RUNNING_MAX,
-        kept: int = ENDED_MAX,
+        ended_limit: int = ENDED_MAX,
         output_bytes: int = OUTPUT_BYTES,
         report: Callable[[JobState], None] = lambda state: None,
     ) -> None:
         self._report = report
         self._folder = folder
         self._limit = limit
-        self._ended_limit = kept
+        self._ended_limit = ended_limit
         self._output_bytes = output_bytes
         self._changed = threading.Condition()
         self._works: dict[str, _Work] = {}  # the oldest first
@@ -118,7 +118,7 @@ class Jobs:
         begin: Callable[[int, int, int], Child],
         *,
         tty: bool = False,
-        held: ExitStack | None = None,
+        resources: ExitStack | None = None,
         timeout: float | None = None,
         cwd: str = "",
         watch: RoomWatch | None = None,
@@ -126,15 +126,15 @@ class Jobs:
     ) -> Job:
         """Start a job and return when it runs.
 
-        `begin` starts the process on three descriptors, which are the same one for a terminal. `held` is closed when
+        `begin` starts the process on three descriptors, which are identical for a terminal. `resources` are closed when
         the job and its descendants have ended, or if it could not be started. `watch` polls its resource usage.
-        `confined` checks what it leaves for git to run, and has the notes on that.
+        `confined` checks what the job leaves for git to run, and collects notes on it.
         """
         with ExitStack() as unless_started:
             ours = ExitStack()
-            if held is not None:
-                unless_started.callback(held.close)
-                ours.callback(held.close)
+            if resources is not None:
+                unless_started.callback(resources.close)
+                ours.callback(resources.close)
             work = self._make_room(session, command, cwd, ours, tty=tty)
             work.confined = confined
             unless_started.callback(self._forget, work)
@@ -243,11 +243,11 @@ class Jobs:
         """End the jobs of sessions that have been idle for that long."""
         limit = monotonic() - seconds
         with self._changed:
-            used: dict[str, float] = {}
+            last_used: dict[str, float] = {}
             for work in self._works.values():
-                used[work.job.session] = max(used.get(work.job.session, 0.0), work.used)
-        for session, last in used.items():
-            if last < limit:
+                last_used[work.job.session] = max(last_used.get(work.job.session, 0.0), work.used)
+        for session, used in last_used.items():
+            if used < limit:
                 self.end_session(session)
 
     def close(self) -> None:
@@ -436,9 +436,9 @@ class _Work:
         self._ours.callback(os.close, self._source)
         theirs.callback(os.close, sink)
         os.set_blocking(self._source, False)
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        theirs.callback(os.close, nothing)
-        return nothing, sink, sink
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        theirs.callback(os.close, null)
+        return null, sink, sink
 
     def open_terminal(self) -> tuple[int, int, int]:
         """Return the streams of a job on a terminal."""
@@ -462,22 +462,22 @@ class _Work:
         if self._source >= 0:
             poller.register(self._source, select.POLLIN | (select.POLLOUT if self._typed else 0))
         if self.confined is not None:
-            changes, since = self.confined.changes()
-            if changes >= 0 and since <= monotonic():
+            changes, not_before = self.confined.changes()
+            if changes >= 0 and not_before <= monotonic():
                 poller.register(changes, select.POLLIN)
 
     def due(self) -> float:
         """When the job must be checked even without an event."""
         next_watch = inf if self.watch is None or self.ending is not None else self.watch.due()
-        since = inf if self.confined is None else self.confined.changes()[1]
-        next_changes = since if since > monotonic() else inf
+        not_before = inf if self.confined is None else self.confined.changes()[1]
+        next_changes = not_before if not_before > monotonic() else inf
         return min(self.deadline, self._stuck, self._next_check, next_watch, next_changes)
 
     def attend(self, ready: Mapping[int, int], running: int) -> bool:
         """Handle pending events; True when the job has ended. All running jobs share the time for checks."""
         try:
             return self._attend(ready, running)
-        except Exception as error:  # noqa: BLE001  # one job must not take the others with it
+        except Exception as error:  # noqa: BLE001  # one failing job must not end the others
             with suppress(Exception):
                 self._drain()
             self._fail(error)
@@ -526,16 +526,16 @@ class _Work:
         """Read what has arrived; False when there is no more for now, or at the end."""
         if self._source < 0:
             return False
-        room = self._output_limit - self.written
+        remaining = self._output_limit - self.written
         try:
-            chunk = os.read(self._source, min(room, _CHUNK_BYTES) or 1)
+            chunk = os.read(self._source, min(remaining, _CHUNK_BYTES) or 1)
         except BlockingIOError:
             return False
         except OSError:  # end of file on a terminal
             chunk = b""
         if not chunk:
             self._source = -1
-        elif not room:
+        elif not remaining:
             self._give_up(f"it wrote more than {self._output_limit} bytes")
         else:
             self._keep(chunk)
@@ -547,11 +547,11 @@ class _Work:
             pass
 
     def _keep(self, chunk: bytes) -> None:
-        left = memoryview(chunk)
+        remaining = memoryview(chunk)
         try:
-            while left and self._output is not None:
-                count = os.write(self._output, left)
-                left = left[count:]
+            while remaining and self._output is not None:
+                count = os.write(self._output, remaining)
+                remaining = remaining[count:]
                 self.written += count
         except OSError as error:
             self._give_up(f"its output could not be saved: {os.strerror(error.errno or 0)}")
@@ -630,7 +630,7 @@ class _Work:
     def _close(self) -> None:
         try:
             self._ours.close()
-        except Exception as error:  # noqa: BLE001  # one job must not take the others with it
+        except Exception as error:  # noqa: BLE001  # one failing job must not end the others
             self._fail(error)
 
     # --- output

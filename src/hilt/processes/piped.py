@@ -1,4 +1,4 @@
-"""Programs that keep running and answer on pipes: workers of custom tools, MCP servers and language servers."""
+"""Long-running programs that communicate over pipes: workers of custom tools, MCP servers and language servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PipedProgram:
         stdin: int,
         stdout: int,
         stderr: int,
-        held: ExitStack,
+        resources: ExitStack,
         confined: Confined,
         watch: RoomWatch | None,
     ) -> None:
@@ -32,7 +32,7 @@ class PipedProgram:
         self.stdout = stdout
         self.stderr = stderr
         self.look = confined.look  # checks for hooks and settings that git would run
-        self._held = held
+        self._resources = resources
         self._watch = watch
 
     def excess(self) -> str | None:
@@ -63,16 +63,16 @@ class PipedProgram:
 
     def close(self) -> None:
         """Kill the program and everything it started, and wait for their end."""
-        self._held.close()
+        self._resources.close()
 
     def end(self) -> None:
         """Terminate the program, and kill it if it does not exit."""
-        with self._held:
+        with self._resources:
             self.child.terminate()
             try:
                 self.child.wait(_DEATH_SECONDS)
             except ToolError:
-                return  # the keeper is gone; closing does what is still possible
+                return  # the keeper is gone; closing cleans up as far as possible
 
 
 def start_piped(
@@ -87,14 +87,14 @@ def start_piped(
 ) -> PipedProgram:
     """Start a program with pipes; its sandbox exists until it is closed."""
     with ExitStack() as unless_started:
-        held = ExitStack()
-        unless_started.callback(held.close)
-        room = None if watch is None else held.enter_context(watch())
-        confined = (None if confine is None else held.enter_context(confine())) or Confined()
+        resources = ExitStack()
+        unless_started.callback(resources.close)
+        room_watch = None if watch is None else resources.enter_context(watch())
+        confined = (None if confine is None else resources.enter_context(confine())) or Confined()
         with ExitStack() as theirs:
-            source, stdin = _pipe(theirs, held)
-            stdout, sink = _pipe(held, theirs)
-            stderr, noise = _pipe(held, theirs)
+            source, stdin = _pipe(theirs, resources)
+            stdout, sink = _pipe(resources, theirs)
+            stderr, errors = _pipe(resources, theirs)
             for end in (stdin, stdout, stderr):
                 os.set_blocking(end, False)
             child = process.start(
@@ -103,13 +103,13 @@ def start_piped(
                 env=env,
                 stdin=source,
                 stdout=sink,
-                stderr=noise,
+                stderr=errors,
                 limits=process.Limits(timeout=None, grace=grace, settle=0, memory=memory),
                 confined=confined,
             )
-            held.enter_context(child)
+            resources.enter_context(child)
         unless_started.pop_all()
-        return PipedProgram(child, stdin, stdout, stderr, held, confined, room)
+        return PipedProgram(child, stdin, stdout, stderr, resources, confined, room_watch)
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:

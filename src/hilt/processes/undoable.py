@@ -1,4 +1,4 @@
-"""Runs of commands on an overlay of the workspace, whose changes can be undone or are only a preview."""
+"""Runs commands on an overlay of the workspace, so that their changes can be undone or previewed."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ NOT_MOUNTED = "the overlay could not be mounted"
 
 
 def is_not_started(error: ToolError) -> bool:
-    """Whether a command has not started because its sandbox could not be set up."""
+    """Whether a command did not start because its sandbox could not be set up."""
     return error.code == "sandbox_unavailable" or bool(error.details.get("renamed"))
 
 
 def call_key(command: str, folder: str) -> str:
-    """Return what identifies a command and the folder it runs in."""
+    """Return a key that identifies a command and its working folder."""
     return digest(json.dumps([command, folder]))
 
 
 def is_covered(setting: str, risk: str) -> bool:
-    """Whether `shell.undo` wants undo for commands of this risk."""
+    """Whether `shell.undo` applies to commands of this risk."""
     return risk in {"auto": ("dangerous",), "caution": ("dangerous", "caution")}.get(setting, ())
 
 
@@ -62,7 +62,7 @@ class Overlays:
         reason = overlay.obstacle(self.profile(), self._available())
         if not reason and self.has_jobs():
             reason = "a background job of the session is running"
-        return reason or ("" if self.place else "there is no room for its layers")
+        return reason or ("" if self.place else "no folder on the workspace's file system can hold the overlay")
 
     @cached_property
     def place(self) -> LayerPlace | None:
@@ -71,9 +71,9 @@ class Overlays:
 
 
 class UndoableRun:
-    """One run of a command on an overlay: what it has changed, or why it ran without one.
+    """One run of a command on an overlay: its changes, or why it ran without one.
 
-    With `previewed`, which identifies the call, nothing is changed. Before a command runs without an overlay after all,
+    With `previewed`, the key of the call, the workspace does not change. Before the command runs without an overlay,
     `accept` is called with the reason; it may raise.
     """
 
@@ -91,7 +91,7 @@ class UndoableRun:
         self._operation = operation
         self._previewed = previewed
         self._accept = accept
-        self._recording: Recording  # of the attempt that runs
+        self._recording: Recording  # of the current attempt
         self._is_settled = False
         if self.skipped:
             self._refuse_preview()
@@ -118,7 +118,7 @@ class UndoableRun:
             recording.release()
 
     def settle(self, layer: UpperLayer) -> tuple[str, ...]:
-        """Apply what a command that has ended has changed, or keep it as a preview; return what was disarmed."""
+        """Apply the changes of an ended command, or store them as a preview; return notes on what was disarmed."""
         workspace, recording = self._overlays.workspace, self._recording
         if self._previewed:
             workspace.fence.check()
