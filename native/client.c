@@ -1,8 +1,8 @@
 /* The command `hilt`: hands a one-shot call or `hilt mcp` to the resident process, and runs hilt-py otherwise.
  *
- * hilt-py, beside this program, is the same command in Python. It takes over whenever this program is not sure: no
- * resident process, an option or a value that is not known here, a state directory that needs Python's rules. Nothing
- * is read from standard input before the resident process has accepted, so hilt-py misses nothing.
+ * hilt-py, beside this program, is the same command in Python. It takes over whenever this program cannot decide: no
+ * resident process, an unknown option or value, a state directory whose path needs Python's rules. Nothing
+ * is read from standard input before the resident process accepts the command, so hilt-py misses nothing.
  *
  * src/hilt/surfaces/handover.py describes the protocol; tests/surfaces/test_native_client.py compares the clients.
  */
@@ -46,7 +46,7 @@ static const char LOST[] =
     "{\"ok\":false,\"error\":\"The resident process exited before it answered; the call may have run.\","
     "\"error_code\":\"internal\",\"suggestion\":\"Check whether the call took effect before you send it again.\"}\n";
 
-/* an option that this program hands over; `choices` are its values, separated by blanks, if only some are valid */
+/* an option that this program hands over; `choices` are its valid values, separated by spaces, or NULL for any */
 struct option {
     const char *name;
     const char *choices;
@@ -82,7 +82,7 @@ static void complain(const char *const *parts) {
             return;
 }
 
-/* Writes two strings, one after the other; false if they are too long. */
+/* Writes the concatenation of two strings; false if it is too long. */
 static bool join(char *target, size_t size, const char *first, const char *second) {
     size_t length = strlen(first), rest = strlen(second) + 1;
     if (length > size || rest > size - length)
@@ -118,8 +118,8 @@ static bool find_real(char path[static PATH_MAX]) {
     return find_started(started) && realpath(started, path) != NULL;
 }
 
-/* Writes another name in place of the last one of a path. */
-static bool put_name(char path[static PATH_MAX], const char *name) {
+/* Replaces the last component of a path. */
+static bool replace_name(char path[static PATH_MAX], const char *name) {
     char *slash = strrchr(path, '/');
     if (slash == NULL)
         return false;
@@ -127,26 +127,26 @@ static bool put_name(char path[static PATH_MAX], const char *name) {
     return join(path, PATH_MAX, path, name);
 }
 
-/* Follows the link at a path by one step; false if there is none. */
+/* Resolves one level of the symbolic link at a path; false if it is not a link. */
 static bool follow(char path[static PATH_MAX]) {
     char target[PATH_MAX];
     ssize_t length = readlink(path, target, sizeof target);
     if (length <= 0 || length >= PATH_MAX)
         return false;
     target[length] = '\0';
-    return target[0] == '/' ? join(path, PATH_MAX, target, "") : put_name(path, target);
+    return target[0] == '/' ? join(path, PATH_MAX, target, "") : replace_name(path, target);
 }
 
-/* Writes the path of hilt-py: beside the real location of this program, or beside one of the links to it, because uv can
- * install links to its cache; then the last one counts. */
+/* Writes the path of hilt-py: beside the real location of this program, or beside the last of the links to it, because
+ * uv can install links to its cache. */
 static bool find_python(char path[static PATH_MAX]) {
     char started[PATH_MAX], beside[PATH_MAX];
-    bool is_found = find_real(path) && put_name(path, PYTHON);
+    bool is_found = find_real(path) && replace_name(path, PYTHON);
     if (is_found && access(path, X_OK) == 0)
         return true;
     bool is_link = find_started(started) && started[0] == '/';
     for (int links = 0; is_link && links < LINKS_MAX; links++) {
-        if (join(beside, sizeof beside, started, "") && put_name(beside, PYTHON) && access(beside, X_OK) == 0)
+        if (join(beside, sizeof beside, started, "") && replace_name(beside, PYTHON) && access(beside, X_OK) == 0)
             is_found = join(path, PATH_MAX, beside, "");
         is_link = follow(started);
     }
@@ -159,9 +159,9 @@ static _Noreturn void run_python(char **arguments) {
     if (find_python(path)) {
         arguments[0] = path;
         execv(path, arguments);
-        complain((const char *[]){"hilt: cannot run ", path, ": ", strerror(errno), "\nInstall hilt again.\n", NULL});
+        complain((const char *[]){"hilt: cannot run ", path, ": ", strerror(errno), "\nReinstall hilt.\n", NULL});
     } else {
-        complain((const char *[]){"hilt: cannot find " PYTHON ", the program beside hilt\nInstall hilt again.\n", NULL});
+        complain((const char *[]){"hilt: cannot find " PYTHON " beside hilt\nReinstall hilt.\n", NULL});
     }
     exit(NO_PYTHON);
 }
@@ -201,7 +201,7 @@ static bool same_name(const char *entry, const char *name, size_t length) {
     return strncmp(entry, name, length) == 0 && entry[length] == '=';
 }
 
-/* Returns the value of an environment variable. If a name occurs twice, Python takes the first, and so does this. */
+/* Returns the value of an environment variable. If a name occurs twice, Python uses the first, and so does this. */
 static const char *variable(const char *name) {
     size_t length = strlen(name);
     for (char **entry = environ; *entry != NULL; entry++)
@@ -279,27 +279,27 @@ static bool take_option(struct command *command, const struct option *option, co
         return false; /* Python validates UTF-8 */
     for (size_t index = 0; index < command->count; index++)
         if (command->options[index] == option)
-            return false; /* Python knows which ones may be repeated */
+            return false; /* Python decides which options may be repeated */
     command->options[command->count] = option;
     command->values[command->count++] = value;
     return true;
 }
 
-/* Reads the command line; false if it is neither a one-shot call nor `hilt mcp`, or only Python can tell. */
-static bool read_command(struct command *command, char **words) {
-    for (; *words != NULL; words++) {
-        const char *word = *words;
-        size_t length = name_length(word);
-        const struct option *option = strncmp(word, "--", 2) == 0 ? find_option(word + 2, length - 2) : NULL;
+/* Parses the command line; false if it is neither a one-shot call nor `hilt mcp`, or only Python can decide. */
+static bool read_command(struct command *command, char **arguments) {
+    for (; *arguments != NULL; arguments++) {
+        const char *argument = *arguments;
+        size_t length = name_length(argument);
+        const struct option *option = strncmp(argument, "--", 2) == 0 ? find_option(argument + 2, length - 2) : NULL;
         if (option != NULL) {
-            const char *value = word[length] == '=' ? word + length + 1 : words[1];
+            const char *value = argument[length] == '=' ? argument + length + 1 : arguments[1];
             if (!take_option(command, option, value))
                 return false;
-            if (word[length] != '=')
-                words++;
-        } else if (strcmp(word, "mcp") == 0 && !command->is_mcp) {
+            if (argument[length] != '=')
+                arguments++;
+        } else if (strcmp(argument, "mcp") == 0 && !command->is_mcp) {
             command->is_mcp = true;
-        } else if (strcmp(word, "--search") == 0 && command->is_mcp && !command->searches) {
+        } else if (strcmp(argument, "--search") == 0 && command->is_mcp && !command->searches) {
             command->searches = true;
         } else {
             return false;
@@ -316,7 +316,7 @@ static bool may_hand_over(const struct command *command) {
     struct stat input;
     for (int number = 0; number <= 2; number++)
         if (fcntl(number, F_GETFD) < 0)
-            return false; /* a descriptor opened here would take its place */
+            return false; /* a descriptor opened here would get this number */
     if (fstat(0, &input) != 0 || S_ISDIR(input.st_mode) || isatty(0))
         return false;
     const char *resident = variable("HILT_RESIDENT");
@@ -454,7 +454,7 @@ static bool fill(struct buffer *buffer, int source) {
     return count > 0;
 }
 
-/* Counts what was written; false if it cannot be written. */
+/* Removes the bytes that were written; false if writing failed. */
 static bool take(struct buffer *buffer, ssize_t count) {
     if (count < 0)
         return errno == EINTR || errno == EAGAIN;
@@ -530,7 +530,7 @@ static int relay(int server, bool is_mcp) {
         }
         if (!is_empty(&requests) &&
             !take(&requests, send(server, requests.bytes + requests.start, requests.end - requests.start, MSG_DONTWAIT))) {
-            has_input = false; /* the server has gone; what it sent before is still copied */
+            has_input = false; /* the server is gone; what it sent before is still copied */
             requests.start = requests.end;
         }
         if ((streams[1].revents & ~POLLOUT) != 0 && is_empty(&replies)) {
@@ -542,7 +542,7 @@ static int relay(int server, bool is_mcp) {
                 last = replies.bytes[replies.end - 1];
         }
         if (streams[2].revents != 0) {
-            /* that much never blocks once poll has reported room, so input is copied meanwhile */
+            /* this size never blocks after poll has reported POLLOUT, so input is still copied */
             size_t size = replies.end - replies.start;
             size = is_file || size < PIPE_BUF ? size : PIPE_BUF;
             if (!take(&replies, write(STDOUT_FILENO, replies.bytes + replies.start, size)))
@@ -551,17 +551,17 @@ static int relay(int server, bool is_mcp) {
     }
 }
 
-/* Python ends a call like this, too. */
+/* Python ends an interrupted call with the same status. */
 static void interrupt(int number) {
     (void)number;
     _exit(INTERRUPTED);
 }
 
 int main(int count, char **arguments) {
-    static char *none[] = {NULL, NULL};
+    static char *no_arguments[] = {NULL, NULL};
     struct command command = {0};
     if (count < 1)
-        arguments = none;
+        arguments = no_arguments;
     pipe_signal = signal(SIGPIPE, SIG_IGN);
     if (count >= 1 && read_command(&command, arguments + 1) && may_hand_over(&command)) {
         if (!command.is_mcp && signal(SIGINT, interrupt) == SIG_IGN)
