@@ -143,7 +143,7 @@ def smallest(schema: Schema, path: str) -> Any:
     return {"string": "token", "integer": 1, "number": 1, "boolean": False}[schema["type"]]
 
 
-# tools that run programs are confined by the sandbox, which has tests of its own
+# tools that run programs are confined by the sandbox, which has its own tests
 TOOLS = [
     tool.name for tool in Catalog().tools() if with_path(tool.name, "x") and not tool.effects & {"execute", "network"}
 ]
@@ -204,7 +204,7 @@ def code_of(result: Result) -> str | None:
 
 
 def ready(runtime: Runtime, name: str) -> None:
-    """Bring the session into a mode where the tool checks its paths: a plan is read in plan mode only."""
+    """Switch the session to a mode where the tool checks its paths: a plan is read only in plan mode."""
     if name == "exit_plan_mode":
         assert runtime.call("enter_plan_mode").ok
 
@@ -299,7 +299,7 @@ def test_every_kind_of_patch_header_follows_the_same_rules(runtime, guarded, pat
 
 
 @pytest.mark.parametrize("action", ["preview", "restore"])
-def test_a_snapshot_from_before_a_name_became_sensitive_is_not_restored_or_shown(base, action):
+def test_a_snapshot_from_before_a_name_became_sensitive_is_neither_restored_nor_previewed(base, action):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("vault.txt", "token\n")
         id = runtime.call("write_file", path="vault.txt", content="public\n").meta["undo"]
@@ -414,11 +414,11 @@ def test_special_files_are_refused_by_every_tool_without_blocking(runtime, works
 
 
 class Slow:
-    """A tool that waits in the middle of a change until it is released."""
+    """A tool that waits during a change until it is released."""
 
     def __init__(self, timeout: float) -> None:
         self.inside = threading.Event()
-        self.go_on = threading.Event()
+        self.released = threading.Event()
         self.ended = threading.Event()
 
         @tool(effects="write", timeout=timeout)
@@ -428,7 +428,7 @@ class Slow:
                 with ctx.workspace.change("slow_write", [path]) as draft:
                     draft.write(path, b"too late\n")
                     self.inside.set()
-                    self.go_on.wait()
+                    self.released.wait()
                     draft.commit()
             finally:
                 self.ended.set()
@@ -446,12 +446,12 @@ def abandoned(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
         results: list[Result] = []
         done = threading.Event()
 
-        def take(result: Result) -> None:
+        def record(result: Result) -> None:
             results.append(result)
             done.set()
 
         runtime.watch_deadlines()
-        running = runtime.submit(Call("slow_write", {"path": "a.txt"}), take)
+        running = runtime.submit(Call("slow_write", {"path": "a.txt"}), record)
         slow.inside.wait()
         if request.param == "cancelled":
             running.cancel()
@@ -459,16 +459,17 @@ def abandoned(request, base) -> Iterator[tuple[Runtime, Folder, Slow, Result]]:
         assert results[0].error is not None
         assert results[0].error.code == request.param
         yield runtime, folder, slow, results[0]
-        slow.go_on.set()
+        slow.released.set()
 
 
 def test_an_abandoned_call_never_commits(abandoned):
     runtime, folder, slow, _ = abandoned
 
-    slow.go_on.set()
+    slow.released.set()
     slow.ended.wait()
 
-    assert runtime.call("write_file", path="a.txt", content="after\n").ok  # in the same lane: after its end
+    # queued in the same lane, so it runs after the abandoned call has ended
+    assert runtime.call("write_file", path="a.txt", content="after\n").ok
     assert folder.read("a.txt") == "after\n"
     assert [change.operation for change in runtime.history().changes()] == ["write_file"]
     assert sorted(os.listdir(folder.path)) == ["a.txt"]
@@ -488,15 +489,15 @@ def test_a_call_that_is_committing_cannot_be_abandoned(base):
         results: list[Result] = []
         done = threading.Event()
 
-        def take(result: Result) -> None:
+        def record(result: Result) -> None:
             results.append(result)
             done.set()
 
-        running = runtime.submit(Call("slow_write", {"path": "a.txt"}), take)
+        running = runtime.submit(Call("slow_write", {"path": "a.txt"}), record)
         slow.inside.wait()
         running.fence.commit()
         running.cancel()
-        slow.go_on.set()
+        slow.released.set()
         done.wait()
 
     assert results[0].ok

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 PLANT = "mkdir -p sub; git init -q sub; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> sub/.git/config"
-SEND_AWAY = "cp -r .git other; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> other/config; echo ../other > "
-SEND_AWAY += ".git/commondir"
+REDIRECT = "cp -r .git other; printf '[core]\\n\\tfsmonitor = %s\\n' $PWD/evil >> other/config; echo ../other > "
+REDIRECT += ".git/commondir"
 DRIVER = """
 import sys, time
 from hilt.testing import temporary_runtime
@@ -64,7 +64,7 @@ def notes_of(result: Any) -> list[str]:
     return list(result.meta.get("disarmed", ()))
 
 
-def test_a_command_says_what_was_put_aside(runtime, repository):
+def test_a_command_reports_what_was_disarmed(runtime, repository):
     done = runtime.call("run_shell", command=PLANT)
 
     [note] = notes_of(done)
@@ -73,7 +73,7 @@ def test_a_command_says_what_was_put_aside(runtime, repository):
     assert notes_of(runtime.call("run_shell", command="true")) == []
 
 
-def test_a_program_without_a_shell_says_what_was_put_aside(runtime, repository):
+def test_a_program_without_a_shell_reports_what_was_disarmed(runtime, repository):
     repository.write("plant.py", f"import subprocess\nsubprocess.run(['bash', '-c', {PLANT!r}])\n")
 
     done = runtime.call("shell_exec", argv=["python3", "plant.py"])
@@ -82,8 +82,8 @@ def test_a_program_without_a_shell_says_what_was_put_aside(runtime, repository):
     assert len(notes_of(done)) == 1
 
 
-def test_a_running_job_is_checked_and_says_what_was_put_aside(runtime, repository):
-    command = f"{PLANT}; {SEND_AWAY}; read"
+def test_a_running_job_is_checked_and_reports_what_was_disarmed(runtime, repository):
+    command = f"{PLANT}; {REDIRECT}; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
 
     wait_until(lambda: list(Path(repository.path, "other").glob("config.disabled-*")))
@@ -103,7 +103,7 @@ def test_a_running_job_is_checked_and_says_what_was_put_aside(runtime, repositor
 def test_a_call_checks_the_changes_of_a_running_job(runtime, repository):
     command = f"read; {PLANT}; echo ready; read"
     job = runtime.call("run_shell", command=command, run_in_background=True, tty=True).data["task_id"]
-    # until the job is known to keep running
+    # until the job counts as long-running
     wait_until(lambda: runtime.call("job_list").data["jobs"][0]["seconds"] > 1.2)
     runtime.call("job_input", task_id=job, input="")
     wait_until(lambda: "ready" in runtime.call("job_output", task_id=job, block=False).data["output"])
@@ -140,32 +140,32 @@ def test_a_rebase_in_a_job_is_checked_when_the_job_ends(runtime, repository):
     subprocess.run(["git", "rebase", "--continue"], cwd=repository.path, check=True, capture_output=True)
 
 
-def test_a_custom_tool_says_what_was_put_aside(base, runtime, repository):
+def test_a_custom_tool_reports_what_was_disarmed(base, runtime, repository):
     head = "---\nname: probe\ndescription: P.\napproval: never\nsandbox: {write: [.]}\n---\n"
     Folder(os.path.join(base, "config", "tools")).write("probe.md", f"{head}{PLANT}\n")
 
     assert len(notes_of(runtime.call("probe"))) == 1
 
 
-def test_a_hook_says_what_was_put_aside(runtime, repository):
+def test_a_hook_reports_what_was_disarmed(runtime, repository):
     script = repository.write("plant.sh", PLANT)
     approved(runtime, "register_hook", action="register", event=POST, command=f"bash {script}")
 
     assert len(notes_of(runtime.call("read_file", path="evil"))) == 1
 
 
-def test_an_abandoned_command_is_checked_too(runtime, repository):
+def test_a_command_that_times_out_is_checked_too(runtime, repository):
     done = runtime.call("run_shell", command=f"{PLANT}; sleep 20", timeout=1)
 
     assert done.classification == "timeout"
     assert len(notes_of(done)) == 1
 
 
-def test_files_that_a_job_left_when_hilt_was_killed_are_put_aside_by_the_next_call(base):
+def test_files_that_a_job_left_when_hilt_was_killed_are_disarmed_by_the_next_call(base):
     workspace = Folder(os.path.join(base, "workspace"))
     os.makedirs(workspace.path, exist_ok=True)
     prepare(workspace)
-    command = [sys.executable, "-c", DRIVER, base, f"{PLANT}; {SEND_AWAY}; echo ready; sleep 300"]
+    command = [sys.executable, "-c", DRIVER, base, f"{PLANT}; {REDIRECT}; echo ready; sleep 300"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
         assert driver.stdout is not None
         assert driver.stdout.readline() == b"ready\n"

@@ -1,4 +1,4 @@
-"""Regressions that external checks have found."""
+"""Regressions found by external reviews."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_file_that_was_read_stays_guarded_after_our_own_changes(runtime, works
         ),
     ],
 )
-def test_a_call_that_would_change_nothing_says_so(runtime, workspace, name, args):
+def test_a_call_that_would_change_nothing_is_an_error(runtime, workspace, name, args):
     workspace.write("a", "one\ntwo\n")
 
     assert runtime.call(name, **args).error.code == "edit_no_change"
@@ -79,7 +79,7 @@ def test_tools_for_many_files_return_a_list_of_diffs_even_for_one(runtime, works
     assert (edited.view["type"], patched.view["type"]) == ("diffs", "diffs")
 
 
-def test_the_next_call_after_a_cut_tail_shows_the_lines_before(runtime, workspace):
+def test_the_next_call_after_a_truncated_tail_returns_the_lines_before_it(runtime, workspace):
     workspace.write("log", "".join(f"{number}\n" for number in range(1, 5001)))
     cut = runtime.call("read_file", path="log", truncate="tail", line_numbers=False)
 
@@ -115,19 +115,19 @@ def test_a_structured_result_is_the_same_in_the_library_and_on_the_wire(runtime,
 
 
 @pytest.mark.parametrize(
-    "name, args, word",
+    "name, args, mentioned",
     [
         ("Read", {"path": "a", "offset": 9}, "offset 9"),
         ("Edit", {"path": "a", "old_string": "x", "new_string": "y"}, "old_string"),
         ("Edit", {"path": "a", "old_string": "", "new_string": "y"}, "old_string"),
     ],
 )
-def test_errors_in_a_dialect_use_its_argument_names(runtime, workspace, name, args, word):
+def test_errors_in_a_dialect_use_its_argument_names(runtime, workspace, name, args, mentioned):
     workspace.write("a", "one x\ntwo x\n")
 
     error = runtime.call(name, **args).error
 
-    assert word in error.message
+    assert mentioned in error.message
     assert not {"old_text", "new_text", "start_line"} & set(f"{error.message} {error.suggestion}".split())
 
 
