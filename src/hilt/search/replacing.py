@@ -80,7 +80,7 @@ def _find_with(
                 data = event["data"]
                 index = int(data["path"]["text"].rpartition("/")[2]) - files.first
                 for replaced in _replaced(data, data["absolute_offset"], texts[index]):
-                    sizes[index] += len(replaced.new)
+                    sizes[index] += len(replaced.new) - (replaced.end - replaced.start)
                     if sizes[index] > limit:
                         raise ToolError(
                             "file_too_large",
