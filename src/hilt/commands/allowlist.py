@@ -1,4 +1,4 @@
-"""What shell_exec rejects: programs that are not on the allowlist, and allowed programs that would start others."""
+"""Rejects calls of shell_exec: programs that are not on the allowlist, and allowed ones that would start others."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def awk_writes(program: str) -> list[str | None]:
     """Return the files that an awk program prints to; None for one that it computes."""
     tokens = _awk_tokens(program)
     paths: list[str | None] = []
-    depth: int | None = None  # of brackets since the print; outside of one, > compares
+    depth: int | None = None  # of brackets since a print; elsewhere, > compares
     for index, (kind, text) in enumerate(tokens):
         if kind == "name" and text in ("print", "printf"):
             depth = 0

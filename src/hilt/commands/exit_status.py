@@ -134,7 +134,7 @@ def _causes(text: str, *, depth: int) -> list[_Cause]:
 
 
 def _options_set(words: Sequence[ShellWord]) -> Iterator[str]:
-    """Return the names of the shell options that matter here, out of `set -e` and `set -o pipefail`."""
+    """Yield errexit and pipefail if a command such as `set -e` or `set -o pipefail` may set them."""
     values = [word.value for word in words]
     if values[:1] not in (["set"], ["shopt"]):
         return

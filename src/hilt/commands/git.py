@@ -34,12 +34,12 @@ _LOSSES = {
     "symbolic-ref": _Loss("d", ("delete",), "m", "a reference"),
     "update-ref": _Loss("d", ("stdin",), "m", "a reference"),
 }
-# subcommands that discard data permanently, with or without --force
+# subcommands that discard data permanently: always, and only with --force
 _LOSING = {
     "stash": ("drop", "clear"),
     "reflog": ("expire", "delete", "drop"),
 }
-_LOSING_BY_FORCE = {"worktree": ("remove",), "submodule": ("deinit", "update")}
+_LOSING_IF_FORCED = {"worktree": ("remove",), "submodule": ("deinit", "update")}
 _REMOTE_COMMANDS = frozenset(
     ("fetch", "clone", "pull", "push", "ls-remote", "fetch-pack", "send-pack", "archive", "remote", "submodule")
 )
@@ -107,7 +107,7 @@ def _loss(verb: str, arguments: Sequence[ShellWord]) -> str | None:
     loss = _LOSSES.get(verb)
     if loss is not None and programs.has_flag(values, loss.letters, *loss.names, values=loss.values):
         return loss.what
-    if first in _LOSING.get(verb, ()) or (is_forced and first in _LOSING_BY_FORCE.get(verb, ())):
+    if first in _LOSING.get(verb, ()) or (is_forced and first in _LOSING_IF_FORCED.get(verb, ())):
         return f"data: {verb} {first}" if first != "expire" else "recoverable commits"
     if verb == "rm" and is_forced and not programs.has_flag(values, "", "cached"):
         return _CHANGES

@@ -443,7 +443,7 @@ class Interpreter(NamedTuple):
     values: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()  # the program is a module or file named here
     quiet: bool = False  # without a program it does not read one from its input
-    risky: tuple[str, ...] = _RISKY  # signs in its code that it deletes, starts programs, or runs text as code
+    risky: tuple[str, ...] = _RISKY  # fragments of code that may delete, start programs, or run text as code
 
 
 _PYTHON = Interpreter(("-c",), ("-W", "-X", "-Q", "--check-hash-based-pycs"), ("-m",), risky=_RISKY_PYTHON)

@@ -174,8 +174,8 @@ def _unset(value: Any, path: Sequence[str]) -> Any:
     if len(path) == 1:
         return {key: inner for key, inner in value.items() if key != path[0]}
     inner = _unset(value[path[0]], path[1:])
-    rest = {key: other for key, other in value.items() if key != path[0]}
-    return {**rest, path[0]: inner} if inner else rest
+    others = {key: other for key, other in value.items() if key != path[0]}
+    return {**others, path[0]: inner} if inner else others
 
 
 def _verified(text: str, expected: Any) -> str:

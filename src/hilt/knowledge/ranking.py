@@ -34,8 +34,8 @@ class Query(NamedTuple):
     """A query: its weighted terms, heaviest first, and the total weight and number of its subject terms."""
 
     terms: tuple[QueryTerm, ...]
-    whole: float
-    size: int
+    subject_weight: float
+    subject_size: int
 
     @property
     def match(self) -> str:
@@ -46,12 +46,12 @@ class Query(NamedTuple):
         """
         anywhere: list[str] = []
         heads: list[str] = []
-        room = DOCUMENTS_MAX
+        remaining = DOCUMENTS_MAX
         for term in self.terms:
             quoted = f'"{term.term}"'
-            if term.documents <= room and not heads:
+            if term.documents <= remaining and not heads:
                 anywhere.append(quoted)
-                room -= term.documents
+                remaining -= term.documents
             elif len(heads) < HEAD_TERMS:
                 heads.append(quoted)
         parts = [*anywhere, *([f"{{title tags description}} : ({' OR '.join(heads)})"] if heads else ())]
@@ -86,8 +86,8 @@ def weigh(words_by_term: Mapping[str, str], frequencies: Mapping[str, int], tota
         terms = [term for term in terms if term.documents]
     terms.sort(key=lambda term: -term.weight)
     subject = terms[:SUBJECT_TERMS]
-    whole = sum(term.weight for term in subject)
-    return Query(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], whole, len(subject))
+    subject_weight = sum(term.weight for term in subject)
+    return Query(tuple(term for term in terms if term.documents)[:MATCHED_TERMS], subject_weight, len(subject))
 
 
 def score(query: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
@@ -108,6 +108,6 @@ def score(query: Query, fields: Sequence[str]) -> tuple[float, list[str]]:
                 matched.append(term.word)
                 occurrences += 2 if share > _FIELDS[-1] else field.count(needle)
                 break
-    if occurrences < 2 or not query.whole:
+    if occurrences < 2 or not query.subject_weight:
         return 0.0, []
-    return min(1.0, max(covered / query.whole, counted / query.size)), matched
+    return min(1.0, max(covered / query.subject_weight, counted / query.subject_size)), matched
