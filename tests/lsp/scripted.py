@@ -1,4 +1,4 @@
-"""Workspaces with language servers: real ones, and one for Lua that does as it is told."""
+"""Workspaces with language servers: real ones, and a scripted one for Lua."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVERYTHING = {
 
 
 class Bench:
-    """A folder with a workspace, state, and programs of its own on the PATH."""
+    """A folder with a workspace, its state, and its own programs on the PATH."""
 
     def __init__(self, base: str, **variables: str) -> None:
         self.folder = Folder(os.path.join(base, "workspace"))
@@ -43,7 +43,7 @@ class Bench:
             os.symlink(path, os.path.join(self.programs, os.path.basename(path)))
 
     def script(self, name: str = "lua-language-server", **plan: Any) -> None:
-        """Install the scripted server, and say what it does from now on."""
+        """Install the scripted server, and set its plan."""
         program = os.path.join(self.programs, name)
         if not os.path.exists(program):
             with open(SCRIPT, encoding="utf-8") as file, open(program, "w", encoding="utf-8") as copy:
@@ -58,8 +58,8 @@ class Bench:
 
     def log(self) -> list[dict[str, Any]]:
         """Return the messages that the scripted server has received."""
-        found = glob.glob(os.path.join(self.state, "sandbox", "*", "*", "tmp", "log.jsonl"))
-        texts = [Path(path).read_text(encoding="utf-8") for path in found]
+        paths = glob.glob(os.path.join(self.state, "sandbox", "*", "*", "tmp", "log.jsonl"))
+        texts = [Path(path).read_text(encoding="utf-8") for path in paths]
         return [json.loads(line) for text in texts for line in text.splitlines()]
 
     def received(self, method: str) -> list[dict[str, Any]]:
@@ -107,14 +107,14 @@ def failure(result: Result, code: str) -> str:
 
 def processes_of(folder: str) -> list[int]:
     """Return the processes whose command line names a folder."""
-    sought = os.fsencode(folder)
-    found = []
+    needle = os.fsencode(folder)
+    processes = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/cmdline", "rb") as file:
-                    if sought in file.read():
-                        found.append(int(name))
+                    if needle in file.read():
+                        processes.append(int(name))
             except OSError:
                 continue
-    return found
+    return processes

@@ -1,4 +1,4 @@
-"""Which errors a change introduced: those that are there now and were not there before, wherever they moved."""
+"""The errors that a change introduced: new ones, not old ones that moved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilt.lsp.shapes import Diagnostic
 Places = list[tuple[int, int, str]]
 
 
-def found(places: Places, severity: str = "error") -> list[Diagnostic]:
+def diagnostics(places: Places, severity: str = "error") -> list[Diagnostic]:
     return [Diagnostic(Position(line, column), severity, "lint", message) for line, column, message in places]
 
 
@@ -22,7 +22,7 @@ def found(places: Places, severity: str = "error") -> list[Diagnostic]:
         ("a\nb", "a\nc", [(0, 0, "old")], [(0, 0, "old"), (1, 0, "bad")], [(1, 0, "bad")]),
         # moved down by two lines
         ("a\nb", "x\ny\na\nb", [(1, 0, "old")], [(3, 0, "old")], []),
-        # the same words, once more: the new one is where nothing was
+        # the same text twice: the new one is where there was none
         ("a\nb", "x\na\nb", [(1, 0, "old")], [(0, 0, "old"), (2, 0, "old")], [(0, 0, "old")]),
         ("f(1, 2)", "f(3, 2)", [(0, 5, "old")], [(0, 2, "old"), (0, 5, "old")], [(0, 2, "old")]),
         # fixed
@@ -32,10 +32,10 @@ def found(places: Places, severity: str = "error") -> list[Diagnostic]:
     ],
 )
 def test_errors_are_new_unless_an_old_one_moved_there(before, after, old, new, expected):
-    result = introduced(SourceLines(before), SourceLines(after), found(old), found(new))
+    result = introduced(SourceLines(before), SourceLines(after), diagnostics(old), diagnostics(new))
 
     assert [(item.start.line, item.start.character, item.message) for item in result] == expected
 
 
 def test_only_errors_count():
-    assert introduced(SourceLines("a"), SourceLines("b"), [], found([(0, 0, "bad")], "warning")) == []
+    assert introduced(SourceLines("a"), SourceLines("b"), [], diagnostics([(0, 0, "bad")], "warning")) == []

@@ -1,4 +1,4 @@
-"""Messages come out as they went in, however they are cut; anything else is noise or breaks the stream."""
+"""Messages survive any split into chunks; other output is noise or breaks the stream."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ NOISE = st.sampled_from([b"", b"warning: slow\n", b"\n\n", b"Content-Type: none\
 
 
 @given(MESSAGES, st.lists(NOISE, min_size=5, max_size=5), st.lists(st.integers(0, 400), max_size=8))
-def test_messages_survive_any_cut_and_noise_between_them(messages, noise, cuts):
+def test_messages_survive_any_split_and_noise_between_them(messages, noise, cuts):
     data = b"".join(around + encode(message) for around, message in zip(noise, messages, strict=False))
     ends = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     frames = Frames()
 
-    found = [message for start, end in pairwise(ends) for message in frames.feed(data[start:end])]
+    received = [message for start, end in pairwise(ends) for message in frames.feed(data[start:end])]
 
-    assert found == messages
+    assert received == messages
 
 
 @pytest.mark.parametrize(
     "header",
     [b"content-length: 2\r\n\r\n", b"Content-Length:2\n\n", b"Content-Type: x\r\nContent-Length: 2\r\n\r\n"],
 )
-def test_headers_may_be_written_in_several_ways(header):
+def test_headers_may_have_several_forms(header):
     assert list(Frames().feed(header + b"{}")) == [{}]
 
 
 @pytest.mark.parametrize("body", [b'{"a": ', b"[]", b"12", b"\xff\xff", b"[" * 100_000])
-def test_what_is_no_object_breaks_the_stream(body):
+def test_a_body_that_is_not_an_object_breaks_the_stream(body):
     with pytest.raises(BrokenStream):
         list(Frames().feed(b"Content-Length: %d\r\n\r\n%b" % (len(body), body)))
 

@@ -14,14 +14,14 @@ LINES = st.text(st.characters(exclude_characters="\r\n"), max_size=30)
 
 @example("\ud800", 1, "utf-8")
 @given(LINES, st.integers(0, 40), st.sampled_from(ENCODINGS))
-def test_a_column_survives_the_way_to_the_server_and_back(line, character, encoding):
+def test_a_column_round_trips_through_the_units_of_the_server(line, character, encoding):
     units = to_units(line, character, encoding)
 
     assert to_character(line, units, encoding) == min(character, len(line))
     if encoding == "utf-8":
         assert units == len(line[:character].encode("utf-8", "replace"))
     if encoding == "utf-16":
-        assert units == sum(1 + (ord(one) > 0xFFFF) for one in line[:character])
+        assert units == sum(1 + (ord(letter) > 0xFFFF) for letter in line[:character])
 
 
 @given(st.text(st.sampled_from("ab\r\n\U0001d4b3"), max_size=20))
@@ -37,7 +37,7 @@ def test_lines_end_with_cr_lf_or_both(text):
 
 
 @pytest.mark.parametrize(
-    "line, symbol, found",
+    "line, symbol, start",
     [
         ("renamed = name", "name", 10),
         ("renamed", "name", 2),
@@ -47,12 +47,12 @@ def test_lines_end_with_cr_lf_or_both(text):
         ("operator+ (x)", "operator+", 0),
     ],
 )
-def test_a_name_is_found_as_a_whole_word_if_there_is_one(line, symbol, found):
-    assert find_symbol(line, symbol) == found
+def test_a_name_is_found_as_a_whole_word_if_there_is_one(line, symbol, start):
+    assert find_symbol(line, symbol) == start
 
 
 @pytest.mark.parametrize("path", ["/a/b.py", "/a file/ü#?%20.py", "/\udcff/x", "/a:b/c+d@e"])
-def test_paths_survive_as_uris(path):
+def test_paths_round_trip_as_uris(path):
     assert to_path(to_uri(path)) == path
 
 

@@ -1,4 +1,4 @@
-"""lsp_query with the language servers that people have, in the sandbox, through the public door."""
+"""lsp_query with real language servers in the sandbox, through the public interface."""
 
 from __future__ import annotations
 
@@ -120,17 +120,17 @@ def project(request) -> Project:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory, project) -> Bench:
-    made = Bench(str(tmp_path_factory.mktemp("bench")), HILT_LSP_AFTER_EDIT="warm")
+    bench = Bench(str(tmp_path_factory.mktemp("bench")), HILT_LSP_AFTER_EDIT="warm")
     for name in project.programs:
-        made.install(program(name))
+        bench.install(program(name))
     if "gopls" in project.programs:
-        made.environ["PATH"] += ":" + os.path.dirname(os.path.realpath(program("go")))
+        bench.environ["PATH"] += ":" + os.path.dirname(os.path.realpath(program("go")))
     for name, contents in project.files.items():
-        made.folder.write(name, contents)
+        bench.folder.write(name, contents)
     if "clangd" in project.programs:
-        entries = [{"directory": made.folder.path, "file": name, "arguments": ["cc", name]} for name in ("c.c", "d.c")]
-        made.folder.write("compile_commands.json", json.dumps(entries))
-    return made
+        entries = [{"directory": bench.folder.path, "file": name, "arguments": ["cc", name]} for name in ("c.c", "d.c")]
+        bench.folder.write("compile_commands.json", json.dumps(entries))
+    return bench
 
 
 @pytest.fixture(scope="module")
@@ -174,15 +174,15 @@ def test_changes_on_disk_are_seen_and_errors_that_a_change_introduced_are_report
     defined = project.definition.partition(":")[0]
     text(ask(runtime, "definition", user, line=line, symbol="greet"))
     broken = runtime.call("edit_file", path=user, old_text=project.broken[0], new_text=project.broken[1])
-    found = text(ask(runtime, "diagnostics", user))
-    assert project.error in found
-    assert broken.meta["new_errors"] == found.splitlines()
-    assert broken.text.endswith(found)
-    # another error than that one
+    diagnostics = text(ask(runtime, "diagnostics", user))
+    assert project.error in diagnostics
+    assert broken.meta["new_errors"] == diagnostics.splitlines()
+    assert broken.text.endswith(diagnostics)
+    # the error is not new again
     again = runtime.call("edit_file", path=user, old_text=project.broken[1], new_text=project.broken[1] + " ")
     assert "new_errors" not in again.meta
 
-    # by another program, in a file that was not asked about
+    # a change by another program, in a file that was not queried
     lines = project.files[defined].split("\n")
     bench.folder.write(defined, "\n".join(["", *lines]))
     path, row, column = project.definition.rsplit(":", 2)
@@ -192,11 +192,11 @@ def test_changes_on_disk_are_seen_and_errors_that_a_change_introduced_are_report
 
 @pytest.fixture
 def python(tmp_path) -> Bench:
-    made = Bench(str(tmp_path))
-    made.install(program("ty"))
+    bench = Bench(str(tmp_path))
+    bench.install(program("ty"))
     for name, contents in PYTHON.items():
-        made.folder.write(name, contents)
-    return made
+        bench.folder.write(name, contents)
+    return bench
 
 
 def test_names_with_spaces_and_unicode_work(python):
@@ -220,10 +220,10 @@ def test_a_symbol_may_be_named_without_a_line(python):
 def test_places_outside_the_workspace_are_named_but_not_read(python):
     python.folder.write("e.py", "import json\n\njson.dumps(1)\n")
     with python.runtime() as runtime:
-        found = text(ask(runtime, "definition", "e.py", line=3, symbol="dumps"))
+        public = text(ask(runtime, "definition", "e.py", line=3, symbol="dumps"))
 
         private = text(ask(runtime, "definition", "e.py", line=1, symbol="json"))
 
-    for place in (found, private):
+    for place in (public, private):
         assert place.startswith(("/", "[ty]/"))
         assert "json/__init__.py" in place

@@ -1,4 +1,4 @@
-"""Nothing of an untrusted workspace runs in a language server: each of these files would leave a mark if it ran."""
+"""A language server runs nothing in an untrusted workspace: each of these files would leave a mark if it ran."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def bench(tmp_path) -> Bench:
 
 
 def marks(bench: Bench) -> list[str]:
-    """Return what ran."""
-    found = []
+    """Return the marks of the files that ran."""
+    paths = []
     for folder, _, names in os.walk(os.path.join(bench.state, "sandbox")):
-        found += [os.path.join(folder, name) for name in names if name == "ran"]
-    return found + [name for name in bench.folder.tree() if name.endswith("ran")]
+        paths += [os.path.join(folder, name) for name in names if name == "ran"]
+    return paths + [name for name in bench.folder.tree() if name.endswith("ran")]
 
 
 def evil(bench: Bench, name: str) -> str:
@@ -70,7 +70,7 @@ def test_the_project_s_own_typescript_and_plug_ins_do_not_run(bench, files):
     assert marks(bench) == []
 
 
-def test_without_a_typescript_of_its_own_the_server_is_not_started(bench):
+def test_a_server_without_its_own_typescript_is_not_started(bench):
     bench.install(program("node"))
     server = os.path.join(bench.programs, "typescript-language-server")
     with open(server, "w", encoding="utf-8") as file:
@@ -160,7 +160,7 @@ def test_programs_are_looked_up_outside_the_workspace_only(tmp_path):
     assert find(GOPLS, f"{inner}/bin", (str(inner),)) is None
 
 
-def test_every_server_says_how_it_is_installed_and_why_it_reads_more():
+def test_every_server_has_an_install_command_and_a_reason_for_each_path_it_reads():
     kinds = [kind for language in LANGUAGES for kind in language.servers]
     site = Site(("/workspace",), "/usr/bin/server", "/tmp")
 
@@ -171,7 +171,7 @@ def test_every_server_says_how_it_is_installed_and_why_it_reads_more():
         assert json.dumps([kind.options(site), kind.settings(site), dict(kind.variables(site))])
 
 
-def test_what_would_run_code_is_switched_off_for_servers_that_are_not_tested_here():
+def test_options_that_run_code_are_disabled_for_servers_that_are_not_tested_here():
     site = Site(("/workspace",), "/usr/bin/server", "/tmp")
     rust = known_servers.RUST_ANALYZER.options(site)
     java = known_servers.JDTLS.settings(site)["java"]["import"]
@@ -193,7 +193,7 @@ def test_what_would_run_code_is_switched_off_for_servers_that_are_not_tested_her
         ("/users/bin/x", ["/users/bin"] * 2),
     ],
 )
-def test_what_a_server_needs_to_run_is_never_the_home_directory(program, folders):
+def test_the_home_directory_is_never_an_install_folder(program, folders):
     assert install_folders(program, "/users/u") == folders
 
 
@@ -210,6 +210,6 @@ def test_a_server_is_confined_by_landlock_where_there_is_no_bubblewrap(bench):
         sandbox._available = Availability("landlock", "bubblewrap is not installed")
         assert text(ask(runtime, "hover", "a.lua", line=1, character=1)) == "text"
 
-    [found] = [message["outcomes"] for message in bench.log() if "outcomes" in message]
-    assert set(found.values()) == {"PermissionError"}
+    [outcomes] = [message["outcomes"] for message in bench.log() if "outcomes" in message]
+    assert set(outcomes.values()) == {"PermissionError"}
     assert bench.folder.read("a.lua") == "return 1\n"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from socket import socket
 
 REPLY_BYTES = 256 << 20
-WARM_SECONDS = 0.5  # for the way there and back
-REPORTS = 50  # of the progress of a call; after that they are rarer
+WARM_SECONDS = 0.5  # for the round trip
+REPORTS = 50  # progress reports of a call before they are throttled
 REPORT_SECONDS = 0.5
 
 
@@ -57,7 +57,7 @@ class LocalAccess:
 
 
 class ResidentAccess:
-    """Asks the servers of the resident process, or those of this process when it cannot be reached."""
+    """Asks the servers of the resident process, or those of this process if it is unreachable."""
 
     def __init__(self, connect: Connect, local: LocalAccess) -> None:
         self._connect = connect
@@ -69,7 +69,7 @@ class ResidentAccess:
         if connection is None:
             return self._local.ask(question, fence, report)
         with connection:
-            fence.watch(lambda: _hang_up(connection))
+            fence.watch(lambda: _disconnect(connection))
             for reply in _exchange(connection, {"ask": question._asdict()}):
                 if "progress" in reply:
                     report(*reply["progress"])
@@ -103,7 +103,7 @@ def serve(access: ServerAccess, request: dict[str, Any], fence: Fence, send: Cal
         send({"answer": None if answer is None else answer._asdict()})
 
 
-def _hang_up(connection: socket) -> None:
+def _disconnect(connection: socket) -> None:
     with suppress(OSError):
         connection.shutdown(2)
 
@@ -131,7 +131,7 @@ def _answer(reply: dict[str, Any]) -> ServerAnswer:
 
 
 class Languages:
-    """The language servers as one call uses them; servers that end with the call do so at the end of the block."""
+    """The language servers of one call; servers that are started only for it stop at the end of the block."""
 
     def __init__(
         self,

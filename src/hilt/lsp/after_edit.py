@@ -1,4 +1,4 @@
-"""The errors that a change introduced, from a server that is already running; nothing is started for it."""
+"""The errors that a change introduced, from a server that is already running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hilt.lsp.positions import SourceLines
 from hilt.lsp.questions import ServerQuestion
 from hilt.lsp.shapes import Diagnostic, diagnostic_line, diagnostics
 
-SECONDS = 2.0  # that a reply waits at most
+SECONDS = 2.0  # maximum delay of a reply
 FILES_MAX = 20
 LINES_MAX = 20
 FILE_BYTES = 1 << 20
@@ -37,48 +37,48 @@ def new_errors(languages: Languages, full_path: Callable[[str], str], changed: M
     lines: list[str] = []
     for path, file in list(changed.items())[:FILES_MAX]:
         language = language_of(path)
-        left = deadline - monotonic()
-        if language is None or file.after is None or len(file.after) > FILE_BYTES or left <= 0:
+        remaining = deadline - monotonic()
+        if language is None or file.after is None or len(file.after) > FILE_BYTES or remaining <= 0:
             continue
         before, after = ((data or b"").decode("utf-8", "replace") for data in (file.before, file.after))
         question = ServerQuestion(
-            "compare", language.name, full_path(path), after, before=before, seconds=round(left, 3)
+            "compare", language.name, full_path(path), after, before=before, seconds=round(remaining, 3)
         )
         try:
             answer = languages.ask_warm(question)
         except ToolError:
-            continue  # the change is made; what a server says about it is an extra
+            continue  # the change is done; its diagnostics are optional
         if answer is not None:
             old, new = (diagnostics(answer.result[name]) for name in ("before", "after"))
             source = SourceLines(after)
-            found = introduced(SourceLines(before), source, old, new)
-            lines += [diagnostic_line(path, source, item, answer.encoding) for item in found]
-    more = len(lines) - LINES_MAX
-    return lines if more <= 0 else [*lines[:LINES_MAX], f"[{more} more]"]
+            errors = introduced(SourceLines(before), source, old, new)
+            lines += [diagnostic_line(path, source, item, answer.encoding) for item in errors]
+    omitted = len(lines) - LINES_MAX
+    return lines if omitted <= 0 else [*lines[:LINES_MAX], f"[{omitted} more]"]
 
 
 def introduced(
     before: SourceLines, after: SourceLines, old: Sequence[Diagnostic], new: Sequence[Diagnostic]
 ) -> list[Diagnostic]:
-    """Return the errors among the new diagnostics that are none of the old ones.
+    """Return the errors among the new diagnostics that are not among the old ones.
 
-    A diagnostic is the same if its text is, and among several the one nearest to where the change moved it.
+    Diagnostics with the same text are the same; of several, the one nearest to where the change moved the old one.
     """
     errors = [item for item in new if item.severity == "error"]
     for item in old:
-        same = [other for other in errors if other[1:] == item[1:]]
-        if same:
-            line = _moved(before, after, item.start.line)
+        matches = [other for other in errors if other[1:] == item[1:]]
+        if matches:
+            line = _moved_line(before, after, item.start.line)
             nearest = min(
-                same,
+                matches,
                 key=lambda other: (abs(other.start.line - line), abs(other.start.character - item.start.character)),
             )
             errors.remove(nearest)
     return errors
 
 
-def _moved(before: SourceLines, after: SourceLines, line: int) -> int:
-    """Return where a change moved a line: lines after it move with the end of the text."""
+def _moved_line(before: SourceLines, after: SourceLines, line: int) -> int:
+    """Return where a change moved a line: lines after the change move with the end of the text."""
     first = 0
     while first < min(len(before), len(after)) and before.line(first) == after.line(first):
         first += 1

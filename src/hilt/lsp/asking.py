@@ -1,4 +1,4 @@
-"""One question to a server: what the server must know first, the wait for its index, and the answer."""
+"""One question to a server: update its files, wait for its index, and get the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilt.lsp.known_servers import language_of
 from hilt.lsp.language_server import LanguageServer, Report, SourceFile, to_uri
 from hilt.lsp.positions import SourceLines, to_units
 from hilt.lsp.questions import ServerAnswer, ServerQuestion
-from hilt.lsp.server_connection import AnswerError, Late
+from hilt.lsp.server_connection import ServerError, ServerTimeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ START_SECONDS = 60.0  # for the first answer of a server
 INDEX_SECONDS = 90.0
 FILES_SECONDS = 20.0  # for a server to list the files of the project
 BEGIN_SECONDS = 1.0  # for a server to announce its indexing
-REINDEX_SECONDS = 5.0  # for a warm server to finish it, of the time of the query
-OPENED_MAX = 20  # files that have changed
+REINDEX_SECONDS = 5.0  # for a warm server to finish indexing, within the time of the query
+OPENED_MAX = 20  # changed files to open
 
 # these need every file of the workspace, not only those that a file imports
 _WHOLE = ("references", "rename", "workspace_symbols")
@@ -37,17 +37,17 @@ _METHODS = {
 
 
 class ServerOwner(Protocol):
-    """Owns the server that is asked."""
+    """Owns the server of a question."""
 
     @property
     def query_seconds(self) -> float:
         """How long a warm server may take for an answer."""
 
     def take_changes(self, server: LanguageServer) -> Mapping[str, int]:
-        """Return the changes on disk that a server does not know yet."""
+        """Return the changes on disk that were not yet reported to a server."""
 
     def end_hung(self, server: LanguageServer) -> None:
-        """End a server that does not answer."""
+        """Stop a server that does not answer."""
 
 
 class Asking:
@@ -72,15 +72,15 @@ class Asking:
         self._lines = SourceLines(question.text)
 
     def answer(self) -> ServerAnswer:
-        """Bring the server up to date, wait for its index, and ask."""
+        """Update the files of the server, wait for its index, and send the request."""
         server, question = self._server, self._question
         try:
             result = self._ask()
-        except Late:
+        except ServerTimeout:
             if question.seconds:
-                raise  # a question that waits only for a moment
-            raise self._hung() from None
-        except AnswerError as error:
+                raise  # the caller set its own time limit
+            raise self._timeout_error() from None
+        except ServerError as error:
             raise ToolError(
                 "tool_failed",
                 f"{server.kind.name} answered {question.action} with an error: {str(error)[:500]}",
@@ -93,7 +93,7 @@ class Asking:
         server, question = self._server, self._question
         changes = self._owner.take_changes(server)
         if changes:
-            server.tell_changes(changes, question.path)
+            server.report_changes(changes, question.path)
             if not server.kind.rereads and not question.seconds:
                 self._open_changed(changes)
         document = SourceFile(question.path, question.text)
@@ -129,15 +129,15 @@ class Asking:
         deadline = began + self._owner.query_seconds
         if not server.is_ready:
             begin = BEGIN_SECONDS if server.kind.indexes else 0.0
-            is_done &= server.await_index(began + INDEX_SECONDS, self._fence, self._tell, begin)
+            is_done &= server.await_index(began + INDEX_SECONDS, self._fence, self._report_progress, begin)
             deadline = monotonic() + START_SECONDS  # it may still read the project
         elif is_whole and server.is_indexing:
-            is_done &= server.await_index(began + REINDEX_SECONDS, self._fence, self._tell, 0.0)
+            is_done &= server.await_index(began + REINDEX_SECONDS, self._fence, self._report_progress, 0.0)
         if not is_done:
             self._notes.append(f"{server.kind.name} is still indexing; the answer may be incomplete")
         return deadline
 
-    def _tell(self, text: str, share: float | None) -> None:
+    def _report_progress(self, text: str, share: float | None) -> None:
         self._report(f"{self._server.kind.name}: {text}", share)
 
     def _request(self, deadline: float) -> Any:
@@ -161,24 +161,24 @@ class Asking:
         with server.exclusively(question.seconds):
             before = server.diagnostics(document._replace(text=question.before), deadline, None)
             after = server.diagnostics(document, deadline, None)
-        # what is not known to belong to the new text introduces nothing
+        # diagnostics that may be for the old text introduce nothing
         return {"before": before.items, "after": after.items if after.is_current else []}
 
-    def _hung(self) -> ToolError:
-        """Return the error for a question without an answer; end the server unless it is at work."""
+    def _timeout_error(self) -> ToolError:
+        """Return the error for a question without an answer; stop the server unless it is busy."""
         server = self._server
         seconds = self._owner.query_seconds
         if server.is_indexing and monotonic() - server.was_busy < seconds:
             return ToolError(
                 "timeout",
                 f"{server.kind.name} is still indexing the project.",
-                suggestion="Send the call again in a while; the server keeps running.",
+                suggestion="Send the call again later; the server keeps running.",
             )
         self._owner.end_hung(server)
         return ToolError(
             "timeout",
-            f"{server.kind.name} did not answer {self._question.action} in time and was ended." + printed(server),
-            suggestion="Send the call again, which starts it anew; or use search_files.",
+            f"{server.kind.name} did not answer {self._question.action} in time and was stopped." + printed(server),
+            suggestion="Send the call again to restart it, or use search_files.",
         )
 
 

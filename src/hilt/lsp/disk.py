@@ -1,6 +1,6 @@
 """Changes of a workspace on disk since they were last taken, for servers that cache what they read.
 
-On Linux the kernel queues every change (inotify), so that taking them costs nothing and misses none. Elsewhere, or when
+On Linux the kernel queues every change (inotify), so that reading them is cheap and complete. Elsewhere, or when
 the system's limit on watches is reached, the workspace is scanned each time.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 CREATED, CHANGED, DELETED = 1, 2, 3  # as the protocol numbers them
 FOLDERS_MAX = 20_000
 FILES_MAX = 100_000
-SCAN_RATIO = 10  # the pause after a scan, in times of its duration
+SCAN_RATIO = 10  # the pause after a scan, as a multiple of its duration
 
 # their contents belong to other programs, or change with every build
 SKIPPED = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".cache", "target"))
@@ -57,7 +57,7 @@ class DiskWatch:
                 return dict.fromkeys(self._stamps, CHANGED)
             began = monotonic()
             if began < self._due:
-                return {}  # scans of a large workspace must not take all the time
+                return {}  # scans of a large workspace must not run all the time
             before, self._stamps = self._stamps or {}, _scan(self._roots)
             self._due = monotonic() + (monotonic() - began) * SCAN_RATIO
             changes = dict.fromkeys(before.keys() - self._stamps.keys(), DELETED)
@@ -89,16 +89,16 @@ def _scan(roots: tuple[str, ...]) -> Stamps:
 
 def _folders(root: str) -> Iterator[str]:
     """Yield a folder and those below it that are watched."""
-    waiting = [root]
+    pending = [root]
     count = 0
-    while waiting:
-        folder = waiting.pop()
+    while pending:
+        folder = pending.pop()
         count += 1
         yield folder
         if count >= FOLDERS_MAX:
             return
         with suppress(OSError), os.scandir(folder) as entries:
-            waiting += [
+            pending += [
                 entry.path for entry in entries if entry.name not in SKIPPED and entry.is_dir(follow_symlinks=False)
             ]
 
@@ -114,7 +114,7 @@ class _Queue:
 
     @staticmethod
     def open(roots: tuple[str, ...]) -> _Queue | None:
-        """Watch folders; None where the kernel cannot."""
+        """Watch folders; return None if the kernel cannot."""
         if sys.platform != "linux":
             return None
         import ctypes
@@ -130,7 +130,7 @@ class _Queue:
         return None
 
     def _add(self, folder: str) -> bool:
-        """Watch a folder; False if the limit is reached. A folder that is gone needs no watch."""
+        """Watch a folder; return False if the limit is reached. A deleted folder needs no watch."""
         number = self._library.inotify_add_watch(self._descriptor, os.fsencode(folder), _MASK)
         if number < 0:
             return not os.path.isdir(folder)
@@ -141,7 +141,7 @@ class _Queue:
         return len(self._paths) <= FOLDERS_MAX
 
     def take(self) -> dict[str, int] | None:
-        """Return the queued changes; None if some are lost."""
+        """Return the queued changes; None if some were lost."""
         changes: dict[str, int] = {}
         while True:
             try:
@@ -155,10 +155,10 @@ class _Queue:
                 number, mask, _, length = _HEADER.unpack_from(data, position)
                 name = data[position + _HEADER.size : position + _HEADER.size + length].rstrip(b"\0")
                 position += _HEADER.size + length
-                if not self._note(changes, number, mask, os.fsdecode(name)):
+                if not self._record(changes, number, mask, os.fsdecode(name)):
                     return None
 
-    def _note(self, changes: dict[str, int], number: int, mask: int, name: str) -> bool:
+    def _record(self, changes: dict[str, int], number: int, mask: int, name: str) -> bool:
         if mask & _OVERFLOW:
             return False
         if mask & _IGNORED:
@@ -178,7 +178,7 @@ class _Queue:
         names = self._names[number]
         if mask & (_DELETE | _MOVED_FROM):
             names.discard(name)
-            if changes.pop(path, None) != CREATED:  # a temporary file was never there
+            if changes.pop(path, None) != CREATED:  # a file that was created and deleted is no change
                 changes[path] = DELETED
         elif name in names or changes.get(path) == DELETED:
             names.add(name)

@@ -1,4 +1,4 @@
-"""The framing of the protocol: a header with the length of each message, then JSON; independent of how bytes move."""
+"""The framing of LSP messages: a header with the length of each message, then JSON; independent of I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 MESSAGE_BYTES = 64 << 20
-NOISE_BYTES = 1 << 20  # of output that is no message, in all
+NOISE_BYTES = 1 << 20  # total output that is not part of a message
 HEADER_BYTES = 8192
 
 _LENGTH = re.compile(rb"content-length:[ \t]*(\d{1,12})[ \t]*\r?\Z", re.IGNORECASE)
@@ -16,7 +16,7 @@ _FIELD = re.compile(rb"[A-Za-z-]+:")
 
 
 class BrokenStream(Exception):
-    """The output of a server cannot be followed any longer; the text says why."""
+    """The output of a server breaks the protocol; the message gives the reason."""
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -29,7 +29,7 @@ class Frames:
     """Splits the output of a server into messages; lines that a library prints between them are noise."""
 
     def __init__(self) -> None:
-        self.noise = bytearray()  # the end of it
+        self.noise = bytearray()  # only its end
         self._unread = bytearray()
         self._length: int | None = None
         self._in_body = False
@@ -54,23 +54,23 @@ class Frames:
         while (end := self._unread.find(b"\n")) >= 0:
             line = bytes(self._unread[:end])
             del self._unread[: end + 1]
-            found = _LENGTH.search(line)
-            if found is not None:
-                self._hear(line[: found.start()])
-                self._length = int(found[1])
+            length = _LENGTH.search(line)
+            if length is not None:
+                self._add_noise(line[: length.start()])
+                self._length = int(length[1])
                 if self._length > MESSAGE_BYTES:
                     raise BrokenStream(f"it announced a message of {self._length} bytes")
             elif not line.strip() and self._length is not None:
                 self._in_body = True
                 return True
             elif self._length is None or not _FIELD.match(line):
-                self._hear(line + b"\n" if line.strip() else b"")
+                self._add_noise(line + b"\n" if line.strip() else b"")
         if len(self._unread) > HEADER_BYTES:
-            self._hear(bytes(self._unread))
+            self._add_noise(bytes(self._unread))
             self._unread.clear()
         return False
 
-    def _hear(self, data: bytes) -> None:
+    def _add_noise(self, data: bytes) -> None:
         if data:
             self._noise_bytes += len(data)
             self.noise += data

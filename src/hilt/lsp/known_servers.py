@@ -1,9 +1,9 @@
 """The language servers that hilt can start: by file name, how to install each, and what each needs to run.
 
 Every server runs in the sandbox: the workspace is read-only, there is no network, and caches are in a private folder.
-The options, settings and variables below keep a server from running anything of the workspace: its TypeScript and its
-plug-ins, build scripts, procedural macros, code generators, compilers that a project file names. `reads` is what a
-server may read although `shell.read` hides the home directory.
+The options, settings and variables below keep a server from running anything in the workspace: its TypeScript and its
+plug-ins, build scripts, procedural macros, code generators, compilers that a project file names. `reads` are paths that
+a server may read even if `shell.read` hides the home directory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Site(NamedTuple):
     cache: str
 
 
-def _nothing(site: Site) -> dict[str, Any]:
+def _no_options(site: Site) -> dict[str, Any]:
     return {}
 
 
@@ -44,31 +44,31 @@ class Pull(NamedTuple):
     """Commands of a server that return the diagnostics of a file, where the protocol's own request is missing."""
 
     commands: Callable[[str], list[dict[str, Any]]]  # the parameters of workspace/executeCommand, by URI
-    items: Callable[[Any], list[dict[str, Any]]]  # diagnostics as the protocol has them, of a result
+    items: Callable[[Any], list[dict[str, Any]]]  # the result as diagnostics of the protocol
 
 
 class ServerKind(NamedTuple):
-    """One language server. `settings` answers its questions about configuration, by section."""
+    """One language server. `settings` is its configuration, by section."""
 
     name: str
     program: str
     install: str
     args: tuple[str, ...] = ()
-    options: Callable[[Site], dict[str, Any]] = _nothing  # sent with initialize
-    settings: Callable[[Site], dict[str, Any]] = _nothing
+    options: Callable[[Site], dict[str, Any]] = _no_options  # sent with initialize
+    settings: Callable[[Site], dict[str, Any]] = _no_options
     variables: Callable[[Site], Mapping[str, str]] = _no_variables
     reads: tuple[Need, ...] = ()
     actions: tuple[str, ...] = ACTIONS
-    flaw: Callable[[Site], str | None] = lambda site: None  # why an installed server cannot be used
+    flaw: Callable[[Site], str | None] = lambda site: None  # why an installed server is unusable
     pull: Pull | None = None
     indexes: bool = False  # it announces its indexing as progress, soon after the first file is opened
     announces: str = ""  # a pattern of the message that it logs once it knows the files of the project
-    rereads: bool = True  # whether it reads a file again when it is told that the file has changed
+    rereads: bool = True  # whether it reads a file again when notified of a change
     has_path: bool = True  # whether it may start other programs that are on the PATH
 
 
 class Language(NamedTuple):
-    """A language, the ids of its file name endings in the protocol, and its servers, the preferred one first."""
+    """A language, the protocol's id for each of its file name endings, and its servers, the preferred one first."""
 
     name: str
     ids: Mapping[str, str]
@@ -86,13 +86,13 @@ def _pyright_settings(site: Site) -> dict[str, Any]:
 
 def site_packages(roots: tuple[str, ...]) -> list[str]:
     """Return the folders with the installed packages of the virtual environments of a project."""
-    found = []
+    folders = []
     for library in [os.path.join(root, name, "lib") for root in roots for name in (".venv", "venv")]:
         for name in sorted(_names(library)):
             packages = os.path.join(library, name, "site-packages")
             if name.startswith("python") and os.path.isdir(packages):
-                found.append(packages)
-    return found
+                folders.append(packages)
+    return folders
 
 
 def _names(folder: str) -> list[str]:
@@ -139,7 +139,7 @@ RUFF = ServerKind("ruff", "ruff", "pip install ruff", ("server",), actions=("dia
 
 
 def _typescript_options(site: Site) -> dict[str, Any]:
-    # the TypeScript beside the server: that of the workspace would run, and so would plug-ins found there
+    # the TypeScript beside the server: otherwise that of the workspace, and plug-ins found there, would run
     tsserver = {"useSyntaxServer": "never", "path": beside_typescript(site)}
     return {"disableAutomaticTypingAcquisition": True, "plugins": [], "tsserver": tsserver, "hostInfo": "hilt"}
 
@@ -155,8 +155,8 @@ def beside_typescript(site: Site) -> str | None:
     while (outer := os.path.dirname(folder)) != folder:
         package = os.path.realpath(os.path.join(folder, "node_modules/typescript"))
         path = os.path.join(package, "lib/tsserver.js")
-        is_whole = os.path.isfile(path) and os.path.isfile(f"{package}/package.json")
-        if is_whole and not any(is_below(package, root) for root in site.roots):
+        is_complete = os.path.isfile(path) and os.path.isfile(f"{package}/package.json")
+        if is_complete and not any(is_below(package, root) for root in site.roots):
             return path
         folder = outer
     return None
@@ -166,7 +166,7 @@ _TSSERVER_SEVERITIES = {"error": 1, "warning": 2, "message": 3, "suggestion": 4}
 
 
 def _tsserver_commands(uri: str) -> list[dict[str, Any]]:
-    # it pushes diagnostics in parts, and not at all while there are none, so there is no telling when they are complete
+    # it pushes diagnostics in parts, and not at all while there are none, so it is unknown when they are complete
     return [
         {"command": "typescript.tsserverRequest", "arguments": [f"{kind}DiagnosticsSync", {"file": uri}]}
         for kind in ("syntactic", "semantic")
@@ -210,7 +210,7 @@ TYPESCRIPT = ServerKind(
 )
 
 # go list runs for every query of a package: without cgo it starts no compiler, without buildvcs no git; GOTOOLCHAIN
-# keeps go.mod from choosing another toolchain, GOPACKAGESDRIVER from choosing another program, and GOFLAGS go.mod as is
+# prevents another toolchain, GOPACKAGESDRIVER another program, and -mod=readonly changes to go.mod
 _GO = {
     "CGO_ENABLED": "0",
     "GOFLAGS": "-mod=readonly -buildvcs=false",
@@ -294,7 +294,7 @@ LUA = ServerKind(
     "lua-language-server",
     "lua-language-server",
     "see https://github.com/LuaLS/lua-language-server",
-    # a plug-in that .luarc.json names is loaded only after a question, which is answered with no
+    # a plug-in that .luarc.json names is loaded only after a prompt, which is declined
     settings=lambda site: {"Lua": {"runtime": {"plugin": ""}, "telemetry": {"enable": False}}},
     indexes=True,
 )
@@ -329,13 +329,13 @@ def language_of(path: str) -> Language | None:
 
 
 def language_id(path: str) -> str:
-    """Return what the protocol calls the language of a file."""
+    """Return the language identifier of a file in the protocol."""
     ending = os.path.splitext(path)[1].lower()
     return next((language.ids[ending] for language in LANGUAGES if ending in language.ids), "plaintext")
 
 
 def endings() -> list[str]:
-    """Return the endings of all file names that some server knows."""
+    """Return the file name endings of all languages."""
     return sorted(ending for language in LANGUAGES for ending in language.ids)
 
 

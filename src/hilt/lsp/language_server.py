@@ -1,4 +1,4 @@
-"""A language server that runs for a workspace: what it can do, its open files, its diagnostics and its progress."""
+"""A language server that runs for a workspace: its capabilities, open files, diagnostics and progress."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from urllib.parse import quote, unquote, urlsplit
 
 from hilt.lsp.known_servers import ServerKind, Site, language_id
 from hilt.lsp.positions import ENCODINGS
-from hilt.lsp.server_connection import Late, RunningProgram, ServerConnection, UnknownRequest
+from hilt.lsp.server_connection import RunningProgram, ServerConnection, ServerTimeout, UnknownRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.fence import Fence
 
 OPEN_MAX = 64  # files; the least recently used ones are closed
-SETTLE_SECONDS = 0.3  # after the last diagnostics that were pushed
-QUIET_SECONDS = 2.0  # without any pushed after a change
-FIRST_SECONDS = 5.0  # for the first of a file
+SETTLE_SECONDS = 0.3  # to wait for more after the last pushed diagnostics
+QUIET_SECONDS = 2.0  # to wait for diagnostics to be pushed after a change
+FIRST_SECONDS = 5.0  # to wait for the first diagnostics of a file
 
-# requests of a server that need no more than an answer; changes of files are reported whether it registers or not
+# requests of a server that are only acknowledged; file changes are reported whether it registers or not
 _ACKNOWLEDGED = (
     *("client/registerCapability", "client/unregisterCapability"),
     *("window/workDoneProgress/create", "window/showMessageRequest"),
@@ -86,7 +86,7 @@ class LanguageServer:
         self.encoding = "utf-16"
         self.capabilities: dict[str, Any] = {}
         self.used = monotonic()
-        self.is_ready = False  # whether it has answered something, so that it is no longer starting
+        self.is_ready = False  # whether it has answered a question
         self._folders = [{"uri": to_uri(path), "name": os.path.basename(path) or path} for path in site.roots]
         self._settings = kind.settings(site)
         self._changed = threading.Condition()
@@ -96,34 +96,34 @@ class LanguageServer:
         self._pulled: dict[str, tuple[bytes, list[Any]]] = {}
         self._progress: dict[Any, tuple[str, float | None]] = {}
         self._progress_at = monotonic()
-        self._has_begun = False  # any progress
+        self._has_begun = False  # whether it reported any progress
         self._knows_files = not kind.announces
-        self._talk = ServerConnection(kind.name, program, self._answer, self._hear, self._wake)
-        self.request = self._talk.request
-        self.notify = self._talk.notify
-        self.abandon = self._talk.abandon
-        self.end = self._talk.end
-        self.printed = self._talk.printed
+        self._connection = ServerConnection(kind.name, program, self._on_request, self._on_notification, self._wake)
+        self.request = self._connection.request
+        self.notify = self._connection.notify
+        self.abandon = self._connection.abandon
+        self.end = self._connection.end
+        self.printed = self._connection.printed
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the server accepts requests."""
-        return self._talk.gone is None
+        return self._connection.exit_reason is None
 
     def initialize(self, seconds: float, fence: Fence | None, version: str) -> None:
-        """Greet the server and learn what it can do."""
+        """Initialize the server, and store its capabilities."""
         deadline = monotonic() + seconds
-        answer = self.request("initialize", self._greeting(version), deadline, fence)
-        answer = answer if isinstance(answer, dict) else {}
-        capabilities = answer.get("capabilities")
+        result = self.request("initialize", self._initialize_params(version), deadline, fence)
+        result = result if isinstance(result, dict) else {}
+        capabilities = result.get("capabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
-        chosen = self.capabilities.get("positionEncoding")
-        self.encoding = chosen if chosen in ENCODINGS else "utf-16"
+        encoding = self.capabilities.get("positionEncoding")
+        self.encoding = encoding if encoding in ENCODINGS else "utf-16"
         self.notify("initialized", {})
         if self._settings:
             self.notify("workspace/didChangeConfiguration", {"settings": self._settings})
 
-    def _greeting(self, version: str) -> dict[str, Any]:
+    def _initialize_params(self, version: str) -> dict[str, Any]:
         links = {"linkSupport": True, "dynamicRegistration": False}
         return {
             "processId": None,  # it cannot see our process from its sandbox
@@ -151,7 +151,7 @@ class LanguageServer:
                     "hover": {"contentFormat": ["markdown", "plaintext"]},
                     "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
                     "publishDiagnostics": {"versionSupport": True, "relatedInformation": False},
-                    # registered later, the first question would not know of it
+                    # not dynamic: the first question may come before the registration
                     "diagnostic": {"dynamicRegistration": False, "relatedDocumentSupport": False},
                     "rename": {},
                 },
@@ -161,7 +161,7 @@ class LanguageServer:
     # --- files ----------------------------------------------------------------------------------------------------
 
     def sync(self, document: SourceFile) -> int:
-        """Open a file, or send its text if that has changed; return the version that the server knows."""
+        """Open a file, or send its text if it has changed; return the version that the server has."""
         uri = to_uri(document.path)
         digest = _digest(document.text)
         with self._syncing:
@@ -192,10 +192,10 @@ class LanguageServer:
             self._pulled.pop(uri, None)
         self.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
 
-    def tell_changes(self, changes: Mapping[str, int], current: str) -> None:
+    def report_changes(self, changes: Mapping[str, int], current: str) -> None:
         """Report files that were created (1), changed (2) or deleted (3) on disk, by path.
 
-        The server ignores the disk for an open file, so all of these but the current one are closed.
+        The server ignores the disk for an open file, so changed files other than the current one are closed.
         """
         with self._syncing:
             with self._changed:
@@ -213,8 +213,8 @@ class LanguageServer:
         uri = to_uri(document.path)
         digest = _digest(document.text)
         with self._syncing:
-            known = self._documents.get(uri)
-            since = 0.0 if known is not None and known.digest == digest else monotonic()
+            opened = self._documents.get(uri)
+            since = 0.0 if opened is not None and opened.digest == digest else monotonic()
             version = self.sync(document)
         if self.kind.pull is None and not self.capabilities.get("diagnosticProvider"):
             return self._await_pushed(uri, version, since, deadline, fence)
@@ -227,9 +227,9 @@ class LanguageServer:
 
     @contextmanager
     def exclusively(self, seconds: float) -> Iterator[None]:
-        """Keep other calls from changing the texts that the server knows; wait for them at most this long."""
+        """Keep other calls from changing the texts that the server has; wait for them at most this long."""
         if not self._syncing.acquire(timeout=seconds):
-            raise Late("the texts of the server are in use")
+            raise ServerTimeout("the texts of the server are in use")
         try:
             yield
         finally:
@@ -248,8 +248,8 @@ class LanguageServer:
     def _await_pushed(self, uri: str, version: int, since: float, deadline: float, fence: Fence | None) -> Diagnosed:
         """Wait for diagnostics of this version; without versions, for those since a time, until no more arrive.
 
-        Some servers push nothing when nothing has changed. So one that answers a request, but pushes nothing for a
-        while after that, is taken at its last word.
+        Some servers push nothing if nothing has changed. If a server answers a request, but pushes nothing for a while
+        after that, its last diagnostics are returned.
         """
         if self.capabilities.get("documentSymbolProvider"):
             self.request("textDocument/documentSymbol", {"textDocument": {"uri": uri}}, deadline, fence)
@@ -260,7 +260,7 @@ class LanguageServer:
             while True:
                 if fence is not None:
                     fence.check()
-                self._talk.check()
+                self._connection.check()
                 pushed = self._pushed.get(uri)
                 now = monotonic()
                 if pushed is not None and pushed.at >= since and pushed.version in (None, version):
@@ -295,13 +295,13 @@ class LanguageServer:
             fence.watch(self._wake)
         with self._changed:
             while not self._knows_files:
-                self._talk.check()
+                self._connection.check()
                 if fence is not None:
                     fence.check()
-                left = deadline - monotonic()
-                if left <= 0:
+                remaining = deadline - monotonic()
+                if remaining <= 0:
                     return False
-                self._changed.wait(left)
+                self._changed.wait(remaining)
         return True
 
     def await_index(self, deadline: float, fence: Fence | None, report: Report, begin_seconds: float) -> bool:
@@ -312,27 +312,27 @@ class LanguageServer:
         begin = monotonic() + begin_seconds
         if fence is not None:
             fence.watch(self._wake)
-        told: tuple[str, float | None] | None = None
+        reported: tuple[str, float | None] | None = None
         while True:
             with self._changed:
-                self._talk.check()
+                self._connection.check()
                 current = next(iter(self._progress.values()), None)
                 now = monotonic()
                 if current is None and (self._has_begun or now >= begin):
                     return True
                 if now >= deadline:
                     return False
-                if current == told:
+                if current == reported:
                     self._changed.wait(min(deadline, begin if current is None else deadline) - now)
             if fence is not None:
                 fence.check()
-            if current is not None and current != told:
+            if current is not None and current != reported:
                 report(*current)
-                told = current
+                reported = current
 
-    # --- what it sends --------------------------------------------------------------------------------------------
+    # --- messages of the server -----------------------------------------------------------------------------------
 
-    def _hear(self, method: str, params: dict[str, Any]) -> None:
+    def _on_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "textDocument/publishDiagnostics":
             uri, items = params.get("uri"), params.get("diagnostics")
             if isinstance(uri, str) and isinstance(items, list):
@@ -367,7 +367,7 @@ class LanguageServer:
                 self._progress[token] = text, float(percentage) if isinstance(percentage, int | float) else None
             self._changed.notify_all()
 
-    def _answer(self, method: str, params: dict[str, Any]) -> Any:
+    def _on_request(self, method: str, params: dict[str, Any]) -> Any:
         """Return the result of a request of the server."""
         if method == "workspace/configuration":
             items = params.get("items")

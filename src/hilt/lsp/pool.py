@@ -1,4 +1,4 @@
-"""The language servers of a workspace: started on first use, kept warm, restarted once, ended when idle."""
+"""The language servers of a workspace: started on first use, kept warm, restarted if they fail, stopped when idle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hilt.lsp.disk import DiskWatch
 from hilt.lsp.known_servers import LANGUAGES, Language, ServerKind, Site, find
 from hilt.lsp.language_server import LanguageServer, Report
 from hilt.lsp.questions import ServerAnswer, ServerQuestion
-from hilt.lsp.server_connection import AnswerError, Gone, Late, RunningProgram
+from hilt.lsp.server_connection import RunningProgram, ServerError, ServerExited, ServerTimeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Launch = Callable[[ServerKind, str], tuple[Site, RunningProgram]]
 
 
 class ServerGround(NamedTuple):
-    """What a caller brings: the workspace folders, the PATH, and how to read a file and start a server confined.
+    """The environment of a caller: the workspace folders, the PATH, and how to read a file and start a confined server.
 
     Callers with the same fingerprint may share a server: its sandbox would be the same.
     """
@@ -51,18 +51,18 @@ class ServerGround(NamedTuple):
 
 
 class LanguageServers:
-    """The running servers of one workspace. Safe to use from many threads; closing it ends them all."""
+    """The running servers of one workspace. Safe to use from many threads; closing it stops them all."""
 
-    def __init__(self, *, idle: float = IDLE_SECONDS, most: int = SERVERS_MAX, query: float = QUERY_SECONDS) -> None:
+    def __init__(self, *, idle: float = IDLE_SECONDS, limit: int = SERVERS_MAX, query: float = QUERY_SECONDS) -> None:
         self._idle_seconds = idle
-        self._most = most
-        self.query_seconds = query  # that a warm server may take for an answer
+        self._limit = limit
+        self.query_seconds = query  # how long a warm server may take for an answer
         self._lock = threading.Lock()
         self._servers: dict[tuple[str, ...], LanguageServer] = {}  # least recently used first
         self._starting: dict[tuple[str, ...], threading.Lock] = {}
         self._users: dict[LanguageServer, int] = {}
         self._watches: dict[tuple[str, ...], DiskWatch] = {}  # by workspace folders
-        self._unseen: dict[LanguageServer, dict[str, int]] = {}  # changes on disk that a server was not told
+        self._unseen: dict[LanguageServer, dict[str, int]] = {}  # changes on disk that were not reported yet
         self._starts = 0  # in progress
         self._timer: threading.Timer | None = None
         self._closed = False
@@ -104,17 +104,17 @@ class LanguageServers:
         fence: Fence | None,
         report: Report,
     ) -> ServerAnswer | None:
-        """Return the answer of a server, restarted once if it ends meanwhile; None if it lacks the capability."""
+        """Return the answer of a server, restarted once if it exits meanwhile; None if it lacks the capability."""
         try:
             return self._try_one(ground, kind, program, question, fence, report)
-        except Gone as gone:
-            report(f"restarting {kind.name}, which ended: {gone}", None)
+        except ServerExited as error:
+            report(f"restarting {kind.name} after a failure: {error}", None)
         try:
             return self._try_one(ground, kind, program, question, fence, report)
-        except Gone as gone:
+        except ServerExited as error:
             raise ToolError(
                 "lsp_unavailable",
-                f"{kind.name} ended twice: {gone}",
+                f"{kind.name} failed twice: {error}",
                 suggestion=f"Use search_files, or ask the user to check it. {_reinstall(kind)}",
             ) from None
 
@@ -133,9 +133,9 @@ class LanguageServers:
             if not _is_capable(server, question.action):
                 return None
             return Asking(self, ground.read, server, question, fence, report).answer()
-        except Gone as gone:
+        except ServerExited as error:
             self._end(server)
-            raise Gone(f"{gone}.{printed(server)}") from None
+            raise ServerExited(f"{error}.{printed(server)}") from None
         finally:
             self._release(server)
 
@@ -145,18 +145,18 @@ class LanguageServers:
             program = find(kind, ground.path, ground.roots)
             with self._lock:
                 server = self._servers.get((kind.name, program or "", ground.fingerprint))
-                if server is None or not server.lives or not server.is_ready:
+                if server is None or not server.is_alive or not server.is_ready:
                     continue
                 self._users[server] = self._users.get(server, 0) + 1
             try:
                 return Asking(self, ground.read, server, question, None, lambda text, share: None).answer()
-            except (Gone, Late, AnswerError, ToolError):
+            except (ServerExited, ServerTimeout, ServerError, ToolError):
                 return None
             finally:
                 self._release(server)
         return None
 
-    # --- starting and ending --------------------------------------------------------------------------------------
+    # --- starting and stopping ------------------------------------------------------------------------------------
 
     def _get(
         self,
@@ -167,7 +167,7 @@ class LanguageServers:
         fence: Fence | None,
         report: Report,
     ) -> LanguageServer:
-        """Return a running server, started if necessary, which is in use until it is released."""
+        """Return a running server, started if necessary; it counts as in use until it is released."""
         with self._lock:
             starting = self._starting.setdefault(key, threading.Lock())
         while not starting.acquire(timeout=0.1):
@@ -177,9 +177,9 @@ class LanguageServers:
             with self._lock:
                 self._starts += 1
                 if self._closed:
-                    raise ToolError("cancelled", f"{kind.name} was not asked: hilt is closing.")
+                    raise ToolError("cancelled", f"{kind.name} was not queried: hilt is closing.")
                 server = self._servers.pop(key, None)
-                if server is not None and server.lives:
+                if server is not None and server.is_alive:
                     self._servers[key] = server
                     self._users[server] = self._users.get(server, 0) + 1
                     return server
@@ -187,7 +187,7 @@ class LanguageServers:
                 self._end(server)
             report(f"starting {kind.name}", None)
             server = self._start(ground, kind, program, fence)
-            for other in self._keep(key, server):
+            for other in self._add(key, server):
                 other.end()
             return server
         finally:
@@ -195,8 +195,8 @@ class LanguageServers:
                 self._starts -= 1
             starting.release()
 
-    def _keep(self, key: tuple[str, ...], server: LanguageServer) -> list[LanguageServer]:
-        """Add a new server, in use; return those that are too many now. Closing may have come first."""
+    def _add(self, key: tuple[str, ...], server: LanguageServer) -> list[LanguageServer]:
+        """Add a new server, in use; return servers over the limit, or the new one if the pool is already closed."""
         with self._lock:
             self._users[server] = 1
             if self._closed:
@@ -205,7 +205,7 @@ class LanguageServers:
             self._servers[key] = server
             self._unseen[server] = {}
             self._set_timer()
-            return self._take_surplus()
+            return self._remove_surplus()
 
     def _start(self, ground: ServerGround, kind: ServerKind, program: str, fence: Fence | None) -> LanguageServer:
         with self._lock:
@@ -215,12 +215,16 @@ class LanguageServers:
         server = LanguageServer(kind, site, running)
         try:
             server.initialize(INITIALIZE_SECONDS, fence, __version__)
-        except Gone as gone:
+        except ServerExited as error:
             server.end()
-            raise Gone(f"{gone}.{printed(server)}") from None
-        except (AnswerError, Late) as error:
+            raise ServerExited(f"{error}.{printed(server)}") from None
+        except (ServerError, ServerTimeout) as error:
             server.end()
-            reason = f"it did not answer within {INITIALIZE_SECONDS:.0f} s" if isinstance(error, Late) else str(error)
+            reason = (
+                f"it did not answer within {INITIALIZE_SECONDS:.0f} s"
+                if isinstance(error, ServerTimeout)
+                else str(error)
+            )
             message = f"{kind.name} did not start: {reason}.{printed(server)}"
             raise ToolError("lsp_unavailable", message, suggestion=_reinstall(kind)) from None
         except BaseException:
@@ -236,25 +240,25 @@ class LanguageServers:
                 del self._users[server]
 
     def end_hung(self, server: LanguageServer) -> None:
-        """End a server that does not answer; the next question starts another."""
+        """Stop a server that does not answer; the next question starts another."""
         self._end(server)
 
     def _end(self, server: LanguageServer) -> None:
-        """End a server, which is not used again."""
+        """Stop a server and remove it from the pool."""
         with self._lock:
-            self._servers = {key: known for key, known in self._servers.items() if known is not server}
+            self._servers = {key: other for key, other in self._servers.items() if other is not server}
             self._unseen.pop(server, None)
         server.end()
 
-    def _take_surplus(self) -> list[LanguageServer]:
+    def _remove_surplus(self) -> list[LanguageServer]:
         idle = [key for key, server in self._servers.items() if server not in self._users]
-        surplus = [self._servers.pop(key) for key in idle[: max(0, len(self._servers) - self._most)]]
+        surplus = [self._servers.pop(key) for key in idle[: max(0, len(self._servers) - self._limit)]]
         for server in surplus:
             self._unseen.pop(server, None)
         return surplus
 
     def _set_timer(self) -> None:
-        """Start the timer that ends the longest idle server, unless it runs."""
+        """Start the timer that stops the longest idle server, unless it is running."""
         if self._timer is None and self._servers and not self._closed:
             oldest = min(server.used for server in self._servers.values())
             self._timer = threading.Timer(max(0.1, oldest + self._idle_seconds - monotonic()), self._end_idle)
@@ -264,22 +268,22 @@ class LanguageServers:
     def _end_idle(self) -> None:
         with self._lock:
             self._timer = None
-            oldest = monotonic() - self._idle_seconds
-            ended = []
+            cutoff = monotonic() - self._idle_seconds
+            idle = []
             for key, server in list(self._servers.items()):
-                if server not in self._users and (server.used <= oldest or not server.lives):
-                    ended.append(self._servers.pop(key))
+                if server not in self._users and (server.used <= cutoff or not server.is_alive):
+                    idle.append(self._servers.pop(key))
                     self._unseen.pop(server, None)
             self._set_timer()
             if not self._servers and not self._starts:
                 for watch in self._watches.values():
                     watch.close()
                 self._watches.clear()
-        for server in ended:
+        for server in idle:
             server.end()
 
     def close(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         with self._lock:
             self._closed = True
             servers = list(self._servers.values())
@@ -298,7 +302,7 @@ class LanguageServers:
             watch.close()
 
     def take_changes(self, server: LanguageServer) -> Mapping[str, int]:
-        """Return the changes on disk that a server does not know yet."""
+        """Return the changes on disk that were not yet reported to a server."""
         with self._lock:
             watch = self._watches.get(server.site.roots)
             changes = watch.take() if watch is not None else {}
@@ -312,8 +316,8 @@ class LanguageServers:
 
 
 def _serves(kind: ServerKind, action: str) -> bool:
-    wanted = {"workspace_symbols": "symbols", "compare": "diagnostics"}.get(action, action)
-    return wanted in kind.actions
+    required = {"workspace_symbols": "symbols", "compare": "diagnostics"}.get(action, action)
+    return required in kind.actions
 
 
 def _is_capable(server: LanguageServer, action: str) -> bool:
@@ -327,20 +331,20 @@ def _language(question: ServerQuestion) -> Language:
 
 def _unanswered(language: Language, kinds: list[ServerKind], action: str, reasons: dict[ServerKind, str]) -> ToolError:
     """Return the error for a question that no installed server answers."""
-    others = [kind for kind in kinds if kind not in reasons] or kinds
+    installable = [kind for kind in kinds if kind not in reasons] or kinds
     if reasons:
-        why = "; ".join(f"{kind.name}: {reason}" for kind, reason in reasons.items())
-        message = f"No language server for {language.name} can answer {action}. {why}."
+        details = "; ".join(f"{kind.name}: {reason}" for kind, reason in reasons.items())
+        message = f"No language server for {language.name} can answer {action}. {details}."
     else:
         names = ", ".join(kind.program for kind in kinds)
         message = f"No language server for {language.name} is on the PATH outside the workspace, such as {names}."
     return ToolError(
         "lsp_unavailable",
         message,
-        suggestion=f"Install one: {others[0].install}",
-        install=[kind.install for kind in others],
+        suggestion=f"Install one: {installable[0].install}",
+        install=[kind.install for kind in installable],
     )
 
 
 def _reinstall(kind: ServerKind) -> str:
-    return f"Install it again: {kind.install}"
+    return f"Reinstall it: {kind.install}"

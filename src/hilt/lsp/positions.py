@@ -1,17 +1,17 @@
-"""Positions: columns count characters for the caller, and the units that a server negotiated for the server."""
+"""Positions: columns count characters for the caller, and the negotiated units for the server."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-ENCODINGS = ("utf-32", "utf-8", "utf-16")  # in the order of our preference: utf-32 counts characters
+ENCODINGS = ("utf-32", "utf-8", "utf-16")  # in order of preference: utf-32 counts characters
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class Position(NamedTuple):
-    """A place in a text: line and character, both counted from 0."""
+    """A position in a text: line and character, both counted from 0."""
 
     line: int
     character: int
@@ -44,7 +44,7 @@ class SourceLines:
 def to_units(line: str, character: int, encoding: str) -> int:
     """Return the column of a character of a line in the units of an encoding.
 
-    A lone surrogate, which stands for an invalid byte, counts as the question mark that a message has in its place.
+    A lone surrogate, which represents an invalid byte, counts as the question mark that replaces it in a message.
     """
     if encoding == "utf-32" or line.isascii():
         return min(character, len(line))
@@ -65,9 +65,9 @@ def to_character(line: str, units: int, encoding: str) -> int:
 
 
 def find_symbol(line: str, symbol: str) -> int | None:
-    """Return where a name begins in a line, as a whole word if there is one."""
-    whole = re.search(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])", line)
-    if whole is not None:
-        return whole.start()
-    found = line.find(symbol)
-    return None if found < 0 else found
+    """Return the index of a name in a line, as a whole word if there is one."""
+    match = re.search(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])", line)
+    if match is not None:
+        return match.start()
+    start = line.find(symbol)
+    return None if start < 0 else start

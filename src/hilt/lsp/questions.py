@@ -1,4 +1,4 @@
-"""What is asked of a language server, and its answer; both are plain data, because the server may run elsewhere."""
+"""Questions to a language server and its answers, as plain data: the server may run in another process."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class ServerQuestion(NamedTuple):
     new_name: str = ""
     query: str = ""
     before: str = ""
-    seconds: float = 0.0  # to wait at most; 0: the default. A server that is not warm is not started for it
+    seconds: float = 0.0  # maximum wait, set only for questions to a warm server; 0 for the default
 
 
 class ServerAnswer(NamedTuple):
-    """The result of a question as the protocol has it, and the units that its columns count."""
+    """The result of a question in the form of the protocol, and the encoding that its columns count."""
 
     server: str
     encoding: str
     result: Any
     notes: tuple[str, ...] = ()
-    private: str = ""  # the folder that only the server sees, under this name
+    private: str = ""  # the path of a folder that only the server can see
 
 
 def to_error(fields: dict[str, Any]) -> ToolError:
-    """Return an error that was sent as data."""
+    """Return the error from its data."""
     details = fields.get("details", {})
     return ToolError(fields["code"], fields["message"], suggestion=fields.get("suggestion"), **details)
 

@@ -1,8 +1,8 @@
 """The messages exchanged with a server: requests and their answers, over the pipes of its process.
 
-One thread reads what the server sends, and writes what its input did not take at once. Requests wait for their answers
-on the threads of their calls. A server that breaks the protocol, floods, or stops reading is killed, and every waiting
-request fails with the reason.
+One thread reads the output of the server, and writes data that did not fit into its input pipe. Requests wait for
+their answers on the threads of their calls. A server that breaks the protocol, floods, or stops reading is killed, and
+every pending request fails with the reason.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hilt.fence import Fence
 
 UNSENT_BYTES = 128 << 20
-WRITE_SECONDS = 5.0  # a server that reads nothing for so long hangs
+WRITE_SECONDS = 5.0  # a server that reads nothing for this long is stopped
 END_SECONDS = 1.0  # for a server to answer `shutdown`
-RETRIES = 8  # of a request that the server gave up because a file changed
+RETRIES = 8  # of a request that the server cancelled because a file changed
 RETRY_SECONDS = 0.05
 FLOOD_SECONDS = 10.0
 FLOOD_MESSAGES = 50_000  # unsolicited ones
@@ -33,7 +33,7 @@ FLOOD_BYTES = 512 << 20
 
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 4096
-_LOOK_SECONDS = 1.0  # between two looks at the limits of the process
+_CHECK_SECONDS = 1.0  # between checks of the limits of the process
 _CONTENT_MODIFIED, _SERVER_CANCELLED, _METHOD_NOT_FOUND = -32801, -32802, -32601
 
 
@@ -48,24 +48,24 @@ class RunningProgram(Protocol):
         """Return which limit the process exceeded, if any."""
 
     def outcome(self) -> str:
-        """Return how the process ended, as far as known."""
+        """Return how the process exited, as far as known."""
 
     def kill(self) -> None:
         """Kill the process; returns at once."""
 
     def close(self) -> None:
-        """Kill the process and everything it started, and wait for their end."""
+        """Kill the process and everything it started, and wait until they have exited."""
 
 
-class Gone(Exception):
-    """The server has ended; the text says why."""
+class ServerExited(Exception):
+    """The server has exited; the message gives the reason."""
 
 
-class Late(Exception):
+class ServerTimeout(Exception):
     """The server did not answer in time."""
 
 
-class AnswerError(Exception):
+class ServerError(Exception):
     """The server answered a request with an error."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -78,7 +78,7 @@ class UnknownRequest(Exception):
 
 
 class _Window:
-    """What arrived since a moment."""
+    """How much the server sent since a point in time."""
 
     def __init__(self, began: float) -> None:
         self.began = began
@@ -86,8 +86,8 @@ class _Window:
         self.bytes = 0
 
 
-class _Slot:
-    """A request that waits for its answer."""
+class _PendingRequest:
+    """A pending request."""
 
     def __init__(self) -> None:
         self.ready = threading.Event()
@@ -97,25 +97,25 @@ class _Slot:
 class ServerConnection:
     """The requests of both sides. Safe to use from many threads.
 
-    `answer` returns the result of a request of the server, or raises UnknownRequest; `hear` receives its notifications,
-    and `ended` is called once when it has ended. All three are called on the reading thread.
+    `on_request` returns the result of a request of the server, or raises UnknownRequest; `on_notification` receives its
+    notifications, and `on_exit` is called when it has exited. All three may be called on the reading thread.
     """
 
     def __init__(
         self,
         name: str,
         program: RunningProgram,
-        answer: Callable[[str, dict[str, Any]], Any],
-        hear: Callable[[str, dict[str, Any]], None],
-        ended: Callable[[], None],
+        on_request: Callable[[str, dict[str, Any]], Any],
+        on_notification: Callable[[str, dict[str, Any]], None],
+        on_exit: Callable[[], None],
     ) -> None:
-        self.gone: str | None = None  # why the server has ended
+        self.exit_reason: str | None = None  # why the server has exited
         self._program = program
-        self._answer = answer
-        self._hear = hear
-        self._ended = ended
+        self._on_request = on_request
+        self._on_notification = on_notification
+        self._on_exit = on_exit
         self._lock = threading.Lock()
-        self._slots: dict[int, _Slot] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._number = 0
         self._writing = threading.Lock()
         self._unsent = bytearray()
@@ -130,49 +130,49 @@ class ServerConnection:
         self._reader.start()
 
     def check(self) -> None:
-        """Raise if the server has ended."""
-        if self.gone is not None:
-            raise Gone(self.gone)
+        """Raise if the server has exited."""
+        if self.exit_reason is not None:
+            raise ServerExited(self.exit_reason)
 
     def abandon(self, reason: str) -> None:
-        """Kill the server; requests that wait fail with the reason."""
+        """Kill the server; pending requests fail with the reason."""
         self._program.kill()
         with self._lock:
-            self.gone = self.gone or reason
-            slots = list(self._slots.values())
+            self.exit_reason = self.exit_reason or reason
+            pending = list(self._pending.values())
         self._nudge()
-        for slot in slots:
-            slot.ready.set()
-        self._ended()
+        for request in pending:
+            request.ready.set()
+        self._on_exit()
 
     def end(self) -> None:
-        """Ask the server to exit, and kill what is left of it."""
-        if self.gone is None:
-            with suppress(Gone, Late, AnswerError):
+        """Ask the server to exit, then kill its remaining processes."""
+        if self.exit_reason is None:
+            with suppress(ServerExited, ServerTimeout, ServerError):
                 self.request("shutdown", None, monotonic() + END_SECONDS, None)
                 self.notify("exit", None)
         self.abandon("it was stopped")
         self._reader.join(END_SECONDS)
         with self._writing:
-            if self._nudges[0] >= 0:  # several calls may end it at the same time
+            if self._nudges[0] >= 0:  # several calls may stop it at the same time
                 self._program.close()
                 for end in self._nudges:
                     os.close(end)
                 self._nudges = -1, -1
 
     def printed(self) -> str:
-        """Return the end of what the server printed besides messages."""
+        """Return the end of the output that is not messages."""
         noise = bytes(self._stderr) + bytes(self._frames.noise)
         return noise.decode("utf-8", "replace").strip()[-1000:]
 
     # --- requests -------------------------------------------------------------------------------------------------
 
     def request(self, method: str, params: Any, deadline: float, fence: Fence | None) -> Any:
-        """Return the result of a request; raise AnswerError, Gone, Late, or ToolError if the call is given up."""
+        """Return the result of a request; raise ServerError, ServerExited, ServerTimeout, or ToolError if cancelled."""
         for _ in range(RETRIES):
             try:
                 return self._request(method, params, deadline, fence)
-            except AnswerError as error:
+            except ServerError as error:
                 if error.code not in (_CONTENT_MODIFIED, _SERVER_CANCELLED):
                     raise
                 if fence is not None:
@@ -181,44 +181,44 @@ class ServerConnection:
         return self._request(method, params, deadline, fence)
 
     def _request(self, method: str, params: Any, deadline: float, fence: Fence | None) -> Any:
-        slot = _Slot()
+        pending = _PendingRequest()
         with self._lock:
             self._number += 1
             number = self._number
-            self._slots[number] = slot
+            self._pending[number] = pending
         if fence is not None:
-            fence.watch(slot.ready.set)
+            fence.watch(pending.ready.set)
         try:
             self._send({**_message(method, params), "id": number})
-            while slot.message is None:
+            while pending.message is None:
                 if fence is not None:
                     fence.check()
                 self.check()
-                left = deadline - monotonic()
-                if left <= 0 or (not slot.ready.wait(left) and slot.message is None):
-                    raise Late(method)
-                if slot.message is None:
-                    slot.ready.clear()
-        except (Late, ToolError):
-            with suppress(Gone):
+                remaining = deadline - monotonic()
+                if remaining <= 0 or (not pending.ready.wait(remaining) and pending.message is None):
+                    raise ServerTimeout(method)
+                if pending.message is None:
+                    pending.ready.clear()
+        except (ServerTimeout, ToolError):
+            with suppress(ServerExited):
                 self.notify("$/cancelRequest", {"id": number})
             raise
         finally:
             with self._lock:
-                self._slots.pop(number, None)
-        return _result(slot.message)
+                self._pending.pop(number, None)
+        return _result(pending.message)
 
     def notify(self, method: str, params: Any) -> None:
         """Send a notification."""
         self._send(_message(method, params))
 
     def _send(self, message: dict[str, Any]) -> None:
-        """Queue a message; what the pipe does not take at once, the reading thread writes."""
+        """Queue a message; the reading thread writes what does not fit into the pipe."""
         data = framing.encode(message)
         with self._writing:
             self.check()
             if len(self._unsent) > UNSENT_BYTES:
-                raise Gone("it stopped reading its input")
+                raise ServerExited("it stopped reading its input")
             if not self._unsent:
                 self._sent_at = monotonic()
             self._unsent += data
@@ -227,7 +227,7 @@ class ServerConnection:
                 self._nudge()
 
     def _flush(self) -> None:
-        """Write what the pipe takes; reading the output reports a closed one."""
+        """Write what fits into the pipe; the reading thread detects a closed one."""
         try:
             while self._unsent:
                 count = os.write(self._program.stdin, self._unsent[:_CHUNK_BYTES])
@@ -243,12 +243,12 @@ class ServerConnection:
         with suppress(OSError):  # a full pipe wakes it anyway
             os.write(self._nudges[1], b"n")
 
-    # --- what the server sends ------------------------------------------------------------------------------------
+    # --- messages of the server -----------------------------------------------------------------------------------
 
     def _read(self) -> None:
         reason = ""
         try:
-            reason = self._follow()
+            reason = self._read_until_exit()
         except framing.BrokenStream as broken:
             reason = str(broken)
         except OSError:
@@ -257,26 +257,26 @@ class ServerConnection:
             # whatever happens here, no request may keep waiting
             self.abandon(reason or "its output could not be read")
 
-    def _follow(self) -> str:
-        """Read until the server ends; return why."""
+    def _read_until_exit(self) -> str:
+        """Read until the server exits; return the reason."""
         stdin, stdout, stderr = self._program.stdin, self._program.stdout, self._program.stderr
         poller = select.poll()
-        for end in (stdout, stderr, self._nudges[0]):
-            poller.register(end, select.POLLIN)
-        looked = monotonic()
+        for descriptor in (stdout, stderr, self._nudges[0]):
+            poller.register(descriptor, select.POLLIN)
+        checked_at = monotonic()
         while True:
             if self._unsent:
                 poller.register(stdin, select.POLLOUT)
-            ready = dict(poller.poll(_LOOK_SECONDS * 1000))
-            if self.gone is not None:
-                return self.gone
+            ready = dict(poller.poll(_CHECK_SECONDS * 1000))
+            if self.exit_reason is not None:
+                return self.exit_reason
             now = monotonic()
-            exceeded = self._program.excess() if now - looked > _LOOK_SECONDS else None
-            looked = now if now - looked > _LOOK_SECONDS else looked
+            exceeded = self._program.excess() if now - checked_at > _CHECK_SECONDS else None
+            checked_at = now if now - checked_at > _CHECK_SECONDS else checked_at
             if exceeded:
                 return exceeded
             if self._nudges[0] in ready:
-                _take(self._nudges[0])
+                _read_available(self._nudges[0])
             if self._unsent:
                 with self._writing:
                     self._flush()
@@ -285,12 +285,12 @@ class ServerConnection:
             elif stdin in ready:
                 poller.unregister(stdin)
             if stderr in ready:
-                data = _take(stderr)
+                data = _read_available(stderr)
                 if data == b"":
                     poller.unregister(stderr)
                 self._print(data or b"")
             if stdout in ready:
-                data = _take(stdout)
+                data = _read_available(stdout)
                 if data == b"":
                     outcome = self._program.outcome()
                     return self._program.excess() or outcome
@@ -314,22 +314,22 @@ class ServerConnection:
             params = message.get("params")
             params = params if isinstance(params, dict) else {}
             if number is None:
-                self._hear(method, params)
+                self._on_notification(method, params)
             else:
                 self._reply(number, method, params)
             return
-        slot = self._slots.get(number) if isinstance(number, int) else None
-        if slot is not None:
-            slot.message = message
-            slot.ready.set()
+        pending = self._pending.get(number) if isinstance(number, int) else None
+        if pending is not None:
+            pending.message = message
+            pending.ready.set()
 
     def _reply(self, id: Any, method: str, params: dict[str, Any]) -> None:
         reply: dict[str, Any] = {"jsonrpc": "2.0", "id": id}
         try:
-            reply["result"] = self._answer(method, params)
+            reply["result"] = self._on_request(method, params)
         except UnknownRequest:
             reply["error"] = {"code": _METHOD_NOT_FOUND, "message": f"{method} is not supported."}
-        with suppress(Gone):
+        with suppress(ServerExited):
             self._send(reply)
 
 
@@ -343,12 +343,12 @@ def _result(message: dict[str, Any]) -> Any:
     if isinstance(error, dict):
         code = error.get("code")
         text = error.get("message")
-        raise AnswerError(code if isinstance(code, int) else 0, text if isinstance(text, str) else "no reason")
+        raise ServerError(code if isinstance(code, int) else 0, text if isinstance(text, str) else "no reason")
     return message.get("result")
 
 
-def _take(pipe: int) -> bytes | None:
-    """Return bytes from a pipe; b"" at its end, None if there are none now."""
+def _read_available(pipe: int) -> bytes | None:
+    """Return the bytes in a pipe; b"" at its end, None if it is empty."""
     try:
         return os.read(pipe, _CHUNK_BYTES)
     except BlockingIOError:

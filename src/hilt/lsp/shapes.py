@@ -1,4 +1,4 @@
-"""The answers of language servers, each of whose forms becomes one value here. Malformed parts are left out."""
+"""Converts the results of language servers, in all their forms, to one type each. Malformed parts are skipped."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SEVERITIES = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 
 class Location(NamedTuple):
-    """A place in a file, by its real path; columns count the server's units."""
+    """A position in a file, by its real path; columns count the server's units."""
 
     path: str
     start: Position
 
 
 class Symbol(NamedTuple):
-    """A symbol, with the names of what contains it. The path is empty for symbols of the file that was asked about."""
+    """A symbol, with the names of its containers. The path is empty for symbols of the queried file."""
 
     kind: str
     name: str
@@ -35,13 +35,13 @@ class Symbol(NamedTuple):
     path: str = ""
 
     def is_named(self, name: str) -> bool:
-        """Whether this is the symbol that a caller names, alone or with what contains it."""
+        """Whether this is the symbol that a caller names, alone or qualified by its containers."""
         parts = tuple(name.split("."))
         return (*self.containers, self.name)[-len(parts) :] == parts or self.name == name
 
 
 class Diagnostic(NamedTuple):
-    """A message about a place in a file."""
+    """A message about a position in a file."""
 
     start: Position
     severity: str
@@ -58,7 +58,7 @@ class TextChange(NamedTuple):
 
 
 class WorkspaceChange(NamedTuple):
-    """The changes of a rename by real path, and what cannot be done: URIs that are no files, and file operations."""
+    """The edits of a rename by real path, and the unsupported parts: URIs that are not files, and file operations."""
 
     files: dict[str, list[TextChange]]
     refused: list[str]
@@ -87,8 +87,8 @@ def _items(value: Any) -> list[Any]:
 
 
 def locations(result: Any) -> list[Location]:
-    """Return the places of a definition or of references: one Location, several, or LocationLinks."""
-    found: dict[Location, None] = {}
+    """Return the locations of a definition or of references: one Location, several, or LocationLinks."""
+    unique: dict[Location, None] = {}
     for item in _items(result):
         if not isinstance(item, dict):
             continue
@@ -96,8 +96,8 @@ def locations(result: Any) -> list[Location]:
         span = _range(item.get("targetSelectionRange") or item.get("targetRange") or item.get("range"))
         path = to_path(uri) if isinstance(uri, str) else None
         if path is not None and span is not None:
-            found[Location(path, span[0])] = None
-    return list(found)
+            unique[Location(path, span[0])] = None
+    return list(unique)
 
 
 def hover_text(result: Any) -> str:
@@ -129,11 +129,11 @@ def _symbols(items: list[Any], containers: tuple[str, ...]) -> Iterator[Symbol]:
         number = item.get("kind")
         name = " ".join(item["name"].split())  # on one line
         kind = _SYMBOL_KINDS[number if isinstance(number, int) and 0 <= number < len(_SYMBOL_KINDS) else 0]
-        place = item.get("location")
-        if isinstance(place, dict):
-            span, path = _range(place.get("range")), to_path(str(place.get("uri")))
-            around = item.get("containerName")
-            outer = (around,) if isinstance(around, str) and around else ()
+        location = item.get("location")
+        if isinstance(location, dict):
+            span, path = _range(location.get("range")), to_path(str(location.get("uri")))
+            container = item.get("containerName")
+            outer = (container,) if isinstance(container, str) and container else ()
             if path is not None:
                 yield Symbol(kind, name, outer, span[0] if span else Position(0, 0), path)
             continue
@@ -145,8 +145,8 @@ def _symbols(items: list[Any], containers: tuple[str, ...]) -> Iterator[Symbol]:
 
 
 def diagnostics(result: Any) -> list[Diagnostic]:
-    """Return diagnostics by place."""
-    found = []
+    """Return diagnostics, sorted by position."""
+    parsed = []
     for item in _items(result):
         span = _range(item.get("range")) if isinstance(item, dict) else None
         if span is None or not isinstance(item.get("message"), str | dict):
@@ -156,8 +156,8 @@ def diagnostics(result: Any) -> list[Diagnostic]:
         label = "/".join(" ".join(str(part).split()) for part in (item.get("source"), code) if part not in (None, ""))
         severity = item.get("severity")
         name = _SEVERITIES.get(severity, "error") if isinstance(severity, int) else "error"
-        found.append(Diagnostic(span[0], name, label, _marked(item["message"])))
-    return sorted(found)
+        parsed.append(Diagnostic(span[0], name, label, _marked(item["message"])))
+    return sorted(parsed)
 
 
 def workspace_change(result: Any) -> WorkspaceChange:
@@ -170,9 +170,9 @@ def workspace_change(result: Any) -> WorkspaceChange:
             change.refused.append(f"{item['kind']} {item.get('uri') or item.get('oldUri')}")
         elif isinstance(item, dict) and isinstance(item.get("textDocument"), dict):
             _add_edits(change, item["textDocument"].get("uri"), item.get("edits"))
-    plain = result.get("changes")
-    if isinstance(plain, dict) and not result.get("documentChanges"):
-        for uri, edits in plain.items():
+    changes = result.get("changes")
+    if isinstance(changes, dict) and not result.get("documentChanges"):
+        for uri, edits in changes.items():
             _add_edits(change, uri, edits)
     return change
 

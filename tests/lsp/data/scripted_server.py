@@ -1,4 +1,4 @@
-"""A language server that does as a plan says, also what no server should do; the plan is beside it.
+"""A language server that follows a plan, including what no server should do; the plan is in the same folder.
 
 The plan has `capabilities`, `results` and `errors` by method, and `acts` by method: what to do when a message of that
 method arrives, before it is answered. Every message is logged in the private /tmp of the server.
@@ -71,9 +71,9 @@ def perform(act: dict[str, Any], message: dict[str, Any]) -> None:
         while True:
             send({"jsonrpc": "2.0", "method": "window/logMessage", "params": {"type": 4, "message": "x" * 10}})
     elif kind == "gobble":
-        held = []
+        blocks = []
         while True:
-            held.append(bytearray(os.urandom(1 << 20) * 16))
+            blocks.append(bytearray(os.urandom(1 << 20) * 16))
     elif kind == "publish":  # diagnostics of the file that was opened or changed
         document = message["params"]["textDocument"]
         items = act["items"].get(str(document["version"]), act["items"].get("*", []))
