@@ -1,4 +1,4 @@
-"""Runtimes with MCP servers: real processes with scripted behaviour."""
+"""Runtimes with MCP servers that are real processes with scripted behaviour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hilt.testing import Folder, environment
 
 RAW = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "raw_server.py")
 SDK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "sdk_server.py")
-WAIT_SECONDS = 60  # for events that must happen; nothing waits that long unless it is broken
+WAIT_SECONDS = 60  # timeout for events that must happen
 
 
 class Bench:
@@ -35,7 +35,7 @@ class Bench:
         return self.environ["HILT_STATE_DIR"]
 
     def raw(self, name: str = "raw", **more: Any) -> dict[str, Any]:
-        """Return the entry of a JSON lines server that records its messages in a folder of its name."""
+        """Return the entry of a raw_server.py that records its messages in a folder with its name."""
         os.makedirs(self.place(name), exist_ok=True)
         return {"command": sys.executable, "args": [RAW, self.place(name)], **more}
 
@@ -43,7 +43,7 @@ class Bench:
         return os.path.join(self.base, name)
 
     def describe(self, tools: Sequence[dict[str, Any]], name: str = "raw") -> None:
-        """Set the tools that a server describes from its next start on."""
+        """Set the tool definitions of a server, from its next start on."""
         os.makedirs(self.place(name), exist_ok=True)
         with open(os.path.join(self.place(name), "tools.json"), "w", encoding="utf-8") as file:
             json.dump(list(tools), file)
@@ -59,10 +59,10 @@ class Bench:
         names = os.listdir(self.place(name)) if os.path.isdir(self.place(name)) else []
         return [int(entry.removeprefix("started-")) for entry in names if entry.startswith("started-")]
 
-    def heard(self, name: str = "raw") -> list[dict[str, Any]]:
-        """Return the messages that a server was sent."""
+    def received(self, name: str = "raw") -> list[dict[str, Any]]:
+        """Return the messages that a server received."""
         try:
-            with open(os.path.join(self.place(name), "heard"), encoding="utf-8") as file:
+            with open(os.path.join(self.place(name), "received"), encoding="utf-8") as file:
                 return [json.loads(line) for line in file.read().splitlines()]
         except FileNotFoundError:
             return []
@@ -83,7 +83,7 @@ class Bench:
     def runtime(
         self, servers: dict[str, Any] | None = None, *, mode: str = "yolo", **environ: str
     ) -> Iterator[Runtime]:
-        """Yield a runtime with servers of the user's own; in yolo mode nothing asks."""
+        """Yield a runtime with personal servers; in yolo mode nothing prompts."""
         flags = {"mode": mode, **({"mcp.servers": servers} if servers is not None else {})}
         with Runtime(self.folder.path, environ={**self.environ, **environ}, flags=flags) as runtime:
             yield runtime
@@ -99,7 +99,7 @@ class Client:
 
     can_ask = has_questions = False
 
-    def approve(self, asked: Any, digest: str) -> None:
+    def approve(self, prompt: Any, digest: str) -> None:
         return None
 
     def ask(self, questions: Sequence[Any]) -> None:
@@ -110,7 +110,7 @@ class Client:
         return self._answer(message, schema) if self._answer is not None else None
 
     def sample(self, request: dict[str, Any]) -> None:
-        raise AssertionError("a server has no use of the client's model")
+        raise AssertionError("servers must not use the client's model")
 
     def inputs(self, requests: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
         return dict.fromkeys(requests)
@@ -147,12 +147,12 @@ def eventually(check: Callable[[], Any]) -> Any:
     """Poll a check until it returns something true, and return that."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not (value := check()):
-        assert time.monotonic() < deadline, "it does not happen"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.01)
     return value
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process runs and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

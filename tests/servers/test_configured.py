@@ -11,11 +11,11 @@ from hilt.errors import ToolError
 from hilt.servers.configured import CALL_SECONDS, SERVERS_MAX, configured, expanded
 
 
-def anything(kind: str, path: str, data: bytes) -> bool:
+def trust_all(kind: str, path: str, data: bytes) -> bool:
     return True
 
 
-def nothing(kind: str, path: str, data: bytes) -> bool:
+def trust_none(kind: str, path: str, data: bytes) -> bool:
     return False
 
 
@@ -41,7 +41,7 @@ def test_servers_are_read_from_the_format_of_other_programs(tmp_path):
         },
     )
 
-    config = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, trust_all)
 
     assert config.problems == ()
     files = config.servers["files"]
@@ -63,32 +63,32 @@ def test_servers_are_read_from_a_list_in_the_file_of_another_program(tmp_path):
         {"nanocoder": {"mcpServers": entries}, "mcpServers": {"two": {"url": "http://x"}}},
         "agents.config.json",
     )
-    asked = []
+    checked = []
 
     def trusts(kind: str, path: str, data: bytes) -> bool:
-        asked.append((kind, os.path.basename(path)))
+        checked.append((kind, os.path.basename(path)))
         return True
 
     config = configured(str(tmp_path), {}, trusts)
 
     assert sorted(config.servers) == ["one", "two"]
     assert len(config.problems) == 1
-    assert asked == [("config", "agents.config.json")]
+    assert checked == [("config", "agents.config.json")]
 
 
 def test_an_untrusted_file_lists_only_the_names_of_its_servers(tmp_path):
     path = write(tmp_path, {"mcpServers": {"one": {"command": "x"}}})
 
-    config = configured(str(tmp_path), {"own": {"command": "y"}}, nothing)
+    config = configured(str(tmp_path), {"own": {"command": "y"}}, trust_none)
 
     assert sorted(config.servers) == ["own"]
     assert config.untrusted == {path: ("one",)}
 
 
-def test_a_personal_server_keeps_its_name(tmp_path):
+def test_a_personal_server_wins_over_a_project_server_of_the_same_name(tmp_path):
     path = write(tmp_path, {"mcpServers": {"one": {"command": "theirs"}}})
 
-    config = configured(str(tmp_path), {"one": {"command": "mine"}}, anything)
+    config = configured(str(tmp_path), {"one": {"command": "mine"}}, trust_all)
 
     assert (config.servers["one"].command, config.servers["one"].source) == ("mine", "personal")
     assert [problem.origin for problem in config.problems] == [path]
@@ -112,7 +112,7 @@ def test_a_personal_server_keeps_its_name(tmp_path):
 def test_a_broken_file_is_reported_and_defines_no_server(tmp_path, text):
     write(tmp_path, text)
 
-    config = configured(str(tmp_path), {"own": {"command": "y"}}, anything)
+    config = configured(str(tmp_path), {"own": {"command": "y"}}, trust_all)
 
     assert sorted(config.servers) == ["own"]
     assert len(config.problems) == 1
@@ -121,7 +121,7 @@ def test_a_broken_file_is_reported_and_defines_no_server(tmp_path, text):
 def test_one_broken_entry_does_not_affect_the_others(tmp_path):
     write(tmp_path, {"mcpServers": {"bad name": {"command": "x"}, "good": {"command": "x"}}})
 
-    config = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, trust_all)
 
     assert sorted(config.servers) == ["good"]
     assert len(config.problems) == 1
@@ -130,15 +130,15 @@ def test_one_broken_entry_does_not_affect_the_others(tmp_path):
 def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path):
     os.mkfifo(os.path.join(str(tmp_path), ".mcp.json"))
 
-    config = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, trust_all)
 
     assert config.servers == {}
     assert len(config.problems) == 1
 
 
 @pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a b", "", "ä", "a" * 33, "a.b", "a/b", "a\n"])
-def test_ambiguous_server_names_are_refused(tmp_path, name):
-    config = configured(str(tmp_path), {name: {"command": "x"}}, anything)
+def test_ambiguous_server_names_are_rejected(tmp_path, name):
+    config = configured(str(tmp_path), {name: {"command": "x"}}, trust_all)
 
     assert config.servers == {}
     assert len(config.problems) == 1
@@ -147,9 +147,9 @@ def test_ambiguous_server_names_are_refused(tmp_path, name):
 @given(st.text(alphabet="ab-_", min_size=1, max_size=6), st.text(alphabet="ab_", min_size=1, max_size=6))
 def test_a_name_is_accepted_only_when_no_other_server_can_share_its_prefix(first, second):
     """No tool of a server has a name that begins with the prefix of another server."""
-    config = configured("/nonexistent", {first: {"command": "x"}}, anything)
+    config = configured("/nonexistent", {first: {"command": "x"}}, trust_all)
     if first in config.servers:
-        other = configured("/nonexistent", {second: {"command": "x"}}, anything).servers
+        other = configured("/nonexistent", {second: {"command": "x"}}, trust_all).servers
         if second in other and second != first:
             assert not f"mcp__{first}__".startswith(f"mcp__{second}__")
             assert "__" not in first
@@ -158,7 +158,7 @@ def test_a_name_is_accepted_only_when_no_other_server_can_share_its_prefix(first
 def test_the_number_of_servers_is_limited(tmp_path):
     write(tmp_path, {"mcpServers": {f"s{number}": {"command": "x"} for number in range(SERVERS_MAX + 5)}})
 
-    config = configured(str(tmp_path), {}, anything)
+    config = configured(str(tmp_path), {}, trust_all)
 
     assert len(config.servers) == SERVERS_MAX
     assert len(config.problems) == 1
@@ -173,34 +173,34 @@ def test_the_number_of_servers_is_limited(tmp_path):
     ],
 )
 def test_hilt_does_not_start_itself_as_a_server(tmp_path, entry):
-    assert configured(str(tmp_path), {"me": entry}, anything).servers["me"].disabled
+    assert configured(str(tmp_path), {"me": entry}, trust_all).servers["me"].disabled
 
 
 # --- variables ------------------------------------------------------------------------------------------------------
 
 
-def test_variables_are_substituted_everywhere_and_stored_nowhere(tmp_path):
+def test_variables_are_expanded_in_every_field_and_not_stored(tmp_path):
     entry = {
         "command": "${RUN}", "args": ["--key=${KEY}", "${NONE:-some}", "${EMPTY:-other}"],
         "env": {"TOKEN": "${KEY}"}, "cwd": "${HOME}/x",
     }  # fmt: skip
-    server = configured(str(tmp_path), {"a": entry}, anything).servers["a"]
+    server = configured(str(tmp_path), {"a": entry}, trust_all).servers["a"]
 
-    filled = expanded(server, {"RUN": "node", "KEY": "secret", "HOME": "/own", "EMPTY": ""})
+    expanded_server = expanded(server, {"RUN": "node", "KEY": "secret", "HOME": "/own", "EMPTY": ""})
 
-    assert (filled.command, filled.args) == ("node", ("--key=secret", "some", "other"))
-    assert (filled.env, filled.cwd) == ({"TOKEN": "secret"}, "/own/x")
+    assert (expanded_server.command, expanded_server.args) == ("node", ("--key=secret", "some", "other"))
+    assert (expanded_server.env, expanded_server.cwd) == ({"TOKEN": "secret"}, "/own/x")
     assert "secret" not in repr(server)
 
 
-def test_a_substituted_value_is_not_expanded_again(tmp_path):
-    server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${A}"]}}, anything).servers["a"]
+def test_an_expanded_value_is_not_expanded_again(tmp_path):
+    server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${A}"]}}, trust_all).servers["a"]
 
     assert expanded(server, {"A": "${B}", "B": "b"}).args == ("${B}",)
 
 
-def test_an_unset_variable_is_named(tmp_path):
-    server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${KEY}"]}}, anything).servers["a"]
+def test_an_unset_variable_is_reported_by_name(tmp_path):
+    server = configured(str(tmp_path), {"a": {"command": "x", "args": ["${KEY}"]}}, trust_all).servers["a"]
 
     with pytest.raises(ToolError) as caught:
         expanded(server, {})
@@ -213,8 +213,8 @@ def test_an_unset_variable_is_named(tmp_path):
     "entry",
     [{"url": "${URL}"}, {"url": "file:///etc/passwd"}, {"url": "http://x", "headers": {"A": "${BAD}"}}],
 )
-def test_an_entry_must_still_be_valid_after_substitution(tmp_path, entry):
-    server = configured(str(tmp_path), {"a": entry}, anything).servers["a"]
+def test_an_entry_must_be_valid_after_expansion(tmp_path, entry):
+    server = configured(str(tmp_path), {"a": entry}, trust_all).servers["a"]
 
     with pytest.raises(ToolError) as caught:
         expanded(server, {"URL": "gopher://x", "BAD": "a\r\nHost: evil"})

@@ -57,7 +57,7 @@ def test_only_one_of_many_simultaneous_definitions_is_accepted(tmp_path):
     assert len(os.listdir(os.path.join(str(tmp_path), "servers"))) == 1
 
 
-def test_definitions_that_a_user_accepts_again_are_seen_by_everybody(tmp_path):
+def test_other_processes_see_definitions_that_a_user_accepts_later(tmp_path):
     first, other = Pins(str(tmp_path), SERVER), Pins(str(tmp_path), SERVER)
     first.pin(accepted_tools("a"))
     assert list(other.read() or {}) == ["a"]
@@ -78,7 +78,7 @@ def test_another_server_has_other_definitions(tmp_path, change):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2, "tools": []}', '{"version": 1, "tools": [[1]]}'])
-def test_a_broken_file_accepts_nothing_and_stays_broken(tmp_path, text):
+def test_a_corrupt_file_accepts_nothing_and_is_not_replaced(tmp_path, text):
     pins = Pins(str(tmp_path), SERVER)
     pins.pin(accepted_tools("a"))
     (name,) = os.listdir(os.path.join(str(tmp_path), "servers"))

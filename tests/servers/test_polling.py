@@ -46,7 +46,7 @@ def test_definitions_accepted_elsewhere_are_reported(bench):
         stop()
 
 
-def test_a_server_that_starts_with_accepted_definitions_is_no_change(bench):
+def test_the_start_of_a_server_with_accepted_definitions_is_not_reported(bench):
     notified = threading.Semaphore(0)
     with bench.runtime({"raw": bench.raw()}) as runtime:
         runtime.catalog.tools()
@@ -63,7 +63,7 @@ def test_a_callback_that_fails_is_called_again(bench):
 
     def fail() -> None:
         notified.release()
-        raise ValueError("nobody hears this")
+        raise ValueError("ignored")
 
     with bench.runtime() as runtime:
         stop = polling.watch(runtime.servers, fail)

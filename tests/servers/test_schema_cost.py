@@ -11,7 +11,7 @@ from hilt.errors import ToolError
 from hilt.servers.schema_cost import MAX_CHECKS, MAX_SIZE, cost_of, refuse_work, without_patterns
 
 
-def forking(levels: int, keyword: str = "oneOf") -> dict[str, Any]:
+def branching(levels: int, keyword: str = "oneOf") -> dict[str, Any]:
     parts: dict[str, Any] = {f"d{level}": {keyword: [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)}
     return {"type": "object", "$ref": "#/$defs/d0", "$defs": {**parts, f"d{levels}": {"type": "object"}}}
 
@@ -24,12 +24,12 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf", "allOf"])
-def test_forking_references_cost_their_expanded_size(keyword):
-    assert cost_of(forking(10, keyword)).size > 2**10
-    assert cost_of(forking(200, keyword)).size > MAX_SIZE
+def test_branching_references_cost_their_expanded_size(keyword):
+    assert cost_of(branching(10, keyword)).size > 2**10
+    assert cost_of(branching(200, keyword)).size > MAX_SIZE
 
 
-def test_forking_references_with_other_names_cost_the_same():
+def test_branching_references_by_anchor_cost_the_same():
     parts = {
         f"d{n}": {"$anchor": f"a{n}", "not": {"$ref": f"#a{n + 1}"}, "if": {"$ref": f"#a{n + 1}"}} for n in range(60)
     }
@@ -38,7 +38,7 @@ def test_forking_references_with_other_names_cost_the_same():
     assert cost_of(schema).size > MAX_SIZE
 
 
-def test_a_recursive_forking_schema_accepts_only_flat_arguments():
+def test_a_recursive_branching_schema_accepts_only_flat_arguments():
     schema = {"type": "object", "properties": {"x": {"oneOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
     cost = cost_of(schema)
 
@@ -75,12 +75,12 @@ def test_odd_schemas_cost_little(schema):
     "schema",
     [{"$defs": {"a": {"$id": "b"}}}, {"$ref": "#/$defs/%61", "$defs": {"a": {}}}],
 )
-def test_unresolvable_references_are_refused(schema):
+def test_unsupported_references_are_rejected(schema):
     with pytest.raises(ValueError, match="schema"):
         cost_of(schema)
 
 
-def test_many_values_for_a_large_schema_are_refused():
+def test_many_values_for_a_large_schema_are_rejected():
     cost = cost_of({"type": "object", "properties": {"a": {"items": {"anyOf": [{"const": n} for n in range(2000)]}}}})
 
     refuse_work(cost, {"a": list(range(100))})

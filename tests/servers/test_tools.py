@@ -16,7 +16,7 @@ from hilt.runtime import Runtime
 from hilt.servers import client as connections
 from hilt.servers import tools
 from hilt.servers.pins import Pins
-from tests.servers.running import Bench, Client, eventually, lives, submit
+from tests.servers.running import Bench, Client, eventually, is_alive, submit
 from tests.surfaces.commands import Command
 from tests.test_startup import HEAVY, modules
 
@@ -32,7 +32,7 @@ def bench(tmp_path) -> Bench:
     return Bench(str(tmp_path))
 
 
-# --- which servers, and when ----------------------------------------------------------------------------------------
+# --- which servers are started, and when ----------------------------------------------------------------------------
 
 
 def test_tools_of_a_server_join_the_catalogue_and_can_be_called(bench):
@@ -45,13 +45,13 @@ def test_tools_of_a_server_join_the_catalogue_and_can_be_called(bench):
     assert (result.error, result.text) == (None, "hello")
 
 
-def test_without_servers_nothing_is_loaded(bench):
+def test_without_servers_there_are_no_server_tools(bench):
     with bench.runtime() as runtime:
         assert runtime.servers() is None
         assert runtime.call("mcp__raw__echo", text="x").error.code == "unknown_tool"
 
 
-def test_a_call_of_another_tool_loads_nothing_of_servers(bench):
+def test_a_call_of_another_tool_imports_no_server_code(bench):
     command = Command(bench.base)
     bench.folder.write("a.txt", "a\n")
     bench.trust(bench.write({"raw": bench.raw()}))
@@ -88,7 +88,7 @@ def test_a_project_defines_servers_only_once_its_file_is_trusted(bench):
     assert after.text == "hello"
 
 
-def test_a_changed_file_loses_its_trust_and_its_server_ends(bench):
+def test_a_changed_file_loses_its_trust_and_its_server_is_stopped(bench):
     path = bench.write({"raw": bench.raw()})
     bench.trust(path)
     with bench.runtime() as runtime:
@@ -96,7 +96,7 @@ def test_a_changed_file_loses_its_trust_and_its_server_ends(bench):
         (pid,) = bench.pids()
         bench.write({"raw": bench.raw(), "evil": {"command": "sh", "args": ["-c", "touch pwned"]}})
         result = eventually(lambda: runtime.call("mcp__raw__echo", text="a").error)
-        eventually(lambda: not lives(pid))
+        eventually(lambda: not is_alive(pid))
         runtime.catalog.tools()
 
     assert result.code == "untrusted"
@@ -177,7 +177,7 @@ def test_arguments_are_checked_before_anything_is_sent(bench):
         result = runtime.call("mcp__raw__echo", words="hello")
 
     assert result.error.code == "invalid_args"
-    assert not any(message.get("method") == "tools/call" for message in bench.heard())
+    assert not any(message.get("method") == "tools/call" for message in bench.received())
 
 
 def test_a_nested_hilt_has_no_servers(bench):
@@ -188,7 +188,7 @@ def test_a_nested_hilt_has_no_servers(bench):
 # --- definitions are accepted once ----------------------------------------------------------------------------------
 
 
-def test_a_tool_whose_definition_changed_is_refused(bench):
+def test_a_tool_whose_definition_changed_is_rejected(bench):
     entry = {"raw": bench.raw()}
     bench.describe([tool(), tool("other")])
     with bench.runtime(entry) as runtime:
@@ -207,7 +207,9 @@ def test_a_tool_whose_definition_changed_is_refused(bench):
     assert new.error.code == "untrusted"
     assert sorted(listed) == ["mcp__raw__echo", "mcp__raw__other"]
     assert "keys" not in listed["mcp__raw__echo"]
-    assert not any("third" in json.dumps(message.get("params", {})) for message in bench.heard() if "method" in message)
+    assert not any(
+        "third" in json.dumps(message.get("params", {})) for message in bench.received() if "method" in message
+    )
 
 
 def test_a_removed_tool_is_reported(bench):
@@ -223,7 +225,7 @@ def test_a_removed_tool_is_reported(bench):
     assert "'echo'" in result.error.message
 
 
-def test_a_tool_that_changes_while_the_server_runs_is_refused_afterwards(bench):
+def test_a_tool_that_changes_while_the_server_runs_is_rejected_afterwards(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
         servers = runtime.servers()
@@ -253,11 +255,11 @@ def test_two_simultaneous_starts_keep_the_accepted_definitions(bench):
     entry = {"raw": bench.raw()}
     bench.describe([tool()])
     with bench.runtime(entry) as first, bench.runtime(entry) as other:
-        both = [submit(runtime, "mcp__raw__echo", text="a")[1] for runtime in (first, other) for _ in range(3)]
-        assert [result().text for result in both] == ["a"] * 6
+        results = [submit(runtime, "mcp__raw__echo", text="a")[1] for runtime in (first, other) for _ in range(3)]
+        assert [result().text for result in results] == ["a"] * 6
 
 
-def test_a_broken_file_of_accepted_definitions_accepts_nothing(bench):
+def test_a_corrupt_file_of_accepted_definitions_accepts_nothing(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
         runtime.catalog.tools()
@@ -286,9 +288,9 @@ def test_stored_files_are_readable_only_by_their_owner(bench):
 
 def test_every_call_asks_unless_the_user_allows_it(bench):
     with bench.runtime({"raw": bench.raw()}, mode="normal") as runtime:
-        asked = runtime.call("mcp__raw__echo", text="a")
-    assert asked.error.code == "approval_required"
-    assert "MCP server raw" in asked.error.message
+        result = runtime.call("mcp__raw__echo", text="a")
+    assert result.error.code == "approval_required"
+    assert "MCP server raw" in result.error.message
 
 
 @pytest.mark.parametrize(
@@ -309,16 +311,16 @@ def test_rules_apply_to_a_tool_or_a_whole_server(bench, rule, allowed, mode):
 
 
 @pytest.mark.parametrize(
-    "examples, right",
+    "examples, is_allowed",
     [('match: ["mcp__raw__echo"], not_match: ["mcp__raw2__echo"]', True), ('match: ["mcp__raw2__echo"]', False)],
 )
-def test_a_rule_on_a_server_may_carry_examples(bench, examples, right):
+def test_a_rule_for_a_server_may_have_examples(bench, examples, is_allowed):
     rule = f'allow: [{{rule: "mcp__raw__*", {examples}}}]\n'
     bench.folder.write("../config/permissions.yaml", rule)
     with bench.runtime({"raw": bench.raw()}, mode="normal") as runtime:
         result = runtime.call("mcp__raw__echo", text="a")
 
-    assert (result.error is None) == right
+    assert (result.error is None) == is_allowed
 
 
 def test_a_deny_rule_for_a_server_applies_in_every_mode(bench):
@@ -330,9 +332,9 @@ def test_a_deny_rule_for_a_server_applies_in_every_mode(bench):
         assert runtime.call("read_file", path="a.txt").error is None
 
 
-@pytest.mark.parametrize("named", ["mcp__raw", "mcp__raw__*", "mcp__raw__ec*", "mcp__*", "*"])
-def test_a_whole_server_can_be_disabled(bench, named):
-    flags = {"mode": "yolo", "mcp.servers": {"raw": bench.raw()}, "disabledTools": [named]}
+@pytest.mark.parametrize("pattern", ["mcp__raw", "mcp__raw__*", "mcp__raw__ec*", "mcp__*", "*"])
+def test_a_whole_server_can_be_disabled(bench, pattern):
+    flags = {"mode": "yolo", "mcp.servers": {"raw": bench.raw()}, "disabledTools": [pattern]}
     with Runtime(bench.folder.path, environ=bench.environ, flags=flags) as runtime:
         refused = runtime.call("mcp__raw__echo", text="a")
         other = runtime.call("mcp__raw__structured")
@@ -340,12 +342,12 @@ def test_a_whole_server_can_be_disabled(bench, named):
 
     assert refused.error is not None
     assert (refused.error.code, "disabledTools" in refused.error.message) == ("denied", True)
-    assert (other.error is None) == (named == "mcp__raw__ec*")
+    assert (other.error is None) == (pattern == "mcp__raw__ec*")
     assert "mcp__raw__echo" not in listed
-    assert ("read_file" in listed) == (named != "*")
+    assert ("read_file" in listed) == (pattern != "*")
 
 
-def test_an_invalid_name_of_a_disabled_tool_refuses_every_call(bench):
+def test_every_call_is_denied_if_the_name_of_a_disabled_tool_is_invalid(bench):
     flags = {"mode": "yolo", "disabledTools": ["run_shell(rm:*)"]}
     with Runtime(bench.folder.path, environ=bench.environ, flags=flags) as runtime:
         error = runtime.call("list_dir").error
@@ -379,7 +381,7 @@ def test_plan_mode_has_only_tools_that_the_user_declared_read_only(bench):
 def test_an_always_approval_covers_only_that_tool(bench):
     from hilt.state.approvals import UserAnswer
 
-    def yes(asked: Any) -> UserAnswer:
+    def yes(prompt: Any) -> UserAnswer:
         return UserAnswer("always", "", "test")
 
     entry = {"mcp.servers": {"raw": bench.raw()}}
@@ -445,7 +447,7 @@ def test_the_last_progress_reaches_the_client(bench, client):
 # --- requests of a server -------------------------------------------------------------------------------------------
 
 
-def test_a_form_is_passed_on_with_the_name_of_its_server(bench):
+def test_a_form_is_shown_with_the_name_of_its_server(bench):
     client = Client(lambda message, schema: {"action": "accept", "content": {"color": "blue"}})
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = submit(runtime, "mcp__raw__ask", client)[1]()
@@ -470,15 +472,15 @@ def test_a_client_that_answers_later_ends_the_call(bench):
 
     with bench.runtime({"raw": bench.raw()}) as runtime:
         result = submit(runtime, "mcp__raw__ask", Client(later))[1]()
-        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
-        eventually(lambda: any(message.get("result") == {"action": "cancel"} for message in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.received()))
+        eventually(lambda: any(message.get("result") == {"action": "cancel"} for message in bench.received()))
         again = submit(runtime, "mcp__raw__ask", Client(lambda message, schema: {"action": "accept"}))[1]()
 
     assert result.error.code == "no_one_to_ask"
     assert json.loads(again.text)["action"] == "accept"
 
 
-def test_the_time_of_the_user_does_not_count_against_the_server(bench):
+def test_the_time_that_a_user_takes_to_answer_does_not_count(bench):
     def slowly(message: str, schema: dict[str, Any]) -> dict[str, Any]:
         threading.Event().wait(1.2)  # longer than the server may take
         return {"action": "accept", "content": {}}
@@ -512,11 +514,11 @@ def test_a_form_that_could_be_for_two_clients_is_declined(bench):
 
     first, second = Client(slowly), Client(lambda message, schema: {"action": "accept", "content": {"color": "stolen"}})
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        waiting = submit(runtime, "mcp__raw__ask", first)[1]
+        first_result = submit(runtime, "mcp__raw__ask", first)[1]
         assert entered.wait(30)
         other = submit(runtime, "mcp__raw__ask", second)[1]()
         release.set()
-        own = waiting()
+        own = first_result()
 
     assert json.loads(other.text) == {"action": "decline"}
     assert second.forms == []
@@ -538,7 +540,7 @@ def test_servers_get_neither_sampling_nor_roots(bench):
         for request in ("sample", "roots"):
             result = submit(runtime, f"mcp__raw__{request}", Client())[1]()
             assert "not supported" in json.loads(result.text)["message"]
-    (hello,) = [message for message in bench.heard() if message.get("method") == "initialize"]
+    (hello,) = [message for message in bench.received() if message.get("method") == "initialize"]
     assert sorted(hello["params"]["capabilities"]) == ["elicitation"]
 
 
@@ -550,16 +552,16 @@ def test_a_server_sees_a_minimal_environment_and_the_variables_of_its_entry(benc
     entry = bench.raw(env={"GIVEN": "${SECRET}-1", "HOME": "/elsewhere"}, cwd="sub")
     entry["args"] += ["${SECRET}", "${MISSING:-x}"]
     with bench.runtime({"raw": entry}, SECRET="s", OPENAI_API_KEY="k", LD_PRELOAD="/no.so") as runtime:
-        seen = json.loads(runtime.call("mcp__raw__env").text)
+        process = json.loads(runtime.call("mcp__raw__env").text)
 
-    assert seen["env"]["GIVEN"] == "s-1"
-    assert seen["env"]["HOME"] == "/elsewhere"
-    assert seen["args"] == ["s", "x"]
-    assert seen["cwd"] == os.path.join(os.path.realpath(bench.folder.path), "sub")
-    assert not {"SECRET", "OPENAI_API_KEY", "LD_PRELOAD", "HILT_STATE_DIR"} & set(seen["env"])
+    assert process["env"]["GIVEN"] == "s-1"
+    assert process["env"]["HOME"] == "/elsewhere"
+    assert process["args"] == ["s", "x"]
+    assert process["cwd"] == os.path.join(os.path.realpath(bench.folder.path), "sub")
+    assert not {"SECRET", "OPENAI_API_KEY", "LD_PRELOAD", "HILT_STATE_DIR"} & set(process["env"])
 
 
-def test_a_variable_that_is_missing_is_named(bench):
+def test_a_missing_variable_is_reported_by_name(bench):
     with bench.runtime({"raw": bench.raw(env={"KEY": "${NO_SUCH_KEY}"})}) as runtime:
         result = runtime.call("mcp__raw__echo", text="a")
 
@@ -568,7 +570,7 @@ def test_a_variable_that_is_missing_is_named(bench):
     assert bench.pids() == []
 
 
-def test_a_program_that_is_missing_is_named(bench):
+def test_a_missing_program_is_an_error(bench):
     with bench.runtime({"raw": {"command": "no-such-program-here"}}) as runtime:
         assert runtime.call("mcp__raw__echo", text="a").error.code == "runtime_missing"
         again = runtime.call("mcp__raw__echo", text="a").error
@@ -577,18 +579,18 @@ def test_a_program_that_is_missing_is_named(bench):
     assert again.details["retry_in"] > 0
 
 
-def test_closing_ends_the_servers(bench):
+def test_closing_stops_the_servers(bench):
     with bench.runtime({"raw": bench.raw(), "other": bench.raw("other")}) as runtime:
         runtime.catalog.tools()
         runtime.call("mcp__raw__echo", text="a")
         (pid,) = bench.pids()
-        assert lives(pid)
+        assert is_alive(pid)
 
-    assert not lives(pid)
+    assert not is_alive(pid)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes by their files")
-def test_a_server_does_not_outlive_a_hilt_that_is_killed(bench):
+def test_a_server_does_not_outlive_a_killed_hilt_process(bench):
     script = f"""
 import sys
 from hilt.runtime import Runtime
@@ -605,20 +607,20 @@ with Runtime({bench.folder.path!r}, flags={{"mode": "yolo", "mcp.servers": {{"ra
         assert child.stdout is not None
         assert child.stdout.readline() == b"a\n"
         (pid,) = bench.pids()
-        assert lives(pid)
+        assert is_alive(pid)
         child.send_signal(signal.SIGKILL)
         child.wait()
-        eventually(lambda: not lives(pid))
+        eventually(lambda: not is_alive(pid))
 
 
-def test_a_call_that_is_cancelled_is_cancelled_at_the_server_too(bench):
+def test_a_cancelled_call_is_also_cancelled_at_the_server(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         runtime.catalog.tools()
         running, result = submit(runtime, "mcp__raw__hang")
-        eventually(lambda: any(message.get("params", {}).get("name") == "hang" for message in bench.heard()))
+        eventually(lambda: any(message.get("params", {}).get("name") == "hang" for message in bench.received()))
         running.cancel()
         assert result().error.code == "cancelled"
-        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.received()))
         assert runtime.call("mcp__raw__echo", text="still here").text == "still here"
     assert len(bench.pids()) == 1
 
@@ -628,50 +630,50 @@ def test_a_server_that_answers_too_late_times_out(bench):
         runtime.catalog.tools()
         late = runtime.call("mcp__raw__hang")
         assert late.error.code == "timeout"
-        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.heard()))
+        eventually(lambda: any(message.get("method") == "notifications/cancelled" for message in bench.received()))
         assert runtime.call("mcp__raw__echo", text="b").text == "b"
     assert len(bench.pids()) == 1
 
 
-def test_a_server_that_is_silent_twice_is_restarted(bench):
+def test_a_server_that_lets_two_calls_time_out_is_restarted(bench):
     with bench.runtime({"raw": bench.raw(timeout=0.3)}) as runtime:
         runtime.catalog.tools()
         (first,) = bench.pids()
         assert [runtime.call("mcp__raw__hang").error.code for _ in range(2)] == ["timeout", "timeout"]
-        eventually(lambda: not lives(first))
+        eventually(lambda: not is_alive(first))
         assert eventually(lambda: runtime.call("mcp__raw__echo", text="b").text) == "b"
     assert len(bench.pids()) == 2
 
 
-def test_a_server_that_dies_is_restarted_after_a_delay(bench):
+def test_a_crashed_server_is_restarted_after_a_delay(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         died = runtime.call("mcp__raw__die")
-        resting = runtime.call("mcp__raw__echo", text="a")
+        retried = runtime.call("mcp__raw__echo", text="a")
         assert eventually(lambda: runtime.call("mcp__raw__echo", text="a").text) == "a"
 
     assert died.error.code == "tool_failed"
     assert "status 7" in died.error.message
     assert "a last word" in died.error.message
-    assert resting.error is None or (resting.error.code, "status 7" in resting.error.message) == ("busy", True)
+    assert retried.error is None or (retried.error.code, "status 7" in retried.error.message) == ("busy", True)
     assert len(bench.pids()) == 2
 
 
-def test_the_wait_for_a_server_that_keeps_dying_grows(bench):
+def test_the_retry_delay_of_a_crashing_server_grows(bench):
     entry = {"raw": bench.raw()}
     with bench.runtime(entry) as runtime:
         runtime.catalog.tools()
     bench.behave("stillborn")
-    waits = []
+    delays = []
     with bench.runtime(entry) as runtime:
         for _ in range(3):
             eventually(lambda: runtime.call("mcp__raw__echo", text="a").error.code == "tool_failed")
-            resting = runtime.call("mcp__raw__echo", text="a").error
-            assert (resting.code, "no license" in resting.message) == ("busy", True)
-            waits.append(resting.details["retry_in"])
+            retried = runtime.call("mcp__raw__echo", text="a").error
+            assert (retried.code, "no license" in retried.message) == ("busy", True)
+            delays.append(retried.details["retry_in"])
         bench.behave("")
         assert eventually(lambda: runtime.call("mcp__raw__echo", text="a").text) == "a"
 
-    assert waits[0] <= tools.FIRST_DELAY < waits[1] <= tools.FIRST_DELAY * 2 < waits[2] <= tools.FIRST_DELAY * 4
+    assert delays[0] <= tools.FIRST_DELAY < delays[1] <= tools.FIRST_DELAY * 2 < delays[2] <= tools.FIRST_DELAY * 4
     assert len(bench.pids()) == 5
 
 
@@ -685,7 +687,7 @@ def test_a_name_lookup_waits_for_a_failing_server_only_once(bench):
     assert second.code == "busy"
 
 
-def test_a_server_that_never_gets_ready_times_out_and_others_continue(bench, monkeypatch):
+def test_a_server_that_is_never_ready_times_out_and_does_not_affect_others(bench, monkeypatch):
     monkeypatch.setattr(connections, "START_SECONDS", 1.0)
     monkeypatch.setattr(tools, "LIST_SECONDS", 30.0)
     bench.behave("mute", "mute")
@@ -693,7 +695,7 @@ def test_a_server_that_never_gets_ready_times_out_and_others_continue(bench, mon
     with bench.runtime(entries) as runtime:
         names = [item.name for item in runtime.catalog.tools()]
         (pid,) = bench.pids("mute")
-        eventually(lambda: not lives(pid))
+        eventually(lambda: not is_alive(pid))
         servers = runtime.servers()
         assert servers is not None
         failures = {state.server.name: state.failure for state in servers.states()}
@@ -703,7 +705,7 @@ def test_a_server_that_never_gets_ready_times_out_and_others_continue(bench, mon
     assert "not ready" in failures["mute"]
 
 
-def test_a_list_does_not_wait_twice_for_a_server_that_hangs(bench, monkeypatch):
+def test_listing_waits_only_once_for_a_server_that_hangs(bench, monkeypatch):
     monkeypatch.setattr(tools, "LIST_SECONDS", 0.2)
     bench.behave("mute")
     with bench.runtime({"raw": bench.raw()}) as runtime:
@@ -711,7 +713,7 @@ def test_a_list_does_not_wait_twice_for_a_server_that_hangs(bench, monkeypatch):
         assert servers is not None
         assert servers.tools() == []
         (pid,) = eventually(bench.pids)
-        monkeypatch.setattr(tools, "LIST_SECONDS", -10_000.0)  # the time is over
+        monkeypatch.setattr(tools, "LIST_SECONDS", -10_000.0)  # the deadline has passed
         assert servers.tools() == []
         bench.behave("")
         os.kill(pid, signal.SIGKILL)
@@ -719,7 +721,7 @@ def test_a_list_does_not_wait_twice_for_a_server_that_hangs(bench, monkeypatch):
         eventually(servers.tools)
 
 
-def test_an_idle_server_ends_and_restarts_on_demand(bench):
+def test_an_idle_server_is_stopped_and_restarted_on_demand(bench):
     servers = tools.Servers(
         bench.folder.path,
         bench.environ,
@@ -732,7 +734,7 @@ def test_an_idle_server_ends_and_restarts_on_demand(bench):
         os.makedirs(bench.state, mode=0o700, exist_ok=True)
         assert len(servers.tools()) > 5
         (pid,) = bench.pids()
-        eventually(lambda: not lives(pid))
+        eventually(lambda: not is_alive(pid))
         (state,) = servers.states()
         assert (state.failure, state.running) == ("", False)
         servers.offer("raw")
@@ -741,7 +743,7 @@ def test_an_idle_server_ends_and_restarts_on_demand(bench):
         servers.close()
 
 
-def test_a_server_that_ends_just_when_it_is_called_is_restarted(bench, monkeypatch):
+def test_a_server_that_stops_just_when_it_is_called_is_restarted(bench, monkeypatch):
     monkeypatch.setattr(connections.Connection.__init__, "__kwdefaults__", {"idle": 0.0})
     with bench.runtime({"raw": bench.raw()}) as runtime:
         results = [runtime.call("mcp__raw__echo", text="a") for _ in range(10)]
@@ -750,7 +752,7 @@ def test_a_server_that_ends_just_when_it_is_called_is_restarted(bench, monkeypat
     assert any(result.text == "a" for result in results) or len(bench.pids()) >= tools.TRIES
 
 
-def test_closing_ends_a_hanging_call_and_server(bench, monkeypatch):
+def test_closing_stops_a_hanging_call_and_server(bench, monkeypatch):
     for part, limit in ((tools, "LIST_SECONDS"), (tools, "START_SECONDS"), (connections, "START_SECONDS")):
         monkeypatch.setattr(part, limit, 10_000.0)
     bench.behave("mute", "mute")
@@ -767,7 +769,7 @@ def test_closing_ends_a_hanging_call_and_server(bench, monkeypatch):
         starting.join(60)
         assert not starting.is_alive()
         assert hanging().error.code == "cancelled"
-    assert not any(lives(pid) for pid in (*bench.pids(), *bench.pids("mute")))
+    assert not any(is_alive(pid) for pid in (*bench.pids(), *bench.pids("mute")))
 
 
 # --- attacks --------------------------------------------------------------------------------------------------------
@@ -787,7 +789,7 @@ def memory() -> int:
     ],
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at memory by its file")
-def test_a_flooding_server_is_cut_off_and_affects_no_other(bench, attack, reason):
+def test_a_flooding_server_is_disconnected_and_does_not_affect_others(bench, attack, reason):
     with bench.runtime({"raw": bench.raw(), "other": bench.raw("other")}) as runtime:
         assert runtime.call("mcp__other__echo", text="a").text == "a"
         assert runtime.call("mcp__raw__echo", text="a").text == "a"
@@ -797,7 +799,7 @@ def test_a_flooding_server_is_cut_off_and_affects_no_other(bench, attack, reason
         for number in range(20):
             assert runtime.call("mcp__other__echo", text=str(number)).text == str(number)
         error = result().error
-        eventually(lambda: not lives(pid))
+        eventually(lambda: not is_alive(pid))
 
         assert (error.code, reason in error.message) == ("tool_failed", True), error.message
         assert memory() - before < 200_000
@@ -825,7 +827,7 @@ def test_an_invalid_response_fails_its_call_at_once(bench, odd):
     assert len(bench.pids()) == 1
 
 
-def test_arguments_that_cannot_be_sent_affect_no_other_call(bench):
+def test_arguments_that_cannot_be_sent_do_not_affect_other_calls(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         hanging = submit(runtime, "mcp__raw__hang")[0]
         assert runtime.call("mcp__raw__echo", text="half \ud800").error.code == "invalid_args"
@@ -843,7 +845,7 @@ def test_progress_that_is_not_a_number_is_not_reported(bench):
     assert client.steps == [(1.0, None, "")]
 
 
-def test_substituted_secrets_are_not_reported(bench):
+def test_secrets_from_variables_are_redacted(bench):
     entry = bench.raw(env={"TOKEN": "${SECRET}"})
     with bench.runtime({"raw": entry}, SECRET="hunter2") as runtime:
         error = runtime.call("mcp__raw__blab").error
@@ -877,7 +879,7 @@ def test_the_log_of_a_server_is_limited_in_size(bench):
     assert os.path.getsize(os.path.join(folder, log)) == 1 << 20
 
 
-def test_invalid_definitions_are_left_out_and_reported(bench):
+def test_invalid_definitions_are_skipped_and_reported(bench):
     bench.describe([tool(), tool("hidden", inputSchema={"type": "object", "properties": {"a\u200b": {}}})])
     with bench.runtime({"raw": bench.raw()}) as runtime:
         names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
@@ -902,7 +904,7 @@ def test_invalid_definitions_are_left_out_and_reported(bench):
     ],
     ids=str,
 )
-def test_a_malformed_tool_affects_no_other(bench, bad, reason):
+def test_a_malformed_tool_does_not_affect_others(bench, bad, reason):
     bench.describe([tool(), bad, tool("other")])
     with bench.runtime({"raw": bench.raw()}) as runtime:
         names = [item.name for item in runtime.catalog.tools() if item.name.startswith("mcp__")]
@@ -927,7 +929,7 @@ def test_a_tool_list_with_a_cursor_loop_is_read_once(bench, cursor, pages):
     with bench.runtime({"raw": bench.raw()}) as runtime:
         assert runtime.call("mcp__raw__echo", text="hello").text == "hello"
 
-    assert [message.get("method") for message in bench.heard()].count("tools/list") == pages
+    assert [message.get("method") for message in bench.received()].count("tools/list") == pages
 
 
 def test_notes_are_dropped_once_the_cause_is_fixed(bench):
@@ -950,7 +952,7 @@ def test_an_output_schema_of_a_server_is_not_evaluated(bench):
     assert (result.error, result.data) == (None, {"n": 1})
 
 
-def test_a_schema_that_is_too_costly_is_left_out(bench):
+def test_a_tool_with_a_schema_that_is_too_complex_is_skipped(bench):
     parts = {f"d{n}": {"oneOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(60)}
     slow = {"type": "object", "$ref": "#/$defs/d0", "$defs": {**parts, "d60": {}}}
     bench.describe([tool(), tool("slow", inputSchema=slow)])
@@ -962,8 +964,8 @@ def test_a_schema_that_is_too_costly_is_left_out(bench):
 
 def test_many_calls_at_once_share_one_server(bench):
     with bench.runtime({"raw": bench.raw()}) as runtime:
-        waiting = [submit(runtime, "mcp__raw__echo", text=str(number))[1] for number in range(40)]
-        texts = [result().text for result in waiting]
+        pending = [submit(runtime, "mcp__raw__echo", text=str(number))[1] for number in range(40)]
+        texts = [result().text for result in pending]
 
     assert texts == [str(number) for number in range(40)]
     assert len(bench.pids()) == 1

@@ -1,4 +1,4 @@
-"""A server whose start is cancelled is ended."""
+"""A server whose start is cancelled is stopped."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tests.marks import Mark, wait_until
 
 
 class Running:
-    """A process that records its end."""
+    """A process that records that it was stopped."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
 
     def end(self) -> None:
-        """Note it."""
+        """Record the stop."""
         self.ended.set()
 
 
-@pytest.mark.parametrize("first", ["started", "given up"])
-def test_a_cancelled_start_ends_its_process(first):
+@pytest.mark.parametrize("first", ["started", "abandoned"])
+def test_a_cancelled_start_stops_its_process(first):
     starting, running = _Starting(), Running()
 
-    if first == "given up":
+    if first == "abandoned":
         starting.abandon()
     starting.run(lambda: running)  # type: ignore[arg-type, return-value]
     if first == "started":
@@ -46,7 +46,7 @@ def test_a_start_that_is_not_cancelled_continues():
     assert not running.ended.is_set()
 
 
-def test_a_server_ends_even_when_its_loop_closes_meanwhile(tmp_path):
+def test_a_server_is_stopped_even_if_its_loop_is_closed_first(tmp_path):
     mark = Mark()
     server = Server("raw", "", "personal", "stdio", "", command="sh", args=("-c", f": {mark.name}; exec cat"))
 

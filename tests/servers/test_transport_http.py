@@ -1,4 +1,4 @@
-"""Servers that are reached over HTTP: good, bad and hostile ones."""
+"""Servers over HTTP: good, broken and hostile ones."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def serving(wire: str) -> Iterator[dict[str, Any]]:
         port = free.getsockname()[1]
     with subprocess.Popen([sys.executable, SDK, wire, str(port)], stderr=subprocess.DEVNULL) as process:
         try:
-            eventually(lambda: reaches(port))
+            eventually(lambda: accepts_connections(port))
             yield {"type": wire, "url": f"http://127.0.0.1:{port}/{'mcp' if wire == 'http' else wire}"}
         finally:
             process.kill()
 
 
-def reaches(port: int) -> bool:
+def accepts_connections(port: int) -> bool:
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
@@ -58,7 +58,7 @@ def test_every_feature_of_an_sdk_server_works(bench, wire):
     with serving(wire) as entry, bench.runtime({"sdk": entry}) as runtime:
         names = [tool.name for tool in runtime.catalog.tools() if tool.name.startswith("mcp__")]
         added = runtime.call("mcp__sdk__add", a=1, b=2)
-        asked = submit(runtime, "mcp__sdk__ask", client)[1]()
+        answered = submit(runtime, "mcp__sdk__ask", client)[1]()
         counted = submit(runtime, "mcp__sdk__count", client)[1]()
         assert runtime.call("mcp__sdk__grow").error is None
         servers = runtime.servers()
@@ -68,7 +68,7 @@ def test_every_feature_of_an_sdk_server_works(bench, wire):
 
     assert names == ["mcp__sdk__add", "mcp__sdk__ask", "mcp__sdk__count", "mcp__sdk__grow"]
     assert added.data == {"result": 3}
-    assert asked.data == {"result": "accept {'color': 'red'}"}
+    assert answered.data == {"result": "accept {'color': 'red'}"}
     assert counted.data == {"result": "three"}
     assert client.forms[0][0] == "The MCP server sdk asks: Which color?"
     assert client.steps
@@ -76,7 +76,7 @@ def test_every_feature_of_an_sdk_server_works(bench, wire):
     assert grown.error.code == "untrusted"
 
 
-def test_an_old_sse_server_works_too(bench):
+def test_an_sse_server_works(bench):
     with serving("sse") as entry, bench.runtime({"sdk": entry}) as runtime:
         assert runtime.call("mcp__sdk__add", a=1, b=2).data == {"result": 3}
 
@@ -180,7 +180,7 @@ def test_a_redirect_to_another_host_is_not_followed(bench):
     assert other == []
 
 
-def test_a_url_with_a_secret_is_not_reported(bench):
+def test_a_secret_in_a_url_is_redacted(bench):
     with listening() as (url, _):
         entry = {"url": f"{url}?key=${{SECRET}}", "type": "sse"}
         with bench.runtime({"far": entry}, SECRET="hunter2") as runtime:
@@ -267,7 +267,7 @@ def failing(handler: Any, body: dict[str, Any]) -> bool:
         (failing, "error"),
     ],
 )
-def test_an_invalid_response_fails_the_call_and_affects_no_other(bench, misbehave, reason):
+def test_an_invalid_response_fails_only_its_own_call(bench, misbehave, reason):
     with (
         listening(misbehave) as (url, _),
         listening() as (other, _),

@@ -26,7 +26,7 @@ def page(name: str) -> Path:
     return Path(BUILT_IN, name, "SKILL.md")
 
 
-def test_the_built_in_skills():
+def test_hilt_has_three_built_in_skills():
     assert NAMES == ["hilt", "skill-creator", "tool-creator"]
 
 

@@ -1,10 +1,10 @@
-"""An MCP server on JSON lines and the standard library; its tools behave as their names say, well or badly.
+"""An MCP server with the standard library only; the names of its tools say how they behave or misbehave.
 
     raw_server.py FOLDER
 
-FOLDER/tools.json, if present, holds the tools it describes, FOLDER/page.json other fields of the tool list,
-and FOLDER/mode the way it starts: mute or stillborn.
-Each start leaves FOLDER/started-PID, and each message that it gets is a line of FOLDER/heard.
+FOLDER/tools.json, if present, holds its tool definitions, FOLDER/page.json other fields of the tool list, and
+FOLDER/mode how it starts: mute (never answers) or stillborn (exits at once). Each start creates FOLDER/started-PID, and
+each received message is a line of FOLDER/received.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def note(name: str, text: str = "") -> None:
         file.write(text)
 
 
-def described() -> list[dict[str, Any]]:
+def definitions() -> list[dict[str, Any]]:
     try:
         with open(os.path.join(FOLDER, "tools.json"), encoding="utf-8") as file:
             tools: list[dict[str, Any]] = json.load(file)
@@ -77,7 +77,7 @@ def text(*lines: str, **more: Any) -> dict[str, Any]:
 
 
 def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
-    """Run a tool; return None when it must not answer."""
+    """Run a tool; return None to send no response."""
     form = {"type": "object", "properties": {"color": {"type": "string", "default": "red"}}}
     question = {"message": "Which\u200b color?", "requestedSchema": form}
     match name:
@@ -97,12 +97,12 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
                 sys.stdout.write("y" * 1_000_000)
         case "garbage":
             for _ in range(100):
-                sys.stdout.write("this is no JSON {\n[1, 2]\n\n")
+                sys.stdout.write("not JSON {\n[1, 2]\n\n")
             sys.stdout.flush()
             return text("after the garbage")
         case "bury":
             while True:
-                sys.stdout.write("this is no JSON\n" * 1000)
+                sys.stdout.write("not JSON\n" * 1000)
         case "complain":
             for _ in range(40):
                 sys.stderr.write("c" * 100_000)
@@ -111,7 +111,7 @@ def call(name: str, args: dict[str, Any], token: Any) -> dict[str, Any] | None:
             for step in (1, 2, 3):
                 params = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
                 send({"method": "notifications/progress", "params": params})
-                time.sleep(0.1 if step == 1 else 0)  # so that the client hears of the first step alone
+                time.sleep(0.1 if step == 1 else 0)  # so that the client receives the first step alone
             return text("done")
         case "env":
             return text(json.dumps({"env": dict(os.environ), "cwd": os.getcwd(), "args": sys.argv[2:]}))
@@ -175,7 +175,7 @@ def answer(message: dict[str, Any]) -> None:
         info = {"name": "raw", "version": "1"}
         result: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
     elif method == "tools/list":
-        result = {"tools": described(), **page()}
+        result = {"tools": definitions(), **page()}
     elif method == "tools/call" and params["name"] == "refuse":
         send({"id": id, "error": {"code": -32602, "message": "not so"}})
         return
@@ -184,10 +184,10 @@ def answer(message: dict[str, Any]) -> None:
         return
     elif method == "tools/call":
         token = (params.get("_meta") or {}).get("progressToken")
-        answered = call(params["name"], params.get("arguments") or {}, token)
-        if answered is None:
+        tool_result = call(params["name"], params.get("arguments") or {}, token)
+        if tool_result is None:
             return
-        result = answered
+        result = tool_result
     else:
         send({"id": id, "error": {"code": -32601, "message": "no such method"}})
         return
@@ -205,7 +205,7 @@ def main() -> None:
         sys.stderr.write("no license\n")
         sys.exit(3)
     for line in sys.stdin:
-        note("heard", line)
+        note("received", line)
         message = json.loads(line)
         if "method" not in message:
             with ANSWERED:
