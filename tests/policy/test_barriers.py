@@ -113,7 +113,7 @@ def test_paths_that_ask_are_denied_to_commands_except_the_whole_workspace():
     assert [rule.text for rule in bars_of(deny=["Write(path:**)"]).sandbox[1].rules] == ["Write(path:**)"]
 
 
-def test_a_command_reaches_the_paths_that_it_asked_about():
+def test_a_command_reaches_the_paths_that_it_was_approved_for():
     bars = bars_of(ask=["Write(path:src/**)", "Write(path:docs/**)"])
     subject = call("run_shell", Touched("write", f"{ROOT}/src/a", "src/a"))
 
@@ -137,7 +137,7 @@ def test_a_rule_that_names_a_link_applies_to_where_it_leads():
     assert {"/etc/alias", "/srv/other"} <= watch.starts()
 
 
-def test_a_watch_names_the_paths_that_rules_spell_out():
+def test_a_watch_returns_the_literal_paths_of_rules():
     watch = bars_of(
         deny=["Write(path:locked/**)", "Write(path:a/b/*)", "Write(path:name)", "Write(path:x/*.y)", "Write(path:**/z)"]
     ).deny[1]
@@ -145,7 +145,7 @@ def test_a_watch_names_the_paths_that_rules_spell_out():
     assert watch.named() == {f"{ROOT}/locked", f"{ROOT}/a/b", f"{ROOT}/name"}
 
 
-def test_without_rules_on_paths_there_is_nothing_to_apply():
+def test_without_path_rules_there_is_no_barrier():
     rule_set = ruleset(deny=["Bash:rm.*", "Read", "WebFetch(domain:x.org)"], allow=["Read(path:src/**)"])
 
     assert make_bars([rule_set], ROOT, (ROOT,), {}) is None

@@ -52,11 +52,11 @@ def test_the_domain_of_a_url_covers_it(url):
     place = urls.locate(url)
     assert place is not None
 
-    assert hosts.parse(str(hosts.shown(place))).covers(place)
+    assert hosts.parse(str(hosts.domain_of(place))).covers(place)
 
 
 def test_only_web_urls_have_a_domain():
     place = urls.locate("ssh://docs.rs")
 
     assert place is not None
-    assert hosts.shown(place) is None
+    assert hosts.domain_of(place) is None

@@ -163,7 +163,7 @@ def test_a_mode_only_loosens_or_only_tightens(effect, mode, rules):
 
 
 @pytest.mark.parametrize("traits, action", [(DESKTOP, "click"), (DESKTOP, "type"), (WRITE, ""), (HOOK, "register")])
-def test_no_rule_lifts_what_a_mode_refuses(traits, action):
+def test_no_rule_overrides_the_denial_of_a_mode(traits, action):
     default = mode_vote("plan", traits, traits.effects, Circumstances(action=action))
 
     assert settle("plan", Vote("allow", "rules", "a rule"), default) == default

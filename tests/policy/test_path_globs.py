@@ -57,7 +57,7 @@ def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, is_covered, is_fo
     parsed = path_globs.parse(glob, HOME)
 
     assert path_globs.covers(parsed, path("write", relative)) == is_covered
-    assert path_globs.finds(parsed, path("write", relative)) == is_found
+    assert path_globs.applies(parsed, path("write", relative)) == is_found
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, is_covered, is_fo
         ("**", ".", True, "yes"),
     ],
 )
-def test_a_folder_stands_for_everything_below_it(glob, relative, is_covered, is_found):
+def test_a_folder_includes_everything_below_it(glob, relative, is_covered, is_found):
     parsed = path_globs.parse(glob, HOME)
 
     assert path_globs.covers(parsed, path("read", relative, tree=True)) == is_covered
-    assert path_globs.finds(parsed, path("read", relative, tree=True)) == is_found
+    assert path_globs.applies(parsed, path("read", relative, tree=True)) == is_found
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_folder_stands_for_everything_below_it(glob, relative, is_covered, is_
     ],
 )
 def test_an_absolute_glob_is_matched_against_the_absolute_path(glob, target, is_found):
-    assert path_globs.finds(path_globs.parse(glob, HOME), outside("read", target)) == is_found
+    assert path_globs.applies(path_globs.parse(glob, HOME), outside("read", target)) == is_found
 
 
 def test_the_home_directory_is_matched_literally():
@@ -145,7 +145,7 @@ def test_a_deny_matches_everything_that_an_allow_covers(pattern, parts, tree):
     touched = path("read", "/".join(parts), tree=tree)
 
     if path_globs.covers(glob, touched):
-        assert path_globs.finds(glob, touched) == "yes"
+        assert path_globs.applies(glob, touched) == "yes"
 
 
 @given(patterns, plain, plain)
@@ -155,8 +155,8 @@ def test_a_folder_matches_when_a_path_below_it_does(pattern, parts, below):
     except BadPathGlob:
         return
 
-    if path_globs.finds(glob, path("read", "/".join(parts + below))) == "yes":
-        assert path_globs.finds(glob, path("read", "/".join(parts), tree=True)) != "no"
+    if path_globs.applies(glob, path("read", "/".join(parts + below))) == "yes":
+        assert path_globs.applies(glob, path("read", "/".join(parts), tree=True)) != "no"
 
 
 def test_many_stars_do_not_hang():
@@ -182,6 +182,6 @@ def test_an_absolute_glob_matches_the_same_paths_in_a_copy_of_the_folder(glob, b
 
     moved = path_globs.moved(parsed, "/place/repo", "/copies/one")
 
-    found = {path_globs.finds(one, outside("read", f"/copies/one/{below}")) for one in moved} or {"no"}
+    found = {path_globs.applies(one, outside("read", f"/copies/one/{below}")) for one in moved} or {"no"}
     assert ("yes" in found) == (is_found == "yes")
-    assert not any(path_globs.finds(one, outside("read", "/copies/two/secret")) == "yes" for one in moved)
+    assert not any(path_globs.applies(one, outside("read", "/copies/two/secret")) == "yes" for one in moved)

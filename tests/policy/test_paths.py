@@ -108,7 +108,7 @@ names = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=12
 
 
 @given(st.lists(names, min_size=1, max_size=4), st.sampled_from([".git", ".ssh", ".env", ".env.x"]), st.integers(0, 4))
-def test_a_sensitive_name_anywhere_in_a_path_refuses_it(parts, name, position):
+def test_a_sensitive_name_anywhere_in_a_path_denies_it(parts, name, position):
     path = "/".join([*parts[:position], name, *parts[position:]])
 
     for write in (False, True):
@@ -116,7 +116,7 @@ def test_a_sensitive_name_anywhere_in_a_path_refuses_it(parts, name, position):
 
 
 @given(st.sampled_from([".git", ".aws", ".env.local"]), st.data())
-def test_every_equivalent_spelling_of_a_sensitive_name_is_refused(name, data):
+def test_every_equivalent_spelling_of_a_sensitive_name_is_denied(name, data):
     """Case, compatibility forms and invisible characters: the name is refused in any mixture of them."""
     forms = {
         character: [

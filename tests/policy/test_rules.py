@@ -84,7 +84,7 @@ def having(subject: Subject, **lists: list[str]) -> str | None:
     ],
     ids=lambda value: value.command or value.tool if isinstance(value, Subject) else str(value),
 )
-def test_the_printed_file_does_what_its_comments_say(subject, expected):
+def test_the_documented_file_does_what_its_comments_say(subject, expected):
     parsed = parse(PRINTED)
 
     assert (parsed.problems, parsed.notes) == ((), ())
@@ -584,7 +584,7 @@ def test_a_deny_of_a_prefix_asks_about_the_input_of_a_shell(command):
     "command",
     ["rmdir x", "ls rm", "git status", "echo $x", "bash -c 'rmdir x'", "bash -lc 'kill 1'", "bash x.sh", "eval ls"],
 )
-def test_a_deny_of_a_prefix_leaves_other_commands_alone(command):
+def test_a_deny_of_a_prefix_does_not_apply_to_other_commands(command):
     assert having(shell(command), deny=["Bash(rm:*)", "Bash(git push:*)"], allow=["*"]) == "allow"
 
 

@@ -12,14 +12,14 @@ from typing import NamedTuple, cast
 
 from hilt.errors import ToolError
 from hilt.policy import path_globs
-from hilt.policy.path_globs import Component, Found
+from hilt.policy.path_globs import Component, Match
 from hilt.policy.rule_forms import Below, Matching
 from hilt.policy.rules import Rule, RuleSet
 from hilt.policy.subject import Subject, Touched
 
 EFFECTS = ("read", "write")  # the index is `write`, False or True
 
-_REMEMBERED = 50_000  # paths
+_CACHED_PATHS_MAX = 50_000
 
 Links = Mapping[str, str]  # literal paths of rules that contain links, with the resolved paths
 
@@ -50,10 +50,10 @@ class PathWatch:
         for rule in self.rules:
             for pattern in _patterns(rule, root, links):
                 self._bases.setdefault(pattern.base, []).append(pattern)
-        self._known = {"/": self._started("/", [])}
+        self._cache = {"/": self._started("/", [])}
 
     def covering(self, path: str) -> Rule | None:
-        """Return a rule that covers a path, or None; the same match as `finds` of its form."""
+        """Return a rule that covers a path, or None; the same match as `applies` of its form."""
         return self._state(path).rule
 
     def enclosing(self, path: str) -> Rule | None:
@@ -71,7 +71,7 @@ class PathWatch:
         """Whether a rule covers a path, or everything that could be below it."""
         return self.enclosing(path) is not None
 
-    def reach(self, path: str) -> Found:
+    def reach(self, path: str) -> Match:
         """Whether a rule covers a path; maybe, when it could cover something below."""
         state = self._state(path)
         return "yes" if state.rule is not None else "maybe" if state.live else "no"
@@ -85,39 +85,39 @@ class PathWatch:
         ]
 
     def named(self) -> set[str]:
-        """Return the literal paths of rules that have only wildcards for everything below after them."""
+        """Return the literal paths of rules whose remaining components match everything below."""
         named = set()
         for rule in self.rules:
             glob = _glob(rule)
             names = path_globs.literal(glob)
             if names and all(map(path_globs.matches_any, glob.exact[len(names) :])):
-                named.add(_spelled(glob, self._root))
+                named.add(_literal_path(glob, self._root))
         return named
 
     def starts(self) -> set[str]:
         """Return the literal paths before the first wildcard of absolute globs."""
-        return {_spelled(_glob(rule), self._root) for rule in self.rules if _glob(rule).is_absolute} | {
+        return {_literal_path(_glob(rule), self._root) for rule in self.rules if _glob(rule).is_absolute} | {
             base for base in self._bases if base not in ("/", self._root)
         }
 
     def _state(self, path: str) -> _PathState:
-        known = self._known
-        if path in known:
-            return known[path]
-        if len(known) > _REMEMBERED:
-            known = self._known = {"/": known["/"]}
+        cache = self._cache
+        if path in cache:
+            return cache[path]
+        if len(cache) > _CACHED_PATHS_MAX:
+            cache = self._cache = {"/": cache["/"]}
         names = [name for name in path.split("/") if name]
         depth = len(names)
-        while depth and "/" + "/".join(names[:depth]) not in known:
+        while depth and "/" + "/".join(names[:depth]) not in cache:
             depth -= 1
-        state = known["/" + "/".join(names[:depth])]
+        state = cache["/" + "/".join(names[:depth])]
         for end in range(depth, len(names)):
             current = "/" + "/".join(names[: end + 1])
             if state.rule is None:
                 name = path_globs.fold(names[end])
                 steps = ((pattern, path_globs.step(pattern.components, states, name)) for pattern, states in state.live)
                 state = self._started(current, [(pattern, states) for pattern, states in steps if states])
-            known[current] = state
+            cache[current] = state
         return state
 
     def _started(self, path: str, live: list[tuple[_PathPattern, set[int]]]) -> _PathState:
@@ -138,7 +138,7 @@ class Bars(NamedTuple):
 
 
 def with_copy(rulesets: Iterable[RuleSet], root: str, folder: str) -> tuple[RuleSet, ...]:
-    """Return the rules with those added that deny or ask about paths below `root`, for its copy in `folder`."""
+    """Return the rules; those that deny or ask about paths below `root` are repeated for its copy in `folder`."""
     return tuple(
         rules._replace(rules=(*rules.rules, *(moved for rule in rules.rules for moved in _moved(rule, root, folder))))
         for rules in rulesets
@@ -157,7 +157,7 @@ def find_links(rulesets: Iterable[RuleSet], root: str, resolve: Callable[[str], 
     links = {}
     for rule in _path_rules(rulesets):
         if path_globs.literal(_glob(rule)):
-            path = _spelled(_glob(rule), root)
+            path = _literal_path(_glob(rule), root)
             real = resolve(path)
             if real != path:
                 links[path] = real
@@ -179,9 +179,11 @@ def make_bars(rulesets: Iterable[RuleSet], root: str, roots: Sequence[str], link
 
     deny = watches("deny", links)
     ask = watches("ask", {})  # ask rules match calls by the glob alone
-    # closing a whole workspace folder would leave commands nothing; for such a rule the command itself asks
+    # a sandbox that closes a whole workspace folder would be useless; for such a rule the command itself asks
     read, write = (
-        PathWatch((*denying.rules, *(rule for rule in asking.rules if not _is_whole(rule, root, roots))), root, links)
+        PathWatch(
+            (*denying.rules, *(rule for rule in asking.rules if not _closes_a_root(rule, root, roots))), root, links
+        )
         for denying, asking in zip(deny, ask, strict=True)
     )
     return Bars(root, links, deny, ask, (read, write))
@@ -197,10 +199,10 @@ class Barrier:
         self._root = root
         self._expressions = expressions
         self._decided = [touched for touched in (*subject.touches, *subject.ways) if touched.effect in EFFECTS]
-        self.sandbox = None if bars is None else _lifted(bars, subject)
+        self.sandbox = None if bars is None else _without_approved(bars, subject)
 
     def check(self, path: str, shown: str, *, write: bool) -> None:
-        """Raise if a rule denies a walked name, or asks about it and nobody was asked."""
+        """Raise if a rule denies a walked name, or requires an approval for it that the call does not have."""
         if self._bars is not None:
             self._refuse(self._bars.deny[write].covering(path), path, shown)
             self._refuse(self._bars.ask[write].covering(path), path, shown)
@@ -212,7 +214,7 @@ class Barrier:
         touched = Touched(EFFECTS[write], path, _relative(path, self._root))
         opened = self._subject._replace(touches=(touched,), texts=())
         for rule in self._expressions:
-            if rule.form.finds(opened) == "yes":
+            if rule.form.applies(opened) == "yes":
                 self._refuse(rule, path, shown)
 
     def hides(self, path: str) -> bool:
@@ -265,13 +267,14 @@ def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subjec
     return Barrier(bars, subject, root, expressions) if bars is not None or expressions else None
 
 
-def _lifted(bars: Bars, subject: Subject) -> tuple[PathWatch, PathWatch]:
+def _without_approved(bars: Bars, subject: Subject) -> tuple[PathWatch, PathWatch]:
     """Return what the command of a call may not access, without the ask rules that the call was approved for."""
-    asked = {rule for watch in bars.ask for rule in watch.rules if rule.form.finds(subject) != "no"}
-    if asked.isdisjoint(rule for watch in bars.sandbox for rule in watch.rules):
+    approved = {rule for watch in bars.ask for rule in watch.rules if rule.form.applies(subject) != "no"}
+    if approved.isdisjoint(rule for watch in bars.sandbox for rule in watch.rules):
         return bars.sandbox
     read, write = (
-        PathWatch((rule for rule in watch.rules if rule not in asked), bars.root, bars.links) for watch in bars.sandbox
+        PathWatch((rule for rule in watch.rules if rule not in approved), bars.root, bars.links)
+        for watch in bars.sandbox
     )
     return read, write
 
@@ -293,17 +296,17 @@ def _patterns(rule: Rule, root: str, links: Links) -> Iterable[_PathPattern]:
     glob = _glob(rule)
     yield _PathPattern(rule, "/" if glob.is_absolute else root, path_globs.wide(glob))
     names = path_globs.literal(glob)
-    real = links.get(_spelled(glob, root)) if names else None
+    real = links.get(_literal_path(glob, root)) if names else None
     if real is not None:
         yield _PathPattern(rule, real, glob.folded[len(names) :])
 
 
-def _spelled(glob: path_globs.PathGlob, root: str) -> str:
+def _literal_path(glob: path_globs.PathGlob, root: str) -> str:
     """Return the literal path before the first wildcard of a glob."""
     return posixpath.join("/" if glob.is_absolute else root, *path_globs.literal(glob))
 
 
-def _is_whole(rule: Rule, root: str, roots: Sequence[str]) -> bool:
+def _closes_a_root(rule: Rule, root: str, roots: Sequence[str]) -> bool:
     watch = PathWatch((rule,), root, {})
     return any(map(watch.encloses, roots))
 

@@ -28,14 +28,14 @@ def decide(votes: Iterable[Vote]) -> Vote:
     for vote in votes:
         if strictest is None or _STRICTNESS[vote.verdict] > _STRICTNESS[strictest.verdict]:
             strictest = vote
-    return strictest or Vote("ask", "default", "nothing decided on this call")
+    return strictest or Vote("ask", "default", "nobody voted on this call")
 
 
 def join(decision: Vote, own: Vote) -> Vote:
     """Return the decision with one more vote, such as the tool's own; if both ask, combine them into one question."""
     if (decision.verdict, own.verdict) != ("ask", "ask"):
         return decide((decision, own))
-    # without a grant of its own this voter would ask again, so nothing is granted
+    # a voter that stores no grant would ask again, so the answer stores none
     voter = decision.voter if own.keeps else own.voter
     joined = (*decision.joined, *own.joined)
     return own._replace(voter=voter, reason=f"{own.reason.rstrip('.')}; {decision.reason}", joined=joined)

@@ -1,8 +1,8 @@
 """Regular expressions of rules, matched in linear time.
 
-A thread cannot be killed, and a model writes the texts, so backtracking is not an option. The engine is the one of
-jsonschema-rs, which is a dependency anyway; it has no look-around and no back-references, and a rule that uses them is
-invalid.
+A thread cannot be killed, and a model writes the texts, so backtracking is not an option. Patterns run on the regex
+crate of jsonschema-rs, which is a dependency anyway. It supports neither look-around nor back-references; a rule that
+uses them is invalid.
 """
 
 from __future__ import annotations

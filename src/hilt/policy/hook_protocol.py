@@ -47,7 +47,7 @@ _KEYS = ("event", "match", "command", "timeout", "on_failure")
 _ANSWER_KEYS = ("arguments", "result", "context", "decision", "reason")
 
 
-class Moment(NamedTuple):
+class EventSpec(NamedTuple):
     """What the hooks of an event may decide and change, and the default for failures."""
 
     decisions: tuple[Decision, ...]
@@ -55,24 +55,24 @@ class Moment(NamedTuple):
     on_failure: OnFailure = "ignore"
 
 
-_BEFORE = Moment(("allow", "deny", "skip", "stop"), ("arguments",), "block")
-_AFTER = Moment(("allow", "deny", "stop"), ("result",))
+_BEFORE = EventSpec(("allow", "deny", "skip", "stop"), ("arguments",), "block")
+_AFTER = EventSpec(("allow", "deny", "stop"), ("result",))
 
-EVENTS: dict[str, Moment] = {
-    PRE: Moment(("allow", "ask", "deny", "skip", "stop"), ("arguments", "result"), "block"),
+EVENTS: dict[str, EventSpec] = {
+    PRE: EventSpec(("allow", "ask", "deny", "skip", "stop"), ("arguments", "result"), "block"),
     POST: _AFTER,
     FAILURE: _AFTER,
-    "session_start": Moment(("allow", "stop")),
-    "session_end": Moment(("allow",)),
+    "session_start": EventSpec(("allow", "stop")),
+    "session_end": EventSpec(("allow",)),
     "pre_send_message": _BEFORE,
     "post_send_message": _AFTER,
     "pre_llm_request": _BEFORE,
     "post_llm_response": _AFTER,
-    "stop": Moment(("allow", "deny")),
+    "stop": EventSpec(("allow", "deny")),
     "pre_compact": _BEFORE,
     "post_compact": _AFTER,
 }
-_OF_CALLS = (PRE, POST, FAILURE)
+_CALL_EVENTS = (PRE, POST, FAILURE)
 
 
 class Hook(NamedTuple):
@@ -95,8 +95,8 @@ class Hook(NamedTuple):
         return f"{self.source} {self.event} {self.number}"
 
     def applies_to(self, subject: Callable[[], Subject]) -> bool:
-        """Whether the hook runs for a call, including when only the run time decides."""
-        return self.form is None or self.form.finds(subject()) != "no"
+        """Whether the hook runs for a call; a possible match counts."""
+        return self.form is None or self.form.applies(subject()) != "no"
 
     def kept(self) -> dict[str, Any]:
         """Return the hook as a session stores it, and as it is listed."""
@@ -175,11 +175,11 @@ def collect(
     """Return the hooks in a list of mappings, from a file or a session."""
     if data is None:
         return HookSet(source)
-    shown = file or f"the {source}'s list"
+    origin = file or f"the {source}'s list"
     if not isinstance(data, list):
-        return broken(source, file, f"{shown} must be a list of hooks")
+        return broken(source, file, f"{origin} must be a list of hooks")
     if len(data) > MAX_HOOKS:
-        return broken(source, file, f"{shown} has {len(data)} hooks; the limit is {MAX_HOOKS}", line_of(MAX_HOOKS))
+        return broken(source, file, f"{origin} has {len(data)} hooks; the limit is {MAX_HOOKS}", line_of(MAX_HOOKS))
     hooks: list[Hook] = []
     problems: list[HookProblem] = []
     for place, (number, item) in enumerate(numbered(data)):
@@ -208,12 +208,12 @@ def check(data: Any, names: Callable[[], Names], *, home: str = "") -> Hook:
         raise BadHook("a hook must be a mapping with event and command")
     event = data.get("event")
     if not isinstance(event, str) or event not in EVENTS:
-        raise BadHook(_no_such_event(event))
+        raise BadHook(_unknown_event(event))
     match, form = _match(data.get("match"), event, names, home)
     scope = EVERYTHING if form is None else form.scope
     for key in data:
         if key not in _KEYS:
-            raise BadHook(f"unknown key {str(key)[:100]!r} of a hook{_near(str(key), _KEYS)}", event, scope)
+            raise BadHook(f"unknown key {str(key)[:100]!r} of a hook{_spelling_hint(str(key), _KEYS)}", event, scope)
     command = data.get("command")
     if not isinstance(command, str) or not command.strip() or "\0" in command:
         raise BadHook("a hook needs a command, a non-empty string", event, scope)
@@ -233,7 +233,7 @@ def _match(text: Any, event: str, names: Callable[[], Names], home: str) -> tupl
         return "", None
     if not isinstance(text, str):
         raise BadHook("match must be a rule, a string", event)
-    if event not in _OF_CALLS:
+    if event not in _CALL_EVENTS:
         raise BadHook(f"match is only for events of calls, not for {event}", event)
     try:
         return text, rule_forms.parse(text, names(), home)
@@ -241,15 +241,15 @@ def _match(text: Any, event: str, names: Callable[[], Names], home: str) -> tupl
         raise BadHook(f"match: {error.message}", event, error.scope) from None
 
 
-def _no_such_event(event: Any) -> str:
+def _unknown_event(event: Any) -> str:
     if not isinstance(event, str):
         return "a hook needs an event, a string"
-    return f"unknown event {event[:100]!r}{_near(event, EVENTS) or '; the events are: ' + ', '.join(EVENTS)}"
+    return f"unknown event {event[:100]!r}{_spelling_hint(event, EVENTS) or '; the events are: ' + ', '.join(EVENTS)}"
 
 
-def _near(word: str, known: Iterable[str]) -> str:
-    near = did_you_mean(word, known)
-    return f"; did you mean {near}?" if near else ""
+def _spelling_hint(word: str, known: Iterable[str]) -> str:
+    closest = did_you_mean(word, known)
+    return f"; did you mean {closest}?" if closest else ""
 
 
 # --- input and answer of a hook -----------------------------------------------------------------------------------
@@ -300,21 +300,21 @@ def parse_answer(event: str, code: int, stdout: bytes, stderr: bytes) -> HookAns
 
 
 def _answer(event: str, data: dict[str, Any]) -> HookAnswer:
-    moment = EVENTS[event]
+    spec = EVENTS[event]
     for key in data:
         if key not in _ANSWER_KEYS:
             # a misspelt decision must not be ignored
-            raise BadAnswer(f"its answer has the unknown key {key[:100]!r}{_near(key, _ANSWER_KEYS)}")
+            raise BadAnswer(f"its answer has the unknown key {key[:100]!r}{_spelling_hint(key, _ANSWER_KEYS)}")
     for key in ("context", "reason"):
         if not isinstance(data.get(key, ""), str):
             raise BadAnswer(f"{key} must be a string")
     if len(data.get("context", "")) > MAX_CONTEXT:
         raise BadAnswer(f"its context is longer than {MAX_CONTEXT} characters")
     decision = data.get("decision")
-    if decision is not None and decision not in moment.decisions:
-        raise BadAnswer(f"its decision must be one of {', '.join(moment.decisions)} at {event}")
+    if decision is not None and decision not in spec.decisions:
+        raise BadAnswer(f"its decision must be one of {', '.join(spec.decisions)} at {event}")
     for key in ("arguments", "result"):
-        if key in data and key not in moment.changes:
+        if key in data and key not in spec.changes:
             raise BadAnswer(f"{key} cannot be changed at {event}")
     if not isinstance(data.get("arguments", {}), dict):
         raise BadAnswer("arguments must be an object")
@@ -341,7 +341,7 @@ def vote(hook: Hook, answer: HookAnswer) -> Vote | None:
     """Return the vote of a hook on a call; no decision and skip are no vote."""
     if answer.decision is None or answer.decision == "skip":
         return None
-    reason = answer.reason or f"the hook {hook.name} says {answer.decision}"
+    reason = answer.reason or f"the hook {hook.name} answered {answer.decision}"
     if answer.decision in ("allow", "ask"):
         return Vote(answer.decision, "hooks", f"hook {hook.name}: {reason}" if answer.reason else reason)
     return Vote("deny", "hooks", reason, blocked(hook, reason, stop=answer.decision == "stop"))

@@ -24,14 +24,14 @@ class Domain(NamedTuple):
 
     def covers(self, place: UrlTarget) -> bool:
         """Whether an allow covers this target."""
-        usual = PORTS.get(place.scheme)
-        return usual is not None and self._is(place.host) and place.port == (self.port or usual)
+        default_port = PORTS.get(place.scheme)
+        return default_port is not None and self._is_match(place.host) and place.port == (self.port or default_port)
 
     def names(self, place: UrlTarget) -> bool:
         """Whether a deny or ask applies to this target."""
-        return self._is(place.host) and self.port in (None, place.port)
+        return self._is_match(place.host) and self.port in (None, place.port)
 
-    def _is(self, host: str) -> bool:
+    def _is_match(self, host: str) -> bool:
         if self.below:
             return not self.host or host.endswith("." + self.host)
         return host == self.host
@@ -50,13 +50,13 @@ def parse(text: str) -> Domain:
     return Domain(place.host, below, place.port)
 
 
-def shown(place: UrlTarget) -> str | None:
-    """Return the domain that covers exactly this target; None when an allow cannot."""
-    usual = PORTS.get(place.scheme)
-    if usual is None:
+def domain_of(place: UrlTarget) -> str | None:
+    """Return the domain that covers exactly this target; None if no allow can."""
+    default_port = PORTS.get(place.scheme)
+    if default_port is None:
         return None
     host = f"[{place.host}]" if ":" in place.host else place.host
-    return host if place.port == usual else f"{host}:{place.port}"
+    return host if place.port == default_port else f"{host}:{place.port}"
 
 
 def _is_address(host: str) -> bool:

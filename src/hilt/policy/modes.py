@@ -25,7 +25,7 @@ class Circumstances(NamedTuple):
 
     `rules` is set when there is a rule file. `risk`, `forced`, `sandboxed` and `full` (the user disabled the sandbox)
     are about commands; the risk is None when unknown, as for input to a job. `action` is the argument of that name.
-    `may_look` is set when the user has let the session look with this tool.
+    `may_look` is set when the user has approved the tool's actions that only look, for this session.
     """
 
     rules: bool = False
@@ -95,10 +95,10 @@ def settle(mode: Mode, ruled: Vote | None, default: Vote) -> Vote:
 
 
 def unattended(mode: str, vote: Vote) -> Vote:
-    """Return the vote; in scheduler mode, where nobody can be asked, asking becomes a denial."""
+    """Return the vote; in scheduler mode, where no user is available, asking becomes a denial."""
     if mode != "scheduler" or vote.verdict != "ask":
         return vote
-    return Vote("deny", vote.voter, f"in scheduler mode nobody can be asked: {vote.reason}")
+    return Vote("deny", vote.voter, f"scheduler mode cannot ask for approval: {vote.reason}")
 
 
 def _refusal(mode: Mode, tool: Tool, effects: frozenset[str], action: str | None) -> str | None:
@@ -109,7 +109,7 @@ def _refusal(mode: Mode, tool: Tool, effects: frozenset[str], action: str | None
     if mode == "plan" and traits.looks and action is not None and action not in traits.looks:
         return f"plan mode allows only these actions of {name}: {', '.join(sorted(traits.looks))}"
     if mode == "scheduler" and traits.attended:
-        return f"{name} is not available in scheduler mode: nobody watches"
+        return f"{name} is not available in scheduler mode: nobody is watching"
     if mode == "scheduler" and traits.asks_person:
         return f"{name} is not available in scheduler mode: nobody can answer"
     # a rule can allow the tools of a server, but not custom tools that need approval
@@ -161,7 +161,7 @@ def _default(effect: str, tool: Tool, circumstances: Circumstances) -> Vote:
     if traits.approval == "always" and circumstances.action in traits.tells:
         return Vote("allow", "default", f"this action of {tool.name} only reads")
     if traits.approval == "always" and circumstances.may_look and circumstances.action in traits.looks:
-        return Vote("allow", "default", f"the user lets this session look with {tool.name}")
+        return Vote("allow", "default", f"the user has approved actions of {tool.name} that only look")
     if traits.approval == "always":
         return Vote("ask", "default", f"{tool.name} needs approval unless a rule allows it")
     if effect == "read":

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from hilt.policy.subject import Touched
 
-Found = Literal["yes", "maybe", "no"]
+Match = Literal["yes", "maybe", "no"]
 
 _ANY = "?/"  # two characters, so it cannot be confused with a literal one
 _STAR = "*/"
@@ -74,7 +74,7 @@ def covers(glob: PathGlob, touched: Touched) -> bool:
     return not touched.tree or (glob.exact[-1:] == (None,))
 
 
-def finds(glob: PathGlob, touched: Touched) -> Found:
+def applies(glob: PathGlob, touched: Touched) -> Match:
     """Whether a deny or ask applies to what the call accesses there; maybe, when it applies to something below."""
     names = _names(glob, touched)
     if names is None:
@@ -188,12 +188,12 @@ def _fold_component(component: Component) -> Component:
 
 
 def start(components: tuple[Component, ...]) -> set[int]:
-    """Return the possible numbers of consumed components before the first name."""
-    return _closed(components, {0})
+    """Return the states before the first name; a state is a number of components that are already matched."""
+    return _with_empty_matches(components, {0})
 
 
 def _states(components: tuple[Component, ...], names: list[str]) -> set[int]:
-    """Return the possible numbers of consumed components after all names."""
+    """Return the states after all names."""
     states = start(components)
     for name in names:
         states = step(components, states, name)
@@ -201,7 +201,7 @@ def _states(components: tuple[Component, ...], names: list[str]) -> set[int]:
 
 
 def step(components: tuple[Component, ...], states: set[int], name: str) -> set[int]:
-    """Return the possible numbers of consumed components after one more name."""
+    """Return the states after one more name."""
     following = set()
     for state in states:
         if state < len(components):
@@ -210,11 +210,11 @@ def step(components: tuple[Component, ...], states: set[int], name: str) -> set[
                 following.add(state)
             elif _fits(component, name):
                 following.add(state + 1)
-    return _closed(components, following)
+    return _with_empty_matches(components, following)
 
 
-def _closed(components: tuple[Component, ...], states: set[int]) -> set[int]:
-    """Add the states after each `**`, which may match nothing."""
+def _with_empty_matches(components: tuple[Component, ...], states: set[int]) -> set[int]:
+    """Add the states after each `**`, which may match no name."""
     closed = set()
     for state in states:
         closed.add(state)
@@ -240,4 +240,4 @@ def _fits(tokens: Tokens, name: str) -> bool:
             token, character = star + 1, retry
         else:
             return False
-    return all(left == _STAR for left in tokens[token:])
+    return all(remaining == _STAR for remaining in tokens[token:])

@@ -29,7 +29,7 @@ PROTECTED = (
     "opencode.json",
     "opencode.jsonc",
     "agents.config.json",
-    ".hilt-undo-*",  # what commands have replaced, where the state directory is on another file system
+    ".hilt-undo-*",  # files that commands replaced, if the state directory is on another file system
 )
 # configuration that runs code when the user opens or enters the folder, or uses git in it
 ASKED = (
@@ -108,8 +108,8 @@ START_FILES = (
 
 def without(names: Iterable[str], lifted: Iterable[str]) -> tuple[str, ...]:
     """Return the names without those that a setting exempts, in any spelling."""
-    spelled = {fold(name).strip("/") for name in lifted}
-    return tuple(name for name in dict.fromkeys(names) if fold(name).strip("/") not in spelled)
+    exempt = {fold(name).strip("/") for name in lifted}
+    return tuple(name for name in dict.fromkeys(names) if fold(name).strip("/") not in exempt)
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
@@ -132,8 +132,8 @@ class PathRules:
         self._protected = _Patterns(protected)
         self._asked = _Patterns(asked)
         self._plain: dict[str, bool] = {}  # names that are allowed in any folder
-        known = (self._sensitive, self._readable, self._protected, self._asked)
-        self._is_deep = any(patterns.deep for patterns in known)
+        all_patterns = (self._sensitive, self._readable, self._protected, self._asked)
+        self._is_deep = any(patterns.deep for patterns in all_patterns)
         firsts = self._sensitive.firsts()
         # first characters, in both cases, of ASCII names that may be sensitive; None when any name may be
         self.suspect = None if firsts is None else firsts | {first.upper() for first in firsts}

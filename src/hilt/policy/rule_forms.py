@@ -10,7 +10,7 @@ that tool; one that names an MCP server applies to all its tools, or to those wi
 A path form applies to every tool with the effect of the named one (`Write(path:…)` to all that write), a domain form to
 every tool that uses the network. An action form that denies or asks applies to every tool with the effect.
 
-An allow must cover the whole call, a deny or ask only part of it: see `covers` and `finds`.
+An allow must cover the whole call, a deny or ask only part of it: see `covers` and `applies`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from hilt.formats import urls
 from hilt.policy import expressions, hosts, path_globs
-from hilt.policy.path_globs import Found
+from hilt.policy.path_globs import Match
 from hilt.policy.subject import Subject, Touched
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+(?:::[A-Za-z0-9_.-]+)*")
 _PREPARED = re.compile(r"\s*(?:[A-Za-z_]\w*(?:\[|\+?=)|[0-9]*[<>]|\{\w+\}[<>]|&>)")
 _TESTS = ("[", "[[")
 _EVALUATORS = ("eval", "source", ".")
-_GIVES_CODE = re.compile(r"-[a-z]*c")  # an option of a shell
+_CODE_OPTION = re.compile(r"-[a-z]*c")  # an option of a shell
 # a server's name cannot contain two underscores, which separate it from the tool
 _SERVER = re.compile(r"mcp__(?:\*|(?:(?!__)[A-Za-z0-9_-])+(?:__[A-Za-z0-9_-]*\*)?)\Z")
 
@@ -101,8 +101,8 @@ class Form(Protocol):
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
         """Whether an allow of this form covers one touch of the call."""
 
-    def finds(self, subject: Subject) -> Found:
-        """Whether a deny or ask of this form applies to the call; maybe, when only the run time decides."""
+    def applies(self, subject: Subject) -> Match:
+        """Whether a deny or ask of this form applies to the call; maybe, if that is known only at run time."""
 
 
 class Whole(NamedTuple):
@@ -127,7 +127,7 @@ class Whole(NamedTuple):
         """Return whether it is a call of that tool."""
         return self.covers(subject)
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether it is a call of that tool."""
         return "yes" if self.covers(subject) else "no"
 
@@ -154,7 +154,7 @@ class ServedBy(NamedTuple):
         """Return whether it is a call of that server."""
         return self.covers(subject)
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether it is a call of that server."""
         return "yes" if self.covers(subject) else "no"
 
@@ -174,7 +174,7 @@ class Matching(NamedTuple):
         """Return whether all texts of a call without commands match."""
         if subject.parts or subject.command or not self.names & subject.names:
             return False
-        texts = subject.texts or tuple(_shown(touched) for touched in subject.touches)
+        texts = subject.texts or tuple(_path_or_target(touched) for touched in subject.touches)
         return bool(texts) and all(self.expression.fits(text) for text in texts)
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
@@ -190,10 +190,10 @@ class Matching(NamedTuple):
             not subject.parts
             and not subject.command
             and bool(self.names & subject.names)
-            and self.expression.fits(_shown(touched))
+            and self.expression.fits(_path_or_target(touched))
         )
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether the expression occurs in the whole text, in one part, or in a target."""
         if not self.names & subject.names:
             return "no"
@@ -245,18 +245,18 @@ class Beginning(NamedTuple):
         """Return False: a prefix applies only to commands."""
         return False
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether one simple command starts with the words, or could at run time."""
         if not self.names & subject.names:
             return "no"
-        found: Found = "no"
+        match: Match = "no"
         for words in _all_words(subject):
-            begin = words[: len(self.words)]
-            if begin == self.words:
+            start = words[: len(self.words)]
+            if start == self.words:
                 return "yes"
-            if None in begin and _could_begin(begin, self.words):
-                found = "maybe"
-        return "maybe" if any(map(_runs_unseen, subject.parts)) else found
+            if None in start and _could_begin(start, self.words):
+                match = "maybe"
+        return "maybe" if any(map(_runs_unseen, subject.parts)) else match
 
 
 class Exactly(NamedTuple):
@@ -276,13 +276,13 @@ class Exactly(NamedTuple):
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
         """Return whether the part belongs to that command line."""
-        return self.finds(subject) == "yes" and (is_allowable(part) or part.kind == "unseen")
+        return self.applies(subject) == "yes" and (is_allowable(part) or part.kind == "unseen")
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
         """Return False: a command line applies only to commands."""
         return False
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether the call runs that command line."""
         return "yes" if self.names & subject.names and self.command == subject.command else "no"
 
@@ -311,16 +311,16 @@ class Below(NamedTuple):
         """Return whether the glob matches the path, and everything below it that the call may access."""
         return self._concerns(subject, touched) and path_globs.covers(self.glob, touched)
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether the glob matches one of the paths."""
-        found: Found = "no"
+        strongest: Match = "no"
         for touched in (*subject.touches, *subject.ways):
             if self._concerns(subject, touched):
-                match = path_globs.finds(self.glob, touched)
+                match = path_globs.applies(self.glob, touched)
                 if match == "yes":
                     return match
-                found = match if match == "maybe" else found
-        return found
+                strongest = match if match == "maybe" else strongest
+        return strongest
 
     def _concerns(self, subject: Subject, touched: Touched) -> bool:
         if self.names is not None:
@@ -351,17 +351,17 @@ class Reaching(NamedTuple):
         place = urls.locate(touched.target) if touched.effect == "network" else None
         return place is not None and self.domain.covers(place)
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether a URL leads to the domain; maybe, when it is ambiguous."""
-        found: Found = "no"
+        match: Match = "no"
         for touched in subject.touches:
             if touched.effect == "network":
                 place = urls.locate(touched.target)
                 if place is None:
-                    found = "maybe"
+                    match = "maybe"
                 elif self.domain.names(place):
                     return "yes"
-        return found
+        return match
 
 
 class Networked(NamedTuple):
@@ -373,18 +373,18 @@ class Networked(NamedTuple):
         return Scope(None, "network")
 
     def covers(self, subject: Subject) -> bool:
-        """Return that it never allows anything."""
+        """Return False: this form never allows anything."""
         return False
 
     def covers_part(self, subject: Subject, part: CommandPart) -> bool:
-        """Return that it never allows anything."""
+        """Return False: this form never allows anything."""
         return False
 
     def covers_touch(self, subject: Subject, touched: Touched) -> bool:
-        """Return that it never allows anything."""
+        """Return False: this form never allows anything."""
         return False
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether the call uses the network."""
         return "yes" if self.scope.governs(subject) else "no"
 
@@ -413,7 +413,7 @@ class Acting(NamedTuple):
         """Return whether the call is that action of that tool."""
         return self.covers(subject)
 
-    def finds(self, subject: Subject) -> Found:
+    def applies(self, subject: Subject) -> Match:
         """Return whether the call is that action of a tool in the scope."""
         return "yes" if self.scope.governs(subject) and self._is(subject) else "no"
 
@@ -443,7 +443,7 @@ def parse(text: str, names: Names, home: str = "") -> Form:
             raise BadForm("the closing parenthesis is missing", scope)
         return _inside(rest[1:-1], name, twins, names, home)
     except (expressions.BadExpression, path_globs.BadPathGlob, hosts.BadHost) as problem:
-        raise BadForm(str(problem), _reach(rest, name, twins, names)) from None
+        raise BadForm(str(problem), _intended_scope(rest, name, twins, names)) from None
 
 
 def _divide(text: str, names: Names) -> tuple[str, str]:
@@ -464,11 +464,11 @@ def _check_spelling(name: str, names: Names) -> None:
     folded: dict[str, set[str]] = {}
     for known in names.twins:
         folded.setdefault(_plain_word(known), set()).add(known)
-    near = get_close_matches(_plain_word(name), folded, n=3, cutoff=0.8)
-    if near:
-        meant = sorted(known for word in near for known in folded[word])
-        scope = frozenset(twin for known in meant for twin in names.twins[known] | {known})
-        raise BadForm(f"there is no tool {name}; did you mean {meant[0]}?", Scope(scope | {name}))
+    close_words = get_close_matches(_plain_word(name), folded, n=3, cutoff=0.8)
+    if close_words:
+        similar = sorted(known for word in close_words for known in folded[word])
+        scope = frozenset(twin for known in similar for twin in names.twins[known] | {known})
+        raise BadForm(f"there is no tool {name}; did you mean {similar[0]}?", Scope(scope | {name}))
 
 
 def _inside(inside: str, name: str, twins: frozenset[str], names: Names, home: str) -> Form:
@@ -493,7 +493,7 @@ def _inside(inside: str, name: str, twins: frozenset[str], names: Names, home: s
         return Beginning(twins, words)
     raise BadForm(
         "the parentheses must contain prefix:*, /expression/, =command, path:glob, domain:host or action:word",
-        _reach("(" + inside, name, twins, names),
+        _intended_scope("(" + inside, name, twins, names),
     )
 
 
@@ -512,7 +512,7 @@ def _action_effect(name: str, names: Names) -> str | None:
     return "control" if name in names.twins and "control" in names.effects(name) else None
 
 
-def _reach(rest: str, name: str, twins: frozenset[str], names: Names) -> Scope:
+def _intended_scope(rest: str, name: str, twins: frozenset[str], names: Names) -> Scope:
     """Return what a rule that is invalid after its name could have governed."""
     if rest.startswith("(path:"):
         effects = names.effects(name) if name in names.twins else frozenset()
@@ -530,7 +530,7 @@ def is_allowable(part: CommandPart) -> bool:
 
 
 def _allowed_text(part: CommandPart) -> str | None:
-    """Return the text of a simple command that an allow must match; None when none can allow it."""
+    """Return the text of a simple command that an allow must match; None if no rule can allow it."""
     if not is_allowable(part) or _is_dangerous_in_context(part):
         return None
     # assignments before the program, and its input, change what it does
@@ -564,9 +564,8 @@ def _all_texts(subject: Subject) -> Iterator[str]:
     for part in subject.parts:
         yield part.text
         if part.words:
-            words = [
-                "$" if word is None else word for word in part.words
-            ]  # a placeholder for what is known only at run time
+            # $ is a placeholder for a word that is known only at run time
+            words = ["$" if word is None else word for word in part.words]
             yield " ".join(words)
             yield " ".join((words[0].rpartition("/")[2], *words[1:]))
     if not subject.parts and not subject.command:
@@ -600,20 +599,20 @@ def _runs_unseen(part: CommandPart) -> bool:
     name = posixpath.basename(part.words[0] or "")
     if name not in programs.SHELLS:
         return name in _EVALUATORS and None in part.words
-    return None in part.words or not any(word and _GIVES_CODE.match(word) for word in part.words[1:])
+    return None in part.words or not any(word and _CODE_OPTION.match(word) for word in part.words[1:])
 
 
-def _could_begin(words: tuple[str | None, ...], wanted: tuple[str, ...]) -> bool:
-    """Whether words known only at run time could match the wanted ones; each may expand to several."""
-    for word, want in zip(words, wanted, strict=False):
+def _could_begin(words: tuple[str | None, ...], prefix: tuple[str, ...]) -> bool:
+    """Whether words known only at run time could match the prefix; each may expand to several words."""
+    for word, expected in zip(words, prefix, strict=False):
         if word is None:
             return True
-        if word != want:
+        if word != expected:
             return False
     return False
 
 
-def _shown(touched: Touched) -> str:
+def _path_or_target(touched: Touched) -> str:
     return touched.target if touched.relative is None else touched.relative
 
 

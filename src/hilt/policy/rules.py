@@ -84,7 +84,7 @@ def parse(text: str, file: str, names: Names, *, trusted: bool, home: str = "", 
         data, lines = yaml12.load_with_lines(text, path or file)
     except yaml12.BadYaml as error:
         return RuleSet(file, (), (RuleProblem(error.message, file, error.line),), (), trusted)
-    return _Reading(file, names, lines, home, path).read(data, trusted=trusted)
+    return _RuleReader(file, names, lines, home, path).read(data, trusted=trusted)
 
 
 def broken(file: str, reason: str, *, trusted: bool = True) -> RuleSet:
@@ -96,10 +96,10 @@ def listed(
     verdict: Verdict, texts: Iterable[str], source: str, names: Names, *, trusted: bool = True, home: str = ""
 ) -> RuleSet:
     """Return the rules of a plain list, such as a setting or stored grants; lines count from 1."""
-    reading = _Reading(source, names, {}, home)
+    reader = _RuleReader(source, names, {}, home)
     for line, text in enumerate(texts, 1):
-        reading.add(verdict, text, line)
-    return reading.done(trusted=trusted)
+        reader.add(verdict, text, line)
+    return reader.ruleset(trusted=trusted)
 
 
 def decide(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
@@ -113,12 +113,13 @@ def decide(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
         for rule in rules.rules:
             if rule.verdict == "allow":
                 continue
-            found = rule.form.finds(subject)
-            if found == "yes" and rule.verdict == "deny":
+            match = rule.form.applies(subject)
+            if match == "yes" and rule.verdict == "deny":
                 return _ruling("deny", rule, "denies this call")
-            if found != "no" and asking is None:
-                says = "asks about this call" if rule.verdict == "ask" else "denies something that this call may access"
-                asking = _ruling("ask", rule, says)
+            if match != "no" and asking is None:
+                asks = rule.verdict == "ask"
+                conclusion = "asks about this call" if asks else "denies something that this call may access"
+                asking = _ruling("ask", rule, conclusion)
     return asking or _allowed(rulesets, subject)
 
 
@@ -137,11 +138,11 @@ def narrowest(subject: Subject) -> tuple[str, ...]:
             if text is None and not subject.command:
                 return (subject.tool,)
             texts.append(text)
-    known = [text for text in texts if text is not None and len(text) <= expressions.MAX_LENGTH]
-    return tuple(dict.fromkeys(known)) if len(known) == len(texts) else ()
+    usable = [text for text in texts if text is not None and len(text) <= expressions.MAX_LENGTH]
+    return tuple(dict.fromkeys(usable)) if len(usable) == len(texts) else ()
 
 
-class _Reading:
+class _RuleReader:
     """Collects the rules and problems of one source."""
 
     def __init__(self, file: str, names: Names, lines: yaml12.Lines, home: str, path: str = "") -> None:
@@ -155,27 +156,27 @@ class _Reading:
         self._notes: list[str] = []
         self._is_full = False
 
-    def done(self, *, trusted: bool) -> RuleSet:
-        """Return what was read."""
+    def ruleset(self, *, trusted: bool) -> RuleSet:
+        """Return the rules and problems so far."""
         return RuleSet(self._file, tuple(self._rules), tuple(self._problems), tuple(self._notes), trusted)
 
     def read(self, data: Any, *, trusted: bool) -> RuleSet:
         """Read the value of a file."""
         if data is None:
-            return self.done(trusted=trusted)
+            return self.ruleset(trusted=trusted)
         if not isinstance(data, dict):
             self._broken("a rule file must be a mapping with the keys allow_all, allow, ask and deny", 1)
-            return self.done(trusted=trusted)
+            return self.ruleset(trusted=trusted)
         wrapped = data.get("permissions")
         if isinstance(wrapped, dict):
             self._keys(wrapped, ("permissions",))
         elif wrapped is not None:
             self._broken("permissions must be a mapping", self._line(("permissions",)))
-        beside = {key: value for key, value in data.items() if key != "permissions"}
-        if beside and isinstance(wrapped, dict):
-            self._broken("there are keys both inside permissions and next to it", self._line((next(iter(beside)),)))
-        self._keys(beside, ())
-        return self.done(trusted=trusted)
+        top_level = {key: value for key, value in data.items() if key != "permissions"}
+        if top_level and isinstance(wrapped, dict):
+            self._broken("there are keys both inside permissions and next to it", self._line((next(iter(top_level)),)))
+        self._keys(top_level, ())
+        return self.ruleset(trusted=trusted)
 
     def _keys(self, data: dict[Any, Any], path: yaml12.Path) -> None:
         for key, value in data.items():
@@ -300,15 +301,15 @@ def _allowed(rulesets: Sequence[RuleSet], subject: Subject) -> Ruling | None:
     for rule in allows:
         if rule.form.covers(subject):
             return _ruling("allow", rule, "allows this call")
-    used = _allowing_commands(allows, subject)
+    first_rules = _allowing_commands(allows, subject)
     for item in _items(subject):
         if isinstance(item, Touched | str):
-            used.append(_first(allows, subject, item))
-    known = [rule for rule in used if rule is not None]
-    if not known or len(known) < len(used):
+            first_rules.append(_first(allows, subject, item))
+    allowing = [rule for rule in first_rules if rule is not None]
+    if not allowing or len(allowing) < len(first_rules):
         return None
-    others = len(set(known)) - 1
-    return _ruling("allow", known[0], "allows this call" if not others else f"and {others} more allow this call")
+    others = len(set(allowing)) - 1
+    return _ruling("allow", allowing[0], "allows this call" if not others else f"and {others} more allow this call")
 
 
 def _allowing_commands(allows: Sequence[Rule], subject: Subject) -> list[Rule | None]:
@@ -362,7 +363,7 @@ def _narrow_commands(subject: Subject) -> list[str | None]:
 def _narrow_touch(tool: str, touched: Touched) -> str | None:
     if touched.effect == "network":
         place = urls.locate(touched.target)
-        domain = None if place is None else hosts.shown(place)
+        domain = None if place is None else hosts.domain_of(place)
         return None if domain is None else f"{tool}(domain:{domain})"
     if touched.effect in _PATH_TOOLS:
         path = touched.target if touched.relative is None else f"./{touched.relative}".removesuffix("/.")
@@ -370,12 +371,12 @@ def _narrow_touch(tool: str, touched: Touched) -> str | None:
     return None
 
 
-def _ruling(verdict: Verdict, rule: Rule, says: str) -> Ruling:
-    reason = f"{rule.text} ({rule.file}, line {rule.line}) {says}."
+def _ruling(verdict: Verdict, rule: Rule, conclusion: str) -> Ruling:
+    reason = f"{rule.text} ({rule.file}, line {rule.line}) {conclusion}."
     return Ruling(verdict, reason, rule, rule.file, rule.line)
 
 
 def _applies(rule: Rule, subject: Subject) -> bool:
     if rule.verdict != "allow":
-        return rule.form.finds(subject) == "yes"
+        return rule.form.applies(subject) == "yes"
     return _allowed((RuleSet(rule.file, (rule,)),), subject) is not None
