@@ -617,13 +617,13 @@ def test_a_hidden_tool_is_refused_whatever_rules_and_approvals_say(world, flags,
 
 @pytest.mark.parametrize("name", ["run_shell", "Bash"])
 @pytest.mark.parametrize("command", ["true", "rm a"])
-def test_a_command_that_would_ask_is_refused_when_nobody_can_be_asked(world, name, command):
+def test_a_command_that_would_ask_is_denied_in_scheduler_mode(world, name, command):
     world.rules(allow=["Read"])
     with world.runtime(mode="scheduler") as runtime:
         result = runtime.call(name, command=command)
 
     assert code(result) == "denied"
-    assert result.error.message.startswith("In scheduler mode nobody can be asked: there is a rule file")
+    assert result.error.message.startswith("Scheduler mode cannot ask for approval: there is a rule file")
 
 
 @pytest.mark.parametrize("name", ["enter_plan_mode", "exit_plan_mode"])
@@ -745,7 +745,7 @@ def test_a_mode_set_by_another_process_applies_to_the_next_call(world):
             second.authority.values().set(first.id, first.session, MODE, None)
 
 
-def test_a_session_idle_for_a_day_keeps_nothing(world, monkeypatch):
+def test_a_session_idle_for_a_day_loses_its_values(world, monkeypatch):
     with world.runtime() as runtime:
         runtime.call("enter_plan_mode")
         id, session = runtime.id, runtime.session
@@ -944,7 +944,7 @@ def test_an_approval_that_expired_after_its_answer_is_not_used(world):
         assert code(repeat(runtime, id, "write_file", path="a", content="x")) == "denied"
 
 
-def test_a_call_waits_while_somebody_attends_and_no_longer(world):
+def test_a_call_waits_only_while_a_user_is_available(world):
     world.rules(ask=["Write"])
     approvals = Approvals(world.state)
     results: list[Result] = []
@@ -969,7 +969,7 @@ def test_a_call_waits_while_somebody_attends_and_no_longer(world):
     assert [code(result) for result in results] == ["ok", "approval_required"]
 
 
-def test_a_call_that_waits_for_a_person_holds_up_its_own_session_alone(world):
+def test_a_call_that_waits_for_the_user_blocks_only_its_own_session(world):
     world.folder.write("a", "old")
     world.rules(allow=["Read"])
     asked, answered = threading.Event(), threading.Event()
@@ -1003,7 +1003,7 @@ def test_a_call_that_waits_for_a_person_holds_up_its_own_session_alone(world):
     assert "new" in texts["one read_file"]
 
 
-def test_always_keeps_the_narrowest_rule_for_the_folder_of_the_command(world):
+def test_always_stores_the_narrowest_rule_for_the_folder_of_the_command(world):
     os.makedirs(world.folder.join("sub"))
     world.rules(allow=["Read"])
     asked: list[Asked] = []
@@ -1251,7 +1251,7 @@ def test_a_hook_tightens_and_never_loosens(world, decided):
     assert world.folder.read("a") == "x"
 
 
-def test_in_scheduler_mode_a_hook_asks_nobody(world):
+def test_a_hook_that_asks_denies_in_scheduler_mode(world):
     hook(world, 'echo \'{"decision": "ask", "reason": "a look first"}\'')
     with world.runtime(mode="scheduler") as runtime:
         result = runtime.call("write_file", path="a", content="x")
@@ -1349,7 +1349,7 @@ def test_a_prompt_omits_default_arguments_but_an_approval_binds_them(world):
         assert code(result) == "denied"
 
 
-def test_always_keeps_no_rule_for_registering_a_hook(world):
+def test_always_stores_no_rule_for_registering_a_hook(world):
     asked: list[Asked] = []
 
     def asker(question: Asked) -> UserAnswer:

@@ -171,7 +171,7 @@ def test_a_hook_gets_no_environment_variable_that_runs_other_code(place):
     assert not (place.root / "started").exists()
 
 
-def test_a_hook_runs_in_the_workspace_with_the_persons_environment(place):
+def test_a_hook_runs_in_the_workspace_with_the_users_environment(place):
     place.environ["COLOUR"] = "green"
     place.personal(hook('echo "$PWD $COLOUR $HILT_HOOK_DEPTH" > where'))
 
@@ -318,7 +318,7 @@ def test_an_earlier_hook_runs_again_when_a_later_one_rewrites(place):
     assert before.vote.error.details["hook"] == "personal pre_tool_execution 0"
 
 
-def test_a_hook_that_repeats_its_rewrite_agrees(place):
+def test_a_hook_may_repeat_its_rewrite(place):
     place.personal(hook(says(arguments={"path": "b.py"})), hook(says(arguments={"path": "b.py", "start_line": 1})))
 
     before = place.before(READ)
@@ -408,7 +408,7 @@ def test_other_events_pass_their_data_and_changes_on(place):
     assert (outcome.arguments, outcome.decision) == ({"text": "two"}, None)
 
 
-def test_stopping_can_be_refused_with_a_reason(place):
+def test_a_hook_can_prevent_the_end_with_a_reason(place):
     place.personal(hook("echo 'the tests fail' >&2; exit 2", "stop"), hook("touch asked", "stop"))
 
     outcome = place.hooks().event("stop")
@@ -511,7 +511,7 @@ def test_a_broken_hook_asks_only_about_calls_that_match(place):
     assert place.before(WRITE).vote.verdict == "ask"
 
 
-def test_a_broken_hook_of_another_event_leaves_calls_alone(place):
+def test_a_broken_hook_of_another_event_does_not_affect_calls(place):
     place.personal({"event": POST})
 
     assert place.before(READ).vote is None

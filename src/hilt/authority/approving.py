@@ -1,4 +1,4 @@
-"""Approval of a call: what the user is shown, what their answer is bound to, and which grants it stores."""
+"""Approval of a call: what the user sees, what their answer is bound to, and which grants it stores."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
     try:
         return Approved(_approve(authority, prepared, vote, ctx, call), prepared.args)
     except PreviewWanted as wanted:
-        made = wanted.made
-        if not made:
+        preview_id = wanted.preview_id
+        if not preview_id:
             preview = prepared.tool.run(ctx, {**prepared.args, "preview": True})
-            made = (preview.meta.get("preview") or {}).get("id", "")
+            preview_id = (preview.meta.get("preview") or {}).get("id", "")
         args, diff = prepared.args, "The command ran, and would change no file."
-        if made:
-            args = {**prepared.args, "apply": made}
+        if preview_id:
+            args = {**prepared.args, "apply": preview_id}
             # without the output of the command, which could look like a diff
             diff = prepared.tool.run(ctx, {**args, "dry_run": True}).text
         # the answer was for the preview, the next one is for its changes
@@ -61,20 +61,20 @@ def approve(authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, 
         try:
             return Approved(_approve(authority, prepared._replace(args=args), vote, ctx, call, diff), args)
         except ToolError as error:
-            if error.code == "approval_required" and made:
-                error.details["apply"] = made
-                error.suggestion = f"{error.suggestion} Add apply: {made!r}, the preview that the user sees."
+            if error.code == "approval_required" and preview_id:
+                error.details["apply"] = preview_id
+                error.suggestion = f"{error.suggestion} Add apply: {preview_id!r}, the preview that the user sees."
             raise
 
 
 def _approve(
     authority: Authority, prepared: Prepared, vote: Vote, ctx: Context, call: Call, diff: str | None = None
 ) -> str:
-    """Return who approved a call, or what its preview would change (`diff`); raise if nobody did."""
+    """Return who approved a call or, with `diff`, the changes of its preview; raise if nobody did."""
     risk = risk_of(prepared, authority.settings)
     subject = authority.subject(prepared, ctx.door, risk)
 
-    def acted_on() -> str:
+    def describe_target() -> str:
         shows = prepared.tool.traits.shows
         return "" if shows is None else shows(ctx, prepared.args)
 
@@ -82,11 +82,11 @@ def _approve(
         sight = look_at(prepared, ctx, risk)
         # permissions that the tool itself asks for are part of what the user sees
         own = {f"permission {number}": sha256(grant.encode()) for number, grant in enumerate(vote.keeps)}
-        if shown := acted_on():
-            own[SHOWN] = sha256(shown.encode())
+        if description := describe_target():
+            own[SHOWN] = sha256(description.encode())
         return sight._replace(files={**sight.files, **own}) if own else sight
 
-    sight, shown = look(), acted_on()
+    sight, target = look(), describe_target()
     facts = dict(sight.facts)
     if diff is None:
         facts["preview"] = _offers_preview(prepared, ctx, risk)
@@ -100,7 +100,7 @@ def _approve(
         marked(
             authority,
             ctx,
-            ("⚠ " if prepared.tool.traits.dangerous else "") + "; ".join(filter(None, (vote.reason, shown))),
+            ("⚠ " if prepared.tool.traits.dangerous else "") + "; ".join(filter(None, (vote.reason, target))),
         ),
         ctx.session,
         rules=(*vote.keeps, *(rules.narrowest(subject) if is_grantable else ())),
@@ -141,6 +141,6 @@ def approve_summary(
 
 
 def marked(authority: Authority, ctx: Context, text: str) -> str:
-    """Return a text for a person, with the name of the agent that it comes from, if it is not their own."""
+    """Return a text for the user, prefixed with the agent that it comes from, if any."""
     agent = authority.agent(ctx.session)
     return text if agent is None else f"[agent {agent.name}, {agent.id}] {text}"

@@ -45,9 +45,9 @@ IDLE_SECONDS = 24 * 3600  # after which a session has ended, and its values are 
 SESSIONS_MAX = 1024  # whose values are cached
 GRANT = "permission "  # prefix of the grants of tools that manage their own permissions
 MODE = "mode"  # the key of the session's mode
-LOOKS = "looks "  # prefix of the keys that store that the user lets the session look with a tool
-PANIC = "panic"  # the key that stores that the panic key was pressed
-PARTIAL = "partial_sandbox"  # the key that stores that the user accepted a partial sandbox
+LOOKS = "looks "  # prefix of keys: the user has approved the actions of a tool that only look
+PANIC = "panic"  # the key for: the panic key was pressed
+PARTIAL = "partial_sandbox"  # the key for: the user accepted a partial sandbox
 
 HOOK_FILE = "hooks.yaml"
 HOOKS = "hooks"  # the key of the session's hooks
@@ -160,7 +160,7 @@ class Authority:
 
     # --- sessions -------------------------------------------------------------------------------------------------
 
-    def kept(self, session: str) -> dict[str, Json]:
+    def stored_values(self, session: str) -> dict[str, Json]:
         """Return the values stored in a session; cached until the database changes."""
         stamp = self.state_stamp()
         if stamp is None:
@@ -168,7 +168,7 @@ class Authority:
         now = time.time()
         state = self._sessions.get(session)
         if state is None or state.stamp != stamp or now - state.used > IDLE_SECONDS:
-            values = self._current(session, now)
+            values = self._read_values(session, now)
             state = SessionState(stamp if all(map(is_settled, stamp)) else None, values, now)
             for old in list(self._sessions)[: max(0, len(self._sessions) + 1 - SESSIONS_MAX)]:
                 self._sessions.pop(old, None)
@@ -176,7 +176,7 @@ class Authority:
         self._sessions[session] = state._replace(used=now)
         return state.values
 
-    def _current(self, session: str, now: float) -> dict[str, Json]:
+    def _read_values(self, session: str, now: float) -> dict[str, Json]:
         """Read the values stored in a session; remove them if it has been idle for a day."""
         store = self.values()
         values = store.all(self.place.id, session)
@@ -197,7 +197,7 @@ class Authority:
         """Return the mode of a session: its own, else the one from the settings."""
         from hilt.policy.modes import named, narrowest
 
-        own = self.kept(session).get(MODE)
+        own = self.stored_values(session).get(MODE)
         mode = named(own if isinstance(own, str) else self.settings["mode"])
         agent = self.agent(session)
         if agent is None:
@@ -282,7 +282,7 @@ class Authority:
             and not self.rulebook.has_files
             and not self.rulebook.rulesets
             and not self._has_hook_files
-            and not self.kept(session)
+            and not self.stored_values(session)
             and self.agent(session) is None
         )
 
@@ -294,7 +294,7 @@ class Authority:
 
     def hidden(self, tool: Tool, session: str) -> str | None:
         """Return why a tool is hidden, or None."""
-        if self._is_plain and not self.kept(session) and self.agent(session) is None:
+        if self._is_plain and not self.stored_values(session) and self.agent(session) is None:
             return None
         from hilt.authority.visibility import hidden
 
@@ -306,9 +306,9 @@ class Authority:
 
     def names_of(self, tool: Tool) -> frozenset[str]:
         """Return all names by which rules apply to a tool."""
-        known = self.names().own
-        own = known.get(tool.name, frozenset((tool.name,)))
-        return own | known[tool.traits.ruled_as] if tool.traits.ruled_as else own
+        names = self.names().own
+        own = names.get(tool.name, frozenset((tool.name,)))
+        return own | names[tool.traits.ruled_as] if tool.traits.ruled_as else own
 
     def hooks(self, ctx: Context) -> HooksAround:
         """Return the hooks around a call of the session."""
@@ -320,13 +320,15 @@ class Authority:
         return (
             self.rulebook.has_project_files
             or status(os.path.join(self.place.root, ".hilt", HOOK_FILE)) is not None
-            or any(self.kept(above).get(HOOKS) is not None for above in self.lineage(session))
+            or any(self.stored_values(above).get(HOOKS) is not None for above in self.lineage(session))
         )
 
     def has_hooks(self, session: str) -> bool:
         """Whether a session may have hooks."""
         self._refresh()
-        return self._has_hook_files or any(self.kept(above).get(HOOKS) is not None for above in self.lineage(session))
+        return self._has_hook_files or any(
+            self.stored_values(above).get(HOOKS) is not None for above in self.lineage(session)
+        )
 
 
 def only_reads(tool: Tool) -> bool:

@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 DIFF_CHARACTERS = 50_000  # of the diff shown to the user
 
 
-Asker = Callable[["Asked"], "UserAnswer"]  # asks a person who is present
+Asker = Callable[["Asked"], "UserAnswer"]  # asks the user at this process
 
 
 class Sight(NamedTuple):
-    """What the user sees of a call besides its arguments, and what their answer is bound to besides them."""
+    """What the user sees besides the arguments of a call, and the hashes that the answer is bound to."""
 
     facts: Mapping[str, Any] = {}
     files: Mapping[str, bytes | None] = {}
 
 
 NOTHING = Sight()
-SHOWN = "shown"  # the key of what a tool says that a call acts on, among the files
+SHOWN = "shown"  # the key in `files` for the tool's description of what a call acts on
 
 
 class PreviewWanted(Exception):
-    """The user wants a preview of the call before they answer; `made` is its id if it was made in an earlier run."""
+    """The user wants a preview of the call before they answer; `preview_id` is set if an earlier run made it."""
 
-    def __init__(self, made: str = "") -> None:
+    def __init__(self, preview_id: str = "") -> None:
         super().__init__()
-        self.made = made
+        self.preview_id = preview_id
 
 
 class Consent:
@@ -89,19 +89,21 @@ class Consent:
             return approval.answered_by or "approval"
         answer = self._answered(asked, digest, ctx)
         by = self._settle(asked, answer) if answer is not None else self._wait(asked, ctx, digest)
-        now = look().files
-        if now.get(SHOWN) != files.get(SHOWN):
-            raise ToolError("stale_elements", f"What {asked.tool} would act on changed while the user was asked.")
-        if now != files:
+        current = look().files
+        if current.get(SHOWN) != files.get(SHOWN):
+            raise ToolError(
+                "stale_elements", f"The target of {asked.tool} changed while waiting for the user's answer."
+            )
+        if current != files:
             raise ToolError(
                 "stale_file",
-                f"The files that {asked.tool} would change were modified while the user was asked.",
+                f"The files that {asked.tool} would change were modified while waiting for the user's answer.",
                 suggestion="Read them again, then repeat the call.",
             )
         return by
 
     def can_ask(self, ctx: Context) -> bool:
-        """Whether somebody can answer a question of this call."""
+        """Whether a user is available to answer questions of this call."""
         if self._settings["approve"] is not None or self._approves_all or self._asker is not None:
             return True
         attendant = ctx.attendant
@@ -119,7 +121,7 @@ class Consent:
         return self._ask_here(self._asker, asked, digest, ctx) if answer is None and self._asker is not None else answer
 
     def _ask_here(self, asker: Asker, asked: Asked, digest: str, ctx: Context) -> UserAnswer:
-        """Ask the person at this process; somebody at an open console may answer first."""
+        """Ask the user at this process; an open console may answer first."""
         approvals, workspace = self._approvals(), self._place.id
         ask_until = getattr(asker, "ask_until", None)  # of prompts that can be interrupted
         if ask_until is None or not approvals.attended(workspace):
@@ -150,7 +152,7 @@ class Consent:
         return by
 
     def _wait(self, asked: Asked, ctx: Context, digest: str) -> str:
-        """Ask through the database, and wait as long as somebody is there to answer."""
+        """Ask through the database, and wait while a user is available to answer."""
         from hilt.state.approvals import refusal
 
         approvals, workspace = self._approvals(), self._place.id
@@ -184,11 +186,11 @@ def question(
 
 def explicit_arguments(prepared: Prepared) -> dict[str, Json]:
     """Return the arguments that differ from their defaults."""
-    known = prepared.tool.schema.get("properties", {})
+    properties = prepared.tool.schema.get("properties", {})
     return {
         name: value
         for name, value in prepared.args.items()
-        if "default" not in known.get(name, {}) or known[name]["default"] != value
+        if "default" not in properties.get(name, {}) or properties[name]["default"] != value
     }
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hilt.authority.authority import Authority
 from hilt.authority.session_hooks import CallHooks
-from hilt.authority.weighing import held_rules
+from hilt.authority.weighing import sandbox_rules
 from hilt.context import Context
 from hilt.pipeline import HooksAround, Prepared, Voter, consult, decide
 from hilt.policy.decision import Vote
@@ -42,5 +42,5 @@ def explain(
         ctx.mode,
         (*authority.notes(), *hooks.notes),
         script or None,
-        tuple(held_rules(authority, ctx)) if runs else (),
+        tuple(sandbox_rules(authority, ctx)) if runs else (),
     )

@@ -1,4 +1,4 @@
-"""The hooks of a call: loaded, run in order, and their answers combined."""
+"""The hooks of a call: loads them, runs them in order, and combines their answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CallSeen(NamedTuple):
 
 
 class EventResult(NamedTuple):
-    """The combined answer of the hooks of another event; arguments and result are as the last hook left them."""
+    """The combined answer of the hooks of an event that is not a call; each hook may replace arguments and result."""
 
     arguments: Json = None
     result: Json = None
@@ -86,17 +86,17 @@ class Hooks:
     @property
     def hooks(self) -> tuple[Hook, ...]:
         """All hooks, in the order in which they run."""
-        return tuple(hook for known in self._sets for hook in known.hooks)
+        return tuple(hook for hook_set in self._sets for hook in hook_set.hooks)
 
     @property
     def problems(self) -> tuple[HookProblem, ...]:
         """Invalid hooks and hook files."""
-        return tuple(problem for known in self._sets for problem in known.problems)
+        return tuple(problem for hook_set in self._sets for problem in hook_set.problems)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Hooks that do not run, and why."""
-        return tuple(note for known in self._sets for note in known.notes)
+        return tuple(note for hook_set in self._sets for note in hook_set.notes)
 
     def register(self, data: dict[str, Json], commit: Callable[[], None]) -> Hook:
         """Add a hook to the session, effective from the next call; `commit` is called first."""
@@ -105,7 +105,7 @@ class Hooks:
         except rules.BadHook as error:
             raise ToolError("invalid_args", _sentence(error.message), suggestion=_HELP) from None
         commit()
-        stored = self._change(lambda value: _added(value, hook.kept()))
+        stored = self._change(lambda value: _with_hook(value, hook.kept()))
         return hook._replace(number=sum(item["event"] == hook.event for item in stored) - 1)
 
     def remove(self, event: str, number: int, commit: Callable[[], None]) -> dict[str, Json]:
@@ -131,28 +131,28 @@ class Hooks:
 
     def would_run(self, seen: CallSeen, event: str = PRE) -> list[Hook]:
         """Return the hooks that would run for a call, without running them."""
-        return [hook for hook in self.hooks if hook.event == event and _concerns(hook, seen)]
+        return [hook for hook in self.hooks if hook.event == event and _applies(hook, seen)]
 
-    def before(self, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> BeforeCall:
-        """Run the hooks before a call; `again` validates arguments that a hook rewrote, or raises.
+    def before(self, seen: CallSeen, revalidate: Callable[[dict[str, Any]], CallSeen]) -> BeforeCall:
+        """Run the hooks before a call; `revalidate` checks arguments that a hook rewrote, or raises.
 
-        Each hook sees the arguments as earlier hooks left them. If a later hook changes them, the earlier ones run once
-        more, so that they have seen the final arguments; then they can no longer change them.
+        Each hook sees the changes of earlier hooks to the arguments. If a later hook changes them, the earlier ones run
+        once more, so that they have seen the final arguments; then they can no longer change them.
         """
-        judging = _Judging(self, seen, again)
+        run = _PreCallRun(self, seen, revalidate)
         hooks = [hook for hook in self.hooks if hook.event == PRE]
         rewritten = 0
         for place, hook in enumerate(hooks):
-            if judging.consult(hook):
+            if run.consult(hook):
                 rewritten = place
-            if judging.ended:
-                return judging.outcome()
+            if run.ended:
+                return run.outcome()
         for hook in hooks[:rewritten]:
-            if judging.consult(hook):
-                judging.disagree(hook, hooks[rewritten])
-            if judging.ended:
+            if run.consult(hook):
+                run.disagree(hook, hooks[rewritten])
+            if run.ended:
                 break
-        return judging.outcome()
+        return run.outcome()
 
     def after(self, seen: CallSeen, result: Json, error: ToolError | None = None) -> AfterCall:
         """Run the hooks after a call with its result (text, or structured data) or its error."""
@@ -193,8 +193,8 @@ class Hooks:
             if hook.event != name:
                 continue
             values = {"arguments": combined.arguments, "result": combined.result}
-            known = {key: value for key, value in values.items() if value is not None}
-            answer, ran = self.ask(hook, {**facts, **known})
+            present = {key: value for key, value in values.items() if value is not None}
+            answer, ran = self.ask(hook, {**facts, **present})
             combined = combined._replace(ran=(*combined.ran, ran))
             if answer is None:
                 if hook.on_failure == "block":
@@ -225,7 +225,7 @@ class Hooks:
         changed = answer.arguments is not None or answer.result != ()
         reason = answer.reason
         if answer.decision is not None and not reason:
-            reason = f"the hook {hook.name} says {answer.decision}"
+            reason = f"the hook {hook.name} answered {answer.decision}"
         return answer, ran(answer.decision or ("changed" if changed else "ok"), reason)
 
     def _answer(self, hook: Hook, data: bytes) -> HookAnswer:
@@ -244,14 +244,14 @@ class Hooks:
         return rules.parse_answer(hook.event, finished.exit_code, finished.stdout.head, finished.stderr.head)
 
 
-class _Judging:
+class _PreCallRun:
     """The hooks before one call, run one by one, and their combined answer."""
 
-    def __init__(self, hooks: Hooks, seen: CallSeen, again: Callable[[dict[str, Any]], CallSeen]) -> None:
+    def __init__(self, hooks: Hooks, seen: CallSeen, revalidate: Callable[[dict[str, Any]], CallSeen]) -> None:
         self._hooks = hooks
         self._seen = seen
-        self._again = again
-        self._first = seen.args
+        self._revalidate = revalidate
+        self._original_args = seen.args
         self._votes: list[Vote] = []
         self._contexts: dict[str, str] = {}
         self._skipped: Output | None = None
@@ -264,7 +264,7 @@ class _Judging:
 
     def consult(self, hook: Hook) -> bool:
         """Run one hook, if it applies to the call; return whether it changed the arguments."""
-        if not _concerns(hook, self._seen):
+        if not _applies(hook, self._seen):
             return False
         answer, ran = self._hooks.ask(hook, _facts(self._seen))
         changed = False
@@ -288,7 +288,7 @@ class _Judging:
         return changed
 
     def _rewrite(self, args: dict[str, Any]) -> bool:
-        seen = self._again(args)
+        seen = self._revalidate(args)
         changed = seen.args != self._seen.args
         self._seen = seen
         return changed
@@ -306,7 +306,7 @@ class _Judging:
         votes = [*self._votes, *self._broken()]
         return BeforeCall(
             self._seen.args,
-            self._seen.args != self._first,
+            self._seen.args != self._original_args,
             decide(votes) if votes else None,
             _joined(*self._contexts.values()),
             self._skipped,
@@ -319,17 +319,17 @@ class _Judging:
                 yield Vote("ask", "hooks", f"A hook is invalid, so this call needs approval: {problem.reason}")
 
 
-def _concerns(hook: Hook, seen: CallSeen) -> bool:
+def _applies(hook: Hook, seen: CallSeen) -> bool:
     if hook.source == "session" and seen.unhooked:
         return False  # otherwise a failing hook could never be removed
     return hook.applies_to(seen.subject)
 
 
-def _added(value: Json, item: dict[str, Json]) -> Json:
+def _with_hook(value: Json, item: dict[str, Json]) -> Json:
     hooks = [*(value or ()), item]
     if len(hooks) > rules.MAX_HOOKS:
-        most = f"A session has at most {rules.MAX_HOOKS} hooks."
-        raise ToolError("limit_exceeded", most, suggestion='Remove one with action "remove".')
+        message = f"A session can have at most {rules.MAX_HOOKS} hooks."
+        raise ToolError("limit_exceeded", message, suggestion='Remove one with action "remove".')
     return hooks
 
 
@@ -380,7 +380,7 @@ def of_files(
 ) -> list[HookSet]:
     """Load the hooks of the user and the project."""
     sets = [_personal(config, names, home), _project(root, names, trusted, home)]
-    return [known for known in sets if known is not None]
+    return [hook_set for hook_set in sets if hook_set is not None]
 
 
 def of_session(value: Json, names: Callable[[], Names], home: str = "") -> HookSet:
@@ -396,16 +396,16 @@ def files(*, config: str, root: str) -> list[str]:
 def project_files(root: str) -> list[str]:
     """Return the files to trust for a project's hooks: its hook file, and the scripts next to it."""
     folder = os.path.join(root, ".hilt")
-    first, scripts = os.path.join(folder, HOOK_FILE), os.path.join(folder, SCRIPTS)
-    if not os.path.lexists(first):
+    hook_file, scripts = os.path.join(folder, HOOK_FILE), os.path.join(folder, SCRIPTS)
+    if not os.path.lexists(hook_file):
         return []
     if os.path.islink(scripts):
-        return [first, scripts]
+        return [hook_file, scripts]
     script_files = []
     for inner, folders, files in os.walk(scripts):
         paths = [os.path.join(inner, name) for name in (*files, *folders)]
         script_files += [path for path in paths if os.path.islink(path) or not os.path.isdir(path)]
-    return [first, *sorted(script_files)]
+    return [hook_file, *sorted(script_files)]
 
 
 def _personal(config: str, names: Callable[[], Names], home: str) -> HookSet | None:
@@ -448,10 +448,10 @@ def _contents(path: str, *, follow: bool = True) -> bytes:
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         with open(os.open(path, flags), "rb") as file:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise _Unreadable(f"{path} is not a regular file")
-            if facts.st_size > FILE_BYTES:
+            if status.st_size > FILE_BYTES:
                 raise _Unreadable(f"{path} is larger than {FILE_BYTES >> 20} MiB")
             return file.read(FILE_BYTES)
     except OSError as error:
@@ -475,12 +475,12 @@ def runner(processes: Callable[[], Processes], fence: Fence, environ: Mapping[st
             with processes().folder(".") as folder:
                 return processes().run(argv, cwd=folder, seconds=hook.timeout, stdin=data, keep_bytes=OUTPUT_BYTES)
         env = {**variables.neutral(environ), DEPTH: str(depth + 1)}
-        return _run_freely(argv, data, hook.timeout, fence, env, root)
+        return _run_unsandboxed(argv, data, hook.timeout, fence, env, root)
 
     return run
 
 
-def _run_freely(
+def _run_unsandboxed(
     argv: list[str], data: bytes, seconds: float, fence: Fence, environ: Mapping[str, str], root: str
 ) -> Finished:
     from hilt.sandbox import process

@@ -15,20 +15,20 @@ from hilt.policy.decision import Vote
 
 def vote_on_paths(prepared: Prepared, ctx: Context) -> Decision | None:
     """Vote on the workspace boundary, sensitive names and write protection; ask in every mode about start files."""
-    asked: dict[str, None] = {}
+    start_files: dict[str, None] = {}
     for touch in prepared.touches if prepared.tool.writes is None else _all_touches(prepared, ctx):
         if touch.effect == "write":
             with suppress(ToolError):
-                asked |= dict.fromkeys(ctx.workspace.ask(touch.target))
+                start_files |= dict.fromkeys(ctx.workspace.ask(touch.target))
         if touch.effect in ("read", "write") and not touch.partial:
             try:
                 ctx.workspace.judge(touch.target, write=touch.effect == "write")
             except ToolError as error:
                 return _alone(Vote("deny", "paths", error.message, error))
     only_reads = "write" in prepared.tool.effects and "write" not in effects_of(prepared)
-    if not asked or only_reads:
+    if not start_files or only_reads:
         return None
-    names = ", ".join(asked)
+    names = ", ".join(start_files)
     return _alone(Vote("ask", "paths", f"{names} can run programs automatically"))
 
 

@@ -1,4 +1,4 @@
-"""On whose behalf a call runs: its session's mode and values, and the people who answer questions."""
+"""On whose behalf a call runs: its session's mode and values, and the user who answers questions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SessionPrincipal:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody can be asked to approve something."""
+        """Whether a user is available to approve something."""
         return self.mode not in ("yolo", "scheduler") and self._authority.consent().can_ask(self._ctx)
 
     def set_mode(self, mode: str | None) -> None:
@@ -59,7 +59,7 @@ class SessionPrincipal:
         self.values.set(MODE, mode)
 
     def hidden(self, tool: Tool) -> str | None:
-        """Return why a tool is hidden in this mode and profile, or without a person or a display, or None."""
+        """Return why a tool is hidden: the mode, the profile, or a missing user or display; None if it is not."""
         from hilt.authority.visibility import lacks_display, lacks_person
 
         authority, attendant = self._authority, self._ctx.attendant
@@ -72,13 +72,13 @@ class SessionPrincipal:
         from hilt.authority.approving import marked
 
         attendant = self._ctx.attendant
-        shown = [
+        prefixed = [
             question._replace(question=marked(self._authority, self._ctx, question.question)) for question in questions
         ]
-        answers = None if attendant is None else attendant.ask(shown)
+        answers = None if attendant is None else attendant.ask(prefixed)
         if answers is None:
-            answers = self._ask_person(shown)
-        originals = {asked.question: question.question for asked, question in zip(shown, questions, strict=True)}
+            answers = self._ask_person(prefixed)
+        originals = {asked.question: question.question for asked, question in zip(prefixed, questions, strict=True)}
         return {originals.get(text, text): answer for text, answer in answers.items()}
 
     def _ask_person(self, questions: Sequence[Any]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class SessionPrincipal:
 
 
 class SessionPanic:
-    """Whether a person has pressed the panic key in a session or in one that it works for."""
+    """Whether the user has pressed the panic key in a session or in one above it."""
 
     def __init__(self, authority: Authority, session: str) -> None:
         self._authority = authority
@@ -108,10 +108,10 @@ class SessionPanic:
 
     def is_set(self) -> bool:
         """Whether the desktop is closed to the session."""
-        return self._pressed or any(self._authority.kept(session).get(PANIC) for session in self._sessions)
+        return self._pressed or any(self._authority.stored_values(session).get(PANIC) for session in self._sessions)
 
     def set(self) -> None:
-        """Close the desktop to the session, and to those that it works for."""
+        """Close the desktop to the session and to those above it."""
         self._pressed = True
         for session in self._sessions:
             Values(self._authority, session).set(PANIC, value=True)

@@ -1,4 +1,4 @@
-"""A prompt in this process that somebody at another process, such as a console, may answer first."""
+"""A prompt in this process that another process, such as a console, may answer first."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hilt.fence import Fence
 from hilt.state.approvals import POLL_SECONDS, Approval, Approvals, Asked, UserAnswer
 from hilt.state.questions import Questions, QuestionSet
 
-# ask a person who is present, until a descriptor becomes readable: it says who has answered
+# ask the user at this process until a descriptor becomes readable, which contains who has answered elsewhere
 AskUntil = Callable[[Asked, int], UserAnswer]
 QuestionUntil = Callable[[Sequence[Any], int], dict[str, Any]]
 
-NOTE_SECONDS = 1.0  # for a prompt to say who has answered
+NOTE_SECONDS = 1.0  # for a prompt to report who has answered
 
 T = TypeVar("T")
 
 
 def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence: Fence) -> UserAnswer:
-    """Ask the person here about a pending approval, and return the first answer, theirs or somebody else's."""
+    """Ask the user here about a pending approval; return the first answer, given here or elsewhere."""
 
     def look() -> str | None:
         now = approvals.find(pending.id)
@@ -41,14 +41,14 @@ def ask_both(ask_until: AskUntil, approvals: Approvals, pending: Approval, fence
                 revokes=False,
             )
         except ToolError:
-            answer = None  # somebody was faster
+            answer = None  # answered elsewhere first
     return answer or answer_of(approvals.find(pending.id))
 
 
 def ask_questions(
     ask_until: QuestionUntil, questions: Sequence[Any], store: Questions, pending: QuestionSet, fence: Fence
 ) -> dict[str, Any] | None:
-    """Ask the person here; return the first answers, theirs or somebody else's, or None if there are none."""
+    """Ask the user here; return the first answers, given here or elsewhere, or None if there are none."""
 
     def look() -> str | None:
         now = store.get(pending.id)
@@ -59,7 +59,7 @@ def ask_questions(
         try:
             store.answer(pending.id, answers, by="terminal")
         except ToolError:
-            answers = None  # somebody was faster
+            answers = None  # answered elsewhere first
     if answers is not None:
         return answers
     now = store.get(pending.id)
@@ -67,7 +67,7 @@ def ask_questions(
 
 
 def _first(ask: Callable[[int], T], look: Callable[[], str | None], fence: Fence) -> T | None:
-    """Return the answer of the person here; None if `look` says first that it was settled elsewhere, and by whom."""
+    """Return the answer of the user here; None if `look` returns first who has answered elsewhere."""
     answers: SimpleQueue[T | BaseException] = SimpleQueue()
     settled, settle = os.pipe()
 
@@ -104,6 +104,6 @@ def answer_of(approval: Approval) -> UserAnswer:
     """Return the answer to an approval that is no longer pending."""
     if approval.state == "expired":
         return UserAnswer("deny", "Nobody answered in time.", approval.answered_by)
-    # what "always" stores is stored already
+    # the grants of "always" are already stored
     kind = {"denied": "deny", "preview": "preview"}.get(approval.state, "once")
     return UserAnswer(kind, approval.reason, approval.answered_by)

@@ -1,4 +1,4 @@
-"""The questions of a tool to a person who looks at another process, such as the console of `hilt serve`."""
+"""Questions of a tool that another process answers, such as the console of `hilt serve`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hilt.state.questions import Questions
 def ask_elsewhere(
     authority: Authority, ctx: Context, questions: Sequence[Any], ask_until: QuestionUntil | None = None
 ) -> dict[str, Any]:
-    """Store the questions, wait as long as somebody is there to answer, and return the answers by question.
+    """Store the questions, wait while a user is available to answer, and return the answers by question.
 
-    With `ask_until`, the person here is asked too.
+    With `ask_until`, the user at this process is asked too.
     """
     place = authority.place
     if not authority.approvals().attended(place.id):

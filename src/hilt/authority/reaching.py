@@ -1,4 +1,4 @@
-"""Check a URL that a running call reaches later against the rules: a redirect, or a search provider."""
+"""Checks a URL that a running call reaches, such as a redirect or a search provider, against the rules."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Rulebook:
         is_trusted: Callable[[str, bytes], bool],
         trust_stamp: Callable[[], object],
     ) -> None:
-        """`always` are the rules of the setting alwaysAllow; `trust_stamp` returns a stamp that changes with trust."""
+        """`always` are the rules of the setting alwaysAllow; the result of `trust_stamp` changes with trust."""
         self._place = place
         self._always = always
         self._names = names
@@ -60,8 +60,8 @@ class Rulebook:
         present = self._present
         if any(status(path, follow=path == self._nearest[0]) != stamp for path, stamp in present):
             return True
-        known = [path for path, _ in present]
-        return any(os.access(path, os.F_OK) and path not in known for path in self._nearest)
+        known_paths = [path for path, _ in present]
+        return any(os.access(path, os.F_OK) and path not in known_paths for path in self._nearest)
 
     def refresh(self) -> None:
         """Reload the files if they or trust in them have changed."""
@@ -96,8 +96,8 @@ class Rulebook:
         if ruling is None or ruling.verdict != "allow" or ruling.rule is None:
             return None
         rule = ruling.rule
-        would = f"{rule.text} ({rule.file}, line {rule.line}) would allow it"
-        return f"{would}, but the file is not trusted ({command('trust')})"
+        fact = f"{rule.text} ({rule.file}, line {rule.line}) would allow it"
+        return f"{fact}, but the file is not trusted ({command('trust')})"
 
     def _read_all(self, paths: Iterable[str]) -> Iterator[RuleSet]:
         if self._always:
@@ -111,16 +111,16 @@ class Rulebook:
         from hilt.policy import rules
 
         personal = path == os.path.join(self._place.config, RULES)
-        shown = RULES if personal else os.path.relpath(path, self._place.root)
-        place = path if personal else shown
+        label = RULES if personal else os.path.relpath(path, self._place.root)
+        place = path if personal else label
         try:
             data = contents(path, follow=personal)
             text = data.decode("utf-8-sig")
         except (OSError, ValueError) as error:
             reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-            return rules.broken(shown, f"{place}, line 1: the file cannot be read: {reason}.", trusted=personal)
+            return rules.broken(label, f"{place}, line 1: the file cannot be read: {reason}.", trusted=personal)
         trusted = personal or self._is_trusted(path, sha256(data))
-        return rules.parse(text, shown, self._names(), trusted=trusted, home=self._place.home, path=place)
+        return rules.parse(text, label, self._names(), trusted=trusted, home=self._place.home, path=place)
 
 
 def upward(root: str, home: str) -> Iterator[str]:

@@ -48,14 +48,14 @@ class SessionHooks:
                 sets.append(hooks.of_session(own, authority.names, place.home))
         run = hooks.runner(lambda: ctx.processes, ctx.fence, authority.environ, place.root)
 
-        def permitted(hook: Hook, data: bytes) -> Finished:
+        def run_permitted(hook: Hook, data: bytes) -> Finished:
             if hook.source == "session":
-                self._refuse_command(hook.command)
+                self._check_command(hook.command)
             return run(hook, data)
 
         return hooks.Hooks(
             sets,
-            permitted,
+            run_permitted,
             session=session,
             names=authority.names,
             change=lambda change: values.change(place.id, session, HOOKS, change),
@@ -82,7 +82,7 @@ class SessionHooks:
             self._read = (stamps, sets) if all(map(is_settled, file_stamps)) else None
             return sets
 
-    def _refuse_command(self, command: str) -> None:
+    def _check_command(self, command: str) -> None:
         """Raise if a rule denies the command of a hook: registered hooks run without another decision."""
         authority = self._authority
         if not authority.rulesets():
@@ -119,10 +119,10 @@ class CallHooks:
     def before(self, prepared: Prepared) -> BeforeCall:
         """Run the hooks before a call."""
 
-        def again(args: dict[str, Any]) -> CallSeen:
+        def revalidate(args: dict[str, Any]) -> CallSeen:
             return self._seen(rewritten(prepared, args))
 
-        return self._hooks.before(self._seen(prepared), again)
+        return self._hooks.before(self._seen(prepared), revalidate)
 
     def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> AfterCall:
         """Run the hooks after a call."""

@@ -72,15 +72,15 @@ def _ways(prepared: Prepared, touches: Sequence[Touched], door: Door, root: str,
 
 
 def _redirections(prepared: Prepared, risk: Risk, door: Door, root: str) -> list[Touched]:
-    """Return what redirections write; a relative path has no known name if the shell may change its directory."""
+    """Return what redirections write; `named` is empty for a relative path if the shell may change its directory."""
     cwd = str(prepared.args.get("cwd") or ".")
     moves = any(part.kind == "command" and _may_move(part.words) for part in risk.parts)
     writes: list[Touched] = []
     for part in risk.parts:
         for path in part.writes if part.kind == "redirection" else ():
             full = os.path.expanduser(path)
-            known = not moves or os.path.isabs(full)
-            writes.append(touched("write", os.path.join(cwd, full), door, root)._replace(named=path if known else ""))
+            named = path if not moves or os.path.isabs(full) else ""
+            writes.append(touched("write", os.path.join(cwd, full), door, root)._replace(named=named))
     return writes
 
 
@@ -152,25 +152,25 @@ def names_of(catalog: Catalog) -> Names:
     """Return all names that rules may use, each with all names of the tools that it means in any dialect."""
     from hilt.policy.rule_forms import Names
 
-    tools: dict[str, set[str]] = {}  # that each name may mean
+    tools_by_name: dict[str, set[str]] = {}
     for name in (*built_in_names(), *catalog.extra_names()):
-        tools[name] = {name}
+        tools_by_name[name] = {name}
     for dialect_name in dialect_names():
         for entry in dialect(dialect_name).values():
-            tools.setdefault(entry.name, set()).add(entry.tool)
-    groups = {tool: {tool} for meant in tools.values() for tool in meant}
-    for name, meant in tools.items():
-        if len(meant) == 1:  # a name of two tools would join their groups
-            groups[next(iter(meant))].add(name)
+            tools_by_name.setdefault(entry.name, set()).add(entry.tool)
+    groups = {tool: {tool} for tools in tools_by_name.values() for tool in tools}
+    for name, tools in tools_by_name.items():
+        if len(tools) == 1:  # a name of two tools would join their groups
+            groups[next(iter(tools))].add(name)
     own = {tool: frozenset(group) for tool, group in groups.items()}
-    twins = {name: frozenset(twin for tool in meant for twin in own[tool]) for name, meant in tools.items()}
+    twins = {name: frozenset(twin for tool in tools for twin in own[tool]) for name, tools in tools_by_name.items()}
 
     def effects(name: str) -> frozenset[str]:
-        known: set[str] = set()
-        for tool in tools.get(name, ()):
+        combined: set[str] = set()
+        for tool in tools_by_name.get(name, ()):
             with suppress(ToolError):
-                known |= catalog.find(tool).tool.effects
-        return frozenset(known)
+                combined |= catalog.find(tool).tool.effects
+        return frozenset(combined)
 
     return Names(twins, effects, own)
 
@@ -209,8 +209,8 @@ def risk_of(prepared: Prepared, settings: Settings) -> Risk | None:
 def _actions(prepared: Prepared) -> frozenset[str]:
     """Return every spelling of a call's action: the tool's own, and the dialect's."""
     action = prepared.args.get("action")
-    known = prepared.tool.schema.get("properties", {}).get("action", {}).get(SPELLINGS, {})
-    others = (spelling for spelling, value in known.items() if value == action)
+    aliases = prepared.tool.schema.get("properties", {}).get("action", {}).get(SPELLINGS, {})
+    others = (spelling for spelling, value in aliases.items() if value == action)
     spellings = (action, prepared.foreign.get("action"), *others)
     return frozenset(spelling for spelling in spellings if isinstance(spelling, str))
 

@@ -1,4 +1,4 @@
-"""Which tools a session has, and how they are listed for a model, as the active dialect names them.
+"""Which tools a session has, and how they are listed for a model in the active dialect.
 
 Every surface takes its list from here, and so does tool search.
 """
@@ -46,7 +46,7 @@ def shown(
     """Return the tools listed for a session, always in the same order; `lean` omits the descriptions of parameters.
 
     `only` restricts the list to these tools, by any of their names. With `search`, only the two tools that find and
-    call the others are listed. `client_asks` is whether the client can ask a person.
+    call the others are listed. `client_asks` is whether the client can ask a user.
     """
     return visible(
         authority.catalog,
@@ -142,10 +142,10 @@ def hidden(authority: Authority, tool: Tool, session: str) -> str | None:
 
 
 def lacks_person(authority: Authority, tool: Tool, *, client_asks: bool) -> str | None:
-    """Return why a tool that needs a person is hidden, or None; `client_asks` is whether the client can ask one."""
+    """Return why a tool that needs a user is hidden, or None; `client_asks` is whether the client can ask one."""
     if not tool.traits.needs_person or client_asks or authority.settings["approve"] in ("once", "always", "all"):
         return None
-    return None if authority.approvals().attended(authority.place.id) else "nobody can be asked here"
+    return None if authority.approvals().attended(authority.place.id) else "no user is available to ask"
 
 
 def lacks_display(authority: Authority, tool: Tool) -> str | None:
@@ -158,7 +158,7 @@ def lacks_display(authority: Authority, tool: Tool) -> str | None:
 
 
 def _only(authority: Authority) -> set[str]:
-    """Return the canonical names of the tools in the setting tools.only; unknown names stay as they are."""
+    """Return the canonical names of the tools in the setting tools.only; unknown names are kept unchanged."""
     names = set()
     for name in authority.settings["tools.only"]:
         names.add(name)

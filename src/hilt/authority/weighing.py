@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 def weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     """Return the decision of rules, mode, defaults and grants on a call."""
-    weighed = _weigh(authority, prepared, ctx)
-    unheld = _unheld(authority, prepared, ctx) if weighed.vote.verdict == "allow" else None
-    return weighed if unheld is None else Decision(unheld, (*weighed.votes, unheld))
+    decision = _weigh(authority, prepared, ctx)
+    vote = _vote_on_sandbox(authority, prepared, ctx) if decision.vote.verdict == "allow" else None
+    return decision if vote is None else Decision(vote, (*decision.votes, vote))
 
 
 def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
@@ -48,14 +48,14 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
     default = decide(votes)
     subject = authority.subject(prepared, ctx.door, risk) if rulesets else None
     if subject is not None:
-        _hold(authority, ctx, subject)
+        _set_barrier(authority, ctx, subject)
     ruling = None if subject is None else _ruling(authority, subject, through)
     ruled = None if ruling is None else Vote(ruling.verdict, "rules", ruling.reason.rstrip("."))
     vote = modes.settle(mode, ruled, default)
-    counted = (*([ruled] if ruled is not None else []), *votes)
+    all_votes = (*([ruled] if ruled is not None else []), *votes)
     if vote.verdict == "ask" and _is_granted(authority, prepared, ctx, subject, risk):
         granted = Vote("allow", "grants", "a grant allows this call")
-        return Decision(granted, (*counted, granted))
+        return Decision(granted, (*all_votes, granted))
     if vote.verdict == "ask" and subject is not None and ruled is None:
         hint = authority.rulebook.would_allow(subject)
         vote = vote if hint is None else vote._replace(reason=f"{vote.reason}; {hint}")
@@ -67,7 +67,9 @@ def _weigh(authority: Authority, prepared: Prepared, ctx: Context) -> Decision:
         dangerous = risk is not None and vote.reason == modes.DANGEROUS
         why = f"{vote.reason}: {risk.reason[:300]}" if risk is not None and dangerous else vote.reason
         vote = vote._replace(reason=why, error=_blocked(vote, risk, ctx, prepared))
-    return Decision(vote, counted if any(other.verdict == vote.verdict for other in counted) else (*counted, vote))
+    return Decision(
+        vote, all_votes if any(other.verdict == vote.verdict for other in all_votes) else (*all_votes, vote)
+    )
 
 
 def _ruling(authority: Authority, subject: Subject, through: Sequence[str]) -> Ruling | None:
@@ -79,8 +81,8 @@ def _ruling(authority: Authority, subject: Subject, through: Sequence[str]) -> R
         shell = subject._replace(tool="run_shell", names=names, effects=frozenset({"execute"}))
         ruling = _denied(authority, shell) or ruling
     for name in through:
-        forwarding = authority.names_of(authority.catalog.find(name).tool)
-        ruling = _denied(authority, subject._replace(tool=name, names=forwarding)) or ruling
+        forwarder_names = authority.names_of(authority.catalog.find(name).tool)
+        ruling = _denied(authority, subject._replace(tool=name, names=forwarder_names)) or ruling
     return ruling
 
 
@@ -90,8 +92,8 @@ def _denied(authority: Authority, subject: Subject) -> Ruling | None:
     return ruling if ruling is not None and ruling.verdict == "deny" else None
 
 
-def _hold(authority: Authority, ctx: Context, subject: Subject) -> None:
-    """Apply path rules to what the call opens: its paths may change after the decision."""
+def _set_barrier(authority: Authority, ctx: Context, subject: Subject) -> None:
+    """Apply path rules again to every path that the call opens: a path may change after the decision."""
     from hilt.policy import barriers
 
     barrier = barriers.make_barrier(authority.bars(ctx.door), authority.rulesets(), subject, authority.root)
@@ -102,40 +104,44 @@ def _hold(authority: Authority, ctx: Context, subject: Subject) -> None:
 def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode, risk: Risk | None) -> list[Vote]:
     """Return the default votes on a call; the strictest counts."""
     settings = authority.settings
-    starts = risk is not None
+    runs_command = risk is not None
     full = settings["shell.sandbox"] == "full" and mode != "plan"
-    kind = "none" if full or not starts else ctx.processes.sandbox.kind
+    kind = "none" if full or not runs_command else ctx.processes.sandbox.kind
     circumstances = modes.Circumstances(
         rules=authority.rulebook.has_files,
         risk=None if risk is None else risk.level,
         # a preview changes nothing
         forced=prepared.args.get("force") is True or prepared.args.get("preview") is True,
-        sandboxed=not starts or kind != "none",
+        sandboxed=not runs_command or kind != "none",
         full=full,
         action=str(prepared.args.get("action") or ""),
-        may_look=bool(prepared.tool.traits.looks and authority.kept(ctx.session).get(LOOKS + prepared.tool.name)),
+        may_look=bool(
+            prepared.tool.traits.looks and authority.stored_values(ctx.session).get(LOOKS + prepared.tool.name)
+        ),
     )
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
     if mode == "yolo":
         return votes
     tools = [authority.catalog.find(name).tool for name in prepared.call.through]
     if mode != "auto-accept" and any(tool.traits.returns_patches for tool in tools):
-        patch = Vote("ask", "worktree", "it applies what an agent changed in its worktree")
+        patch = Vote("ask", "worktree", "it applies the changes in an agent's worktree")
         votes.append(modes.unattended(mode, patch))
-    wants_network = starts and any(touch.effect == "network" for touch in prepared.touches)
+    wants_network = runs_command and any(touch.effect == "network" for touch in prepared.touches)
     if wants_network and settings["shell.network"] != "full":
         votes.append(
             Vote("ask", "network", f"it needs full network access, and shell.network is {settings['shell.network']}")
         )
-    if kind == "landlock" and (not authority.kept(ctx.session).get(PARTIAL) or _unaccepted(authority, ctx, mode)):
+    if kind == "landlock" and (
+        not authority.stored_values(ctx.session).get(PARTIAL) or _has_unaccepted_rules(authority, ctx, mode)
+    ):
         votes.append(_partial(authority, ctx, mode))
     return votes
 
 
-def _unheld(authority: Authority, prepared: Prepared, ctx: Context) -> Vote | None:
+def _vote_on_sandbox(authority: Authority, prepared: Prepared, ctx: Context) -> Vote | None:
     """Ask about a command when the sandbox cannot enforce path rules for it; no allow overrides that."""
     mode = authority.mode(ctx.session)
-    if risk_of(prepared, authority.settings) is None or not _unaccepted(authority, ctx, mode):
+    if risk_of(prepared, authority.settings) is None or not _has_unaccepted_rules(authority, ctx, mode):
         return None
     if ctx.processes.sandbox.kind != "landlock":
         return None
@@ -149,9 +155,9 @@ def _partial(authority: Authority, ctx: Context, mode: Mode) -> Vote:
     return Vote("ask", "sandbox", f"the sandbox on this system is only partial. Missing: {missing}")
 
 
-def _unaccepted(authority: Authority, ctx: Context, mode: Mode) -> bool:
+def _has_unaccepted_rules(authority: Authority, ctx: Context, mode: Mode) -> bool:
     """Whether a partial sandbox does not enforce some path rules that the user has not accepted yet."""
-    accepted = authority.kept(ctx.session).get(PARTIAL)
+    accepted = authority.stored_values(ctx.session).get(PARTIAL)
     return not set(unenforced_rules(authority, ctx, mode)) <= set(accepted if isinstance(accepted, list) else ())
 
 
@@ -168,7 +174,7 @@ def unenforced_rules(authority: Authority, ctx: Context, mode: Mode) -> list[str
     return [cited(rule) for rule in (*read.within(roots), *write.within(open_roots))]
 
 
-def held_rules(authority: Authority, ctx: Context) -> list[str]:
+def sandbox_rules(authority: Authority, ctx: Context) -> list[str]:
     """Return the path rules that the sandbox enforces for the command of a call, each with its effect."""
     from hilt.policy.barriers import cited
 
