@@ -62,17 +62,17 @@ def places(root: str, environ: Mapping[str, str], directories: Sequence[str] = (
     """Return the tool folders in order of precedence; `directories` are those of --tools-dir, if any."""
     home = environ.get("HOME") or os.path.expanduser("~")
     configured = directories or [part for part in environ.get("HILT_TOOLS_DIR", "").split(os.pathsep) if part]
-    listed = [ToolPlace(os.path.abspath(os.path.join(root, path)), "directory") for path in configured]
-    listed += [ToolPlace(os.path.join(root, inner), "project") for inner in TOOL_FOLDERS]
+    all_places = [ToolPlace(os.path.abspath(os.path.join(root, path)), "directory") for path in configured]
+    all_places += [ToolPlace(os.path.join(root, inner), "project") for inner in TOOL_FOLDERS]
     own = (
         os.path.join(config_dir(environ), "tools"),
         os.path.join(home, ".config", "nanocoder", "tools"),
         os.path.join(home, ".jean2", "tools"),
     )
-    listed += [ToolPlace(path, "personal") for path in own]
+    all_places += [ToolPlace(path, "personal") for path in own]
     # a folder listed twice keeps its highest precedence, so a project's folder never counts as the user's own
     seen: dict[str, ToolPlace] = {}
-    for place in listed:
+    for place in all_places:
         seen.setdefault(os.path.realpath(place.path), place)
     return list(seen.values())
 

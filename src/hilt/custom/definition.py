@@ -203,11 +203,15 @@ def sandbox_from(value: Any, undo: Any = None, *, is_warm: bool = False) -> tupl
         problems.append("sandbox.network must be true or false")
     paths: dict[str, tuple[str, ...]] = {}
     for key in ("write", "read"):
-        listed = value.get(key) or ()
-        if isinstance(listed, str) or not isinstance(listed, Sequence) or not all(isinstance(p, str) for p in listed):
+        entries = value.get(key) or ()
+        if (
+            isinstance(entries, str)
+            or not isinstance(entries, Sequence)
+            or not all(isinstance(p, str) for p in entries)
+        ):
             problems.append(f"sandbox.{key} must be a list of paths")
         else:
-            paths[key] = tuple(listed)
+            paths[key] = tuple(entries)
     if problems:
         return None, problems
     return DeclaredSandbox(network, paths["write"], paths["read"], undo is True), []

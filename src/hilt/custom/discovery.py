@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}\Z")
 
 
 def trusting(trust: Trust) -> Trusted:
-    """Return a function that checks whether a file is trusted as a tool, with one query to the database."""
+    """Return a function that checks whether a file is trusted as a tool; one query loads all trusted files."""
     trusted = {(item.path, item.hash) for item in trust.list() if item.kind == KIND}
     return lambda path, digest: (path, digest) in trusted or trust.is_trusted(KIND, path, digest)
 
@@ -112,7 +112,7 @@ class Discovery:
 
     def __init__(
         self,
-        listed: Sequence[ToolPlace],
+        tool_places: Sequence[ToolPlace],
         readers: Mapping[Format, Reader],
         *,
         trusted: Callable[[], Trusted],
@@ -125,7 +125,7 @@ class Discovery:
 
         `also` are the files that change when trust does.
         """
-        self.places = tuple(listed)
+        self.places = tuple(tool_places)
         self.also = tuple(also)
         self._readers = readers
         self._trusted = trusted

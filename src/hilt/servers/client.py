@@ -392,7 +392,7 @@ class Connection:
 
     async def _list(self, client: Client) -> None:
         """Request all definitions and pass them to `define`."""
-        listed: list[Raw] = []
+        candidates: list[Raw] = []
         notes: list[str] = []
         cursor: str | None = None
         gate = self._gate
@@ -408,12 +408,12 @@ class Connection:
             tools = [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
             # filter page by page, so that unusable definitions do not pile up
             page_definitions, page_notes = await anyio.to_thread.run_sync(usable, tools)
-            listed += page_definitions
+            candidates += page_definitions
             notes += page_notes
             before, cursor = cursor, page.next_cursor
-            if not cursor or cursor == before or len(listed) > TOOLS_MAX:
+            if not cursor or cursor == before or len(candidates) > TOOLS_MAX:
                 break  # an empty or repeated cursor ends the list
-        definitions, further_notes = await anyio.to_thread.run_sync(usable, listed)
+        definitions, further_notes = await anyio.to_thread.run_sync(usable, candidates)
         await anyio.to_thread.run_sync(self._define, definitions, [*notes, *further_notes][:NOTES_MAX])
         self.hashes = {raw["name"]: digest(raw) for raw in definitions}
 

@@ -1,7 +1,7 @@
 """The tool definitions of an MCP server: bounded, compared, cleaned for a model, and converted to Tools.
 
-Definitions are untrusted text. They are stored unchanged, so that every change shows, and cleaned when they are shown:
-invisible and control characters are removed. Annotations are hints and decide nothing.
+Definitions are untrusted text. They are stored unchanged, so that every change is detected, and cleaned when they are
+shown: invisible and control characters are removed. Annotations are hints and decide nothing.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Difference(NamedTuple):
         return bool(self.changed or self.new or self.gone)
 
 
-def usable(listed: Iterable[Any]) -> tuple[list[Raw], list[str]]:
+def usable(candidates: Iterable[Any]) -> tuple[list[Raw], list[str]]:
     """Return the usable definitions of those a server sent, and why the others are skipped."""
     definitions: dict[str, Raw] = {}
     notes: list[str] = []
     total = 0
-    for number, item in enumerate(listed):
+    for number, item in enumerate(candidates):
         if len(definitions) >= TOOLS_MAX or total > TOTAL_BYTES:
             notes.append(
                 f"it has more than {TOOLS_MAX} tools or {TOTAL_BYTES >> 20} MiB of definitions; the rest is ignored"

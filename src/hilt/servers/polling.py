@@ -1,7 +1,7 @@
 """Reports changes of the tools of MCP servers: the known tools are polled once a second.
 
-They change for many reasons: a server has started, the files that name servers changed, or trust did, or another
-process accepted definitions. Polling the result covers all of them.
+They change for many reasons: a server starts, a configuration file or its trust changes, or another process accepts
+definitions. Polling the result covers all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLOSE_SECONDS = 5.0
 def watch(servers: Callable[[], Servers | None], callback: Callable[[], None]) -> Callable[[], None]:
     """Call `callback`, from a separate thread, after every later change; return a function that stops this."""
 
-    def known() -> list[AcceptedTool]:
+    def current_tools() -> list[AcceptedTool]:
         current = servers()
         return [] if current is None else current.known()
 
@@ -30,7 +30,7 @@ def watch(servers: Callable[[], Servers | None], callback: Callable[[], None]) -
         last = before
         while not ended.wait(POLL_SECONDS):
             with suppress(Exception):  # the next poll tries again
-                now = known()
+                now = current_tools()
                 if now != last and not ended.is_set():
                     last = now
                     callback()
@@ -40,7 +40,7 @@ def watch(servers: Callable[[], Servers | None], callback: Callable[[], None]) -
         if thread is not threading.current_thread():
             thread.join(CLOSE_SECONDS)
 
-    before = known()
+    before = current_tools()
     ended = threading.Event()
     thread = threading.Thread(target=run, name="hilt-servers-watch", daemon=True)
     thread.start()

@@ -76,8 +76,8 @@ def without_patterns(schema: Any) -> Any:
             result[key] = value
         elif key in _MAPS and isinstance(value, dict):
             # a reference may interpret the names as keywords
-            named = [(name, inner) for name, inner in value.items() if name != "patternProperties"]
-            result[key] = {name: without_patterns(inner) for name, inner in named if not isinstance(inner, str)}
+            entries = [(name, inner) for name, inner in value.items() if name != "patternProperties"]
+            result[key] = {name: without_patterns(inner) for name, inner in entries if not isinstance(inner, str)}
         else:
             result[key] = without_patterns(value)
     return result

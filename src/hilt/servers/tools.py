@@ -106,7 +106,7 @@ class Servers:
         return [accepted.shown for accepted in self.known()]
 
     def tools(self) -> list[Tool]:
-        """Return all tools, sorted by name; start servers whose tools are not known yet, and wait a while for them."""
+        """Return all tools, sorted by name; start servers whose tools are not known yet, and wait briefly for them."""
         links = self._usable()
         unlisted = [link for link in links if link.pins.read() is None]
         starting = [(link, future) for link in unlisted if (future := link.begin()) is not None]
@@ -126,15 +126,15 @@ class Servers:
         for link in self._usable():
             if not name.startswith(f"{PREFIX}{link.server.name}__"):
                 continue
-            known = link.pins.read()
-            if known is None:
+            pinned = link.pins.read()
+            if pinned is None:
                 # a server that failed before must not delay a lookup
                 link.connected(None, patience=START_SECONDS if not link.failures else 0.0)
-                known = link.pins.read() or {}
-            for accepted in known.values():
+                pinned = link.pins.read() or {}
+            for accepted in pinned.values():
                 if accepted.shown == name:
                     return self._tool(link, accepted)
-            self._refuse_new(link, name, known)
+            self._refuse_new(link, name, pinned)
         return None
 
     def states(self) -> list[State]:
@@ -165,13 +165,15 @@ class Servers:
 
     def _relink(self) -> None:
         """Stop the servers whose entries were removed or changed."""
-        gone = [link for link in self._links.values() if self._configured.servers.get(link.server.name) != link.server]
-        for link in gone:
+        stale_links = [
+            link for link in self._links.values() if self._configured.servers.get(link.server.name) != link.server
+        ]
+        for link in stale_links:
             del self._links[link.server.name]
         for name, server in self._configured.servers.items():
             if name not in self._links and not self._closed:
                 self._links[name] = _Link(self, server, self._root, self._environ, self._state, self._idle)
-        for link in gone:
+        for link in stale_links:
             link.close()
 
     def _usable(self) -> list[_Link]:
@@ -226,9 +228,9 @@ class Servers:
                     path=path,
                 )
 
-    def _refuse_new(self, link: _Link, name: str, known: Mapping[str, AcceptedTool]) -> None:
+    def _refuse_new(self, link: _Link, name: str, pinned: Mapping[str, AcceptedTool]) -> None:
         offered = link.pins.offered() or []
-        named_tools, _ = named(link.server.name, offered, known)
+        named_tools, _ = named(link.server.name, offered, pinned)
         for accepted in named_tools:
             if accepted.shown == name:
                 raise _untrusted(link.server.name, f"{name} is new and has not been accepted yet.")
@@ -276,13 +278,13 @@ class _Link:
 
     def state(self) -> State:
         """Return the state of the server."""
-        known = self.pins.read()
+        pinned = self.pins.read()
         offered = self.pins.offered()
-        differs = difference(known.values(), offered) if known is not None and offered is not None else Difference()
+        changes = difference(pinned.values(), offered) if pinned is not None and offered is not None else Difference()
         with self._lock:
             running = self._connection is not None and self._connection.is_running
-            tools = None if known is None else tuple(known.values())
-            return State(self.server, tools, differs, running, self._reason, self.pins.notes(), self.pins.log)
+            tools = None if pinned is None else tuple(pinned.values())
+            return State(self.server, tools, changes, running, self._reason, self.pins.notes(), self.pins.log)
 
     def tool(self, accepted: AcceptedTool, execute: Callable[[str], Execute]) -> Tool:
         """Return the Tool of a definition; it is cached."""
@@ -294,7 +296,7 @@ class _Link:
 
     def begin(self) -> Future[None] | None:
         """Start the server unless it runs; None if it must not be retried yet."""
-        loop = self._servers.loop()  # before the lock: a thread that holds the other lock may wait for this one
+        loop = self._servers.loop()  # before taking this lock: a thread that holds the other lock may wait for this one
         with self._lock:
             if self._closed:
                 return None  # the entry was removed or lost its trust after the lookup
@@ -380,15 +382,15 @@ class _Link:
 
     def _define(self, definitions: list[Raw], notes: list[str]) -> None:
         """Accept the definitions of the first start; later, store differing ones for review."""
-        known = self.pins.read()
+        pinned = self.pins.read()
         self.described = definitions
-        if known is None:
+        if pinned is None:
             accepted, clashes = named(self.server.name, definitions, {})
-            known = self.pins.pin(accepted)
+            pinned = self.pins.pin(accepted)
             notes = [*notes, *clashes]
         self.pins.note(notes)
-        differs = difference(known.values(), definitions)
-        self.pins.offer(definitions if differs else None)
+        changes = difference(pinned.values(), definitions)
+        self.pins.offer(definitions if changes else None)
 
     def _ended(self, failure: ToolError | None) -> None:
         with self._lock:

@@ -340,11 +340,11 @@ def _repaired(line: bytes) -> JSONRPCMessage | None:
     """
     try:
         value = json.loads(line.decode("utf-8", "replace"))
-        whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+        repaired = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
     except (ValueError, RecursionError):
         return None
     with suppress(ValidationError):
-        return jsonrpc_message_adapter.validate_json(whole, by_name=False)
+        return jsonrpc_message_adapter.validate_json(repaired, by_name=False)
     id = value.get("id") if isinstance(value, dict) and "method" not in value else None
     if not isinstance(id, int | str):
         return None

@@ -1,4 +1,4 @@
-"""Commands: prompts that a person starts by name, one Markdown file each; a subfolder is a namespace.
+"""Commands: prompts that a user starts by name, one Markdown file each; a subfolder is a namespace.
 
 `frontend/review.md` is the command `frontend:review`, or just `review` if no other command has that last part. Shell
 commands and references in a command's text are not run or resolved here: they are plain text.
@@ -76,5 +76,5 @@ def parse(name: str, data: bytes, source: Origin, path: str) -> PromptCommand:
 
 def matching(name: str, names: Collection[str]) -> list[str]:
     """Return the commands that a name matches: the one with that full name, else those with that last part."""
-    wanted = normal(name).removeprefix("/")
-    return [wanted] if wanted in names else [known for known in names if known.rpartition(":")[2] == wanted]
+    searched = normal(name).removeprefix("/")
+    return [searched] if searched in names else [command for command in names if command.rpartition(":")[2] == searched]

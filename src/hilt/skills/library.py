@@ -85,7 +85,7 @@ class TrustedFiles:
         self._everything = everything
         self._known = {} if everything else {(item.kind, item.path): item.hash for item in trust.list()}
 
-    def differing(self, kind: str, path: str, digest: bytes) -> bool:
+    def is_untrusted(self, kind: str, path: str, digest: bytes) -> bool:
         """Whether a file is not trusted with this content."""
         return not self._everything and self._known.get((kind, path)) != digest
 
@@ -151,18 +151,18 @@ class SkillLibrary:
 
     def load(self, name: str) -> Skill:
         """Return a skill, read from its files; raise if there is none that may be loaded."""
-        wanted = normal(name)
+        normalized = normal(name)
         trusted = self._trusted()
         reasons: list[ToolError] = []
         for place in self._skill_places:
             for entry in self._entries(place, []):
-                if normal(entry) != wanted:
+                if normal(entry) != normalized:
                     continue
                 try:
                     item = self._skill(place, entry, trusted)
                 except UnusableFile as error:
                     path = utf8_path(os.path.join(place.path, entry))
-                    message = f"The skill {wanted} in {path} is invalid: {error}"
+                    message = f"The skill {normalized} in {path} is invalid: {error}"
                     reasons.append(ToolError("tool_invalid", message, suggestion="Use another skill, or fix this one."))
                     continue
                 if isinstance(item, Skill):
@@ -185,7 +185,7 @@ class SkillLibrary:
         except UnusableFile as error:
             message = f"{utf8_path(relative)[:200]} of the skill {skill.name} cannot be read: {error}"
             raise ToolError("file_not_found", message, suggestion="Use a path that load_skill lists.") from None
-        if skill.source == "project" and self._trusted().differing("skill", path, sha256(data)):
+        if skill.source == "project" and self._trusted().is_untrusted("skill", path, sha256(data)):
             raise Unreviewed("skill", skill.name, skill.path, (path,)).error
         return path, data
 
@@ -279,14 +279,14 @@ class SkillLibrary:
             files = whole_folder(handle).files
         if definition not in files:
             raise UnusableFile(f"{definition} is not a regular file.")
-        differing = [
+        changed_files = [
             f"{path}/{file}"
             for file, content in files.items()
-            if trusted.differing("skill", f"{path}/{file}", sha256(content))
+            if trusted.is_untrusted("skill", f"{path}/{file}", sha256(content))
         ]
-        differing += trusted.removed("skill", path, files)
-        if differing:
-            return Unreviewed("skill", normal(entry), path, tuple(differing))
+        changed_files += trusted.removed("skill", path, files)
+        if changed_files:
+            return Unreviewed("skill", normal(entry), path, tuple(changed_files))
         return parse(path, files.pop(definition), place.source, definition, tuple(files))
 
     def _own_skill(self, place: LibraryPlace, path: str, handle: int, definition: str) -> Skill:
@@ -330,7 +330,7 @@ class SkillLibrary:
         name = commands.command_name(file)
         if place.source != "project":
             self._check_own(path)
-        elif trusted.differing("command", path, sha256(data)):
+        elif trusted.is_untrusted("command", path, sha256(data)):
             return Unreviewed("command", name, path, (path,))
         return commands.parse(name, data, place.source, path)
 
@@ -365,8 +365,8 @@ def unknown(kind: str, name: str, names: Collection[str]) -> ToolError:
     from difflib import get_close_matches
 
     near = get_close_matches(normal(name).casefold(), names, n=NEAREST_MAX, cutoff=0.5)
-    listed = near or sorted(names)[:NAMES_MAX]
-    choices = f"The nearest are: {', '.join(near)}." if near else f"Available: {', '.join(listed) or 'none'}."
+    shown_names = near or sorted(names)[:NAMES_MAX]
+    choices = f"The nearest are: {', '.join(near)}." if near else f"Available: {', '.join(shown_names) or 'none'}."
     return ToolError("not_found", f"There is no {kind} {one_word(name)}.", suggestion=choices, nearest=near)
 
 

@@ -53,11 +53,11 @@ def command_places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:
 
 
 def _places(root: str, folders: Sequence[str], own: Sequence[str]) -> list[LibraryPlace]:
-    listed = [LibraryPlace(os.path.join(root, folder), "project") for folder in folders]
-    listed += [LibraryPlace(path, "personal") for path in own]
+    all_places = [LibraryPlace(os.path.join(root, folder), "project") for folder in folders]
+    all_places += [LibraryPlace(path, "personal") for path in own]
     # a folder listed twice keeps its highest precedence, so a project's folder never counts as the user's own;
     # a link in the project, which is rejected later, does not replace its target
     places: dict[str, LibraryPlace] = {}
-    for place in listed:
+    for place in all_places:
         places.setdefault(place.path if place.source == "project" else os.path.realpath(place.path), place)
     return list(places.values())

@@ -121,7 +121,7 @@ class _Finder:
         self._sources = False  # other files may set any variable
         self._evaluations: list[Evaluation] = []
         self._start = 0  # of the current command
-        self._opens = False  # one of its words may contain a value
+        self._has_open_word = False  # one of its words may contain a value
         self._feed: str | None = ""  # its standard input
 
     def find(self, script: str) -> list[Evaluation]:
@@ -478,8 +478,8 @@ class _Finder:
         """Check a program that may start others, or read a value as an option."""
         values = [word.value for word in arguments]
         is_open = self._any_open(arguments)
-        outer = self._opens, self._feed
-        self._opens, self._feed = is_open, feed
+        outer = self._has_open_word, self._feed
+        self._has_open_word, self._feed = is_open, feed
         if name in ("env", "sudo"):
             arguments = [self._setting(word) for word in arguments]
         if name in ("awk", "gawk", "mawk", "nawk", "original-awk"):
@@ -517,7 +517,7 @@ class _Finder:
                     break
         if name in _TAKES_OPTIONS:
             self._check_options(name, arguments)
-        self._opens, self._feed = outer
+        self._has_open_word, self._feed = outer
 
     def _check_awk(self, name: str, values: Sequence[str | None], *, is_open: bool) -> None:
         texts = programs.option_values(values, "e", "source", stops="FfvilE")
@@ -577,7 +577,7 @@ class _Finder:
     # --- what programs start, reported by commands/starters.py ----------------------------------------------------
 
     def start(self, words: Sequence[ShellWord], place: CommandPlace) -> Rated:
-        """Check a command that another one starts."""
+        """Check a command that another command starts."""
         if words and words[0].text:
             self._check_command(words, place, None if place.fed and self._feed == "" else self._feed)
         return _SAFE
@@ -592,7 +592,7 @@ class _Finder:
 
     def start_unseen(self, place: CommandPlace, reason: str) -> Rated:
         """Report code that a program runs and that cannot be checked."""
-        if self._opens or self._feed is None:
+        if self._has_open_word or self._feed is None:
             self._add(reason)
         return _SAFE
 
