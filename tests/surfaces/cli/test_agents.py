@@ -105,18 +105,18 @@ def test_cancelling_an_agent_ends_its_children_and_what_they_run(hilt, server):
 
 def sleeping(folder: str) -> set[str]:
     """Return the processes that sleep in a folder."""
-    found = set()
+    sleepers = set()
     for name in os.listdir("/proc"):
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
                 if file.read().startswith(b"sleep\x00600") and os.readlink(f"/proc/{name}/cwd") == folder:
-                    found.add(name)
+                    sleepers.add(name)
         except OSError:
             continue
-    return found
+    return sleepers
 
 
-def test_an_agent_goes_on_when_the_resident_process_was_killed(hilt, server, tmp_path):
+def test_an_agent_continues_after_the_resident_process_was_killed(hilt, server, tmp_path):
     gate = str(tmp_path / "gate")
     server.add(Turn("never", hold=gate))
     agent = background(hilt)

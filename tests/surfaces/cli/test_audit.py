@@ -43,6 +43,10 @@ def test_every_call_is_recorded_by_its_canonical_name_and_outcome(command):
     ]
 
 
+def test_the_line_of_an_allowed_call_fits_80_columns(command):
+    assert [line for line in audit_text(command, "--tool", "write_file").splitlines() if len(line) > 80] == []
+
+
 def test_written_contents_are_not_in_the_trail(command):
     assert b"secret" not in command.run("audit", "--json").stdout
 
@@ -99,7 +103,7 @@ def test_tampering_is_detected_and_stays_detected(command, statement, row):
 
 
 def change(command, statement: str) -> None:
-    assert command.run("audit").returncode == 0  # the database takes the log in
+    assert command.run("audit").returncode == 0  # merges the log into the database
     with connected(os.path.join(command.state, "trail.db")) as db:
         db.execute(statement)
     db.close()

@@ -80,7 +80,7 @@ def test_a_failed_call_has_exit_status_1_and_says_why(command, words, code):
     "words, message",
     [
         (["read_file", "pth=a.txt"], "unknown argument 'pth'; did you mean path?"),
-        (["read_file", "a.txt"], "'a.txt' is not key=value"),
+        (["read_file", "a.txt"], "'a.txt' is not KEY=VALUE"),
         (["read_file", "--json", "{"], "--json: "),
         (["read_file", "--json", "[]"], "--json needs a JSON object"),
         (["read_file", "--json"], "--json needs a value"),
@@ -103,7 +103,7 @@ def test_a_diff_is_shown_and_nothing_is_coloured_in_a_pipe(command):
 
 
 @pytest.mark.parametrize("variable, coloured", [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_colours_are_for_terminals_that_want_them(command, variable, coloured):
+def test_colours_are_for_terminals_that_support_them(command, variable, coloured):
     environ = {**command.environ, "TERM": "xterm-256color", **variable}
     words = ["edit_file", "path=a.txt", "old_text=two", "new_text=2", "dry_run=true"]
 

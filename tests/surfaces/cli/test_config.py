@@ -68,9 +68,9 @@ def test_every_setting_is_shown_with_its_value_and_source(command):
 def test_passwords_in_addresses_are_not_shown(command):
     command.environ["HILT_AGENTS_DATABASE"] = "postgresql://hilt:s3cret@db.internal/agents?sslmode=require"
 
-    shown = config_show(command)["agents.database"]["value"]
+    value = config_show(command)["agents.database"]["value"]
 
-    assert shown == "postgresql://hilt:...@db.internal/agents?sslmode=require"
+    assert value == "postgresql://hilt:...@db.internal/agents?sslmode=require"
 
 
 def test_tool_folders_come_from_the_flag_then_the_variables_then_the_file(command):
@@ -134,7 +134,7 @@ def test_all_problems_are_reported_with_file_and_line(command):
         "[output]\r\n"
         "keep_days = 0\r\n"
         "[shel]\r\n"
-        "sandbox = 'full'  # not told: the table is\r\n"
+        "sandbox = 'full'  # not reported: the table is\r\n"
         '[workspace]\r\nsensitive = [\r\n  "a",\r\n  1,\r\n]\r\n'
         "[undo]\r\n"
         "mb = '''\n[x]\ny = 1\n'''\r\n",

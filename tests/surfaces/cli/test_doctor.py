@@ -8,14 +8,15 @@ from hilt.sandbox.profile import Availability
 
 
 def test_doctor_reports_components_and_problems(command):
-    well = command.run("doctor")
+    healthy = command.run("doctor")
     os.chmod(command.state, 0o755)
-    ill = command.run("doctor")
+    broken = command.run("doctor")
 
-    assert well.returncode == 0
-    assert b"ok       python" in well.stdout
-    assert ill.returncode == 1
-    assert f"chmod 700 {command.state}".encode() in ill.stdout
+    assert healthy.returncode == 0
+    assert b"ok       python" in healthy.stdout
+    assert {line[25:26] for line in healthy.stdout.decode().splitlines()} == {" "}  # the facts are aligned
+    assert broken.returncode == 1
+    assert f"chmod 700 {command.state}".encode() in broken.stdout
 
 
 def findings(command) -> list[dict[str, object]]:
@@ -53,14 +54,14 @@ def test_language_servers_are_listed_with_the_command_that_installs_a_missing_on
     os.chmod(inside, 0o755)
     command.environ["PATH"] = f"{programs}:{command.folder.path}/bin"
 
-    found = {str(item["fact"]).partition(":")[0]: item for item in findings(command) if item["name"] == "lsp"}
+    by_language = {str(item["fact"]).partition(":")[0]: item for item in findings(command) if item["name"] == "lsp"}
 
-    assert found["Python"]["level"] == "ok"
-    assert str(programs / "basedpyright-langserver") in str(found["Python"]["fact"])
-    assert found["Go"] == {
-        **found["Go"], "level": "missing", "remedy": "go install golang.org/x/tools/gopls@latest"
+    assert by_language["Python"]["level"] == "ok"
+    assert str(programs / "basedpyright-langserver") in str(by_language["Python"]["fact"])
+    assert by_language["Go"] == {
+        **by_language["Go"], "level": "missing", "remedy": "go install golang.org/x/tools/gopls@latest"
     }  # fmt: skip
-    script = found["TypeScript and JavaScript"]
+    script = by_language["TypeScript and JavaScript"]
     assert script["level"] == "missing"
     assert "'typescript@<7'" in str(script["remedy"])
 
@@ -84,7 +85,7 @@ def test_a_missing_sandbox_is_three_lines(command):
     lines = command.run("doctor").stdout.decode().splitlines()
 
     at = next(number for number, line in enumerate(lines) if line.split()[1:2] == ["sandbox"])
-    assert [line[24:] for line in lines[at : at + 3]] == [
+    assert [line[26:] for line in lines[at : at + 3]] == [
         "bubblewrap is not installed.",
         f"Landlock confines in part; --json lists {len(landlock.missing(3))} gaps.",
         f"-> {remedy}",

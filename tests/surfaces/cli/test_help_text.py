@@ -23,7 +23,7 @@ SHOWN = {prog: parser for prog, parser in PARSERS.items() if not parser.hidden}
 
 
 @pytest.mark.parametrize("prog", SHOWN)
-def test_the_help_of_a_command_is_its_own_and_fits_80_columns(prog):
+def test_the_help_of_a_command_is_its_own_with_examples_and_fits_80_columns(prog):
     parser = SHOWN[prog]
 
     text = help_text.of(parser)
@@ -34,6 +34,7 @@ def test_the_help_of_a_command_is_its_own_and_fits_80_columns(prog):
     assert [line for line in lines if len(line) > 80] == []
     assert all(f"  {name} " in text for name, below in parser.commands.items() if not below.hidden)
     assert all(option in text for action in parser.flags for option in action.option_strings)
+    assert prog in text.partition("\nExamples:\n")[2]
 
 
 def test_no_word_of_a_help_is_broken():
@@ -113,7 +114,12 @@ def test_help_belongs_to_the_command(command, words, first):
         (["stats", "--json", "--prometheus"], "--prometheus cannot be used with --json", "hilt stats"),
         (["completion", "bsh"], "SHELL takes bash, zsh, fish, not 'bsh'; did you mean bash?", "hilt completion"),
         (["doctor", "x"], "unexpected argument 'x'", "hilt doctor"),
-        (["call", "read_file", "pth=a"], "unknown argument 'pth'; did you mean path?", "hilt call"),
+        (["call", "read_file", "pth=a"], "unknown argument 'pth'; did you mean path?", "hilt call read_file"),
+        (["call", "read_file", "a"], "'a' is not KEY=VALUE", "hilt call read_file"),
+        (["approve", "shw", "4c1e"], "unknown command 'shw' for hilt approve; did you mean show?", "hilt approve"),
+        (["trust", "revok", "a"], "unknown command 'revok' for hilt trust; did you mean revoke?", "hilt trust"),
+        (["approve", "4c1e", "4c1f"], "unexpected argument '4c1f'", "hilt approve"),
+        (["--profile", "nan", "tools"], "--profile takes nano, minimal, full, not 'nan'; did you mean nano?", "hilt"),
     ],
 )
 def test_a_typo_suggests_the_nearest_word(command, words, message, where):

@@ -54,18 +54,18 @@ def test_a_second_run_changes_nothing(command, home):
     assert "hilt" in json.loads(command.folder.read(".gemini/settings.json"))["mcpServers"]
     assert command.folder.tree() == before
     assert b"already has an entry" in second.stdout
-    assert b"is left as it is" in second.stdout
+    assert b"was not changed" in second.stdout
 
 
 def test_print_writes_nothing(command, home):
-    shown = command.run("init", "--print").stdout.decode()
+    output = command.run("init", "--print").stdout.decode()
 
     assert command.folder.tree() == {"pyproject.toml": PYTHON}
-    assert "Gemini CLI" not in shown  # no closing lines of an entry that was not written
-    assert '+    - "Bash(ruff check:*)"' in shown
+    assert "Gemini CLI" not in output  # no closing lines of an entry that was not written
+    assert '+    - "Bash(ruff check:*)"' in output
 
 
-def test_rules_of_another_system_are_left_alone(command, home):
+def test_rules_of_another_system_are_not_replaced(command, home):
     command.folder.write(".jcli/permissions.yaml", "permissions: {}\n")
     assert command.run("init", "--yes").returncode == 0
     assert not os.path.exists(command.folder.join(RULES))
@@ -75,7 +75,7 @@ def test_rules_of_another_system_are_left_alone(command, home):
     "link, target",
     [(".hilt", ""), (".gemini", ""), (".gemini/settings.json", "settings.json"), (RULES, "permissions.yaml")],
 )
-def test_a_link_of_the_project_leads_to_no_change_outside(command, home, tmp_path, link, target):
+def test_nothing_is_written_through_a_link_that_leaves_the_project(command, home, tmp_path, link, target):
     outside = Folder(str(tmp_path / "outside"))
     outside.write("settings.json", "{}")
     os.makedirs(os.path.dirname(command.folder.join(link)), exist_ok=True)
@@ -89,9 +89,13 @@ def test_a_link_of_the_project_leads_to_no_change_outside(command, home, tmp_pat
 
 def test_without_a_host_it_names_the_command_that_lists_them(command):
     command.environ["PATH"] = "/usr/bin:/bin"
-    shown = command.run("init", "--yes").stdout.decode()
-    assert "mcp install" in shown
+    output = command.run("init", "--yes").stdout.decode()
+    assert "mcp install" in output
     assert set(command.folder.tree()) == {".hilt/", RULES}
+
+
+def test_the_proposed_rules_fit_80_columns_behind_the_bars_of_a_diff():
+    assert [line for line in rules_for({"test_command": "pytest"}).splitlines() if len(line) > 76] == []
 
 
 def test_the_proposed_rules_are_valid_and_untrusted(command, home):
@@ -120,8 +124,8 @@ def test_commands_of_inner_projects_are_proposed_once():
 
 def test_hilt_alone_on_a_terminal_names_the_first_steps(command):
     with at_terminal(command) as screen:
-        status, shown = screen.end()
+        status, output = screen.end()
 
     assert status == 0
-    assert "hilt init" in shown
-    assert len(shown.splitlines()) < 12
+    assert "hilt init" in output
+    assert len(output.splitlines()) < 12

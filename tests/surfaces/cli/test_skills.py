@@ -119,7 +119,7 @@ def test_check_sets_the_exit_status(command):
 # --- install and remove -------------------------------------------------------------------------------------------
 
 
-def test_a_skill_is_installed_whole_and_used_at_once(command):
+def test_all_files_of_a_skill_are_installed_and_it_can_be_used_at_once(command):
     command.folder.write("pdf/SKILL.md", text("pdf", "Installed."))
     command.folder.write("pdf/references/deep/a.md", "a\n")
     os.chmod(command.folder.write("pdf/scripts/run.sh", "echo\n"), 0o755)
@@ -191,7 +191,7 @@ def test_a_link_in_place_of_an_installed_skill_is_not_followed(command):
     assert not os.path.islink(config(command).join("skills/pdf"))
 
 
-def test_of_ten_simultaneous_installs_one_succeeds(command):
+def test_one_of_ten_simultaneous_installs_succeeds(command):
     command.folder.write("pdf/SKILL.md", text("pdf"))
     command.folder.write("pdf/references/a.md", "a\n")
     statuses: list[int] = []

@@ -32,7 +32,7 @@ def test_show_lists_what_is_stored_where_and_how_large_it_is(command):
     assert "undo.calls and undo.mb for each folder" in text
 
 
-def test_what_hilt_keeps_itself_is_not_a_file_of_others(command):
+def test_files_of_hilt_are_not_listed_as_other_files(command):
     command.folder.write("a.txt", "one")
     command.run("call", "run_shell", "command=rm a.txt", "force=true")
     data = json.loads(command.run("state", "show", "--json").stdout)
@@ -58,18 +58,18 @@ def test_a_backup_is_restored_and_the_replaced_state_kept(command):
 
 
 @PERSON
-def test_a_restore_asks_first(command):
+def test_a_restore_prompts_first(command):
     command.run("call", "write_file", "path=a.txt", "content=one")
     command.run("state", "backup", "saved.tar.gz")
     command.run("undo", "clear")
 
     words = [HILT, "state", "restore", "saved.tar.gz"]
     with Screen(words, env={**command.environ, "TERM": "dumb"}, cwd=command.folder.path, columns=200) as screen:
-        shown = screen.expect("Restore it? [y/n] > ")
+        output = screen.expect("Restore it? [y/n] > ")
         screen.type("n\n")
         status, rest = screen.end()
 
-    assert (status, "Nothing was changed." in rest, command.state in shown) == (1, True, True)
+    assert (status, "Nothing was changed." in rest, command.state in output) == (1, True, True)
     assert b"0 of 0 snapshots" in command.run("undo").stdout
 
 
@@ -78,19 +78,19 @@ def test_clean_deletes_old_undo_data_of_all_folders_on_request(command, tmp_path
     (tmp_path / "other").mkdir()
     command.run("call", "write_file", "path=b.txt", "content=two", cwd=str(tmp_path / "other"))
 
-    kept = command.run("state", "clean", "--undo-days", "1")
+    unchanged = command.run("state", "clean", "--undo-days", "1")
     before = command.run("undo").stdout
     time.sleep(0.01)
     cleaned = command.run("state", "clean", "--undo-days", "0")
 
-    assert (kept.returncode, b"snapshots" in kept.stdout) == (0, False)
+    assert (unchanged.returncode, b"snapshots" in unchanged.stdout) == (0, False)
     assert b"1 of 1 snapshots" in before
-    assert b"deleted 2 snapshots of undo" in cleaned.stdout
+    assert b"deleted 2 undo snapshots" in cleaned.stdout
     assert b"0 of 0 snapshots" in command.run("undo").stdout
     assert b"0 of 0 snapshots" in command.run("undo", cwd=str(tmp_path / "other")).stdout
 
 
-def test_clean_says_how_to_get_below_the_quota_if_only_undo_data_is_left(command):
+def test_clean_says_how_to_get_below_the_quota_if_only_undo_data_remains(command):
     command.environ["HILT_STATE_MB"] = "1"
     command.folder.write("a.bin", os.urandom(3 << 20))
     command.run("call", "write_file", "path=a.bin", "content=x", "force=true")
@@ -103,7 +103,7 @@ def test_clean_says_how_to_get_below_the_quota_if_only_undo_data_is_left(command
 
 
 @pytest.mark.parametrize("words", [("backup", "a/b.tar.gz"), ("restore", "none.tar.gz", "--yes"), ("restore", ".")])
-def test_what_cannot_be_read_or_written_is_reported(command, words):
+def test_a_file_that_cannot_be_read_or_written_is_reported(command, words):
     command.run("call", "read_file", "path=a.txt")
 
     done = command.run("state", *words)

@@ -108,7 +108,7 @@ def test_broken_settings_do_not_hide_the_trail(filled):
 
 
 @pytest.mark.parametrize(
-    "words, complaint",
+    "words, reason",
     [
         (("--prometheus", "--since", "1h"), "--prometheus"),
         (("--prometheus", "--session", "s"), "--prometheus"),
@@ -118,11 +118,11 @@ def test_broken_settings_do_not_hide_the_trail(filled):
         (("more",), "more"),
     ],
 )
-def test_a_usage_error_is_reported(command, words, complaint):
+def test_a_usage_error_is_reported(command, words, reason):
     done = command.run("stats", *words)
 
     assert done.returncode == 2
-    assert complaint in done.stderr.decode()
+    assert reason in done.stderr.decode()
 
 
 def on_a_terminal(command, **environ: str) -> str:
@@ -147,7 +147,7 @@ def on_a_terminal(command, **environ: str) -> str:
     "environ, coloured",
     [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
 )
-def test_colours_are_for_terminals_that_want_them(filled, environ, coloured):
+def test_colours_are_for_terminals_that_support_them(filled, environ, coloured):
     output = on_a_terminal(filled, COLUMNS="80", **environ)
 
     assert ("\x1b[" in output) == coloured

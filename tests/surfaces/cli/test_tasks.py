@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from hilt.surfaces.cli.commands import parser_of
 from tests.surfaces.commands import Command
 
 
@@ -44,7 +43,7 @@ def test_json_output_is_the_result_of_the_tool(command):
     assert [task["id"] for task in data(command, "--owner", "bob")["tasks"]] == [2]
 
 
-def test_a_long_list_is_shown_whole(command):
+def test_a_long_list_is_shown_in_full(command):
     requests = [{"tool": "task", "args": {"action": "create", "title": f"t{number}"}} for number in range(250)]
     command.ask(*requests)
 
@@ -87,11 +86,3 @@ def test_another_dialect_changes_nothing(command):
     done = command.run("tasks", "add", "Design", "--dialect", "jcli", "--json")
 
     assert json.loads(done.stdout)["task"]["id"] == 1
-
-
-def test_every_command_has_help_and_the_first_ones_have_examples():
-    parser = parser_of("tasks")
-
-    assert list(parser.commands) == ["list", "add", "show", "update"]
-    assert parser.examples
-    assert parser.commands["update"].examples

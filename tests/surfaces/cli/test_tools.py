@@ -9,6 +9,8 @@ import jsonschema_rs
 import pytest
 
 from hilt import catalog
+from tests.surfaces.commands import HILT
+from tests.surfaces.terminals import Screen
 
 FINDERS = {"tool_search", "tool_call"}
 UNSEEN = {"computer", "ComputerUse"}  # there is no display
@@ -58,8 +60,20 @@ def test_tools_are_listed_with_effect_and_summary(command):
 
     assert [line.split()[0] for line in lines] == [name for name in catalog.built_in_names() if name not in UNSEEN]
     assert any(line.startswith("read_file ") and " read " in line for line in lines)
+    names, effects = (max(len(line.split()[column]) for line in lines) for column in (0, 1))
+    assert all(line[names : names + 2] == line[names + 2 + effects :][:2] == "  " for line in lines)
     assert [line.split()[0] for line in lines if line.endswith("--search.")] == sorted(FINDERS)
     assert command.run("tools", "list").stdout.decode().splitlines() == lines
+
+
+@pytest.mark.parametrize("words", [("tools",), ("skills",)])
+def test_lists_are_cut_to_the_width_of_the_terminal(command, words):
+    with Screen([HILT, *words], env=command.environ, cwd=command.folder.path) as screen:
+        status, text = screen.end()
+
+    assert status == 0
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "…" in text
 
 
 @pytest.mark.parametrize("name", ["read_file", "Read", "tool::file_read"])

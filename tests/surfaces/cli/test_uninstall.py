@@ -83,7 +83,7 @@ def test_without_a_yes_it_only_shows_what_there_is(command, home, words):
 
 
 @PERSON
-def test_each_file_and_the_state_are_asked_about(command):
+def test_each_file_and_the_state_need_a_confirmation(command):
     home = Folder(command.environ["HOME"])
     command.run("mcp", "install", "gemini", "--user", "--yes")
     command.run("mcp", "install", "cursor", "--user", "--yes")
@@ -110,11 +110,11 @@ def test_states_that_a_restore_has_replaced_are_deleted_too(command):
     command.run("state", "restore", backup, "--yes")
     [replaced] = replaced_states(command.state)
 
-    shown = command.run("uninstall").stdout.decode()
+    output = command.run("uninstall").stdout.decode()
     done = command.run("uninstall", "--purge", "--yes")
 
-    assert f"state before a restore: {replaced}, " in shown
-    assert f"{replaced} is deleted." in done.stdout.decode()
+    assert f"state before a restore: {replaced}, " in output
+    assert f"Deleted {replaced}." in done.stdout.decode()
     assert not os.path.exists(replaced)
     assert not os.path.exists(command.state)
 
@@ -127,7 +127,7 @@ def test_a_refusal_without_a_terminal_names_the_whole_command(command):
         assert done.stderr.decode().rstrip().endswith(" ".join(words))
 
 
-def test_a_state_directory_with_files_of_others_is_left_as_it_is(command, tmp_path):
+def test_a_state_directory_with_other_files_is_not_deleted(command, tmp_path):
     command.environ["HILT_STATE_DIR"] = command.environ["HOME"] = str(tmp_path / "home")
     home = Folder(str(tmp_path / "home"))
     home.write("backups/letter.txt", "hello")
@@ -138,7 +138,7 @@ def test_a_state_directory_with_files_of_others_is_left_as_it_is(command, tmp_pa
     done = command.run("uninstall", "--purge", "--yes")
 
     assert done.returncode == 0
-    assert b"not of hilt, and is left as it is: state.txt" in done.stdout
+    assert b"do not belong to hilt: state.txt" in done.stdout
     assert (home.read("backups/letter.txt"), os.path.exists(home.join("state.db"))) == ("hello", True)
 
 

@@ -21,7 +21,7 @@ OPTIONS = {
     "dialect": ("DIALECT", "Offer tools by the names of another system"),
     "allow-private": ("HOST:PORT", "Let web tools reach this private address; may be repeated"),
 }
-_REPEATED = {"--tools-dir": os.pathsep, "--allow-private": ","}  # with what joins the values
+_REPEATED = {"--tools-dir": os.pathsep, "--allow-private": ","}  # may be repeated: the separator that joins the values
 
 
 class Usage(Exception):
@@ -33,16 +33,16 @@ class Usage(Exception):
 
 
 def program() -> int:
-    """Run the command as a whole process, which then ends without freeing every module first."""
+    """Run the command and end the process, without the slow teardown of every module."""
     statuses: list[int] = []
 
-    def leave() -> None:
+    def exit_now() -> None:
         if statuses:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(statuses[0])
 
-    atexit.register(leave)  # the first to be registered is the last to be called
+    atexit.register(exit_now)  # registered first, so called last
     statuses.append(main())
     return statuses[0]
 
@@ -100,13 +100,13 @@ def split(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
     """Separate the options that every command takes from the other arguments."""
     options: dict[str, str] = {}
     words: list[str] = []
-    rest = iter(arguments)
-    for word in rest:
+    remaining = iter(arguments)
+    for word in remaining:
         name, equals, joined = word.partition("=")
         if word == "--":
-            words += [word, *rest]
+            words += [word, *remaining]
         elif name[:2] == "--" and name[2:] in OPTIONS:
-            value = joined if equals else next(rest, None)
+            value = joined if equals else next(remaining, None)
             if not value:
                 raise Usage(f"{name} needs a value")
             if name != "--workspace":
@@ -129,11 +129,14 @@ def _check_choices(options: dict[str, str]) -> None:
 
     for name, value in options.items():
         if value not in CHOICES.get(name, (value,)):
-            raise Usage(f"--{name} takes {', '.join(CHOICES[name])}, not {value[:100]!r}")
+            from hilt.surfaces.cli.parsing import suggestion
+
+            choices = CHOICES[name]
+            raise Usage(f"--{name} takes {', '.join(choices)}, not {value[:100]!r}{suggestion(value, choices)}")
 
 
 def _require_utf8(word: str) -> None:
-    """Reject a word that is not valid UTF-8: a JSON request could not contain it either."""
+    """Reject an argument that is not valid UTF-8: a JSON request could not contain it either."""
     if not word.isascii() and any("\ud800" <= character <= "\udfff" for character in word):
         raise Usage(f"{word!a} is not UTF-8")
 

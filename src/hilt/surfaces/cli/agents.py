@@ -17,6 +17,7 @@ from hilt.state.agent_runs import RunRecord
 from hilt.state.roster import EXIT_CODES, AgentRecord
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.grants import moment
+from hilt.surfaces.cli.list_rows import list_row
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import request
 from hilt.surfaces.opening import open_runtime
@@ -37,28 +38,30 @@ _POLL_SECONDS = 0.1
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _list
-    parser.details = """An agent can start others. Those in the background go on when its session ends, in the resident
-process: each of these commands starts it if nobody runs an unfinished agent. Without a command, the agents are
+    parser.details = """An agent can start other agents. Background agents keep running after its session ends, in the
+resident process; these commands start it if no process runs an unfinished agent. Without a command, the agents are
 listed."""
-    listing = parser.command("list", "List the agents of this folder, the newest first", _list)
-    showing = parser.command("show", "Show an agent, what it has done, and its answer", _show)
+    listing = parser.command("list", "List the agents of this folder, newest first", _list)
+    showing = parser.command("show", "Show an agent, its progress and its answer", _show)
     for below in (parser, listing, showing):
         below.add_argument("--json", action="store_true", help="Print JSON")
-    sending = parser.command("send", "Send a message to an agent; an idle one wakes", _send)
+    sending = parser.command("send", "Send a message to an agent, and wake it if it is idle", _send)
     waiting = parser.command("wait", "Wait for an agent, and print its answer", _wait)
     waiting.details = "Exit status: 0 done, 1 failed, 130 cancelled."
-    cancelling = parser.command("cancel", "Cancel an agent and all that it has started", _cancel)
-    applying = parser.command("apply", "Apply what an agent changed in its worktree", _apply)
-    applying.details = "Exit status: 0 if nothing is left in the worktree, 1 if its changes could not be applied."
+    cancelling = parser.command("cancel", "Cancel an agent and every agent it started", _cancel)
+    applying = parser.command("apply", "Apply the changes that an agent made in its worktree", _apply)
+    applying.details = "Exit status: 0 if no unapplied changes remain, 1 if some could not be applied."
     for below in (showing, sending, waiting, cancelling, applying):
         below.add_argument("id", metavar="ID", help="The id of the agent")
     sending.add_argument("text", metavar="TEXT", help="The message")
+    listing.examples = [("hilt agents list --json", "List the agents as JSON")]
+    showing.examples = [("hilt agents show agent_5f0c2b9a71de", "Show an agent and its answer")]
     parser.examples = [
         ("hilt agents", "List the agents"),
         ("hilt agents wait agent_5f0c2b9a71de", "Wait for an answer"),
-        ("hilt agents send agent_5f0c2b9a71de 'Also check the docs'", "Give an agent more to do"),
-        ("hilt agents cancel agent_5f0c2b9a71de", "Stop an agent and all below it"),
-        ("hilt agents apply agent_5f0c2b9a71de", "Take over what it changed in its worktree"),
+        ("hilt agents send agent_5f0c2b9a71de 'Also check the docs'", "Send an agent a message"),
+        ("hilt agents cancel agent_5f0c2b9a71de", "Cancel an agent and every agent it started"),
+        ("hilt agents apply agent_5f0c2b9a71de", "Apply the changes in its worktree"),
     ]
 
 
@@ -71,14 +74,14 @@ def _list(options: Options, arguments: Namespace) -> int:
     for agent in _as_trees(agents):
         status = "idle" if agent.is_idle else agent.status
         line = f"{'  ' * (agent.depth - 1)}{agent.id}  {moment(agent.created)}  {status}  {agent.name}  {agent.title}"
-        sys.stdout.write(inert(line).replace("\n", " ") + "\n")
+        sys.stdout.write(list_row(line))
     if not agents:
         sys.stdout.write("There are no agents.\n")
     return 0
 
 
 def _as_trees(agents: Sequence[AgentRecord]) -> Iterator[AgentRecord]:
-    """Yield each agent before those that it has started."""
+    """Yield each agent before the agents that it started."""
     ids = {agent.id for agent in agents}
     below: dict[str, list[AgentRecord]] = {}
     for agent in agents:
@@ -92,7 +95,7 @@ def _as_trees(agents: Sequence[AgentRecord]) -> Iterator[AgentRecord]:
 def _show(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
         _serve(runtime, options)
-        agent = _found(runtime, arguments.id)
+        agent = _find_agent(runtime, arguments.id)
         progress = runtime.agents().progress(agent.id)
         runs = runtime.roster().runs.of(agent.id)
         worktree = runtime.agents().worktrees.record(agent.id)
@@ -124,18 +127,18 @@ def _show(options: Options, arguments: Namespace) -> int:
 
 def _send(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
-        agent = _found(runtime, arguments.id)
+        agent = _find_agent(runtime, arguments.id)
         args = {"agentId": SENDER, "targetAgentId": agent.id, "message": arguments.text}
         return show(request(runtime, options, Call("agent_send", args, dialect="jinn")), raw=False)
 
 
 def _wait(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
-        agent = _found(runtime, arguments.id)
+        agent = _find_agent(runtime, arguments.id)
         while agent.status not in EXIT_CODES:
             _serve(runtime, options)
             time.sleep(_POLL_SECONDS)
-            agent = _found(runtime, arguments.id)
+            agent = _find_agent(runtime, arguments.id)
     stream = sys.stdout if agent.status == "completed" else sys.stderr
     text = agent.answer or agent.status
     stream.write((inert(text) if stream.isatty() else text).rstrip("\n") + "\n")
@@ -144,16 +147,16 @@ def _wait(options: Options, arguments: Namespace) -> int:
 
 def _cancel(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False) as runtime:
-        agent = _found(runtime, arguments.id)
+        agent = _find_agent(runtime, arguments.id)
         runtime.agents().cancel(agent.id)
-        agent = _found(runtime, arguments.id)
+        agent = _find_agent(runtime, arguments.id)
     sys.stdout.write(f"{agent.id}: {agent.status}\n")
     return 0
 
 
 def _apply(options: Options, arguments: Namespace) -> int:
     with open_runtime(options, keeps_jobs=False, **person()) as runtime:
-        agent, host = _found(runtime, arguments.id), runtime.agents()
+        agent, host = _find_agent(runtime, arguments.id), runtime.agents()
         if agent.ended is None and not agent.is_idle:
             raise ToolError("busy", f"The agent {agent.id} is {agent.status}.", suggestion="Wait for it, or cancel it.")
         if agent.machine not in ("", machine_name(runtime.state)):
@@ -165,18 +168,18 @@ def _apply(options: Options, arguments: Namespace) -> int:
         if host.worktrees.record(agent.id) is None:
             raise ToolError("not_found", f"The agent {agent.id} has no worktree with changes.")
         note = host.take_over(agent, None)
-        left = host.worktrees.record(agent.id)
+        remaining = host.worktrees.record(agent.id)
     sys.stdout.write(inert(note or "The worktree has no changes.") + "\n")
-    return 0 if left is None or not left.problem else 1
+    return 0 if remaining is None or not remaining.problem else 1
 
 
 def _serve(runtime: Runtime, options: Options) -> None:
-    """Let the resident process go on with agents that nobody runs."""
+    """Have the resident process resume agents that no process runs."""
     if runtime.agents().serve():
         request(runtime, options, Call("agent_list", {}, dialect="jinn"))
 
 
-def _found(runtime: Runtime, id: str) -> AgentRecord:
+def _find_agent(runtime: Runtime, id: str) -> AgentRecord:
     agent = runtime.roster().get(id)
     if agent is None:
         from hilt.places import command

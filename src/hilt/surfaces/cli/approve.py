@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 BY = "terminal"
 _SECOND = 1_000_000_000
 _LONGEST_SECONDS = 9999 * 86_400
-_COMMAND_MOST = 200
-_VALUE_MOST = 40
+_COMMAND_MAX = 200
+_VALUE_MAX = 40
 
 
 def build(parser: Parser) -> None:
@@ -44,7 +44,8 @@ person at a terminal: no tool can approve its own calls."""
     span = "Allow all calls like it for this time, such as 30m, 8h or 7d"
     parser.add_argument("--for", dest="seconds", metavar="TIME", type=_seconds, help=span)
     show = parser.command("show", "Show a pending call in full, without answering it", _show)
-    show.add_argument("id", metavar="ID", help="The id of the approval")
+    show.add_argument("id", metavar="ID", help="The id of the approval; any unique prefix works")
+    show.examples = [("hilt approve show 4c1e", "Show the whole call")]
     parser.examples = [
         ("hilt approve", "List pending calls"),
         ("hilt approve 4c1e", "Show one, and prompt for an answer"),
@@ -122,7 +123,9 @@ def _settle(approvals: Approvals, approval: Approval, answer: Answer, seconds: i
         expires=expires,
     )
     if is_preview:
-        sys.stdout.write("The call shows a preview and asks again; if it no longer waits, when it is repeated.\n")
+        sys.stdout.write(
+            "The call shows a preview and prompts again. If it no longer waits, it does so when repeated.\n"
+        )
         return 0
     if not approved:
         sys.stdout.write("Denied.\n")
@@ -144,9 +147,9 @@ def _list_pending(screen: Terminal, pending: list[Approval]) -> int:
     page = screen.page()
     for approval in pending:
         asked = approval.asked
-        left = max(0, approval.expires_at - time.time_ns()) // _SECOND
+        seconds_left = max(0, approval.expires_at - time.time_ns()) // _SECOND
         where = one_line(f"{asked.workspace or approval.workspace}, session {approval.session}")
-        sys.stdout.write(f"{approval.id}  {one_line(asked.tool)}  ({_span(left)} left)  {where}\n")
+        sys.stdout.write(f"{approval.id}  {one_line(asked.tool)}  ({_span(seconds_left)} left)  {where}\n")
         sys.stdout.write(page.text(summary(approval), whole=True))
         sys.stdout.write(f"  why: {one_line(asked.reason)}\n")
     sys.stdout.write(f"\nTo answer: {places.command('approve', 'ID')}. To deny: hilt deny ID [--reason TEXT]\n")
@@ -157,17 +160,17 @@ def summary(approval: Approval) -> str:
     """Return the command or the arguments of a call on one short line."""
     asked = approval.asked
     if asked.command:
-        return _short(asked.command, _COMMAND_MOST)
+        return _short(asked.command, _COMMAND_MAX)
     texts = [
-        f"{one_line(name)}: {_short(value if isinstance(value, str) else json.dumps(value), _VALUE_MOST)}"
+        f"{one_line(name)}: {_short(value if isinstance(value, str) else json.dumps(value), _VALUE_MAX)}"
         for name, value in asked.arguments.items()
     ]
-    return _short(", ".join(texts), _COMMAND_MOST) or "no arguments"
+    return _short(", ".join(texts), _COMMAND_MAX) or "no arguments"
 
 
-def _short(text: str, most: int) -> str:
-    line = one_line(text[: most + 1])
-    return line if len(line) <= most else line[: most - 1] + "…"
+def _short(text: str, limit: int) -> str:
+    line = one_line(text[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _span(seconds: int) -> str:

@@ -40,6 +40,7 @@ rows that were changed, removed or added later. hilt log shows the same calls as
     verify.details = "The exit status is 1 if the audit trail is broken."
     head = parser.command("head", "Print the newest row and its hash, to keep as a witness", _head)
     head.add_argument("--json", action="store_true", help="Print JSON")
+    head.examples = [("hilt audit head > witness.txt", "Keep a witness for a later check")]
     parser.examples = [
         ("hilt audit --since 1h --tool run_shell", "List the commands of the last hour"),
         ("hilt audit --json --limit 1", "Print everything recorded about the last call"),
@@ -160,8 +161,8 @@ def _as_line(row: Row) -> str:
     entry = row.entry
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at // 1_000_000_000))
     who = f"{entry.session}/{entry.agent}" if entry.agent else entry.session
-    what = f"{who:<10} {entry.tool:<14} {entry.decision:<5} {entry.outcome:<20}"
-    line = f"{when}  {what} {entry.micros / 1000:8.1f} ms"
+    what = f"{who:<10} {entry.tool:<14} {entry.decision:<5} {entry.outcome:<16}"
+    line = f"{when}  {what} {entry.micros / 1000:7.1f} ms"
     if entry.approver:
         line += f"  by {entry.approver}"
     if entry.contacts:

@@ -49,7 +49,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         with open_runtime(options, keeps_jobs=False, **person()) as runtime, closed_by_signals(runtime):
             match = runtime.catalog.find(arguments.tool, runtime.settings["dialect"])
             schema = match.entry.schema if match.entry is not None else match.tool.schema
-            args = {**arguments.json, **_typed(schema, arguments.pairs)}
+            args = {**arguments.json, **_typed(schema, arguments.pairs, f"hilt call {arguments.tool}")}
             result = request(runtime, options, Call(arguments.tool, args))
             if not raw and sys.stdout.isatty():
                 _show_call(match.tool, args, result)
@@ -90,21 +90,21 @@ def _show_error(error: ToolError) -> None:
 
 def _show_success(result: Result) -> None:
     view = result.view
-    drawn = ""
+    rendered = ""
     if view is not None and view["type"] != "none":
         from shutil import get_terminal_size
 
         from hilt.output.terminal import render
 
-        drawn = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
+        rendered = render(view, width=get_terminal_size().columns, color=_color(sys.stdout))
     text = result.text if result.data is None else json.dumps(result.data, indent=2, ensure_ascii=False)
-    if drawn and view is not None:
+    if rendered and view is not None:
         # the view replaces the text; a diff keeps its text above it, unless that is the diff itself
         text = text if view["type"] in ("diff", "diffs") and result.data is None else ""
         text = "" if text.startswith(("--- ", "diff --git ")) else text
     elif view is not None and not text:
         text = view.get("message", "")
-    for part in (_inert(text), drawn, _inert(_closing(result)) if drawn else ""):
+    for part in (_inert(text), rendered, _inert(_closing(result)) if rendered else ""):
         if part:
             sys.stdout.write(part.rstrip("\n") + "\n")
     for block in result.content:
@@ -146,25 +146,25 @@ def _json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _typed(schema: Schema, pairs: list[str]) -> dict[str, Any]:
-    """Convert key=value words into arguments of the types in the schema."""
+def _typed(schema: Schema, pairs: list[str], command: str) -> dict[str, Any]:
+    """Convert KEY=VALUE pairs to the types in the schema; `command` is the one whose help lists the arguments."""
     properties: dict[str, Any] = schema.get("properties", {})
     args: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise Usage(f"{pair!r} is not key=value")
+            raise Usage(f"{pair!r} is not KEY=VALUE", command)
         if name not in properties:
             near = did_you_mean(name, properties)
             hint = f"did you mean {near}?" if near else f"the arguments are: {', '.join(properties) or 'none'}"
-            raise Usage(f"unknown argument {name!r}; {hint}")
+            raise Usage(f"unknown argument {name!r}; {hint}", command)
         inner = properties[name]
         # the schema of a custom tool or a server may be `true`
-        args[name] = _value(inner if isinstance(inner, dict) else {}, name, text, args.get(name))
+        args[name] = _value(inner if isinstance(inner, dict) else {}, text, args.get(name))
     return args
 
 
-def _value(schema: Schema, name: str, text: str, before: Any) -> Any:
+def _value(schema: Schema, text: str, previous: Any) -> Any:
     kind = schema.get("type")
     if kind == "boolean" and text.lower() in ("true", "yes", "on", "1", "false", "no", "off", "0"):
         return text.lower() in ("true", "yes", "on", "1")
@@ -180,6 +180,6 @@ def _value(schema: Schema, name: str, text: str, before: Any) -> Any:
             return wire.decode_value(text.encode())
         except ToolError:
             if kind == "array" and schema.get("items", {}).get("type") == "string":
-                return [*(before or []), text]
+                return [*(previous or []), text]
             return text
     return text

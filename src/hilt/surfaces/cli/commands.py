@@ -83,7 +83,7 @@ def parser_of(name: str) -> Parser:
 
 
 def run(options: Options, words: list[str]) -> int:
-    """Run the command that the words name."""
+    """Run the command named by the first word."""
     name, *rest = words
     if name == "help" and rest:
         name, *rest = *rest, "--help"
@@ -112,7 +112,8 @@ def run(options: Options, words: list[str]) -> int:
         assert parser.run is not None, "read rejects a command that only has subcommands"  # noqa: S101
         return parser.run(options, arguments)
     except Usage as error:
-        error.command = parser.prog
+        if error.command == "hilt":
+            error.command = parser.prog
         raise
 
 
@@ -132,6 +133,6 @@ def _unknown(name: str) -> Usage:
     from hilt.surfaces.cli.parsing import suggestion
 
     if name.startswith("-"):
-        known = ["--help", "--version", "--schema", *(f"--{option}" for option in OPTIONS)]
-        return Usage(f"unknown option {name!r}{suggestion(name, known)}")
+        names = ["--help", "--version", "--schema", *(f"--{option}" for option in OPTIONS)]
+        return Usage(f"unknown option {name!r}{suggestion(name, names)}")
     return Usage(f"unknown command {name!r}{suggestion(name, COMMANDS)}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hilt.choices import CHOICES
 from hilt.surfaces.cli import OPTIONS
 from hilt.surfaces.cli.commands import COMMANDS, TOP, parser_of
-from hilt.surfaces.cli.help_text import takes_help
+from hilt.surfaces.cli.help_text import is_listed
 from hilt.surfaces.cli.parsing import Parser
 
 TYPE_CHECKING = False
@@ -66,10 +66,10 @@ def _run(options: Options, arguments: Namespace) -> int:
 
 def script(shell: str) -> str:
     """Return the script of a shell."""
-    return _SCRIPTS[shell]([_beginning(), *(place for name in COMMANDS for place in _places(parser_of(name)))])
+    return _SCRIPTS[shell]([_top_level(), *(point for name in COMMANDS for point in _points(parser_of(name)))])
 
 
-def _beginning() -> CompletionPoint:
+def _top_level() -> CompletionPoint:
     commands = {name: command.summary for name, command in COMMANDS.items()}
     flags = []
     for term, summary in TOP.items():
@@ -78,16 +78,14 @@ def _beginning() -> CompletionPoint:
     return CompletionPoint("", commands, flags, "")
 
 
-def _places(parser: Parser) -> Iterator[CompletionPoint]:
+def _points(parser: Parser) -> Iterator[CompletionPoint]:
     below = {name: command for name, command in parser.commands.items() if not command.hidden}
-    flags = [
-        Flag(tuple(flag.option_strings), str(flag.help), _value(flag)) for flag in parser.flags if takes_help(flag)
-    ]
+    flags = [Flag(tuple(flag.option_strings), str(flag.help), _value(flag)) for flag in parser.flags if is_listed(flag)]
     argument = (_value(parser.arguments[0]) or "") if parser.arguments else ""
     words = parser.prog.removeprefix("hilt ")
     yield CompletionPoint(words, {name: command.summary for name, command in below.items()}, flags, argument)
     for command in below.values():
-        yield from _places(command)
+        yield from _points(command)
 
 
 def _value(action: argparse.Action) -> str | None:
@@ -115,12 +113,12 @@ def _case(rows: dict[str, str]) -> str:
     return "\n".join(f"    {'|'.join(patterns)}) {body} ;;" for body, patterns in branches.items())
 
 
-def _values(places: list[CompletionPoint]) -> dict[str, str]:
+def _values(points: list[CompletionPoint]) -> dict[str, str]:
     """Return how to complete the value of each option, by command and option; global options match any command."""
     values = {
-        _quoted(f"{place.words} {name}"): f"echo {_quoted(flag.value or '')}"
-        for place in places
-        for flag in place.flags
+        _quoted(f"{point.words} {name}"): f"echo {_quoted(flag.value or '')}"
+        for point in points
+        for flag in point.flags
         for name in flag.names
         if flag.takes_value
     }
@@ -214,25 +212,25 @@ complete -o default -F _hilt hilt
 """
 
 
-def _bash(places: list[CompletionPoint]) -> str:
-    commands = {_quoted(one.words): f"echo {_quoted(' '.join(one.commands))}" for one in places if one.commands}
-    flags = {_quoted(one.words): f"echo {_quoted(' '.join(_names(one)))}" for one in places}
-    arguments = {_quoted(one.words): f"echo {_quoted(one.argument)}" for one in places if one.argument}
-    return _filled(
+def _bash(points: list[CompletionPoint]) -> str:
+    commands = {_quoted(point.words): f"echo {_quoted(' '.join(point.commands))}" for point in points if point.commands}
+    flags = {_quoted(point.words): f"echo {_quoted(' '.join(_names(point)))}" for point in points}
+    arguments = {_quoted(point.words): f"echo {_quoted(point.argument)}" for point in points if point.argument}
+    return _fill(
         _BASH,
         COMMANDS=_case(commands),
         FLAGS=_case(flags),
         GLOBAL=" ".join(flag.names[0] for flag in _global_flags()),
-        VALUES=_case(_values(places)),
+        VALUES=_case(_values(points)),
         ARGUMENTS=_case(arguments),
     )
 
 
-def _names(place: CompletionPoint) -> list[str]:
-    return [name for flag in place.flags for name in flag.names]
+def _names(point: CompletionPoint) -> list[str]:
+    return [name for flag in point.flags for name in flag.names]
 
 
-def _filled(template: str, **parts: str) -> str:
+def _fill(template: str, **parts: str) -> str:
     for name, text in parts.items():
         template = template.replace(f"@{name}@", text)
     return template
@@ -328,30 +326,30 @@ fi
 """
 
 
-def _zsh(places: list[CompletionPoint]) -> str:
+def _zsh(points: list[CompletionPoint]) -> str:
     commands = {
-        _quoted(one.words): f"items=({' '.join(_described(name, text) for name, text in one.commands.items())})"
-        for one in places
-        if one.commands
+        _quoted(point.words): f"items=({' '.join(_with_summary(name, text) for name, text in point.commands.items())})"
+        for point in points
+        if point.commands
     }
     flags = {
-        _quoted(one.words): "items=({})".format(
-            " ".join(_described(name, flag.summary) for flag in one.flags for name in flag.names)
+        _quoted(point.words): "items=({})".format(
+            " ".join(_with_summary(name, flag.summary) for flag in point.flags for name in flag.names)
         )
-        for one in places
+        for point in points
     }
-    arguments = {_quoted(one.words): f"echo {_quoted(one.argument)}" for one in places if one.argument}
-    return _filled(
+    arguments = {_quoted(point.words): f"echo {_quoted(point.argument)}" for point in points if point.argument}
+    return _fill(
         _ZSH,
         COMMANDS=_case(commands),
         FLAGS=_case(flags),
-        GLOBAL=" ".join(_described(flag.names[0], flag.summary) for flag in _global_flags()),
-        VALUES=_case(_values(places)),
+        GLOBAL=" ".join(_with_summary(flag.names[0], flag.summary) for flag in _global_flags()),
+        VALUES=_case(_values(points)),
         ARGUMENTS=_case(arguments),
     )
 
 
-def _described(name: str, summary: str) -> str:
+def _with_summary(name: str, summary: str) -> str:
     return _quoted(f"{name}:{summary}")
 
 
@@ -393,18 +391,20 @@ complete -c hilt -f
 """
 
 
-def _fish(places: list[CompletionPoint]) -> str:
+def _fish(points: list[CompletionPoint]) -> str:
     lines = [_fish_flag("complete -c hilt", flag) for flag in _global_flags()]
-    for place in places:
-        start = f"complete -c hilt -n {_quoted('__hilt_at ' + _double(place.words))}"
-        lines += [f"{start} -a {_quoted(name)} -d {_fished(text)}" for name, text in place.commands.items()]
-        lines += [_fish_flag(start, flag) for flag in place.flags]
-        if place.argument:
-            lines.append(f"{start} {_fish_values(place.argument)}")
-    valued = [f"{one.words} {name}" for one in places for flag in one.flags if flag.takes_value for name in flag.names]
-    return _filled(
+    for point in points:
+        start = f"complete -c hilt -n {_quoted('__hilt_at ' + _double_quoted(point.words))}"
+        lines += [f"{start} -a {_quoted(name)} -d {_fish_quoted(text)}" for name, text in point.commands.items()]
+        lines += [_fish_flag(start, flag) for flag in point.flags]
+        if point.argument:
+            lines.append(f"{start} {_fish_values(point.argument)}")
+    valued = [
+        f"{point.words} {name}" for point in points for flag in point.flags if flag.takes_value for name in flag.names
+    ]
+    return _fill(
         _FISH,
-        PLACES=" ".join(_quoted(place.words) for place in places if place.words),
+        PLACES=" ".join(_quoted(point.words) for point in points if point.words),
         VALUED=" ".join(map(_quoted, valued)),
         GLOBAL=" ".join(_quoted(f" {flag.names[0]}") for flag in _global_flags()),
         LINES="\n".join(lines),
@@ -414,7 +414,7 @@ def _fish(places: list[CompletionPoint]) -> str:
 def _fish_flag(start: str, flag: Flag) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names)
     value = "" if flag.value is None else f" -r {_fish_values(flag.value)}".rstrip()
-    return f"{start} {names}{value} -d {_fished(flag.summary)}"
+    return f"{start} {names}{value} -d {_fish_quoted(flag.summary)}"
 
 
 def _fish_values(value: str) -> str:
@@ -427,13 +427,12 @@ def _fish_values(value: str) -> str:
     return kinds[value] if value in kinds else f"-a {_quoted(value)}"
 
 
-def _fished(text: str) -> str:
+def _fish_quoted(text: str) -> str:
     """Return text in fish's single quotes, in which a backslash escapes."""
-
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _double(text: str) -> str:
+def _double_quoted(text: str) -> str:
     return f'"{text}"'
 
 

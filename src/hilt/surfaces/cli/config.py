@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-_TRIES_MOST = 2000  # attempts to find the end of values that span several lines
+_TRIES_MAX = 2000  # attempts to find the end of values that span several lines
 _WIDTH = 100
 _PASSWORD = re.compile(r"(://[^:/@\s]*):[^@/\s]*@")  # of a URL
 _AT = re.compile(r" \(at line (\d+), column (\d+)\)")
@@ -43,7 +43,7 @@ class Sources(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A problem at one place; unless it is only a note, calls are refused because of it, or prompt."""
+    """A problem in settings, rules or hooks. Unless it is only a note, calls are refused, or prompt if `asks`."""
 
     place: str
     line: int | None
@@ -191,8 +191,7 @@ def _personal(sources: Sources) -> Iterator[Problem]:
 
 
 def _project(sources: Sources) -> Iterator[Problem]:
-    shown = ".hilt/config.toml"
-    problems = list(_file(sources.project, shown, sources.cache))
+    problems = list(_file(sources.project, ".hilt/config.toml", sources.cache))
     yield from problems
     if problems or not os.path.exists(sources.project):
         return
@@ -218,7 +217,7 @@ def _variables(sources: Sources) -> Iterator[Problem]:
 
 
 def _policy(sources: Sources) -> Iterator[Problem]:
-    """Yield the problems in rules and hooks; with broken settings, calls do not get that far."""
+    """Yield the problems in rules and hooks; with broken settings, calls are refused before those are read."""
     try:
         runtime = Runtime(sources.workspace, environ=sources.environ, flags=sources.flags)
     except ToolError:
@@ -248,16 +247,16 @@ def _policy(sources: Sources) -> Iterator[Problem]:
 CHECKS: tuple[Callable[[Sources], Iterable[Problem]], ...] = (_personal, _project, _variables, _policy)
 
 
-def _file(path: str, shown: str, cache: str) -> Iterator[Problem]:
-    """Yield every problem in a settings file that would refuse calls."""
+def _file(path: str, label: str, cache: str) -> Iterator[Problem]:
+    """Yield every problem in a settings file because of which calls are refused."""
     try:
-        configuration.read_file(path, shown, cache)
+        configuration.read_file(path, label, cache)
     except ToolError as error:
-        first = Problem(path, _line(path, error), _message(error, shown))
-        yield from _wrong_statements(path, shown) or [first]
+        problem = Problem(path, _line(path, error), _message(error, label))
+        yield from _wrong_statements(path, label) or [problem]
 
 
-def _wrong_statements(path: str, shown: str) -> list[Problem]:
+def _wrong_statements(path: str, label: str) -> list[Problem]:
     """Return the problem of each invalid statement; empty if the file cannot be split into statements."""
     problems: list[Problem] = []
     below_wrong_header = False
@@ -273,15 +272,15 @@ def _wrong_statements(path: str, shown: str) -> list[Problem]:
             continue
         below_wrong_header = False
         try:
-            configuration.flat_keys(data, shown)
+            configuration.flat_keys(data, label)
         except ToolError as error:
-            problems.append(Problem(path, line, _message(error, shown)))
+            problems.append(Problem(path, line, _message(error, label)))
             below_wrong_header = is_header
     return problems
 
 
-def _message(error: ToolError, shown: str) -> str:
-    return _AT.sub("", error.message.removeprefix(f"{shown}: "))
+def _message(error: ToolError, label: str) -> str:
+    return _AT.sub("", error.message.removeprefix(f"{label}: "))
 
 
 def _line(path: str, error: ToolError) -> int | None:
@@ -295,9 +294,9 @@ def _line(path: str, error: ToolError) -> int | None:
 
 
 def _statements(text: str) -> Iterator[Statement]:
-    """Split a TOML document into statements; ValueError when it is invalid or takes too many attempts.
+    """Split a TOML document into statements; raise ValueError if it is invalid or takes too many attempts.
 
-    The standard library does not report lines. A statement ends at the first line where it parses by itself.
+    The standard library does not report lines. A statement ends at the first line at which it parses on its own.
     """
     import tomllib
 
@@ -311,7 +310,7 @@ def _statements(text: str) -> Iterator[Statement]:
             data = tomllib.loads(chunk)
         except ValueError:
             tries += 1
-            if tries > _TRIES_MOST:
+            if tries > _TRIES_MAX:
                 raise
             continue
         if data:

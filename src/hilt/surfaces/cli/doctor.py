@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-_INDENT = 24
+_NAME_WIDTH = 16
+_INDENT = 9 + _NAME_WIDTH + 1
 _BREAK = "\n"
 
 
@@ -36,7 +37,7 @@ class Finding(NamedTuple):
     name: str
     fact: str
     remedy: str = ""
-    lacks: tuple[str, ...] = ()  # what does not work because of it
+    lacks: tuple[str, ...] = ()  # what is not enforced because of it
 
 
 def build(parser: Parser) -> None:
@@ -86,7 +87,7 @@ def lines_of(finding: Finding, details: str = "--json") -> list[str]:
         fact = f"{fact.rstrip('.').replace('. ', f'.{_BREAK}')}; {gaps}."
     first, *more = [line for part in fact.split(_BREAK) for line in _wrapped(part)]
     more += [f"-> {finding.remedy}"] if finding.remedy else []
-    return [f"{finding.level:<8} {finding.name:<14} {first}", *(f"{'':{_INDENT}}{line}" for line in more)]
+    return [f"{finding.level:<8} {finding.name:<{_NAME_WIDTH}} {first}", *(f"{'':{_INDENT}}{line}" for line in more)]
 
 
 def _wrapped(text: str) -> list[str]:
@@ -164,8 +165,10 @@ def _trail(options: dict[str, str]) -> list[Finding]:
     except ToolError:
         return []  # _settings reports it
     if broken is not None:
-        return [Finding("wrong", "audit", f"the trail is broken at row {broken}", places.command("audit", "verify"))]
-    return [Finding("ok", "audit", "the trail is intact")]
+        return [
+            Finding("wrong", "audit", f"the audit trail is broken at row {broken}", places.command("audit", "verify"))
+        ]
+    return [Finding("ok", "audit", "the audit trail is intact")]
 
 
 def _ripgrep(options: dict[str, str]) -> list[Finding]:
@@ -188,7 +191,7 @@ def _ripgrep(options: dict[str, str]) -> list[Finding]:
 
 
 def check_sandbox(options: dict[str, str]) -> list[Finding]:
-    """Check what confines commands here."""
+    """Check which sandbox is available, and whether commands can be undone."""
     from hilt.sandbox.profile import Sandbox
 
     available = Sandbox(places.state_dir(os.environ)).availability()
@@ -206,20 +209,20 @@ def _limits(options: dict[str, str]) -> list[Finding]:
 
     try:
         with open_runtime(options) as runtime:
-            megabytes, room = (runtime.settings[f"shell.{name}"] for name in ("memory_mb", "tmp_mb"))
+            megabytes, tmp_megabytes = (runtime.settings[f"shell.{name}"] for name in ("memory_mb", "tmp_mb"))
     except ToolError:
         return []  # _settings reports it
     megabytes = min(megabytes, machine_memory() >> 20)
     parent = GROUPS.parent()
     if parent is not None:
-        means = f"enforced by the kernel, with control groups in {parent}"
+        enforcement = f"enforced by the kernel, with control groups in {parent}"
     elif sys.platform == "linux":
-        means = "polled many times a second, because no control group with a memory limit is writable here"
+        enforcement = "polled many times a second, because no control group with a memory limit is writable here"
     else:
-        means = "checked per process, because this system does not report their total"
+        enforcement = "checked per process, because this system does not report their total"
     return [
-        Finding("ok", "memory", f"{megabytes} MB for all processes of a command; {means}"),
-        Finding("ok", "private tmp", f"{room} MB for /tmp, /var/tmp and ~/.cache of a session"),
+        Finding("ok", "memory", f"{megabytes} MB for all processes of a command; {enforcement}"),
+        Finding("ok", "private tmp", f"{tmp_megabytes} MB for /tmp, /var/tmp and ~/.cache of a session"),
     ]
 
 
@@ -256,7 +259,7 @@ def _packages(options: dict[str, str]) -> list[Finding]:
 
 
 def _model(options: dict[str, str]) -> list[Finding]:
-    """Check the model of the settings: its key, and whether its server accepts it."""
+    """Check the configured model: its API key, and whether its server accepts the key."""
     from hilt.agents.starting import COMMAND, choose_model
 
     try:
@@ -325,7 +328,7 @@ def _servers(options: dict[str, str]) -> list[Finding]:
 
 
 def _languages(options: dict[str, str]) -> list[Finding]:
-    """Report which language servers lsp_query would use, the first of each language."""
+    """Report which language server lsp_query would use for each language."""
     from hilt.lsp.known_servers import LANGUAGES, Site, find
 
     try:

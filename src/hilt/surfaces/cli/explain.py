@@ -41,7 +41,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     except wire.Refused as refused:
         raise Usage(str(refused)) from None
     if not isinstance(call, Call):
-        raise Usage("explain takes a request, not a cancel")
+        raise Usage("explain takes a call, not a cancel request")
     with open_runtime(options) as runtime:
         explanation = runtime.explain(call)
     sys.stdout.write(f"{json.dumps(_data(call, explanation))}\n" if arguments.json else _text(call, explanation))

@@ -27,13 +27,14 @@ _SECOND = 1_000_000_000
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _list
-    parser.details = """A grant is a rule that the answer "always" has stored. Without a command, the grants are listed;
+    parser.details = """A grant is a rule stored by the answer "always". Without a command, the grants are listed;
 --workspace DIR lists those of one folder. Requires a person at a terminal."""
     listing = parser.command("list", "List the grants", _list)
     for below in (parser, listing):
         below.add_argument("--json", action="store_true", help="Print JSON")
     revoking = parser.command("revoke", "Revoke a grant", _revoke)
     revoking.add_argument("id", metavar="ID", help="The id of the grant; any unique prefix works")
+    listing.examples = [("hilt grants list --workspace .", "List the grants of this folder")]
     parser.examples = [("hilt grants", "List what is always allowed"), ("hilt grants revoke 4c1e", "Revoke one")]
 
 

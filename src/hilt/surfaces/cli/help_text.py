@@ -14,8 +14,8 @@ from hilt.surfaces.cli.parsing import Parser
 
 WIDTH = 80
 _INDENT = 2
-_TERM_MOST = 26  # the text of a longer term goes on the next line
-_EXAMPLE_MOST = 32  # if any example is longer, all texts go on the next line
+_TERM_MAX = 26  # the text of a longer term goes on the next line
+_EXAMPLE_MAX = 32  # if any example is longer, all texts go on the next line
 _TEXT_INDENT = 6
 
 SUMMARY = "hilt, the tool runtime for AI agents"
@@ -68,9 +68,10 @@ def of(parser: Parser) -> str:
         lines += [*_wrapped(" ".join(paragraph.split()), WIDTH), ""]
     lines += [f"Usage: {usages[0]}", *(f"       {line}" for line in usages[1:]), ""]
     lines += [line for section in sections(parser) for line in _lines(section)]
-    if parser.examples:
-        longest = max(len(example) for example, _ in parser.examples)
-        lines += _lines(HelpSection("Examples", parser.examples), longest if longest <= _EXAMPLE_MOST else 0)
+    examples = parser.help_examples
+    if examples:
+        longest = max(len(example) for example, _ in examples)
+        lines += _lines(HelpSection("Examples", examples), longest if longest <= _EXAMPLE_MAX else 0)
     lines += ["Run hilt --help for the options that every command takes."]
     return "\n".join(lines) + "\n"
 
@@ -89,7 +90,7 @@ def usage(parser: Parser) -> list[str]:
     words = [parser.prog, "[OPTIONS]"]
     forms = []
     if parser.run is not None:
-        forms.append(" ".join([*words, *(_place(action) for action in parser.arguments)]))
+        forms.append(" ".join([*words, *(_in_usage(action) for action in parser.arguments)]))
     if parser.commands:
         forms.append(" ".join([*words, "COMMAND ..."]))
     return forms
@@ -103,10 +104,10 @@ def sections(parser: Parser) -> Iterator[HelpSection]:
     arguments = [(term(action), meaning(action)) for action in parser.arguments]
     if arguments:
         yield HelpSection("Arguments", arguments)
-    yield HelpSection("Options", [(term(action), meaning(action)) for action in parser.flags if takes_help(action)])
+    yield HelpSection("Options", [(term(action), meaning(action)) for action in parser.flags if is_listed(action)])
 
 
-def takes_help(action: argparse.Action) -> bool:
+def is_listed(action: argparse.Action) -> bool:
     """Whether the help lists an option."""
     return action.help is not argparse.SUPPRESS
 
@@ -126,14 +127,14 @@ def meaning(action: argparse.Action) -> str:
     return f"{action.help}{choices}"
 
 
-def _place(action: argparse.Action) -> str:
+def _in_usage(action: argparse.Action) -> str:
     value = str(action.metavar)
     return {"?": f"[{value}]", "*": f"[{value}]...", "+": f"{value}..."}.get(str(action.nargs), value)
 
 
 def _lines(section: HelpSection, width: int | None = None) -> list[str]:
     """Return the lines of a section: terms and descriptions in two columns."""
-    fitting = [len(name) for name, _ in section.rows if len(name) <= _TERM_MOST]
+    fitting = [len(name) for name, _ in section.rows if len(name) <= _TERM_MAX]
     column = width if width is not None else max(fitting, default=0)
     lines = [f"{section.title}:"]
     for name, text in section.rows:

@@ -32,9 +32,10 @@ Writer = Callable[[SettingsChange, int], bool]
 
 _READ_ONLY_GIT = ("git status", "git diff", "git log", "git show")
 _HEADER = """\
-# What agents may do in this folder. Reading is allowed; calls that match no rule prompt.
-# The rules under allow have no effect until you trust this file: hilt trust .
-# To see how a call would be decided: hilt explain '{"tool": "run_shell", "args": {"command": "ls"}}'
+# What agents may do in this folder. Reading is allowed.
+# Calls that match no rule prompt.
+# Rules under allow take effect when you trust this file: hilt trust .
+# To see the decision on a call: hilt explain '{"tool": "list_dir"}'
 permissions:
   allow:
     # hilt keeps the old content of each file; hilt undo reverts a change
@@ -55,11 +56,11 @@ def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
     parser.details = """Looks at the project, checks the sandbox, adds hilt to the MCP hosts found on this machine, and
-proposes rules for the project in .hilt/permissions.yaml. Shows each change and prompts before it writes. Files that
-exist keep everything else they contain; existing rules are left alone."""
+proposes rules for the project in .hilt/permissions.yaml. Shows each change and prompts before writing it. Existing
+files keep their other content, and existing rules are not changed."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--print", action="store_true", help="Show the changes without writing them")
-    how.add_argument("--yes", action="store_true", help="Write all of them without prompts")
+    how.add_argument("--yes", action="store_true", help="Write all changes without prompts")
     parser.examples = [
         ("hilt init", "Set up the current folder"),
         ("hilt init --print", "Show what that would change"),
@@ -103,7 +104,7 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
     for host in hosts:
         change, mode, closing = default_entry(host, options)
         if change.path not in host.user(os.environ) and _leads_outside(change, root):
-            say(f"{one_line(change.path)} is left as it is: it is a link to {one_line(change.real)}.\n")
+            say(f"{one_line(change.path)} was skipped: it resolves to {one_line(change.real)}.\n")
         elif change.before == change.after:
             say(f"{host.title} already has an entry for hilt.\n")
             connected = host.title
@@ -112,7 +113,7 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
             connected = host.title
         say("\n")
     if not hosts:
-        say(f"No MCP host was found. To see those that hilt knows: {places.command('mcp', 'install')}\n\n")
+        say(f"No MCP host was found. To list the supported hosts: {places.command('mcp', 'install')}\n\n")
     _propose_rules(root, project, say, write)
     say(f"Try it: {_first_step(connected)}\n")
     return 0
@@ -121,19 +122,19 @@ def _set_up(options: Options, say: Callable[[str], object], write: Writer) -> in
 def _propose_rules(root: str, project: dict[str, Any], say: Callable[[str], object], write: Writer) -> None:
     existing = next((name for name in (RULES, _OTHER_RULES) if os.path.lexists(os.path.join(root, name))), None)
     if existing is not None:
-        say(f"{existing} exists and is left as it is.\n\n")
+        say(f"{existing} already exists; it was not changed.\n\n")
         return
     path = os.path.join(root, RULES)
     change = SettingsChange(path, os.path.realpath(path), None, rules_for(project).encode())
     if _leads_outside(change, root):
-        say(f"{RULES} was not written: it would be {one_line(change.real)}.\n")
+        say(f"{RULES} was skipped: it resolves to {one_line(change.real)}.\n")
     elif write(change, 0o666):
         say(f"Read these rules once more, then trust them: {places.command('trust', '.')}\n")
     say("\n")
 
 
 def _leads_outside(change: SettingsChange, root: str) -> bool:
-    """Whether a file of the project is outside it: a hostile project could link to the user's own rules."""
+    """Whether a project file resolves outside the project: a hostile one could link to the user's own rules."""
     return not places.is_below(change.real, os.path.realpath(root))
 
 
@@ -151,7 +152,7 @@ def _own_commands(project: dict[str, Any]) -> Iterator[str]:
     for part in [project, *project.get("projects", ())]:
         for name in ("test_command", "linter", "formatter"):
             command = part.get(name)
-            # the words of a rule are literal; a command with shell syntax or control characters is not proposed
+            # rules match words literally; a command with shell syntax or control characters is not proposed
             if isinstance(command, str) and command.isprintable() and not set(command) & set("()*:;&|<>$`'\"\\#"):
                 if command and command not in seen:
                     yield command

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-_DESCRIPTION = """hilt takes a tool call of an agent, decides whether it may run, runs it confined to one folder, and
+_DESCRIPTION = """hilt takes a tool call from an agent, decides whether it may run, runs it confined to one folder, and
 replies with a result for the model and a view for a person. Without a command it reads JSON requests from standard
 input and writes a line of JSON for each."""
 
@@ -87,8 +87,8 @@ def _command(parser: Parser) -> Iterator[str]:
             yield from _terms(row for row in section.rows if row[0] != "-h, --help")
     if parser.examples:
         yield from (".PP", "Examples:")
-        for example, meaning in parser.examples:
-            yield from (".PP", _text(f"{meaning}:"), *_verbatim([example]))
+        for example, text in parser.examples:
+            yield from (".PP", _text(f"{text}:"), *_verbatim([example]))
     for below in parser.commands.values():
         if not below.hidden:
             yield f".SS {_text(below.prog)}"

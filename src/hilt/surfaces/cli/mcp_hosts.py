@@ -14,9 +14,9 @@ Headers = dict[str, str]
 
 
 class OwnTools(NamedTuple):
-    """How a host is told not to offer its own tools for files and commands: a list of names, or members of an object.
+    """The setting that turns off a host's own tools for files and commands: a list of names, or members of an object.
 
-    They are in the file of its servers, or in another one in the project or the home directory.
+    It is in the file of the host's servers, or in `file` in the project or the home directory.
     """
 
     keys: tuple[str, ...]
@@ -28,8 +28,8 @@ class Host(NamedTuple):
     """An MCP host: its settings files, the keys of its server list, and how it starts servers.
 
     `inside`: it starts servers in the project folder. Otherwise the entry names the folder; in a project file it uses
-    `variable` if there is one. `alone`: keys of the entry that turn off the host's own prompts. `step`: what the user
-    still has to do in the host; NAME is replaced by the name of the server.
+    `variable` if there is one. `alone`: keys of the entry that turn off the host's own prompts. `step`: what remains
+    for the user to do in the host; NAME is replaced by the name of the server.
     """
 
     title: str
@@ -40,12 +40,12 @@ class Host(NamedTuple):
     variable: str = ""
     scope: str = "project"  # the default
     entry: Callable[[str, Sequence[str]], Entry] = lambda command, args: {"command": command, "args": list(args)}
-    # the entry of a server at a URL, with headers; None: it has none in its settings
+    # the entry of a server at a URL, with headers; None if the host does not support one
     remote: Callable[[str, Headers], Entry] | None = lambda url, headers: {"url": url, "headers": headers}
     alone: Mapping[str, Any] = MappingProxyType({})
     step: str = ""
     program: str = ""  # its command; hosts without one are found by their settings
-    own_tools: OwnTools | None = None  # None: it cannot turn them off in its settings
+    own_tools: OwnTools | None = None  # None if its settings cannot turn them off
 
     def is_installed(self, environ: Mapping[str, str]) -> bool:
         """Whether the user has this host: its command, or settings of its own."""
@@ -53,20 +53,20 @@ class Host(NamedTuple):
             return True
         folders = {os.path.dirname(path) for path in self.user(environ)}
         return any(map(os.path.exists, self.user(environ))) or any(
-            os.path.isdir(folder) for folder in folders - {_house(environ)}
+            os.path.isdir(folder) for folder in folders - {_home_dir(environ)}
         )
 
 
 def _home(*names: str) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
-    return lambda environ: tuple(os.path.join(_house(environ), name) for name in names)
+    return lambda environ: tuple(os.path.join(_home_dir(environ), name) for name in names)
 
 
-def _house(environ: Mapping[str, str]) -> str:
+def _home_dir(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
 
 
 def _below(variable: str, default: str, name: str) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
-    return lambda environ: (os.path.join(environ.get(variable) or os.path.join(_house(environ), default), name),)
+    return lambda environ: (os.path.join(environ.get(variable) or os.path.join(_home_dir(environ), default), name),)
 
 
 def _application(folder: str, name: str) -> Callable[[Mapping[str, str]], tuple[str, ...]]:
@@ -77,7 +77,7 @@ def _application(folder: str, name: str) -> Callable[[Mapping[str, str]], tuple[
 
 
 def _open_code(environ: Mapping[str, str]) -> tuple[str, ...]:
-    folder = os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(_house(environ), ".config"), "opencode")
+    folder = os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(_home_dir(environ), ".config"), "opencode")
     return os.path.join(folder, "opencode.json"), os.path.join(folder, "opencode.jsonc")
 
 
@@ -160,7 +160,7 @@ HOSTS: dict[str, Host] = {
         _home(".gemini/settings.json"),
         inside=True,
         remote=_http_url,
-        step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+        step="Trust the folder when prompted: servers do not start in an untrusted folder.",
         program="gemini",
         own_tools=OwnTools(
             ("tools", "exclude"),
@@ -212,7 +212,7 @@ HOSTS: dict[str, Host] = {
         _home(".qwen/settings.json"),
         inside=True,
         remote=_http_url,
-        step="Trust the folder where it asks: it connects no server in one that is not trusted.",
+        step="Trust the folder when prompted: servers do not start in an untrusted folder.",
         program="qwen",
         own_tools=OwnTools(
             ("tools", "exclude"),
@@ -267,7 +267,7 @@ def file_of(host: Host, scope: str, workspace: str, environ: Mapping[str, str]) 
 
 def own_tools_file(own: OwnTools, path: str, scope: str, workspace: str, environ: Mapping[str, str]) -> str:
     """Return the file with the setting for a host's own tools; `path` is the file of its servers."""
-    return os.path.join(workspace if scope == "project" else _house(environ), own.file) if own.file else path
+    return os.path.join(workspace if scope == "project" else _home_dir(environ), own.file) if own.file else path
 
 
 def folder_of(host: Host, scope: str, workspace: str) -> str | None:

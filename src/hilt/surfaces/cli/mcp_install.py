@@ -1,7 +1,7 @@
 """`hilt mcp install|uninstall HOST`: show and write the entry for hilt in the settings of an MCP host.
 
-The rest of the file stays unchanged, byte for byte. A file that cannot be edited this way is left alone, and the entry
-is printed for pasting.
+The rest of the file stays unchanged, byte for byte. If a file cannot be edited this way, the entry is printed for
+pasting instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Edit = Callable[[str], str]  # of the text of a settings file
 def build(parser: Parser) -> None:
     """Add the commands for MCP hosts to `hilt mcp`."""
     install = parser.command("install", "Add hilt to the MCP servers of a host", _install)
-    uninstall = parser.command("uninstall", "Remove that entry", _uninstall)
+    uninstall = parser.command("uninstall", "Remove hilt from the MCP servers of a host", _uninstall)
     for below in (install, uninstall):
         below.details = """Shows the change, prompts, and writes it; the rest of the file stays unchanged. Without HOST,
 the hosts and their files are listed."""
@@ -67,6 +67,7 @@ the hosts and their files are listed."""
     install.add_argument("--ask-twice", action="store_true", help=twice)
     only = "Turn off the host's own tools for files and commands, so that hilt decides on every change and can undo it"
     install.add_argument("--only-hilt", action="store_true", help=only)
+    uninstall.examples = [("hilt mcp uninstall claude", "Remove hilt from Claude Code, in this project")]
     install.examples = [
         ("hilt mcp install", "List the hosts"),
         ("hilt mcp install claude", "Add hilt to Claude Code, in this project"),
@@ -85,27 +86,27 @@ def _name(value: str) -> str:
 def _install(options: Options, arguments: Namespace) -> int:
     if arguments.host is None:
         return _list(options)
-    host = _named(arguments.host)
+    host = _find_host(arguments.host)
     if arguments.ask_twice and not host.alone:
-        raise Usage(f"{host.title} always prompts as its own settings say: omit --ask-twice")
+        raise Usage(f"the prompts of {host.title} follow its own settings: omit --ask-twice")
     if arguments.http is not None:
         _check_http(host, options, arguments)
     if arguments.only_hilt and host.own_tools is None:
         able = ", ".join(name for name, other in HOSTS.items() if other.own_tools is not None)
-        raise Usage(f"{host.title} cannot turn its own tools off in its settings; these hosts can: {able}")
+        raise Usage(f"{host.title} has no setting that turns off its own tools; these hosts do: {able}")
     return _write_entry(options, arguments, "install", host)
 
 
 def _check_http(host: Host, options: Options, arguments: Namespace) -> None:
-    """Refuse what an entry with a URL cannot express; it goes to the user's file, because it holds a token."""
+    """Reject options that an entry with a URL cannot express. It goes to the user's file, as it contains a token."""
     if host.remote is None:
-        raise Usage(f"{host.title} does not connect to a URL in its settings: omit --http")
+        raise Usage(f"{host.title} does not support servers at a URL: omit --http")
     if arguments.scope == "project":
-        raise Usage("--http writes a token, which does not belong into a file of the project: omit --project")
-    given = [f"--{name}" for name in (*_PASSED, "tools-dir") if name in options]
-    given += [f"--{name}" for name in ("search", "lean") if getattr(arguments, name)]
-    if given:
-        raise Usage(f"with --http, {given[0]} belongs to hilt serve: omit it here")
+        raise Usage("--http writes a token, which does not belong in a project file: omit --project")
+    misplaced = [f"--{name}" for name in (*_PASSED, "tools-dir") if name in options]
+    misplaced += [f"--{name}" for name in ("search", "lean") if getattr(arguments, name)]
+    if misplaced:
+        raise Usage(f"with --http, {misplaced[0]} is an option of hilt serve: omit it here")
     arguments.scope = "user"
 
 
@@ -113,7 +114,7 @@ def _uninstall(options: Options, arguments: Namespace) -> int:
     return (
         _list(options)
         if arguments.host is None
-        else _write_entry(options, arguments, "uninstall", _named(arguments.host))
+        else _write_entry(options, arguments, "uninstall", _find_host(arguments.host))
     )
 
 
@@ -134,7 +135,7 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
     own = host.own_tools
     if own is not None and (entry is None or only_hilt):
         other = own_tools_file(own, path, scope, workspace, os.environ)
-        edits.setdefault(other, []).append(partial(_offer if entry is None else _turn_off, own))
+        edits.setdefault(other, []).append(partial(_turn_on if entry is None else _turn_off, own))
     by_hand = "Remove the entry by hand." if entry is None else f"Add this by hand:\n{_snippet(path, keys, entry)}"
     changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
     changes = [change for change in changes if change.after != (change.before or b"")]
@@ -199,7 +200,7 @@ def own_entries(host: Host, scope: str, workspace: str) -> list[SettingsChange]:
     edits = {path: [_entry_edit(path, [*keys, name], None) for name in names]}
     if host.own_tools is not None:
         other = own_tools_file(host.own_tools, path, scope, workspace, os.environ)
-        edits.setdefault(other, []).append(partial(_offer, host.own_tools))
+        edits.setdefault(other, []).append(partial(_turn_on, host.own_tools))
     changes = [_change(file, steps, by_hand) for file, steps in edits.items()]
     return [change for change in changes if change.after != (change.before or b"")]
 
@@ -221,14 +222,14 @@ def _list(options: Options) -> int:
     workspace = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     width = max(map(len, HOSTS))
     for name, host in HOSTS.items():
-        scopes = scopes_of(host)
-        files = [file_of(host, scope, workspace, os.environ) for scope in scopes]
-        choices = "; ".join(f"--{scope} {one_line(path)}" for scope, path in zip(scopes, files, strict=True))
-        sys.stdout.write(f"{name:<{width}}  {host.title}: {choices}\n")
+        sys.stdout.write(f"{name:<{width}}  {host.title}\n")
+        for scope in scopes_of(host):
+            path = file_of(host, scope, workspace, os.environ)
+            sys.stdout.write(f"{'':<{width}}  --{scope:<7}  {one_line(path)}\n")
     return 0
 
 
-def _named(name: str) -> Host:
+def _find_host(name: str) -> Host:
     if name in HOSTS:
         return HOSTS[name]
     from hilt.schema import did_you_mean
@@ -244,13 +245,13 @@ def scopes_of(host: Host) -> list[str]:
     return [*(["project"] if host.project else []), *(["user"] if host.user(os.environ) else [])]
 
 
-def _scope(host: Host, wanted: str | None) -> str:
+def _scope(host: Host, requested: str | None) -> str:
     scopes = scopes_of(host)
-    if wanted is None:
+    if requested is None:
         return host.scope if host.scope in scopes else scopes[0]
-    if wanted not in scopes:
-        raise Usage(f"{host.title} has no {wanted} settings file: omit --{wanted}")
-    return wanted
+    if requested not in scopes:
+        raise Usage(f"{host.title} has no {requested} settings file: omit --{requested}")
+    return requested
 
 
 def _entry(host: Host, scope: str, workspace: str, options: Options, arguments: Namespace) -> Entry:
@@ -275,7 +276,7 @@ def _entry(host: Host, scope: str, workspace: str, options: Options, arguments: 
 
 
 def _address(url: str, options: Options) -> str:
-    """Return the URL of MCP at a server, for the workspace that was chosen, if any."""
+    """Return the URL of the MCP endpoint of a server, with the workspace if one is given."""
     from urllib.parse import quote, urlsplit
 
     parts = urlsplit(url)
@@ -333,7 +334,7 @@ def _entry_edit(path: str, keys: list[str], entry: Entry | None) -> Edit:
 
 
 def _turn_off(own: OwnTools, text: str) -> str:
-    """Turn off the host's own tools; what the user has turned off stays so."""
+    """Turn off the host's own tools; tools that the user turned off stay off."""
     if isinstance(own.off, Mapping):
         for name, value in own.off.items():
             text = jsonc.with_member(text, [*own.keys, name], value)
@@ -343,8 +344,8 @@ def _turn_off(own: OwnTools, text: str) -> str:
     return jsonc.with_member(text, own.keys, [*names, *missing]) if missing else text
 
 
-def _offer(own: OwnTools, text: str) -> str:
-    """Turn the host's own tools on again, if exactly what --only-hilt turns off is off."""
+def _turn_on(own: OwnTools, text: str) -> str:
+    """Turn the host's own tools back on, if everything that --only-hilt turns off is off."""
     if isinstance(own.off, Mapping):
         current = _value(own, text)
         if isinstance(current, dict) and own.off.items() <= current.items():
@@ -352,10 +353,10 @@ def _offer(own: OwnTools, text: str) -> str:
                 text = jsonc.without_member(text, [*own.keys, name])
         return text
     names = _names(own, text)
-    rest = [name for name in names if name not in own.off]
+    others = [name for name in names if name not in own.off]
     if not set(own.off) <= set(names):
         return text
-    return jsonc.with_member(text, own.keys, rest) if rest else jsonc.without_member(text, own.keys)
+    return jsonc.with_member(text, own.keys, others) if others else jsonc.without_member(text, own.keys)
 
 
 def _names(own: OwnTools, text: str) -> list[str]:
@@ -399,14 +400,14 @@ def _confirm(screen: Terminal, closing: str, changes: list[SettingsChange], mode
 
 
 def _closing(host: Host, verb: str, name: str, *, ask_twice: bool) -> str:
-    """Return the closing lines: what the entry means, and what the user still has to do."""
+    """Return the closing lines: the effect of the entry, and what remains for the user to do."""
     if verb == "uninstall":
         return f"Removed. Restart {host.title} to apply the change.\n"
     lines = [f"Installed. Restart {host.title} to apply the change."]
     if host.alone and not ask_twice:
         lines.append(
-            f"{host.title} itself does not prompt for these tools: hilt decides on each call, and prompts where its "
-            f"rules say so. With --ask-twice, {host.title} prompts as well, and refuses the calls when nobody answers."
+            f"{host.title} itself does not prompt for these tools: hilt decides on each call, and prompts if its rules "
+            f"require it. With --ask-twice, {host.title} prompts as well, and rejects calls that nobody approves."
         )
     lines.append(f"Next: {host.step.replace('NAME', name)}")
     return "\n".join(lines) + "\n"

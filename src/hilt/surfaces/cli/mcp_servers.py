@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 def build(parser: Parser) -> None:
     """Add the commands for other MCP servers to `hilt mcp`."""
-    parser.command("list", "List other MCP servers and their tools, without starting any", _list)
+    listing = parser.command("list", "List other MCP servers and their tools, without starting any", _list)
+    listing.examples = [("hilt mcp list", "List the servers, and tools with changed definitions")]
     trusting = parser.command("trust", "Show changed tool definitions of a server, and accept them", _trust)
     trusting.add_argument("server", metavar="SERVER", help="The name of the server")
+    trusting.examples = [("hilt mcp trust github", "Review the tools of one server")]
     trusting.details = "Starts the server to read its definitions. Requires a person at a terminal."
 
 
@@ -38,7 +40,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         servers = runtime.servers()
         if servers is None:
             sys.stdout.write(
-                "No MCP server is configured. Add one to .mcp.json, or as [mcp.servers.NAME] to config.toml.\n"
+                "No MCP server is configured.\nAdd one to .mcp.json, or as [mcp.servers.NAME] to config.toml.\n"
             )
             return 0
         configured, states = servers.configured(), servers.states()
@@ -72,7 +74,7 @@ def summary(state: State) -> str:
     if state.server.disabled:
         return "disabled"
     if state.tools is None:
-        return "not started yet, so its tools are unknown"
+        return "not started yet, tools unknown"
     tools = f"{len(state.tools)} tool{'s' * (len(state.tools) != 1)}"
     return f"{tools}, with changes that are not accepted" if state.difference else tools
 
@@ -85,7 +87,7 @@ def _changes(differs: Difference) -> list[str]:
     return [
         *(f"  changed, so refused: {name}" for name in differs.changed),
         *(f"  new, so not offered: {name}" for name in differs.new),
-        *(f"  gone: {name}" for name in differs.gone),
+        *(f"  removed: {name}" for name in differs.gone),
     ]
 
 
@@ -148,7 +150,7 @@ def _show(screen: Terminal, page: Page, known: dict[str, AcceptedTool], now: lis
         screen.write(f"changed: {one_line(visible(name))}\n")
         screen.write(page.diff(_difference(known[name].raw, new[name]), whole=True))
     for name in differs.gone:
-        screen.write(f"gone: {one_line(visible(name))}\n")
+        screen.write(f"removed: {one_line(visible(name))}\n")
 
 
 def _difference(before: Raw, after: Raw) -> str:

@@ -18,7 +18,7 @@ _MISTAKES = {
     "not allowed with argument ": "{name} cannot be used with {rest}",
     "ignored explicit argument ": "{name} takes no value",
 }
-_PLAIN = "\0"  # prefix of a word that is not a flag; command lines cannot contain it
+_PLAIN = "\0"  # prefix of a word after `--`, which is not a flag; command lines cannot contain it
 _MISSING = "the following arguments are required: "
 
 
@@ -28,10 +28,13 @@ class Parser(argparse.ArgumentParser):
     A word that names a subcommand selects it; any other word is an argument of this command.
     """
 
-    def __init__(self, prog: str, summary: str, run: Run | None = None, *, hidden: bool = False) -> None:
+    def __init__(
+        self, prog: str, summary: str, run: Run | None = None, *, parent: Parser | None = None, hidden: bool = False
+    ) -> None:
         super().__init__(prog=prog, add_help=False, allow_abbrev=False, exit_on_error=False)
         self.summary = summary
         self.run = run
+        self.parent = parent
         self.hidden = hidden
         self.details = ""
         self.examples: list[tuple[str, str]] = []
@@ -40,7 +43,7 @@ class Parser(argparse.ArgumentParser):
 
     def command(self, name: str, summary: str, run: Run, *, hidden: bool = False) -> Parser:
         """Add a subcommand."""
-        self.commands[name] = Parser(f"{self.prog} {name}", summary, run, hidden=hidden)
+        self.commands[name] = Parser(f"{self.prog} {name}", summary, run, parent=self, hidden=hidden)
         return self.commands[name]
 
     @property
@@ -53,8 +56,19 @@ class Parser(argparse.ArgumentParser):
         """The options."""
         return [action for action in self._actions if action.option_strings]
 
+    @property
+    def help_examples(self) -> list[tuple[str, str]]:
+        """The examples to show in the help: its own, or else those of its parent that run this command."""
+        if self.examples or self.parent is None:
+            return self.examples
+        return [
+            example
+            for example in self.parent.examples
+            if example[0] == self.prog or example[0].startswith(f"{self.prog} ")
+        ]
+
     def reached(self, words: list[str]) -> tuple[Parser, list[str]]:
-        """Return the parser of the subcommand that the words select, and the remaining words."""
+        """Return the parser of the subcommand that the words select, and the other words."""
         index = self._first_argument(words)
         if index is not None and self.commands:
             name = words[index]
@@ -66,15 +80,16 @@ class Parser(argparse.ArgumentParser):
         return self, words
 
     def read(self, words: list[str]) -> Namespace:
-        """Parse the words of this command, without its subcommands."""
+        """Parse the arguments of this command; `reached` has removed the subcommand."""
         self._check_flags(words)
         if self.run is None:
             self.error(f"{self.prog} needs a command: {', '.join(self._visible())}")
         try:
-            arguments, unknown = self.parse_known_intermixed_args(_marked(words))
+            arguments, unknown = self.parse_known_intermixed_args(_mark_plain(words))
         except argparse.ArgumentError as error:
             self.error(_message(error))
         if unknown:
+            self._check_command(words)
             self.error(f"unexpected argument {unknown[0].removeprefix(_PLAIN)!r}")
         return arguments
 
@@ -83,6 +98,13 @@ class Parser(argparse.ArgumentParser):
         if message.startswith(_MISSING):
             message = f"missing required argument: {message.removeprefix(_MISSING)}"
         raise Usage(message, self.prog)
+
+    def _check_command(self, words: list[str]) -> None:
+        """Reject a first argument that looks like a mistyped subcommand."""
+        index = self._first_argument(words)
+        near = "" if index is None else suggestion(words[index], self._visible())
+        if index is not None and near:
+            self.error(f"unknown command {words[index]!r} for {self.prog}{near}")
 
     def _visible(self) -> list[str]:
         return [name for name, parser in self.commands.items() if not parser.hidden]
@@ -125,7 +147,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{name} takes {', '.join(choices)}, not {value[:100]!r}{suggestion(value, choices)}")
 
 
-def _marked(words: list[str]) -> list[str]:
+def _mark_plain(words: list[str]) -> list[str]:
     """Mark the words after `--` as arguments: argparse drops the `--` when arguments and flags are intermixed."""
     end = words.index("--") if "--" in words else len(words)
     return [*words[:end], *(_PLAIN + word for word in words[end + 1 :])]
@@ -144,9 +166,8 @@ def _is_flag(word: str) -> bool:
 
 
 def _message(error: argparse.ArgumentError) -> str:
-
     for start, text in _MISTAKES.items():
         if error.message.startswith(start):
             return text.format(name=error.argument_name, rest=error.message.removeprefix(start))
-    # arguments that are missing have no name; Python 3.14 raises an error for them, too
+    # missing arguments have no name; Python 3.14 raises this error for them, too
     return f"{error.argument_name}: {error.message}" if error.argument_name else error.message

@@ -56,7 +56,7 @@ def _answer(questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
 
 
 def answered(command: str, work: Callable[[Terminal], int]) -> int:
-    """Run the work of a command for a person at a terminal; refuse anybody else."""
+    """Run the work of a command if a person is at the terminal; raise `denied` otherwise."""
     refuse_tools(command)
     try:
         if not os.isatty(0):

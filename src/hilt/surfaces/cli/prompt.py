@@ -24,12 +24,12 @@ _NARROWEST = 30
 _LINES_SHOWN = 10  # of a command, a diff or a text, so that the prompt usually fits on a screen of 24 lines
 _ARGUMENTS_SHOWN = 6
 _ARGUMENT_LINES_SHOWN = 2
-_REASON_MOST = 1000
+_REASON_MAX = 1000
 _SIGNAL_SECONDS = 1.0  # a signal right before the wait for a line is noticed when the wait ends
 _BOLD, _DIM, _RED, _GREEN, _YELLOW, _CYAN, _MARK = "1", "2", "31", "32", "33", "36", "1;31"
 _RISKS = {"dangerous": _RED, "caution": _YELLOW, "safe": _GREEN}
 _DIFF_COLORS = {"+": _GREEN, "-": _RED, "@": _CYAN}
-_ASKS = {"command": "wants to run a command", "edit": "wants to change files"}
+_REQUESTS = {"command": "wants to run a command", "edit": "wants to change files"}
 
 _ANSWERS = {
     **dict.fromkeys(("y", "yes", "once"), "once"),
@@ -69,7 +69,7 @@ class Terminal(NamedTuple):
 
 
 class PersonPrompt:
-    """Asks a person who is present; somebody elsewhere may answer first."""
+    """Asks the person at the terminal; someone elsewhere may answer first."""
 
     def __init__(self, ask: Callable[[Any, int | None], Any]) -> None:
         """`ask` ends when the descriptor that it is passed, if any, becomes readable."""
@@ -80,7 +80,7 @@ class PersonPrompt:
         return self._ask(asked, None)
 
     def ask_until(self, asked: Any, settled: int) -> Any:
-        """Return the person's answer, until the descriptor `settled` becomes readable."""
+        """Return the person's answer; stop asking when the descriptor `settled` becomes readable."""
         return self._ask(asked, settled)
 
 
@@ -98,7 +98,7 @@ def note_elsewhere(settled: int | None) -> str:
 def controlling_terminal(settled: int | None = None) -> Iterator[Terminal]:
     """Open the terminal of this process; raise no_one_to_ask without one, or in the background.
 
-    Reading ends like the input when the descriptor `settled` becomes readable.
+    When the descriptor `settled` becomes readable, reading returns the end of input.
     """
     import termios
     from select import select
@@ -173,7 +173,7 @@ def prompt(asked: Asked, *, read: Callable[[], str], write: Callable[[str], obje
                 write("A preview is not available for this call.\n")
             case "deny":
                 write("Reason for the model (optional): ")
-                return Answer("deny", read().strip()[:_REASON_MOST])
+                return Answer("deny", read().strip()[:_REASON_MAX])
             case "show":
                 write(page.draw(asked, whole=True))
             case _:
@@ -201,10 +201,10 @@ def plain(text: str) -> str:
 
 
 class Page:
-    """Draws a call for a person; `was_cut` tells whether something was left out."""
+    """Draws a call for a person; `was_cut` is set if something was left out."""
 
     def __init__(self, *, width: int, color: bool, lines: int = _LINES_SHOWN) -> None:
-        """`lines` are shown of each text, unless the whole is asked for."""
+        """`lines` is the number of lines to show of each text, unless the whole text is requested."""
         self._lines = lines
         self._width = max(width, _NARROWEST)
         self._color = color
@@ -233,7 +233,7 @@ class Page:
 
     def _heading(self, asked: Asked) -> list[str]:
         rule = "-" * (self._width - 1)
-        heading = f"{one_line(asked.tool)} {_ASKS.get(asked.kind, 'wants to run')}"
+        heading = f"{one_line(asked.tool)} {_REQUESTS.get(asked.kind, 'wants to run')}"
         return [_painted(rule, _DIM, self._color), *(_painted(line, _BOLD, self._color) for line in self._fit(heading))]
 
     def _command(self, asked: Asked, *, whole: bool) -> list[str]:
@@ -274,26 +274,27 @@ class Page:
         ]
         # a heading, so that lines of a command or a diff above cannot pass for arguments
         lines = [_painted("with", _DIM, self._color)] if arguments and (asked.command or asked.diff) else []
-        most = len(arguments) if whole else _ARGUMENTS_SHOWN
-        for name, value in arguments[:most]:
-            lines += self._argument(name, value, most=None if whole else 1 if asked.diff else _ARGUMENT_LINES_SHOWN)
-        if len(arguments) > most:
+        limit = len(arguments) if whole else _ARGUMENTS_SHOWN
+        max_lines = None if whole else 1 if asked.diff else _ARGUMENT_LINES_SHOWN
+        for name, value in arguments[:limit]:
+            lines += self._argument(name, value, max_lines=max_lines)
+        if len(arguments) > limit:
             self.was_cut = True
-            lines.append(self._bar + _more(len(arguments) - most, "argument"))
+            lines.append(self._bar + _more(len(arguments) - limit, "argument"))
         return lines
 
-    def _argument(self, name: str, value: Json, *, most: int | None) -> list[str]:
+    def _argument(self, name: str, value: Json, *, max_lines: int | None) -> list[str]:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         label = f"{one_line(name)}:"
-        if most is None and "\n" in text:
+        if max_lines is None and "\n" in text:
             return [*self._barred(label), *self._barred(plain(text), indent="  ")]
-        if most is not None:
+        if max_lines is not None:
             # do not format what will not be shown
-            text = text[: self._width * (most + 1)]
+            text = text[: self._width * (max_lines + 1)]
         pieces = self._fit(f"{label} {one_line(text)}", self._width - 2)
-        if most is not None and len(pieces) > most:
+        if max_lines is not None and len(pieces) > max_lines:
             self.was_cut = True
-            pieces = [*pieces[: most - 1], _cut_off(pieces[most - 1])]
+            pieces = [*pieces[: max_lines - 1], _cut_off(pieces[max_lines - 1])]
         if pieces[0].startswith(label):
             pieces[0] = _painted(label, _CYAN, self._color) + pieces[0][len(label) :]
         return [self._bar + piece for piece in pieces]
@@ -302,22 +303,22 @@ class Page:
         lines: list[str] = []
         if asked.risk:
             part = f": {one_line(asked.part)}" if asked.part and asked.part != asked.command else ""
-            lines += self._fact("risk", asked.risk + part, _RISKS.get(asked.risk, ""), most=3)
-        lines += self._fact("why", asked.reason, "", most=4)
+            lines += self._fact("risk", asked.risk + part, _RISKS.get(asked.risk, ""), max_lines=3)
+        lines += self._fact("why", asked.reason, "", max_lines=4)
         if asked.workspace:
             session = f", session {asked.session}" if asked.session else ""
-            lines += self._fact("in", asked.workspace + session, "", most=2)
+            lines += self._fact("in", asked.workspace + session, "", max_lines=2)
         for number, rule in enumerate(asked.rules):
-            lines += self._fact("always" if not number else "", rule, "", most=None)
+            lines += self._fact("always" if not number else "", rule, "", max_lines=None)
         if asked.rules and asked.folder not in ("", asked.workspace):
-            lines += self._fact("", f"in {asked.folder}", "", most=2)
+            lines += self._fact("", f"in {asked.folder}", "", max_lines=2)
         return lines
 
-    def _fact(self, label: str, text: str, sgr: str, *, most: int | None) -> list[str]:
+    def _fact(self, label: str, text: str, sgr: str, *, max_lines: int | None) -> list[str]:
         pieces = self._fit(one_line(text), self._width - 8)
-        if most is not None and len(pieces) > most:
+        if max_lines is not None and len(pieces) > max_lines:
             self.was_cut = True
-            pieces = [*pieces[: most - 1], _cut_off(pieces[most - 1])]
+            pieces = [*pieces[: max_lines - 1], _cut_off(pieces[max_lines - 1])]
         first, *more = [_painted(piece, sgr, self._color) for piece in pieces]
         return [_painted(f"{label:<8}", _DIM, self._color) + first, *(" " * 8 + piece for piece in more)]
 
@@ -348,8 +349,8 @@ class Page:
         ends = terminal._ends(line, room, words=False, most=len(line) + 1)
         pieces = [line[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         # combining characters take no columns, however many there are
-        most = 4 * room
-        return [piece[start : start + most] for piece in pieces for start in range(0, len(piece) or 1, most)]
+        limit = 4 * room
+        return [piece[start : start + limit] for piece in pieces for start in range(0, len(piece) or 1, limit)]
 
     @property
     def _bar(self) -> str:
@@ -368,7 +369,6 @@ def one_line(text: str) -> str:
 
 def _cut_off(piece: str) -> str:
     """Return a piece that ends with … instead of its last characters."""
-
     return terminal._clip(piece + " ", terminal._columns(piece))
 
 

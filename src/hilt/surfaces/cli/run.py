@@ -36,7 +36,7 @@ _BRIEF_CHARACTERS = 100
 _MESSAGE_CHARACTERS = 300
 _JOIN_SECONDS = 0.2
 _PROMPT_BYTES = 16 << 20  # of standard input
-_ID = re.compile(r"\d{8}-[\w-]*")  # what ids of sessions look like
+_ID = re.compile(r"\d{8}-[\w-]*")  # the form of a session id
 
 
 class TypedPrompt(NamedTuple):
@@ -47,7 +47,7 @@ class TypedPrompt(NamedTuple):
 
 
 class RunRole(NamedTuple):
-    """What the definition of an agent makes of a run: its options and settings, its limit of turns, and its prompt."""
+    """How an agent definition configures a run: options, settings, limit of turns, and prompt."""
 
     name: str = ""
     options: Mapping[str, str] = MappingProxyType({})
@@ -59,32 +59,38 @@ class RunRole(NamedTuple):
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """The model answers, calls tools, sees their results and goes on until it is done. Its calls go
-through the same permissions, sandbox, undo and audit as any other. Standard input, unless it is a terminal, is appended
-to the prompt. Without a terminal, standard output is the last message, and everything else goes to standard error.
+    parser.details = """The model calls tools, reads their results and continues until it is done. Its calls go through
+the same permissions, sandbox, undo and audit as any other. Standard input, unless it is a terminal, is appended to the
+prompt. Without a terminal, standard output is the last message, and everything else goes to standard error.
 
-Exit status: 0 done, 1 failed, 2 wrong usage or no model, 3 a limit was reached, 4 an approval is missing, 130
+Exit status: 0 done, 1 failed, 2 invalid usage or no model, 3 a limit was reached, 4 an approval is missing, 130
 interrupted."""
     parser.add_argument("prompt", metavar="PROMPT", nargs="?", help="The task")
     add_model_options(
-        parser, "Continue a session, by default the newest; without a prompt, go on where it was interrupted"
+        parser, "Continue a session, by default the newest; without a prompt, resume where it was interrupted"
     )
-    parser.add_argument("--agent", metavar="NAME", help="Work as this agent: its prompt, and at most its tools")
+    parser.add_argument("--agent", metavar="NAME", help="Run as this agent, with its prompt and only its tools")
     parser.add_argument(
-        "--durable", action="store_true", help="Run it as an agent that others go on with if this process is killed"
+        "--durable", action="store_true", help="Run it as an agent that another process resumes if this one is killed"
     )
     parser.add_argument("--json", action="store_true", help="Print one event per line as JSON")
-    parser.add_argument("--show-prompt", action="store_true", help="Print what would be sent, and send nothing")
+    parser.add_argument("--show-prompt", action="store_true", help="Print what would be sent, without sending it")
     parser.add_argument(
-        "--max-turns", metavar="N", type=_count, default=MAX_TURNS, help=f"Most requests to the model ({MAX_TURNS})"
+        "--max-turns",
+        metavar="N",
+        type=_count,
+        default=MAX_TURNS,
+        help=f"Maximum number of model requests ({MAX_TURNS})",
     )
-    parser.add_argument("--max-tokens", metavar="N", type=_count, help="Most tokens, input and output together")
-    parser.add_argument("--max-seconds", metavar="N", type=_seconds, help="Most seconds")
+    parser.add_argument(
+        "--max-tokens", metavar="N", type=_count, help="Maximum number of tokens, input and output combined"
+    )
+    parser.add_argument("--max-seconds", metavar="N", type=_seconds, help="Maximum duration in seconds")
     parser.examples = [
         ("hilt run 'Why does the test in tests/test_api.py fail?'", "Give it a task"),
-        ("git diff | hilt run 'Review this change' --mode plan", "Let it look, but change nothing"),
-        ("hilt run --continue", "Go on after an interruption"),
-        ("hilt run --durable 'Update all docs'", "Let another process go on if this one is killed"),
+        ("git diff | hilt run 'Review this change' --mode plan", "Let it read, but change nothing"),
+        ("hilt run --continue", "Resume after an interruption"),
+        ("hilt run --durable 'Update all docs'", "Let another process resume it if this one is killed"),
         ("hilt run 'Update the changelog' --json --max-turns 20", "Run it from a program"),
     ]
 
@@ -92,7 +98,7 @@ interrupted."""
 def add_model_options(parser: Parser, continued: str) -> None:
     """Declare the options that name the model and the session; `continued` is the help of --continue."""
     parser.add_argument("--model", metavar="NAME", help="The model, as PROVIDER:MODEL")
-    parser.add_argument("--base-url", metavar="URL", help="The address of its server")
+    parser.add_argument("--base-url", metavar="URL", help="The URL of its server")
     parser.add_argument("--agent-command", metavar="CMD", help="A program that reads the prompt and prints the answer")
     parser.add_argument("--continue", dest="continued", metavar="ID", nargs="?", const="", help=continued)
 
@@ -136,8 +142,8 @@ def _run(options: Options, arguments: Namespace) -> int:
 def _in_session(
     options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]
 ) -> int:
-    named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
-    settings = {name: value for name, value in named.items() if value is not None}
+    overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
+    settings = {name: value for name, value in overrides.items() if value is not None}
     agent = arguments.agent or ""
     if arguments.continued is None:
         session = options.get("session") or new_id()
@@ -176,7 +182,7 @@ def _in_session(
 
 
 def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: Callable[[events.Event], None]) -> int:
-    """Run the task as an agent of its own, in this process, with the tools and the prompt of any other run."""
+    """Run the task in this process, as a durable agent with the same tools and prompt as any other run."""
     import signal
     import threading
     import time
@@ -188,8 +194,8 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
     from hilt.agents.references import expand
     from hilt.state.agent_calls import AgentOrder
 
-    named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
-    settings = {name: value for name, value in named.items() if value is not None}
+    overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
+    settings = {name: value for name, value in overrides.items() if value is not None}
     people = person()
     caller = options.get("session") or new_id()
     with open_runtime({**options, "session": caller}, settings=settings, **people) as runtime:
@@ -230,7 +236,7 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
         while thread.is_alive() and not is_handed_over.is_set():
             thread.join(_JOIN_SECONDS)  # signals are handled in between
         if thread.is_alive():
-            text = f"{agent.id} goes on in a worker, or with the next command that looks at agents."
+            text = f"{agent.id} continues in a worker, or when a hilt agents command runs next."
             advice = f"To wait for it: {command('agents', 'wait', agent.id)}"
             ended.append(
                 events.RunEnded(events.INTERRUPTED, agent.id, error=ToolError("cancelled", text, suggestion=advice))
@@ -244,7 +250,7 @@ def _durably(options: Options, arguments: Namespace, prompt: TypedPrompt, emit: 
 
 
 def _role(options: Options, name: str, *, own_model: bool) -> RunRole:
-    """Return what the definition of an agent makes of a run: it can only take tools and rights away."""
+    """Return how an agent definition configures a run; it can only remove tools and permissions."""
     from hilt.agents.definitions import read_definitions
     from hilt.agents.granting import granted_mode, granted_tools
 
@@ -259,7 +265,7 @@ def _role(options: Options, name: str, *, own_model: bool) -> RunRole:
 
 
 def _model_of(runtime: Runtime, name: str) -> dict[str, str]:
-    """Return the settings for an agent's own model; the address of one provider's server is not another's."""
+    """Return the settings for an agent's own model; raise if model.base_url belongs to another provider."""
     settings = runtime.settings
     if not name or name == settings["model.name"]:
         return {}
@@ -272,17 +278,17 @@ def _model_of(runtime: Runtime, name: str) -> dict[str, str]:
     return {"model.name": name}
 
 
-def _continued(options: Options, wanted: str, *, may_be_prompt: bool) -> tuple[str, str, str]:
-    """Return the id of the session to continue, the prompt if that is what follows --continue, and its agent."""
+def _continued(options: Options, id: str, *, may_be_prompt: bool) -> tuple[str, str, str]:
+    """Return the id of the session to continue, the prompt if one follows --continue instead, and the agent."""
     with open_runtime(options) as runtime:
         transcripts = transcripts_of(runtime)
         prompt = ""
         try:
-            file = transcripts.find(wanted) if wanted else transcripts.newest()
+            file = transcripts.find(id) if id else transcripts.newest()
         except ToolError as error:
-            if error.code != "not_found" or not wanted or not may_be_prompt or _ID.fullmatch(wanted):
+            if error.code != "not_found" or not id or not may_be_prompt or _ID.fullmatch(id):
                 raise
-            file, prompt = transcripts.newest(), wanted
+            file, prompt = transcripts.newest(), id
         return file.id, prompt, str(file.head.get("agent") or "")
 
 
@@ -428,8 +434,8 @@ class Printer:
         sys.stdout.flush()
 
 
-def _brief(args: dict[str, Any] | str, most: int = _BRIEF_CHARACTERS) -> str:
+def _brief(args: dict[str, Any] | str, limit: int = _BRIEF_CHARACTERS) -> str:
     """Return arguments or a text on one short line, so that it cannot pass for another line."""
     text = args if isinstance(args, str) else ", ".join(f"{name}={value!r}" for name, value in args.items())
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -29,7 +29,7 @@ def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
     parser.details = """The first line of output is the address with the person's token, which may approve calls: keep
-it to yourself. Agents use another token. --workspace may be repeated. Only this machine can connect, unless --host is
+it secret. Agents use another token. --workspace may be repeated. Only this machine can connect, unless --host is
 given together with --tls-cert and --tls-key, or with --behind-proxy. Requires the extra serve."""
     parser.add_argument("folders", metavar="DIR", nargs="*", help="More folders to serve")
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="Listen on this address")
@@ -37,8 +37,8 @@ given together with --tls-cert and --tls-key, or with --behind-proxy. Requires t
     parser.add_argument("--port", metavar="PORT", type=_port, default=PORT, help=port)
     parser.add_argument("--no-open", dest="open", action="store_false", help="Do not open a browser")
     parser.add_argument("--tls-cert", metavar="FILE", help="Serve HTTPS with this certificate")
-    parser.add_argument("--tls-key", metavar="FILE", help="The key of the certificate")
-    proxy = "A proxy in front of this server encrypts connections and sets the Host"
+    parser.add_argument("--tls-key", metavar="FILE", help="The private key of the certificate")
+    proxy = "A proxy in front of this server handles TLS and sets the Host header"
     parser.add_argument("--behind-proxy", action="store_true", help=proxy)
     parser.add_argument("--show-agent-token", action="store_true", help="Print the token for agents, and exit")
     parser.examples = [
@@ -67,15 +67,15 @@ def _run(options: Options, arguments: Namespace) -> int:
         import websockets  # noqa: F401
     if arguments.show_agent_token:
         return _show_agent_token()
-    chosen = _options(arguments)
+    server_options = _options(arguments)
     gc.disable()  # imported objects stay: collecting garbage while importing takes a tenth of the start
-    ended = _serve(options, chosen, opens=arguments.open)
+    ended = _serve(options, server_options, opens=arguments.open)
     with suppress(OSError):
         sys.stdout.flush()
     if ended:
         signal.signal(ended, signal.SIG_DFL)
         os.kill(os.getpid(), ended)  # the parent process sees which signal ended this one
-    os._exit(0)  # a call that does not end must not keep the process
+    os._exit(0)  # a call that does not end must not keep the process alive
 
 
 def _show_agent_token() -> int:
@@ -99,14 +99,14 @@ def _options(arguments: Namespace) -> ServerOptions:
     except ValueError:
         raise Usage(f"--host takes an IP address, not {arguments.host!r}") from None
     if (arguments.tls_cert is None) != (arguments.tls_key is None):
-        raise Usage("--tls-cert and --tls-key need each other")
+        raise Usage("--tls-cert and --tls-key must be used together")
     address = Address(host, arguments.port)
     if not address.is_loopback and arguments.tls_cert is None and not arguments.behind_proxy:
         raise Usage(f"--host {host} needs --tls-cert and --tls-key, or --behind-proxy: others could read the token")
     return ServerOptions(address, arguments.folders, arguments.tls_cert, arguments.tls_key, arguments.behind_proxy)
 
 
-def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
+def _serve(options: Options, server_options: ServerOptions, *, opens: bool) -> int:
     """Serve until a signal arrives; return the signal, or 0."""
     import asyncio
 
@@ -123,7 +123,7 @@ def _serve(options: Options, chosen: ServerOptions, *, opens: bool) -> int:
 
     async def main() -> None:
         ending.cancel_task()
-        await serve(options, chosen, started)
+        await serve(options, server_options, started)
 
     with suppress(asyncio.CancelledError):
         asyncio.new_event_loop().run_until_complete(main())

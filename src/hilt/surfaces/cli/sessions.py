@@ -15,6 +15,7 @@ from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.grants import moment
+from hilt.surfaces.cli.list_rows import list_row
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -28,24 +29,28 @@ def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _list
     parser.details = """Each run of an agent is a session with a transcript: every message as it was sent, without
-secrets. Transcripts are removed after agents.keep_days, and the oldest beyond agents.keep_mb. An ID may be shortened to
-its beginning."""
-    listing = parser.command("list", "List the sessions of this folder, the newest first", _list)
+secrets. Transcripts are removed after agents.keep_days, and the oldest beyond agents.keep_mb. Any unique
+prefix of an ID works."""
+    listing = parser.command("list", "List the sessions of this folder, newest first", _list)
     for below in (parser, listing):
         below.add_argument("--json", action="store_true", help="Print the list as JSON")
-    showing = parser.command("show", "Show what was said in a session", _show)
+    showing = parser.command("show", "Show the messages of a session", _show)
     exporting = parser.command("export", "Print the transcript of a session", _export)
     exporting.add_argument("--format", choices=("md", "json"), default="md", help="Markdown (the default) or JSON")
-    ending = parser.command("end", "End a session and its background jobs, and forget what it has read", _end)
+    ending = parser.command("end", "End a session and its background jobs", _end)
     deleting = parser.command("delete", "Delete the transcript of a session", _delete)
     for below in (showing, exporting, deleting):
         below.add_argument("id", metavar="ID", help="The session")
     ending.add_argument("id", metavar="ID", nargs="?", default=SUPPRESS, help="The session; by default --session")
     parser.examples = [
         ("hilt sessions", "List the sessions of this folder"),
-        ("hilt sessions show 20261116-0812", "Show what was said in one"),
+        ("hilt sessions show 20261116-0812", "Show the messages of one"),
         ("hilt run --continue 20261116-0812 'And now the docs'", "Continue it"),
     ]
+    listing.examples = [("hilt sessions list --json", "List the sessions as JSON")]
+    exporting.examples = [("hilt sessions export 20261116-0812 > session.md", "Write a transcript to a file")]
+    deleting.examples = [("hilt sessions delete 20261116-0812", "Delete one transcript")]
+    ending.details = "Also deletes the record of the files that the session has read."
     ending.examples = [
         ("hilt sessions end", "End the default session of this folder"),
         ("hilt sessions end review", "End another one"),
@@ -61,7 +66,7 @@ def _list(options: Options, arguments: Namespace) -> int:
     for file in files:
         title = f"  {file.head['title']}" if file.head.get("title") else ""
         line = f"{file.id}  {moment(int(file.changed * 1e9))}  {file.head.get('model', '')}{title}"
-        sys.stdout.write(inert(line).replace("\n", " ") + "\n")
+        sys.stdout.write(list_row(line))
     if not files:
         sys.stdout.write("No session in this folder has a transcript.\n")
     return 0
@@ -123,7 +128,7 @@ def _end(options: Options, arguments: Namespace) -> int:
 
 
 def _full_id(options: Options, id: str) -> str:
-    """Return the id of the session whose transcript an id is the beginning of, else the id itself."""
+    """Return the full id of the session whose transcript matches a prefix; the id itself if there is none."""
     with open_runtime(options) as runtime, suppress(ToolError):
         return transcripts_of(runtime).find(id).id
     return id

@@ -75,8 +75,8 @@ class SettingsChange(NamedTuple):
         )
         shortest = min(len(old), len(new))
         same = next((index for index in range(shortest) if old[index] != new[index]), shortest)
-        most = shortest - same
-        end = next((index for index in range(most) if old[-1 - index] != new[-1 - index]), most)
+        limit = shortest - same
+        end = next((index for index in range(limit) if old[-1 - index] != new[-1 - index]), limit)
         first = max(0, same - _CONTEXT)
         after = old[len(old) - end :][:_CONTEXT]
         after = after[:-1] if end <= _CONTEXT and after[-1:] == [""] else after  # the end of the last line

@@ -13,6 +13,7 @@ from typing import Any
 from hilt import places
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
+from hilt.surfaces.cli.list_rows import list_row
 from hilt.surfaces.cli.person import refuse_tools
 from hilt.surfaces.cli.prompt import one_line
 from hilt.surfaces.opening import open_runtime
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hilt.skills.skill import Skill
     from hilt.surfaces.cli.parsing import Options, Parser
 
-REMOVED_MAX = 20  # removed skills that are kept
+REMOVED_MAX = 20  # removed skills to keep
 
 _TEMPLATE = """\
 ---
@@ -54,10 +55,10 @@ tool load_skill. Without a command, the skills are listed."""
     showing.add_argument("name", metavar="NAME", help="The name of the skill")
     new = parser.command("new", "Write a skill to start from", _new)
     new.add_argument("name", metavar="NAME", help="The name of the skill, such as release-notes")
-    new.add_argument("--personal", action="store_true", help="Write it to your personal skills instead of this project")
+    new.add_argument("--personal", action="store_true", help="Write it to your personal skills, not to this project")
     checking = parser.command("check", "Check a skill against the Agent Skills standard", _check)
     checking.add_argument("path", metavar="PATH", help="The folder of the skill")
-    checking.details = "Exits with 0 if the skill is valid, else with 1."
+    checking.details = "The exit status is 0 if the skill is valid, and 1 otherwise."
     install = parser.command("install", "Copy a valid skill to your personal skills", _install)
     install.add_argument("path", metavar="PATH", help="The folder of the skill")
     install.add_argument("--force", action="store_true", help="Replace an installed skill of the same name")
@@ -67,6 +68,9 @@ tool load_skill. Without a command, the skills are listed."""
     remove.details = "The skill is moved to the state directory, so that it can be installed again."
     for below in (parser, listing, showing, checking):
         below.add_argument("--json", action="store_true", help="Print JSON")
+    listing.examples = [("hilt skills list --json", "List the skills as JSON")]
+    showing.examples = [("hilt skills show skill-creator", "Show the instructions of a skill")]
+    remove.examples = [("hilt skills remove release-notes", "Remove a personal skill")]
     parser.examples = [
         ("hilt skills", "List the skills"),
         ("hilt skills new release-notes", "Start a skill in this project"),
@@ -83,14 +87,16 @@ def _list(options: Options, arguments: Namespace) -> int:
         contents = runtime.skills().current()
     if arguments.json:
         return _print_json(_listed(contents))
-    lines: list[str] = []
+    rows: list[str] = []
     width = max(map(len, contents.skills), default=0)
     for name, skill in contents.skills.items():
-        lines.append(f"{name:<{width}}  {skill.source:<8}  {skill.description}")
+        rows.append(f"{name:<{width}}  {skill.source:<8}  {skill.description}")
     commands = contents.commands
     width = max(map(len, commands), default=0)
-    lines += ["commands:"] if commands else []
-    lines += [f"  {name:<{width}}  {found.source:<8}  {found.description}" for name, found in commands.items()]
+    rows += ["commands:"] if commands else []
+    rows += [f"  {name:<{width}}  {command.source:<8}  {command.description}" for name, command in commands.items()]
+    sys.stdout.write("".join(list_row(one_line(row)) for row in rows))
+    lines: list[str] = []
     if contents.untrusted:
         lines.append(f"not trusted, so not loaded (to review: {places.command('trust', '.')}):")
         lines += [f"  {item.path}" for item in contents.untrusted]
@@ -98,7 +104,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         lines.append("invalid:")
         lines += [f"  {problem.path}: {problem.message}" for problem in contents.problems]
     if contents.hidden:
-        lines.append("hidden by another one of the same name:")
+        lines.append("hidden by one of the same name:")
         lines += [f"  {path}" for path in contents.hidden]
     _write(lines)
     return 0
@@ -109,13 +115,13 @@ def _listed(contents: LibraryContents) -> dict[str, Any]:
         "skills": [_facts(skill) for skill in contents.skills.values()],
         "commands": [
             {
-                "name": found.name,
-                "source": found.source,
-                "description": found.description,
-                "argument_hint": found.argument_hint,
-                "path": places.utf8_path(found.path),
+                "name": command.name,
+                "source": command.source,
+                "description": command.description,
+                "argument_hint": command.argument_hint,
+                "path": places.utf8_path(command.path),
             }
-            for found in contents.commands.values()
+            for command in contents.commands.values()
         ],
         "untrusted": [
             {"kind": item.kind, "name": item.name, "path": places.utf8_path(item.path)} for item in contents.untrusted
@@ -170,7 +176,7 @@ def _new(options: Options, arguments: Namespace) -> int:
     if os.path.lexists(path):
         raise ToolError("already_exists", f"{one_line(path)} already exists.", suggestion="Choose another name.")
     with _explained(path):
-        _put(path, {"SKILL.md": _TEMPLATE.replace("@NAME@", name).encode()})
+        _write_folder(path, {"SKILL.md": _TEMPLATE.replace("@NAME@", name).encode()})
     lines = [os.path.join(path, "SKILL.md")]
     if not arguments.personal:
         lines.append(f"It is not loaded until you trust it: {places.command('trust', path)}")
@@ -206,15 +212,15 @@ def _install(options: Options, arguments: Namespace) -> int:
                     f"{one_line(target)} already exists.",
                     suggestion="To replace it, add --force.",
                 )
-            kept = _set_aside(target)
+            removed_path = _set_aside(target)
             try:
-                _put(target, whole.files, whole.programs)
+                _write_folder(target, whole.files, whole.programs)
             except BaseException:
-                shutil.move(kept, target)
+                shutil.move(removed_path, target)
                 raise
-            _write([f"Replaced {target}. The earlier one is in {kept}"])
+            _write([f"Replaced {target}. The earlier one is in {removed_path}"])
         else:
-            _put(target, whole.files, whole.programs)
+            _write_folder(target, whole.files, whole.programs)
             _write([f"Installed {target}"])
     return 0
 
@@ -239,7 +245,7 @@ def _checked(path: str) -> tuple[WholeFolder, str]:
         raise ToolError(
             "tool_invalid",
             f"{one_line(path)} contains the link {one_line(whole.links[0])}.",
-            suggestion="Replace links by the files that they lead to.",
+            suggestion="Replace links with their targets.",
         )
     definition = next((name for name in DEFINITIONS if name in whole.files), None)
     problems = ["SKILL.md is missing."] if definition is None else check_definition(whole.files[definition], folder)
@@ -271,26 +277,26 @@ def _remove(options: Options, arguments: Namespace) -> int:
             os.unlink(path)
             _write([f"Removed the link {path}"])
             return 0
-        kept = _set_aside(path)
-    _write([f"Removed {path}", f"To restore it: {places.command('skills', 'install', kept)}"])
+        removed_path = _set_aside(path)
+    _write([f"Removed {path}", f"To restore it: {places.command('skills', 'install', removed_path)}"])
     return 0
 
 
 def _set_aside(path: str) -> str:
-    """Move an installed skill to the state directory, and return where it is now; old ones are deleted."""
+    """Move an installed skill to the state directory, and return its new path; delete the oldest removed skills."""
     import shutil
 
     folder = os.path.join(places.state_dir(os.environ), "removed-skills")
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    kept = os.path.join(folder, f"{time.time_ns():020}", os.path.basename(path))
-    os.mkdir(os.path.dirname(kept), 0o700)
-    shutil.move(path, kept)
+    removed_path = os.path.join(folder, f"{time.time_ns():020}", os.path.basename(path))
+    os.mkdir(os.path.dirname(removed_path), 0o700)
+    shutil.move(path, removed_path)
     for old in sorted(os.listdir(folder))[:-REMOVED_MAX]:
         shutil.rmtree(os.path.join(folder, old), ignore_errors=True)
-    return kept
+    return removed_path
 
 
-def _put(target: str, files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> None:
+def _write_folder(target: str, files: Mapping[str, bytes], programs: frozenset[str] = frozenset()) -> None:
     """Write a folder atomically: it appears under its name when it is complete."""
     import tempfile
 

@@ -34,8 +34,8 @@ _UNITS = ("bytes", "KB", "MB", "GB")
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _show
-    parser.details = """The state directory holds undo data, the record of calls, approvals, transcripts and more. All
-of it together may use state.mb of disk space. Nothing leaves this machine."""
+    parser.details = """The state directory holds undo data, the record of calls, approvals, transcripts and more. Its
+total size is limited by state.mb. Nothing leaves this machine."""
     showing = parser.command("show", "Show what is stored where, and how large it is", _show)
     for below in (parser, showing):
         below.add_argument("--json", action="store_true", help="Print JSON")
@@ -43,25 +43,27 @@ of it together may use state.mb of disk space. Nothing leaves this machine."""
         "backup", "Write undo data, records, approvals, tasks and transcripts to one file", _back_up
     )
     saving.add_argument("file", metavar="FILE", nargs="?", help="A new file; by default hilt-DATE.tar.gz here")
-    restoring = parser.command("restore", "Replace the state by that of a backup", _restore)
+    restoring = parser.command("restore", "Replace the state with a backup", _restore)
     restoring.add_argument("file", metavar="FILE", help="The backup")
-    restoring.add_argument("--yes", action="store_true", help="Replace it without a prompt")
-    cleaning = parser.command("clean", "Remove what exceeds the limits of the settings", _clean)
-    days = "Also delete undo data that is older, in all folders"
+    restoring.add_argument("--yes", action="store_true", help="Restore without a prompt")
+    cleaning = parser.command("clean", "Remove data that exceeds the limits in the settings", _clean)
+    days = "Also delete undo data older than this, in all folders"
     cleaning.add_argument("--undo-days", metavar="DAYS", type=_days, help=days)
-    saving.details = """Other processes may go on meanwhile. The file contains old contents of your files, and is
+    saving.details = """Other processes may keep running. The file contains old contents of your files, and is
 readable by you alone. Settings, personal tools, skills and memory are in the configuration directory, and are not part
 of it."""
-    restoring.details = """Ends the resident process; no other process of hilt may run. The replaced state is kept in a
-folder beside it. Trust, approvals and grants of the backup apply again."""
-    cleaning.details = """Removes what is older or larger than its own limits, such as output.keep_days. If everything
-together is still larger than state.mb, removes caches, private folders of commands, long outputs, events, transcripts,
-removed skills and old copies of databases, in this order, the oldest first. Files in use stay. Undo data is limited by
-undo.calls and undo.mb in each folder. hilt does the same by itself, once an hour."""
+    restoring.details = """Stops the resident process; no other hilt process may be running. The replaced state is kept
+in a folder beside it. Trust, approvals and grants of the backup apply again."""
+    cleaning.details = """Removes data that is older or larger than its own limits, such as output.keep_days. If the
+total is still larger than state.mb, removes caches, private folders of commands, long outputs, events, transcripts,
+removed skills and old copies of databases, in this order, the oldest first. Files in use are skipped. Undo data is
+limited by undo.calls and undo.mb in each folder. hilt also does this automatically, once an hour."""
+    showing.examples = [("hilt state show --json", "Print the same as JSON")]
+    restoring.examples = [("hilt state restore hilt-20261116-081200.tar.gz", "Restore a backup")]
     parser.examples = [
         ("hilt state", "Show what is stored, and how large it is"),
         ("hilt state backup", "Write a backup to the current folder"),
-        ("hilt state clean --undo-days 90", "Remove what is old, and undo data older than 90 days"),
+        ("hilt state clean --undo-days 90", "Clean up, and delete undo data older than 90 days"),
     ]
 
 
@@ -101,20 +103,20 @@ def _show(options: Options, arguments: Namespace) -> int:
             sys.stdout.write(f"{readable(size.bytes):>11}  {size.part.name:<11}  {size.part.holds}\n")
             sys.stdout.write(f"{'':>26}{inert(', '.join(size.names))}\n{'':>26}limited by: {size.part.limits}\n")
     if elsewhere:
-        sys.stdout.write("\nNot part of the quota, nor of backups:\n")
+        sys.stdout.write("\nNot part of the quota or of backups:\n")
     for path, holds in elsewhere.items():
         sys.stdout.write(f"{readable(_size(path)):>11}  {inert(path)}\n{'':>26}{holds}\n")
     return 0
 
 
 def _elsewhere(state: str) -> dict[str, str]:
-    """Return what hilt keeps outside the state directory, with what it is."""
-    found = {
+    """Return the paths outside the state directory that hilt uses, each with a description."""
+    folders = {
         places.config_dir(os.environ): "your settings, tools, skills, rules and memory",
-        f"{state.rstrip('/')}-worktrees": "worktrees of agents, with changes that were not taken over",
-        **dict.fromkeys(replaced_states(state), "left by hilt state restore; delete it when you do not need it"),
+        f"{state.rstrip('/')}-worktrees": "worktrees of agents, with changes that were not applied",
+        **dict.fromkeys(replaced_states(state), "replaced by hilt state restore; delete it when you no longer need it"),
     }
-    return {path: holds for path, holds in found.items() if os.path.exists(path)}
+    return {path: holds for path, holds in folders.items() if os.path.exists(path)}
 
 
 def replaced_states(state: str) -> list[str]:
@@ -147,7 +149,7 @@ def _back_up(options: Options, arguments: Namespace) -> int:
     path = arguments.file or f"hilt-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz"
     state = places.state_dir(os.environ)
     if not os.path.isdir(state):
-        raise ToolError("not_found", f"There is no state yet in {state}.", suggestion="Nothing needs a backup.")
+        raise ToolError("not_found", f"There is no state yet in {state}.", suggestion="There is nothing to back up.")
     size = archive.write(state, path)
     sys.stdout.write(f"{inert(path)}: {readable(size)}\n")
     return 0
@@ -194,7 +196,7 @@ def _clean(options: Options, arguments: Namespace) -> int:
     for name, size in cleaned.removed.items():
         sys.stdout.write(f"{readable(size):>11}  {name}\n")
     if snapshots:
-        sys.stdout.write(f"deleted {snapshots} snapshots of undo\n")
+        sys.stdout.write(f"deleted {snapshots} undo snapshots\n")
     sys.stdout.write(f"{readable(cleaned.after)} of {readable(cleaned.quota)} (state.mb)\n")
     if cleaned.after > cleaned.quota:
         sys.stdout.write(

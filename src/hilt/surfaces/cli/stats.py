@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from hilt.surfaces.cli.parsing import Options, Parser
 
 _WIDTH = 80  # unless the terminal is wider
-_NAME_MOST = 24
-_PLOT_MOST = 60
-_ERRORS_MOST = 8
+_NAME_MAX = 24
+_PLOT_MAX = 60
+_ERRORS_MAX = 8
 _BOLD, _DIM, _RED = "1", "2", "31"
 
 
@@ -59,7 +59,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         if "workspace" in options:
             filters["workspace"] = workspace_id(options["workspace"])
         width = _width()
-        usage = trail.usage(**filters, parts=min(_PLOT_MOST, width - _NAME_MOST - 36))
+        usage = trail.usage(**filters, parts=min(_PLOT_MAX, width - _NAME_MAX - 36))
     sys.stdout.write(_as_json(usage) if arguments.json else _table(usage, width))
     return 0
 
@@ -102,18 +102,17 @@ def _table(usage: UsageReport, width: int) -> str:
 
 def _row(name: str, calls: str, failed: str, p50: str, p95: str) -> str:
     label = inert(name).replace("\n", "␊").replace("\t", "␉")
-    if len(label) > _NAME_MOST:
-        label = label[: _NAME_MOST - 1] + ("…" if _draws_bars() else "~")
-    return f"{label:<{_NAME_MOST}}{calls:>9}{failed:>8}{p50:>8}{p95:>8}"
+    if len(label) > _NAME_MAX:
+        label = label[: _NAME_MAX - 1] + ("…" if _draws_bars() else "~")
+    return f"{label:<{_NAME_MAX}}{calls:>9}{failed:>8}{p50:>8}{p95:>8}"
 
 
 def _errors(errors: dict[str, int], width: int) -> list[str]:
     from textwrap import wrap
 
-    counts = [f"{code}\xa0{count:,}" for code, count in list(errors.items())[:_ERRORS_MOST]]
+    counts = [f"{code}\xa0{count:,}" for code, count in list(errors.items())[:_ERRORS_MAX]]
     more = len(errors) - len(counts)
     text = "failures: " + ", ".join(counts) + (f", {more} more kinds" if more else "")
-
     return [line.replace("\xa0", " ") for line in wrap(inert(text), width, subsequent_indent="  ")]
 
 

@@ -50,12 +50,13 @@ def build(parser: Parser) -> None:
     new.add_argument("name", metavar="NAME", help="The name of the tool, such as word_count")
     kinds = "The format of the tool; markdown by default"
     new.add_argument("--kind", metavar="KIND", choices=KINDS, default="markdown", help=kinds)
-    new.add_argument("--personal", action="store_true", help="Write it to your personal tools instead of this project")
+    new.add_argument("--personal", action="store_true", help="Write it to your personal tools, not to this project")
     new.examples = [
         ("hilt tools new word_count", "A script in a markdown file, in this project"),
         ("hilt tools new lookup --kind python --personal", "A Python function, for all projects"),
     ]
     check = parser.command("check", "Check custom tools, and run their examples", _guarded(_check))
+    check.examples = [("hilt tools check .hilt/tools/word_count.md", "Check one tool")]
     check.add_argument("path", metavar="PATH", nargs="?", help="The file or folder of a tool; all of them by default")
     install = parser.command("install", "Show tools from a path or URL, prompt, and install them", _guarded(_install))
     install.add_argument("source", metavar="PATH", help="A path, a git URL or an archive")
@@ -63,8 +64,10 @@ def build(parser: Parser) -> None:
     install.examples = [("hilt tools install https://example.com/tools.git", "Install from a repository")]
     remove = parser.command("remove", "Remove an installed tool", _guarded(_remove))
     remove.add_argument("name", metavar="TOOL", help="The name of the tool, or of its file")
+    remove.examples = [("hilt tools remove word_count", "Remove a personal tool")]
     trust = parser.command("trust", "Show the tools of this project, and trust their current content", _guarded(_trust))
     trust.add_argument("path", metavar="PATH", nargs="?", help="The file or folder of a tool; all of them by default")
+    trust.examples = [("hilt tools trust", "Review each tool of this project")]
 
 
 def _guarded(run: Run) -> Run:
@@ -110,21 +113,21 @@ def _root(options: Mapping[str, str]) -> str:
 # --- list and show --------------------------------------------------------------------------------------------------
 
 
-def listed(found: CustomTools) -> str:
+def listed(custom: CustomTools) -> str:
     """Return the custom tools by source, then the broken, the untrusted and the changed ones."""
     lines: list[str] = []
-    width = max(map(len, found.definitions), default=0)
+    width = max(map(len, custom.definitions), default=0)
     for source in ("directory", "project", "personal"):
-        tools = [tool for _, tool in sorted(found.definitions.items()) if tool.source == source]
+        tools = [tool for _, tool in sorted(custom.definitions.items()) if tool.source == source]
         if tools:
             lines.append(f"{source}:")
             lines += [f"  {tool.name:<{width}}  {_marks(tool)}{_first_line(tool.description)}" for tool in tools]
-    if found.problems:
+    if custom.problems:
         lines.append("broken:")
-        lines += [f"  {problem.place}: {problem.message}" for problem in found.problems]
-    if found.untrusted:
+        lines += [f"  {problem.place}: {problem.message}" for problem in custom.problems]
+    if custom.untrusted:
         lines.append(f"not trusted, so not loaded (to review: {places.command('tools', 'trust')}):")
-        lines += [f"  {tool.path}" for tool in found.untrusted]
+        lines += [f"  {tool.path}" for tool in custom.untrusted]
     if altered := changed():
         lines.append("changed since installation:")
         lines += [f"  {path}" for path in altered]
@@ -288,67 +291,70 @@ def _check(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.opening import open_runtime
 
     path = arguments.path
-
-    with open_runtime(options, **(person() or {"asker": _nobody})) as runtime:
+    with open_runtime(options, **(person() or {"asker": _refuse})) as runtime:
 
         def call(name: str, args: Mapping[str, Any]) -> Result:
             return runtime.call(name, **args)  # through the pipeline, like any other call
 
-        found = runtime.custom()
+        custom = runtime.custom()
         if path is None:
-            checked = check(found, call, changed())
+            checked = check(custom, call, changed())
         else:
-            checked = check_path(os.path.abspath(path), found, runtime.root, call)
+            checked = check_path(os.path.abspath(path), custom, runtime.root, call)
     sys.stdout.write("".join(inert(one_line(line)) + "\n" for line in checked.lines))
     return 0 if checked.ok else 1
 
 
-def _nobody(asked: Asked) -> NoReturn:
-    """Fail instead of leaving a pending approval: nobody waits for the call of an example."""
+def _refuse(asked: Asked) -> NoReturn:
+    """Fail instead of creating a pending approval: nobody waits for the call of an example."""
     raise ToolError(
         "no_one_to_ask",
         f"{asked.tool} needs approval, and there is no terminal to prompt on; pass --approve once to allow it.",
     )
 
 
-def check(found: CustomTools, call: Call, altered: Sequence[str] = ()) -> Checked:
-    """Check all custom tools and run their examples; `altered` tools changed since their installation."""
-    lines = [f"{problem.place}: {problem.message}" for problem in found.problems]
+def check(custom: CustomTools, call: Call, altered: Sequence[str] = ()) -> Checked:
+    """Check all custom tools and run their examples; `altered` are the paths of tools changed since installation."""
+    lines = [f"{problem.place}: {problem.message}" for problem in custom.problems]
     ok = not lines
-    for _, definition in sorted(found.definitions.items()):
-        tool_lines, is_valid = _checked(definition, call)
+    for _, definition in sorted(custom.definitions.items()):
+        tool_lines, is_valid = _check_tool(definition, call)
         lines += tool_lines
         ok = ok and is_valid
-    lines += [_not_trusted(tool.path) for tool in found.untrusted]
-    lines += [f"{tool.origin}: hidden by another tool {tool.name}" for tool in found.hidden]
+    lines += [_not_trusted(tool.path) for tool in custom.untrusted]
+    lines += [f"{tool.origin}: hidden by another tool {tool.name}" for tool in custom.hidden]
     lines += [f"{path}: note: changed since installation" for path in altered]
     return Checked(tuple(lines) or ("There are no custom tools.",), ok)
 
 
-def check_path(path: str, found: CustomTools, root: str, call: Call) -> Checked:
+def check_path(path: str, custom: CustomTools, root: str, call: Call) -> Checked:
     """Check the tool at one path. A tool that is not loaded is only parsed: none of its code runs."""
     inside = os.path.join(path, "")
     loaded_there = [
-        tool for tool in found.definitions.values() if tool.origin == path or tool.origin.startswith(inside)
+        tool for tool in custom.definitions.values() if tool.origin == path or tool.origin.startswith(inside)
     ]
-    only = _only(found, path)
+    problems = [problem for problem in custom.problems if problem.origin == path or problem.origin.startswith(inside)]
     if loaded_there:
-        named = found._replace(definitions={tool.name: tool for tool in loaded_there}, **only)
-        return check(named, call, [file for file in changed() if path in (file, os.path.dirname(file))])
-    if only["problems"]:
-        return Checked(tuple(f"{problem.place}: {problem.message}" for problem in only["problems"]), ok=False)
+        definitions = {tool.name: tool for tool in loaded_there}
+        only = custom._replace(definitions=definitions, problems=tuple(problems), untrusted=(), hidden=())
+        return check(only, call, [file for file in changed() if path in (file, os.path.dirname(file))])
+    if problems:
+        return Checked(tuple(f"{problem.place}: {problem.message}" for problem in problems), ok=False)
     if not os.path.lexists(path):
         raise ToolError("file_not_found", f"{one_line(path)} does not exist.", suggestion="Pass the path of a tool.")
     if candidates.format_of(path) in ("python", "javascript"):
         return Checked((_not_trusted(path),), ok=False)
     with Workers() as workers:
-        known = discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
-        loaded = candidates.read_tool(path, "project", known)
+        readers = discovery.readers(workers, os.environ, root, places.state_dir(os.environ))
+        loaded = candidates.read_tool(path, "project", readers)
     lines = [f"{problem.place}: {problem.message}" for problem in loaded.problems]
     for definition in loaded.definitions:
-        lines += [*_wrong(definition), f"{definition.name}: parsed only; examples run once it is in a tools folder"]
+        lines += [
+            *_fatal_problems(definition),
+            f"{definition.name}: parsed only; examples run once it is in a tools folder",
+        ]
         lines += [f"{definition.origin}: note: {note}" for note in definition.notes]
-    ok = not loaded.problems and not any(_wrong(definition) for definition in loaded.definitions)
+    ok = not loaded.problems and not any(_fatal_problems(definition) for definition in loaded.definitions)
     return Checked(tuple(lines) or (f"{path}: not a tool",), ok and bool(loaded.definitions))
 
 
@@ -356,15 +362,9 @@ def _not_trusted(path: str) -> str:
     return f"{path}: not trusted, so not loaded; to review: {places.command('tools', 'trust')}"
 
 
-def _only(found: CustomTools, path: str) -> dict[str, Any]:
-    inside = os.path.join(path, "")
-    problems = [problem for problem in found.problems if problem.origin == path or problem.origin.startswith(inside)]
-    return {"problems": tuple(problems), "untrusted": (), "hidden": ()}
-
-
-def _checked(definition: Definition, call: Call) -> tuple[list[str], bool]:
+def _check_tool(definition: Definition, call: Call) -> tuple[list[str], bool]:
     lines = [f"{definition.origin}: note: {note}" for note in definition.notes]
-    wrong = _wrong(definition)
+    wrong = _fatal_problems(definition)
     if not wrong:
         for number, example in enumerate(definition.examples, 1):
             failure = _failure(example, call(definition.name, example.args))
@@ -376,7 +376,7 @@ def _checked(definition: Definition, call: Call) -> tuple[list[str], bool]:
     return [*lines, *wrong], not wrong
 
 
-def _wrong(definition: Definition) -> list[str]:
+def _fatal_problems(definition: Definition) -> list[str]:
     """Return the problems that would make every call fail: an invalid schema or a missing runtime."""
     import jsonschema_rs
 

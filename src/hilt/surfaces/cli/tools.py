@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from shutil import get_terminal_size
 from typing import Any, NamedTuple
 
 from hilt.authority.visibility import Shown, definition, shown
 from hilt.policy.modes import PROFILES
 from hilt.schema import cost, public
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.list_rows import list_row
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -82,15 +82,14 @@ def _list(options: Options, arguments: Namespace) -> int:
         return 0
     if arguments.json:
         return _print_json([tools[name] for name in names], custom)
-    width = max(map(len, tools), default=0)
-    columns = get_terminal_size((10_000, 24)).columns if sys.stdout.isatty() else 10_000
+    effects = {
+        name: "finds" if tool.tool.traits.finds else ", ".join(sorted(tool.effects)) for name, tool in tools.items()
+    }
+    name_width, effects_width = (max(map(len, column), default=0) for column in (tools, effects.values()))
     for name in names:
         tool = tools[name]
-        finds = tool.tool.traits.finds
-        effects = "finds" if finds else ", ".join(sorted(tool.effects))
-        summary = tool.description.partition("\n")[0] + (" Offered with --search." if finds else "")
-        line = f"{name:<{width}}  {effects:<6}  {summary}"
-        sys.stdout.write((line if len(line) <= columns else line[: columns - 1] + "…") + "\n")
+        summary = tool.description.partition("\n")[0] + (" Offered with --search." * bool(tool.tool.traits.finds))
+        sys.stdout.write(list_row(f"{name:<{name_width}}  {effects[name]:<{effects_width}}  {summary}"))
     if custom.definitions or custom.problems or custom.untrusted:
         from hilt.surfaces.cli.tool_files import listed
 
@@ -188,49 +187,48 @@ def _show(options: Options, arguments: Namespace) -> int:
 def show(options: Options, name: str, *, as_json: bool = False) -> int:
     """Print the description and the arguments of a tool."""
     with open_runtime(options) as runtime:
-        found = runtime.catalog.find(name, runtime.settings["dialect"])
-    named = found.entry or found.tool
+        match = runtime.catalog.find(name, runtime.settings["dialect"])
+    entry = match.entry or match.tool
     if as_json:
         data = {
-            "name": named.name,
-            "source": found.tool.source,
-            "effects": sorted(found.tool.effects),
-            "description": named.description,
-            "details": "" if found.entry is not None else found.tool.details,
-            "stands_for": found.tool.name if found.entry is not None else None,
-            "parameters": found.entry.schema if found.entry is not None else public(found.tool.schema),
+            "name": entry.name,
+            "source": match.tool.source,
+            "effects": sorted(match.tool.effects),
+            "description": entry.description,
+            "details": "" if match.entry is not None else match.tool.details,
+            "stands_for": match.tool.name if match.entry is not None else None,
+            "parameters": match.entry.schema if match.entry is not None else public(match.tool.schema),
         }
         sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
         return 0
-    sys.stdout.write(f"{named.name}\n\n{named.description}\n\n")
-    if found.entry is None and found.tool.details:
-        sys.stdout.write(f"{found.tool.details}\n\n")
-    required = named.schema.get("required", ())
-    for argument, inner in named.schema["properties"].items():
-        known = inner if isinstance(inner, dict) else {}  # the schema of a custom tool or a server may be `true`
-        choices = f" ({', '.join(map(str, known['enum']))})" if isinstance(known.get("enum"), list) else ""
-        presence = "required" if argument in required else f"default {json.dumps(known.get('default'))}"
-        sys.stdout.write(f"  {argument}: {_kind(known)}{choices}, {presence}\n")
-        if "description" in known:
-            sys.stdout.write(f"      {known['description']}\n")
+    sys.stdout.write(f"{entry.name}\n\n{entry.description}\n\n")
+    if match.entry is None and match.tool.details:
+        sys.stdout.write(f"{match.tool.details}\n\n")
+    required = entry.schema.get("required", ())
+    for argument, inner in entry.schema["properties"].items():
+        parameter = inner if isinstance(inner, dict) else {}  # the schema of a custom tool or a server may be `true`
+        choices = f" ({', '.join(map(str, parameter['enum']))})" if isinstance(parameter.get("enum"), list) else ""
+        presence = "required" if argument in required else f"default {json.dumps(parameter.get('default'))}"
+        sys.stdout.write(f"  {argument}: {_kind(parameter)}{choices}, {presence}\n")
+        if "description" in parameter:
+            sys.stdout.write(f"      {parameter['description']}\n")
     from hilt.custom.definition import definition_of
 
-    definition = definition_of(found.tool)
+    definition = definition_of(match.tool)
     if definition is not None:
         from hilt.surfaces.cli.tool_files import shown as described
 
         sys.stdout.write(f"\n{described(definition)}".rstrip("\n") + "\n")
         return 0
-    effects = ", ".join(sorted(found.tool.effects))
-    canonical = f", calls {found.tool.name}" if found.entry is not None else ""
-    sys.stdout.write(f"\n{found.tool.source}, effects: {effects}{canonical}\n")
+    effects = ", ".join(sorted(match.tool.effects))
+    canonical = f", calls {match.tool.name}" if match.entry is not None else ""
+    sys.stdout.write(f"\n{match.tool.source}, effects: {effects}{canonical}\n")
     return 0
 
 
 def _kind(schema: Any) -> str:
     """Return the type of a parameter; the schema of a custom tool or a server may contain anything."""
-    known = schema if isinstance(schema, dict) else {}
-    types = known.get("type") or known.get("anyOf")
+    types = (schema.get("type") or schema.get("anyOf")) if isinstance(schema, dict) else None
     if isinstance(types, str):
         return types
     if not isinstance(types, list):

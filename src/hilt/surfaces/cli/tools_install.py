@@ -122,28 +122,28 @@ def _install_one(screen: Terminal, staged: Staged, source: str) -> bool:
         if name:
             screen.write(f"{one_line(name)}, {len(content):,} bytes:\n")
         screen.write(page.text(decoded(content), whole=True))
-    screen.write("".join(f"  {inert(one_line(fact))}\n" for fact in _promises(staged)))
+    screen.write("".join(f"  {inert(one_line(fact))}\n" for fact in _abilities(staged)))
     screen.write(f"Install it as {one_line(target)}? [y/n] > ")
     answer = screen.read()
     if answer.strip().casefold() not in ("y", "yes"):
         screen.write(("" if answer else "\n") + "Not installed.\n")
         return False
     _write(staged, target)
-    tools_installed.record(lambda known: {**known, staged.name: {"from": source, "checksum": checksum}})
+    tools_installed.record(lambda entries: {**entries, staged.name: {"from": source, "checksum": checksum}})
     screen.write("Installed.\n")
     return True
 
 
-def _promises(staged: Staged) -> list[str]:
-    """Return what a tool will be able to do, as far as that is known without running it."""
+def _abilities(staged: Staged) -> list[str]:
+    """Return what a tool can do, as far as that is known without running it."""
     with tempfile.TemporaryDirectory(prefix="hilt-install-") as folder:
         path = os.path.join(folder, staged.name)
         _write(staged, path)
         if candidates.format_of(path) in ("python", "javascript"):
-            return ["a program: from the moment it is loaded, it can do everything you can"]
+            return ["a program: from the moment it is loaded, it has all your permissions"]
         with Workers() as workers:
-            known = discovery.readers(workers, os.environ, folder, folder)
-            loaded: Loaded = candidates.read_tool(path, "personal", known)
+            readers = discovery.readers(workers, os.environ, folder, folder)
+            loaded: Loaded = candidates.read_tool(path, "personal", readers)
     facts = [fact for definition in loaded.definitions for fact in (definition.name, *abilities(definition))]
     return [*facts, *(f"broken: {_inside(problem, path)}" for problem in loaded.problems)]
 
@@ -183,8 +183,10 @@ def _clone(url: str, folder: str) -> None:
     settings = [word for setting in hardened for word in ("-c", setting)]
     argv = [git, *settings, "clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--", url, folder]
     # ignore the repository in which hilt may have been started
-    named = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR")
-    env = {name: value for name, value in os.environ.items() if name not in named} | {"GIT_TERMINAL_PROMPT": "0"}
+    git_variables = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TEMPLATE_DIR")
+    env = {name: value for name, value in os.environ.items() if name not in git_variables} | {
+        "GIT_TERMINAL_PROMPT": "0"
+    }
     finished = process.run(argv, cwd=folder, env=env, limits=process.Limits(timeout=CLONE_SECONDS))
     if finished.exit_code:
         output = finished.stderr.head.decode("utf-8", "replace").strip()
@@ -212,36 +214,38 @@ def _unpack(path: str, folder: str) -> None:
 def _unzip(path: str, folder: str) -> None:
     import zipfile
 
-    room = _Room(folder)
+    target_folder = _ArchiveFolder(folder)
     with zipfile.ZipFile(path) as zipped:
         for item in zipped.infolist():
             mode = item.external_attr >> 16
             if item.is_dir():
                 continue
             if stat.S_ISLNK(mode):
-                raise _refused(f"The archive contains the link {one_line(item.filename)}.")
-            room.enter(item.filename, item.file_size)
+                raise _reject(f"The archive contains the link {one_line(item.filename)}.")
+            target_folder.enter(item.filename, item.file_size)
             with zipped.open(item) as file:
-                room.put(item.filename, file.read(item.file_size + 1), item.file_size, runs=bool(mode & stat.S_IXUSR))
+                target_folder.put(
+                    item.filename, file.read(item.file_size + 1), item.file_size, runs=bool(mode & stat.S_IXUSR)
+                )
 
 
 def _untar(path: str, folder: str) -> None:
     import tarfile
 
-    room = _Room(folder)
+    target_folder = _ArchiveFolder(folder)
     with tarfile.open(path) as tarred:
         for item in tarred:
             if item.isdir():
                 continue
             if not item.isreg():
-                raise _refused(f"The archive contains {one_line(item.name)}, which is not a regular file.")
-            room.enter(item.name, item.size)  # before unpacking: it may be a decompression bomb
+                raise _reject(f"The archive contains {one_line(item.name)}, which is not a regular file.")
+            target_folder.enter(item.name, item.size)  # before unpacking: it may be a decompression bomb
             file = tarred.extractfile(item)
             content = b"" if file is None else file.read(item.size + 1)
-            room.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
+            target_folder.put(item.name, content, item.size, runs=bool(item.mode & stat.S_IXUSR))
 
 
-class _Room:
+class _ArchiveFolder:
     """The folder for the files of an archive; enforces the limits, and that every path stays inside."""
 
     def __init__(self, folder: str) -> None:
@@ -250,20 +254,20 @@ class _Room:
         self._bytes = 0
 
     def enter(self, name: str, size: int) -> None:
-        """Reject a file that exceeds the limits or leads outside the folder."""
+        """Reject a file that exceeds the limits or is outside the folder."""
         self._files += 1
         self._bytes += size
         if self._files > candidates.FOLDER_FILES or self._bytes > candidates.FOLDER_BYTES:
-            most = f"{candidates.FOLDER_FILES} files or {candidates.FOLDER_BYTES >> 20} MiB"
-            raise ToolError("file_too_large", f"The archive contains more than {most}.")
+            limits = f"{candidates.FOLDER_FILES} files or {candidates.FOLDER_BYTES >> 20} MiB"
+            raise ToolError("file_too_large", f"The archive contains more than {limits}.")
         parts = name.replace("\\", "/").split("/")
         if name.startswith(("/", "\\")) or ".." in parts or "\0" in name:
-            raise _refused(f"The archive contains {one_line(name)!r}, which leads outside its folder.")
+            raise _reject(f"The archive contains {one_line(name)!r}, which is outside its folder.")
 
     def put(self, name: str, content: bytes, size: int, *, runs: bool) -> None:
         """Write a file."""
         if len(content) != size:
-            raise _refused(f"The archive declares a wrong size for {one_line(name)}.")
+            raise _reject(f"The archive declares a wrong size for {one_line(name)}.")
         path = os.path.join(self._folder, *name.split("/"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -271,7 +275,7 @@ class _Room:
             file.write(content)
 
 
-def _refused(message: str) -> ToolError:
+def _reject(message: str) -> ToolError:
     return ToolError("tool_invalid", message, suggestion="Install from a source that you trust.")
 
 
@@ -304,11 +308,11 @@ def remove(screen: Terminal, name: str) -> int:
 
 def _declaring(name: str, paths: Sequence[str]) -> list[str]:
     """Return the paths that declare a tool of this name, whatever their file names are."""
-    # loads modules like any other listing of tools, in the sandbox that the settings ask for
+    # loads modules like any other list of tools, in the sandbox that the settings require
     with open_runtime({}) as runtime:
         custom = runtime.custom()
-    known = (custom.definitions.get(name), *(tool for tool in custom.hidden if tool.name == name))
-    origins = [tool.origin for tool in known if tool is not None]
+    same_name = (custom.definitions.get(name), *(tool for tool in custom.hidden if tool.name == name))
+    origins = [tool.origin for tool in same_name if tool is not None]
     return [path for path in paths if any(origin in (path, *_definitions(path)) for origin in origins)]
 
 
@@ -318,7 +322,7 @@ def _definitions(path: str) -> list[str]:
 
 def _forget(name: str) -> None:
     if name in tools_installed.records():
-        tools_installed.record(lambda known: {key: value for key, value in known.items() if key != name})
+        tools_installed.record(lambda entries: {key: value for key, value in entries.items() if key != name})
 
 
 def _stem(path: str) -> str:

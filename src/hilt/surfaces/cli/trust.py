@@ -1,4 +1,4 @@
-"""`hilt trust`: project files that can run code, and the content that a person has trusted."""
+"""`hilt trust`: project files that can run code, and the trust in their exact content."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ Requires a person at a terminal."""
         below.add_argument("--json", action="store_true", help="Print the list as JSON")
     revoking = parser.command("revoke", "Revoke the trust in a file", _revoke)
     revoking.add_argument("path", metavar="PATH", help="The file")
+    listing.examples = [("hilt trust list --json", "List the files as JSON")]
     parser.examples = [
         ("hilt trust", "List trusted and untrusted files"),
         ("hilt trust .", "Review each file of this project"),
@@ -89,13 +90,13 @@ def _forget(path: str) -> int:
 
 def _trust(screen: Terminal, path: str) -> int:
     with closing(Trust(places.state_dir(os.environ))) as trusted:
-        answers = [trust_file(screen, trusted, file) for file in _named(path)]
+        answers = [trust_file(screen, trusted, file) for file in _files_at(path)]
         answers += [_trust_without(screen, trusted, file) for file in _removed(trusted, path)]
     return 0 if all(answers) else 1
 
 
 def _removed(trusted: Trust, path: str) -> list[str]:
-    """Return the trusted files of skills below a path that no longer exist: without them, the skill is another one."""
+    """Return the trusted skill files below a path that no longer exist: removing one changes the skill."""
     inside = os.path.realpath(path) + "/"
     files = [entry.path for entry in trusted.list() if entry.kind == "skill" and entry.path.startswith(inside)]
     return [file for file in files if not os.path.lexists(file)]
@@ -112,7 +113,7 @@ def _trust_without(screen: Terminal, trusted: Trust, file: str) -> bool:
     return True
 
 
-def _named(path: str) -> list[str]:
+def _files_at(path: str) -> list[str]:
     """Return the file at a path, or the files of the project there that need trust."""
     full = os.path.abspath(path)
     if not os.path.isdir(full):
@@ -143,7 +144,7 @@ def trust_file(screen: Terminal, trusted: Trust, name: str) -> bool:
     """Show a file, prompt, and trust exactly the bytes that were shown; return whether it is trusted."""
     from hilt.formats.digests import sha256
 
-    # the kind comes from the name as given, the path from where it resolves to now
+    # the kind depends on the name as given, the content on the path that it resolves to
     kind, path = kind_of(name), os.path.realpath(name)
     content, label = file_content(path), one_line(name if name == path else f"{name} -> {path}")
     if trusted.is_trusted(kind, path, sha256(content)):
@@ -216,10 +217,10 @@ def trust_data(file: TrustedFile) -> dict[str, str | None]:
 def known_files(trusted: Trust, folder: str) -> list[TrustedFile]:
     """Return the trusted files, and the untrusted ones that apply to a folder."""
     known = [TrustedFile(entry.path, entry.kind, _state(entry), entry.at) for entry in trusted.list()]
-    return [*known, *_new(trusted, folder)]
+    return [*known, *_untrusted_files(trusted, folder)]
 
 
-def _new(trusted: Trust, folder: str) -> list[TrustedFile]:
+def _untrusted_files(trusted: Trust, folder: str) -> list[TrustedFile]:
     """Return the untrusted files that apply to a folder."""
     seen = {entry.path for entry in trusted.list()}
     untrusted = []

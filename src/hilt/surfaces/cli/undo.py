@@ -47,6 +47,8 @@ to prompt on, nothing is undone unless --yes is given."""
         ("hilt undo last --yes", "Undo it without a prompt"),
         ("hilt undo last --json", "Show it as JSON without undoing it"),
     ]
+    listing.examples = [("hilt undo list --json", "List all changes as JSON")]
+    clear.examples = [("hilt undo clear", "Delete the change history of this folder")]
     parser.examples = [
         ("hilt undo", "List the newest changes"),
         ("hilt undo last", "Undo the last one"),
@@ -56,26 +58,26 @@ to prompt on, nothing is undone unless --yes is given."""
 
 
 def _list_some(options: Options, arguments: Namespace) -> int:
-    return _ask(options, arguments, {"action": "list", "limit": _SHOWN})
+    return _run_action(options, arguments, {"action": "list", "limit": _SHOWN})
 
 
 def _list(options: Options, arguments: Namespace) -> int:
-    return _ask(options, arguments, {"action": "list"})
+    return _run_action(options, arguments, {"action": "list"})
 
 
 def _preview(options: Options, arguments: Namespace) -> int:
-    return _ask(options, arguments, {"action": "preview", "id": arguments.id})
+    return _run_action(options, arguments, {"action": "preview", "id": arguments.id})
 
 
 def _restore(options: Options, arguments: Namespace) -> int:
-    return _ask(options, arguments, {"action": "restore", "id": arguments.id})
+    return _run_action(options, arguments, {"action": "restore", "id": arguments.id})
 
 
 def _clear(options: Options, arguments: Namespace) -> int:
-    return _ask(options, arguments, {"action": "clear"})
+    return _run_action(options, arguments, {"action": "clear"})
 
 
-def _ask(options: Options, arguments: Namespace, args: dict[str, Any]) -> int:
+def _run_action(options: Options, arguments: Namespace, args: dict[str, Any]) -> int:
     try:
         with open_runtime(options, **person()) as runtime:
             if args["action"] == "clear":
@@ -117,13 +119,13 @@ def _print_list(data: dict[str, Any]) -> None:
 def _last(options: Options, arguments: Namespace) -> int:
     try:
         with open_runtime(options, **person()) as runtime:
-            return _take_back(runtime, arguments)
+            return _undo_last(runtime, arguments)
     except ToolError as error:
         return show(Result(error=error), raw=False)
 
 
-def _take_back(runtime: Runtime, arguments: Namespace) -> int:
-    newest = _called(runtime, action="list", limit=1)
+def _undo_last(runtime: Runtime, arguments: Namespace) -> int:
+    newest = _call_undo(runtime, action="list", limit=1)
     if not newest.data or not newest.data["snapshots"]:
         raise ToolError(
             "not_found",
@@ -131,14 +133,14 @@ def _take_back(runtime: Runtime, arguments: Namespace) -> int:
             suggestion="Only changes made by tools are recorded; see hilt undo list.",
         )
     change = {name: newest.data["snapshots"][0][name] for name in ("id", "operation", "timestamp")}
-    preview = _called(runtime, action="preview", id=change["id"])
+    preview = _call_undo(runtime, action="preview", id=change["id"])
     if not arguments.json:
         sys.stdout.write(
             f"{change['operation']} {change['id']}, {change['timestamp'][:19]}. Undoing it would change:\n"
         )
         show(preview, raw=False)
     if arguments.yes or (not arguments.json and _agrees()):
-        restored = _called(runtime, action="restore", id=change["id"])
+        restored = _call_undo(runtime, action="restore", id=change["id"])
         if not arguments.json:
             sys.stdout.write(inert(restored.text) + "\n")
         else:
@@ -151,7 +153,7 @@ def _take_back(runtime: Runtime, arguments: Namespace) -> int:
     return 1
 
 
-def _called(runtime: Runtime, **args: Any) -> Result:
+def _call_undo(runtime: Runtime, **args: Any) -> Result:
     result = runtime.call("undo", **args)
     if result.error is not None:
         raise result.error

@@ -34,7 +34,7 @@ class StateFolder(NamedTuple):
 
     path: str
     names: list[str]
-    others: list[str]  # names there that are not of hilt
+    others: list[str]  # names there that do not belong to hilt
     bytes: int
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class StateFolder(NamedTuple):
 
 
 class Traces(NamedTuple):
-    """What hilt has left: changes that remove its entries from MCP hosts, files to edit by hand, and its state."""
+    """What hilt leaves behind: changes that remove its entries from MCP hosts, files to edit by hand, and its state."""
 
     changes: list[SettingsChange]
     by_hand: list[str]
@@ -53,22 +53,22 @@ class Traces(NamedTuple):
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Without --purge, only shows what there is. Entries are found in the user's settings of all MCP
-hosts and in the settings of this project; only those that start hilt are removed. The state is undo data, records,
+    parser.details = """Without --purge, only shows what there is. Looks for entries in the user's settings of all MCP
+hosts and in the settings of this project; only entries that start hilt are removed. The state is undo data, records,
 approvals and transcripts. Your settings, tools, skills and memory stay, and so do files of projects."""
     parser.add_argument("--purge", action="store_true", help="Remove the entries in MCP hosts, and the state")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--dry-run", action="store_true", help="Show what would be removed")
     how.add_argument("--yes", action="store_true", help="Remove it without prompts")
     parser.examples = [
-        ("hilt uninstall", "Show what hilt has left on this machine"),
+        ("hilt uninstall", "Show what hilt leaves on this machine"),
         ("hilt uninstall --purge", "Remove it, with a prompt for each file"),
     ]
 
 
 def _run(options: Options, arguments: Namespace) -> int:
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
-    traces = _found(workspace)
+    traces = _find_traces(workspace)
     if not arguments.purge or arguments.dry_run:
         sys.stdout.write("".join(change.shown() for change in traces.changes))
         sys.stdout.write(f"state: {traces.state}\n")
@@ -84,11 +84,11 @@ def _run(options: Options, arguments: Namespace) -> int:
             _delete(state, sys.stdout.write)
     else:
         answered("uninstall --purge", lambda screen: _ask(screen, traces))
-    sys.stdout.write("".join(f"{line}\n" for line in _left(traces)))
+    sys.stdout.write("".join(f"{line}\n" for line in _remaining(traces)))
     return 0
 
 
-def _found(workspace: str) -> Traces:
+def _find_traces(workspace: str) -> Traces:
     changes: dict[str, SettingsChange] = {}  # by path: the project may be the home directory
     by_hand = []
     for host in HOSTS.values():
@@ -120,21 +120,21 @@ def _ask(screen: Terminal, traces: Traces) -> int:
 
 
 def _delete(state: StateFolder, say: Callable[[str], object]) -> None:
-    """Delete a state, unless the folder also has files of others: a name such as backups may be theirs."""
+    """Delete a state directory, unless it also contains other files: a name such as backups may be theirs."""
     if state.others:
         say(
-            f"{inert(state.path)} also has files that are not of hilt, and is left as it is: "
-            f"{inert(', '.join(state.others))}. Of hilt are: {inert(', '.join(state.names))}.\n"
+            f"{inert(state.path)} was not deleted, because it contains files that do not belong to hilt: "
+            f"{inert(', '.join(state.others))}. The files of hilt: {inert(', '.join(state.names))}.\n"
         )
         return
     resident.stop()
     inventory.require_unused(state.path)
     shutil.rmtree(state.path, onerror=_retry)
-    say(f"{inert(state.path)} is deleted.\n")
+    say(f"Deleted {inert(state.path)}.\n")
 
 
 def _retry(remove: Callable[[str], object], path: str, error: object) -> None:
-    """Remove what a command has made read-only in its private folder; nothing is left of a folder that is gone."""
+    """Remove a path after making it writable: commands can make files in their private folders read-only."""
     with suppress(FileNotFoundError):
         for folder in (os.path.dirname(path), path):
             if os.path.isdir(folder) and not os.path.islink(folder):
@@ -145,12 +145,12 @@ def _retry(remove: Callable[[str], object], path: str, error: object) -> None:
             os.unlink(path)
 
 
-def _left(traces: Traces) -> list[str]:
+def _remaining(traces: Traces) -> list[str]:
     """Return what remains for the user to remove."""
     lines = [*map(inert, traces.by_hand)]
     worktrees = f"{traces.state.path.rstrip('/')}-worktrees"
     if os.path.isdir(worktrees):
-        lines.append(f"Worktrees of agents, with changes that were not taken over: {inert(worktrees)}")
+        lines.append(f"Worktrees of agents, with changes that were not applied: {inert(worktrees)}")
     config = places.config_dir(os.environ)
     if os.path.isdir(config):
         lines.append(f"Your settings, tools, skills and memory: {inert(config)}")

@@ -29,17 +29,17 @@ _CLEAN_SECONDS = 3600
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """A worker takes agents that wait, in the current folder or those of --workspace, which may be
-repeated, and runs them as durable workflows: if it is killed, another process goes on with them, and no finished step
-is repeated. With the setting agents.database, workers on several machines share the agents of all folders with the same
-workspace.name, and take agents that need no folder from all of them. SIGTERM and Ctrl-C hand over what it runs."""
+    parser.details = """A worker runs waiting agents of the current folder, or of each --workspace, which may be
+repeated. Runs are durable workflows: if the worker is killed, another process resumes them, and no finished step is
+repeated. With the setting agents.database, workers on several machines share the agents of all folders with the same
+workspace.name; agents that need no folder can run on any of them. On SIGTERM or Ctrl-C, it hands its agents over."""
     parser.add_argument("folders", metavar="DIR", nargs="*", help="More folders")
     parser.add_argument(
         "--concurrency",
         metavar="N",
         type=_count,
         default=CONCURRENCY,
-        help=f"Most agents of a folder at once ({CONCURRENCY})",
+        help=f"Maximum number of agents per folder at once ({CONCURRENCY})",
     )
     parser.examples = [
         ("hilt worker", "Run the agents of this folder"),
@@ -80,7 +80,7 @@ def _run(options: Options, arguments: Namespace) -> int:
                     host.serve()
                     if is_due:
                         host.clean()
-                except Exception as caught:  # noqa: BLE001  # the database is away, or a bug: nothing is lost
+                except Exception as caught:  # noqa: BLE001  # the database is unreachable, or a bug: nothing is lost
                     error = caught if isinstance(caught, ToolError) else log_incident(host.runtime.state, caught)
                     sys.stderr.write(f"{error.code}: {error.message}\n")
                     sys.stderr.flush()
