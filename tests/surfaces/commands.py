@@ -1,7 +1,7 @@
 """Run the real command in its own environment.
 
-A command with words is a fork of a process that has imported hilt; `cold=True` starts it from nothing. One-shot
-requests always start from nothing.
+A command with arguments runs in a fork of a process that has imported hilt; `cold=True` starts a new process. One-shot
+requests always start a new process.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any
 from hilt.testing import Folder, environment
 from tests.surfaces import forking, stand_in
 
-RUN_SECONDS = 60  # after which a test gives up waiting for a command
+RUN_SECONDS = 60  # timeout of a command
 HILT = os.path.join(os.path.dirname(sys.executable), "hilt")
-_servers: list[subprocess.Popen[bytes]] = []  # referenced here too: a fork of the tests forgets what runs at exit
+_servers: list[subprocess.Popen[bytes]] = []  # keeps a reference: a fork of the tests loses its exit callbacks
 
 
 def forked(*words: str, session: bool = False) -> list[str]:
@@ -86,7 +86,7 @@ def exchange_bytes(target: int, input: bytes, *sources: int) -> list[bytes]:
 
 
 def can_fork(environ: Mapping[str, str]) -> bool:
-    """Whether a fork behaves like a new process: no call is forwarded, and its interpreter starts as usual."""
+    """Whether a fork behaves like a new process: no call is forwarded, and the interpreter needs no special start."""
     usual = environ.get("HILT_RESIDENT") == "off" and environ.get("LANG") == "C.UTF-8"
     return usual and not any(name.startswith(("PYTHON", "LC_")) for name in environ)
 
@@ -138,12 +138,12 @@ class Command:
         cold: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the command, or a whole command line, to its end."""
-        given = input if isinstance(input, bytes) else input.encode()
+        data = input if isinstance(input, bytes) else input.encode()
         folder = cwd or self.folder.path
         if words and not line and not cold and can_fork(self.environ):
-            return run_fork(words, given, folder, self.environ)
+            return run_fork(words, data, folder, self.environ)
         return subprocess.run(
-            line or [HILT, *words], input=given, cwd=folder, env=self.environ, capture_output=True, timeout=RUN_SECONDS
+            line or [HILT, *words], input=data, cwd=folder, env=self.environ, capture_output=True, timeout=RUN_SECONDS
         )
 
     def ask(self, *requests: Any, words: tuple[str, ...] = ()) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A process that has imported all of hilt and runs it in forks, which saves the time of the imports.
+"""A process that has imported all of hilt and runs it in forks, which saves the import time.
 
     forking.py LISTENER HILT
 
@@ -120,7 +120,7 @@ def use_huge_pages() -> None:
 
 def main() -> None:
     listener, program = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
-    sys.path[0] = os.path.dirname(program)  # as if that had been started
+    sys.path[0] = os.path.dirname(program)  # as if that program had been started
     import hilt
     from hilt.surfaces.cli import main
 
@@ -128,7 +128,7 @@ def main() -> None:
         # the desktop's modules are for one system each
         if module.name != "hilt.__main__" and not module.name.startswith("hilt.desktop."):
             import_module(module.name)
-    import_module("pydantic_ai.models.openai")  # hilt loads it for a model that speaks it, as those of the tests do
+    import_module("pydantic_ai.models.openai")  # which hilt loads for the models of the tests
     assert threading.active_count() == 1
     gc.freeze()
     use_huge_pages()
@@ -140,7 +140,7 @@ def main() -> None:
         del words[0]
     sys.argv = [program, *words]
     status = run_program(*words) if words[:1] in (["-m"], ["-c"]) else main()
-    # what an interpreter does at exit, except freeing all modules, which would copy all their memory
+    # like an interpreter at exit, but without freeing modules, which would copy all their memory
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

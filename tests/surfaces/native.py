@@ -19,7 +19,7 @@ from scripts import native
 
 ADDRESS_BITS = 28  # of randomness: with more, the address sanitizer of older compilers fails now and then
 
-# the program behind the client: it leaves its arguments in a file, and copies standard input
+# the program that the client runs: it writes its arguments to a file, and copies standard input
 PYTHON = """#!/bin/sh
 printf '<%s>' "$@" > "$(dirname "$0")/ran"
 exec cat
@@ -55,7 +55,7 @@ def _sanitizers() -> Iterator[str]:
 
 
 def has_run_python(program: str) -> str | None:
-    """Return the arguments with which the client ran hilt-py, and forget them; None if it did not."""
+    """Return the arguments with which the client ran hilt-py, and delete the record; None if it did not run it."""
     try:
         path = os.path.join(os.path.dirname(os.path.realpath(program)), "ran")
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -75,7 +75,7 @@ def accept(connection: socket.socket) -> None:
 
 
 class Server:
-    """Listens where the resident process would, and records the headers that it gets."""
+    """Listens in place of the resident process, and records the headers that it receives."""
 
     def __init__(self, state: str) -> None:
         os.makedirs(state, mode=0o700, exist_ok=True)
@@ -101,7 +101,7 @@ class Server:
                         self.answer(connection)
 
     def take(self) -> bytes | None:
-        """Return the header of the last caller, and forget all of them; None if there was no caller."""
+        """Return the header of the last caller, and delete all of them; None if there was no caller."""
         last = self.headers[-1] if self.headers else None
         self.headers.clear()
         return last

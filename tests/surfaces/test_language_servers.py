@@ -1,4 +1,4 @@
-"""Language servers through the command: one per workspace in the resident process, shared by all that ask."""
+"""Language servers through the command: one per workspace in the resident process, shared by all callers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ REQUEST = {"tool": "lsp_query", "args": QUERY}
 
 @pytest.fixture
 def bench(short) -> Bench:
-    made = Bench(os.path.dirname(short.folder.path))
-    made.folder.write("a.lua", "local x = 1\nreturn x\n")
-    made.script(results={"textDocument/definition": {"uri": made.uri("a.lua"), "range": span(0, 6, 7)}})
-    short.environ["PATH"] = made.environ["PATH"]
-    return made
+    bench = Bench(os.path.dirname(short.folder.path))
+    bench.folder.write("a.lua", "local x = 1\nreturn x\n")
+    bench.script(results={"textDocument/definition": {"uri": bench.uri("a.lua"), "range": span(0, 6, 7)}})
+    short.environ["PATH"] = bench.environ["PATH"]
+    return bench
 
 
 def ask(command: Command, *words: str) -> dict[str, Any]:
@@ -36,10 +36,10 @@ def ask(command: Command, *words: str) -> dict[str, Any]:
 def test_one_shot_calls_sessions_and_mcp_hosts_share_one_server(short, bench):
     replies = [ask(short), ask(short), ask(short, "stdio")]
     with Lines(short, cold=True) as host:
-        told = host.ask("tools/call", name="lsp_query", arguments=QUERY)
+        reply_to_host = host.ask("tools/call", name="lsp_query", arguments=QUERY)
 
     assert [reply["result"] for reply in replies] == ["a.lua:1:7"] * 3
-    assert told["result"]["content"][0]["text"] == "a.lua:1:7"
+    assert reply_to_host["result"]["content"][0]["text"] == "a.lua:1:7"
     assert len(bench.starts()) == 1
     assert b", 1 language server\n" in short.run("resident", "status").stdout
 
@@ -95,11 +95,11 @@ def test_progress_reaches_the_client_of_the_call_from_the_resident_process(short
         while (message := host.read()).get("id") != number:
             messages.append(message)
 
-    told = [message["params"] for message in messages if message.get("method") == "notifications/progress"]
-    assert [one["message"] for one in told if "Indexing" in one["message"]] == ["lua-language-server: Indexing: 7 of 9"]
+    texts = [message["params"]["message"] for message in messages if message.get("method") == "notifications/progress"]
+    assert [text for text in texts if "Indexing" in text] == ["lua-language-server: Indexing: 7 of 9"]
 
 
-def test_a_client_that_disconnects_cancels_its_question(short, bench):
+def test_a_client_that_disconnects_cancels_its_request(short, bench):
     bench.script(mute=["textDocument/hover"], results={"textDocument/definition": None})
     ask(short)
     query = {**QUERY, "action": "hover"}

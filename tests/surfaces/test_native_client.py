@@ -21,7 +21,7 @@ from hilt import places
 from hilt.choices import CHOICES
 from hilt.surfaces import handover
 from hilt.surfaces.cli import OPTIONS
-from hilt.surfaces.resident import _as_in_python
+from hilt.surfaces.resident import _with_coerced_locale
 from tests.marks import wait_until
 from tests.surfaces.native import Server, accept, build, has_run_python, serving, short_folder
 
@@ -54,7 +54,7 @@ def server(environ) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def forget(program, server) -> None:
-    """Start each test without marks of the one before."""
+    """Start each test without traces of the previous one."""
     has_run_python(program)
     server.take()
 
@@ -125,13 +125,13 @@ def test_both_clients_send_the_same_header(program, environ, server, arguments, 
     "name, value", [(name, value) for name in OPTIONS for value in (*CHOICES.get(name, ("some value",)), "é", "")]
 )
 def test_every_option_and_choice_is_known(program, environ, server, name, value):
-    known = value in CHOICES.get(name, ("some value",)) or (name, value) == ("workspace", "é")
+    is_valid = value in CHOICES.get(name, ("some value",)) or (name, value) == ("workspace", "é")
 
     joined = header([program, f"--{name}={value}"], environ, server)
     separate = header([program, f"--{name}", value], environ, server)
 
     assert joined == separate
-    assert (joined is not None) == known
+    assert (joined is not None) == is_valid
     assert joined is None or f"\0o:{name}={value}\0".encode() in joined
 
 
@@ -146,7 +146,7 @@ def test_every_other_command_line_is_left_to_python(program, environ, server, wo
     assert has_run_python(program) == "".join(f"<{word}>" for word in words)
 
 
-def test_of_a_variable_that_is_set_twice_both_clients_send_the_first(program, environ, server):
+def test_both_clients_send_the_first_value_of_a_variable_that_is_set_twice(program, environ, server):
     twice = [b"A=first", b"HILT_STATE_DIR=%b" % environ["HILT_STATE_DIR"].encode(), b"A=second", b"nothing", b"=odd"]
     script = "import ctypes, sys; line, entries = eval(sys.stdin.read()); block = lambda words: (ctypes.c_char_p * (len(words) + 1))(*words, None); ctypes.CDLL(None).execve(line[0], block(line), block(entries))"  # noqa: E501
     sent = []
@@ -295,7 +295,7 @@ def echo(connection: socket.socket) -> None:
     connection.sendall(b"\0000")
 
 
-def test_much_passes_in_both_directions_at_once(client, environ, server):
+def test_large_streams_pass_in_both_directions_at_once(client, environ, server):
     server.answer = echo
     text = b"0123456789abcdef\n" * 300_000
 
@@ -320,13 +320,13 @@ def test_streams_that_do_not_block_are_waited_for(client, environ, server):
 
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGHUP, -1)])
 def test_a_signal_ends_a_call_in_the_same_way(client, environ, server, number, status):
-    began, left = threading.Event(), threading.Event()
+    began, disconnected = threading.Event(), threading.Event()
 
     def hold(connection: socket.socket) -> None:
         connection.sendall(b"+{}\n")
         began.set()
         assert connection.recv(1) == b""
-        left.set()
+        disconnected.set()
 
     server.answer = hold
     process = subprocess.Popen(
@@ -338,7 +338,7 @@ def test_a_signal_ends_a_call_in_the_same_way(client, environ, server, number, s
     assert process.wait(60) == status
     output, errors = process.communicate()
 
-    assert left.wait(60)
+    assert disconnected.wait(60)
     assert (output, errors) == (b"", b"")
 
 
@@ -523,7 +523,7 @@ def test_python_is_beside_a_link_if_the_program_is_in_a_cache(program, environ, 
         assert run(line, environ, cwd=str(tmp_path / "cwd")).stdout == b"venv\n"
 
 
-def test_a_program_alone_says_that_python_is_missing(program, environ, tmp_path):
+def test_a_client_without_hilt_py_reports_that_it_is_missing(program, environ, tmp_path):
     alone = tmp_path / "hilt"
     alone.write_bytes(Path(program).read_bytes())
     alone.chmod(0o755)
@@ -580,4 +580,4 @@ def test_a_caller_has_the_locale_that_an_interpreter_would_choose(variables):
     script = "import json, os; print(json.dumps(dict(os.environ)))"
     done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, check=True)
 
-    assert _as_in_python(variables) == json.loads(done.stdout)
+    assert _with_coerced_locale(variables) == json.loads(done.stdout)

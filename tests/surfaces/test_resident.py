@@ -60,7 +60,7 @@ def gone(number: int) -> bool:
         return True
 
 
-def test_the_resident_starts_once_says_so_and_stops(short):
+def test_the_resident_starts_once_reports_its_status_and_stops(short):
     assert short.run("resident", "status").stdout == b"not running\n"
     assert short.run("resident", "status").returncode == 1
     started = short.run("resident", "start")
@@ -77,14 +77,14 @@ def test_the_resident_starts_once_says_so_and_stops(short):
 
 def test_calls_are_forwarded_to_the_resident_with_the_same_replies(resident):
     before = count(resident)
-    handed = resident.ask(READ)
+    forwarded = resident.ask(READ)
     assert count(resident) == before + 1
     resident.environ["HILT_RESIDENT"] = "off"
     own = resident.ask(READ)
 
-    for reply in (handed, own):
+    for reply in (forwarded, own):
         reply[0]["meta"].pop("timing")
-    assert handed == own
+    assert forwarded == own
     assert len(resident.run("audit", "--json").stdout.splitlines()) == 2
 
 
@@ -324,7 +324,7 @@ def test_ten_calls_at_once_are_all_answered(resident):
     assert resident.folder.read("count.txt") == "".join(f"[{number}]\n" for number in range(10))
 
 
-def test_a_large_reply_and_a_large_request_pass_whole(resident):
+def test_large_requests_and_replies_are_not_truncated(resident):
     content = "é" * 2_000_000
     (written,) = resident.ask({"tool": "write_file", "args": {"path": "big.txt", "content": content}})
     (read,) = resident.ask({"tool": "tool::file_read", "args": {"path": "big.txt", "maxBytes": 1_000_000}})

@@ -122,7 +122,7 @@ def _read() -> bytes:
 
 def _copy(connection: socket) -> int:
     """Copy replies to standard output, and return the exit status that follows them."""
-    held = b""
+    pending = b""
     while True:
         try:
             chunk = connection.recv(65536)
@@ -133,11 +133,11 @@ def _copy(connection: socket) -> int:
         if not chunk:
             break
         # replies contain no NUL, so everything before one can be written at once
-        text, end, status = (held + chunk).partition(b"\0")
+        text, end, status = (pending + chunk).partition(b"\0")
         _write(text)
-        held = end + status
-    if len(held) == 2 and held[1:].isdigit():
-        return int(held[1:])
+        pending = end + status
+    if len(pending) == 2 and pending[1:].isdigit():
+        return int(pending[1:])
     _write(LOST)
     return 1
 

@@ -104,13 +104,13 @@ def request(runtime: Runtime, options: dict[str, str], call: Call) -> Result:
 
 
 def for_resident(runtime: Runtime, call: Call) -> Prepared | None:
-    """Return a call that needs background jobs, prepared; None for any other. It is decided, run and recorded there."""
+    """Return a call that needs background jobs, prepared; None for any other call."""
     try:
-        call, found = runtime.resolve(call)
-        needs_jobs = found.tool.traits.needs_jobs
+        call, match = runtime.resolve(call)
+        needs_jobs = match.tool.traits.needs_jobs
         if needs_jobs is None:
             return None
-        prepared = pipeline.prepare(call, *found)
+        prepared = pipeline.prepare(call, *match)
         return prepared if needs_jobs(prepared.args) else None
     except ToolError:
         return None  # running the call reports the error

@@ -34,7 +34,7 @@ def open_runtime(
     """Return the runtime for the workspace and session in the options and the environment.
 
     `shared` is for a process with several runtimes; a process that exits with its answer sets `keeps_jobs` to False.
-    `settings` are those of a command's own options.
+    `settings` come from a command's own options.
     """
     env = os.environ if environ is None else environ
     folder = _working_directory() if cwd is None else cwd

@@ -50,7 +50,7 @@ REQUEST_BYTES = 64 * 1024 * 1024
 RUNTIMES_MAX = 32
 GONE_SECONDS = 0.25
 SCARCE_SECONDS = 0.05
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 WAITING_MAX = 4  # threads that wait for a caller
 TIDY_EVERY_SECONDS = 60
 SWITCH_SECONDS = 0.001  # between threads, so that a busy caller delays others less
@@ -63,12 +63,17 @@ _NAMESPACES = ("ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/user", "ns/uts")
 
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
-    parser.details = """It answers one-shot calls without the cost of a start, serves MCP hosts, and keeps background
-jobs and the language servers of all calls. A call or host that needs it starts it; it exits after half an hour without
-calls and hosts."""
-    parser.command("start", "Start it unless it is running", lambda options, arguments: _start())
-    parser.command("stop", "Stop it, its background jobs and its language servers", lambda options, arguments: _stop())
-    parser.command("status", "Show whether it is running; exit status 1 if not", lambda options, arguments: _status())
+    parser.details = """The resident process answers one-shot calls without the cost of a start, serves MCP hosts, and
+keeps background jobs and language servers. It is started by the first call or host that needs it, and exits after half
+an hour without calls and hosts."""
+    parser.command("start", "Start the resident process unless it is running", lambda options, arguments: _start())
+    parser.command(
+        "stop", "Stop the resident process, its jobs and its language servers", lambda options, arguments: _stop()
+    )
+    parser.command(
+        "status", "Show whether the resident process runs; exit status 1 if not", lambda options, arguments: _status()
+    )
+    parser.commands["stop"].examples = [("hilt resident stop", "Stop it, with its background jobs")]
     serving = parser.command("serve", "Run the resident process", _serve, hidden=True)
     serving.add_argument("seconds", metavar="SECONDS", nargs="?", type=_seconds, default=IDLE_SECONDS)
     parser.examples = [
@@ -90,14 +95,14 @@ def _serve(options: Options, arguments: Namespace) -> int:
 def start() -> bool:
     """Start the resident process unless there is one; return whether it answers."""
     deadline = time.monotonic() + START_SECONDS
-    again = 0.0
+    next_spawn = 0.0
     while not (answer := _exchange("status", {})).startswith(b"+"):
         now = time.monotonic()
         if answer == DECLINED or now > deadline:
             return False
         # a second one exits at once; the first answers soon, or is shutting down and makes room
-        if now > again:
-            again = now + AGAIN_SECONDS
+        if now > next_spawn:
+            next_spawn = now + AGAIN_SECONDS
             spawn()
         time.sleep(0.02)
     return True
@@ -166,7 +171,7 @@ def hand_over(call: Call, options: dict[str, str]) -> Result:
 
 
 def ask_jobs(options: dict[str, str], request: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the answer of the resident process about the jobs of a workspace; None if it does not run."""
+    """Return the answer of the resident process about the jobs of a workspace; None if it is not running."""
     answer = _exchange("jobs", options, json.dumps(request).encode() + b"\n")
     if not answer.startswith(b"+"):
         return None
@@ -244,7 +249,7 @@ class Resident:
         self._lock = threading.Lock()
         self._runtimes: dict[tuple[object, ...], Runtime] = {}  # least recently used first
         self._users: dict[Runtime, int] = {}  # active callers
-        # by state directory and workspace, so that a session finds its jobs whatever else differs between callers
+        # by state directory and workspace, so that a session finds its jobs from any caller
         self._shared: dict[tuple[str, str], Shared] = {}
         self._hosts: dict[HostConnection, Shared] = {}  # MCP hosts
         self._tasks = Lazy(_open_tasks)  # of MCP hosts; those of a named session outlive its connection
@@ -264,11 +269,11 @@ class Resident:
         sys.setswitchinterval(SWITCH_SECONDS)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._end)
-        with held(os.path.join(self._state, "resident.lock"), _somebody_else):
+        with held(os.path.join(self._state, "resident.lock"), _refuse_second):
             with self._listening() as listener:
                 self._wait_on_thread(listener)
                 while not self._stopping:
-                    time.sleep(LOOK_SECONDS)
+                    time.sleep(POLL_SECONDS)
                     self._tidy()
                     self._stop_if_idle()
                 if self._ended:
@@ -341,7 +346,7 @@ class Resident:
             return True
 
     def _turn_away(self, connection: socket.socket) -> None:
-        """Let a caller run its call itself; if this process is stopping, after its jobs have ended."""
+        """Make a caller run its call itself; if this process is stopping, only after its jobs have ended."""
         if self._stopping:
             self._is_closed.wait()
         connection.close()
@@ -411,13 +416,13 @@ class Resident:
 
     def _answer(self, connection: socket.socket, stream: _SocketStream) -> None:
         fields = _read_header(stream)
-        if fields is None or not self._is_like_us(connection):
+        if fields is None or not self._has_same_confinement(connection):
             stream.write(DECLINED)
             return
         protocol, version, kind, cwd, *rest = fields
         if kind == "stop" or protocol != handover.PROTOCOL or version != __version__:
-            # another version of hilt is installed: it starts its own resident process after this one exits; a host
-            # that reconnects may be of an older version
+            # another version of hilt is installed, and starts its own resident process after this one exits; a host
+            # that reconnects does not stop this one, because it may be the older version
             self._stopping = self._stopping or "o:again=on" not in rest
             stream.write(b"+" if kind == "stop" else b"-")
             return
@@ -428,7 +433,7 @@ class Resident:
             stream.write(b"-")
             return
         options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
-        environ = _as_in_python(dict(field[2:].split("=", 1) for field in rest if field.startswith("e:")))
+        environ = _with_coerced_locale(dict(field[2:].split("=", 1) for field in rest if field.startswith("e:")))
         shared = self._share(environ, _folder(options, environ, cwd))
         if kind == "jobs":
             from hilt.processes.job_desk import answer_or_error
@@ -461,9 +466,9 @@ class Resident:
                 if kind == "lsp":
                     stream.write(b"+")
                     stream.flush()
-                    _ask_servers(runtime, connection, stream)
+                    _serve_language_servers(runtime, connection, stream)
                     return
-                ask = partial(_ask_for, runtime, shared.jobs.touch, connection)
+                ask = partial(_run_for_caller, runtime, shared.jobs.touch, connection)
             stream.write(b"+")
             stream.flush()
             status = answer_all(ask, stream, stream)
@@ -546,7 +551,7 @@ class Resident:
             self._users[runtime] = self._users.get(runtime, 0) + 1
         return runtime
 
-    def _is_like_us(self, connection: socket.socket) -> bool:
+    def _has_same_confinement(self, connection: socket.socket) -> bool:
         """Whether the caller is the same user, in the same namespaces, with the same confinement."""
         if hasattr(socket, "SO_PEERCRED"):
             import struct
@@ -562,8 +567,8 @@ def _folder(options: dict[str, str], environ: dict[str, str], cwd: str) -> str:
     return os.path.join(cwd, options.get("workspace") or places.workspace_dir(environ, cwd))
 
 
-def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.socket, call: Call) -> Result:
-    """Run a call for a caller, and cancel it if the caller disconnects, as a call in its own process would end."""
+def _run_for_caller(runtime: Runtime, use: Callable[[str], None], connection: socket.socket, call: Call) -> Result:
+    """Run a call for a caller, and cancel it if the caller disconnects."""
     use(call.session or runtime.session)
     ended = threading.Lock()  # an event costs several locks
     ended.acquire()
@@ -574,17 +579,17 @@ def _ask_for(runtime: Runtime, use: Callable[[str], None], connection: socket.so
         ended.release()
 
     running = runtime.submit(call, done)
-    gone = select.poll()
-    gone.register(connection, 0)  # only events that are always reported: the peer has closed both directions
+    hangup = select.poll()
+    hangup.register(connection, 0)  # only events that are always reported: the peer has closed both directions
     while not ended.acquire(timeout=min(running.patience(), GONE_SECONDS)):
-        if gone.poll(0):
+        if hangup.poll(0):
             running.cancel()
         running.time_out_if_late()
     return results[0]
 
 
-def _ask_servers(runtime: Runtime, connection: socket.socket, stream: _SocketStream) -> None:
-    """Answer a question to a language server for another process, and cancel it if that disconnects."""
+def _serve_language_servers(runtime: Runtime, connection: socket.socket, stream: _SocketStream) -> None:
+    """Answer a language server request of another process, and cancel it if that process disconnects."""
     from hilt.lsp.access import serve
 
     line = stream.readline(REQUEST_BYTES)
@@ -605,10 +610,10 @@ def _ask_servers(runtime: Runtime, connection: socket.socket, stream: _SocketStr
             ended.set()
 
     threading.Thread(target=work, daemon=True).start()
-    gone = select.poll()
-    gone.register(connection, 0)  # only events that are always reported: the peer has closed both directions
+    hangup = select.poll()
+    hangup.register(connection, 0)  # only events that are always reported: the peer has closed both directions
     while not ended.wait(GONE_SECONDS):
-        if gone.poll(0):
+        if hangup.poll(0):
             fence.give_up(ToolError("cancelled", "The caller has disconnected."))
 
 
@@ -641,8 +646,8 @@ def _read(folder: int, name: str) -> bytes:
         return file.readall()
 
 
-def _as_in_python(environ: dict[str, str]) -> dict[str, str]:
-    """Return an environment as an interpreter shows it: one in the C locale switches to UTF-8 (PEP 538).
+def _with_coerced_locale(environ: dict[str, str]) -> dict[str, str]:
+    """Return an environment as a Python process sees it: in the C locale, Python switches to UTF-8 (PEP 538).
 
     The native client sends its environment unchanged.
     """
@@ -662,10 +667,12 @@ def _is_installed(locale: str) -> bool:
     libc = ctypes.CDLL(None)
     libc.newlocale.restype = ctypes.c_void_p
     libc.freelocale.argtypes = [ctypes.c_void_p]
-    found = libc.newlocale(2 if sys.platform == "darwin" else 1, os.fsencode(locale), None)  # the mask of LC_CTYPE
-    if found:
-        libc.freelocale(found)
-    return bool(found)
+    locale_object = libc.newlocale(
+        2 if sys.platform == "darwin" else 1, os.fsencode(locale), None
+    )  # the mask of LC_CTYPE
+    if locale_object:
+        libc.freelocale(locale_object)
+    return bool(locale_object)
 
 
 def _read_header(stream: wire.RequestSource) -> list[str] | None:
@@ -685,5 +692,5 @@ def _open_tasks() -> CallTasks:
     return CallTasks()
 
 
-def _somebody_else() -> None:
+def _refuse_second() -> None:
     raise SystemExit("another resident process is already running")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TIDY_SECONDS = 0.5
 MOMENT_SECONDS = 0.005
 QUIET_LOOKS = 20  # checks without a request before the watcher sleeps until the next one
-AGAIN_SECONDS = 1  # during which a repeated signal is ignored
+AGAIN_SECONDS = 1  # a signal repeated within this time is ignored
 PENDING_MAX = 4096  # active calls; at this limit, reading pauses
 
 
@@ -111,7 +111,7 @@ def serve(runtime: Runtime, reader: wire.RequestSource, writer: Writer) -> None:
 
 
 class _Readers:
-    """One thread reads requests and runs each call itself, which saves a switch of threads.
+    """One thread reads requests and runs each call itself, which saves a thread switch.
 
     A slow call must not delay the next request: after MOMENT_SECONDS another thread takes over reading, and the first
     one ends with its call.
@@ -151,7 +151,7 @@ class _Readers:
         self._ended.set()
 
     def _run_call(self) -> None:
-        """Allow another thread to take over reading; only called once the call has its place in the order."""
+        """Allow another thread to take over reading; called once the call has its place in the order."""
         self._busy = True
         if not self._awake.is_set():
             self._awake.set()
@@ -183,7 +183,7 @@ class _StdioSession:
         self._by_id: dict[Any, ActiveCall] = {}
         self._idle = threading.Condition(self._lock)
         self._count = 0
-        self._is_waited_for = False  # whether a thread has waited for calls to end: most never do
+        self._is_waited_for = False  # whether a thread has waited for calls to end: in most sessions none does
 
     def take(self, line: bytes, here: Callable[[], None]) -> None:
         """Start the call of one line, or reply with its error; `here` is called before it runs on this thread."""

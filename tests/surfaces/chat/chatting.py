@@ -46,14 +46,14 @@ class ChatScreen(Screen):
         self.expect(list(tokens(text))[-1])
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        """Wait until something is so."""
+        """Wait until a condition holds."""
         deadline = time.monotonic() + HANG_SECONDS
         while not condition():
             assert time.monotonic() < deadline, self.text
             time.sleep(0.01)
 
     def wait_for_requests(self, count: int) -> None:
-        """Wait until the model got this many requests."""
+        """Wait until the model has received this many requests."""
         self.wait_until(lambda: len(self.server.prompts) >= count)
 
     def _more(self, deadline: float) -> bool:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hilt.surfaces.chat.answer_stream import MOST_CHARACTERS, AnswerStream
+from hilt.surfaces.chat.answer_stream import MAX_CHARACTERS, AnswerStream
 
 
 def blocks(*pieces: str) -> list[str]:
@@ -32,7 +32,7 @@ def test_blocks_end_at_blank_lines_outside_of_fences(text, expected):
     assert blocks(*text) == expected
 
 
-def test_a_block_is_given_as_soon_as_the_next_one_begins():
+def test_a_block_is_returned_as_soon_as_the_next_one_begins():
     stream = AnswerStream()
 
     assert stream.feed("one\n\n") == []
@@ -40,7 +40,7 @@ def test_a_block_is_given_as_soon_as_the_next_one_begins():
     assert stream.tail == "t"
 
 
-def test_a_long_fence_is_closed_and_opened_again():
+def test_a_long_fenced_block_is_closed_and_reopened():
     lines = [f"line {number}" for number in range(1000)]
 
     parts = blocks("```py\n" + "\n".join(lines) + "\n```")
@@ -53,12 +53,12 @@ def test_a_long_fence_is_closed_and_opened_again():
     assert inner == lines
 
 
-def test_a_paragraph_without_an_end_is_given_in_parts():
+def test_a_very_long_paragraph_is_returned_in_parts():
     words = " ".join(f"word{number}" for number in range(100_000))
 
     parts = blocks(*(words[start : start + 500] for start in range(0, len(words), 500)))
 
-    assert max(map(len, parts)) <= MOST_CHARACTERS
+    assert max(map(len, parts)) <= MAX_CHARACTERS
     assert "".join(parts).replace(" ", "") == words.replace(" ", "")
 
 
@@ -66,7 +66,7 @@ TEXT = st.text(alphabet=st.sampled_from("ab `~-1.\n\t#|") | st.characters(), max
 
 
 @given(TEXT, st.integers(1, 7))
-def test_how_a_text_is_cut_into_pieces_does_not_matter(text, size):
+def test_the_sizes_of_the_pieces_do_not_change_the_blocks(text, size):
     assert blocks(*(text[start : start + size] for start in range(0, len(text), size))) == blocks(text)
 
 

@@ -1,4 +1,4 @@
-"""The chat as a person uses it: on a terminal, typed at and looked at."""
+"""The chat on a real terminal: typed input, and what the screen shows."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def test_an_edit_shows_its_diff_at_once(chat):
     screen.folder.write("a.txt", "alpha\n")
 
     screen.send("Change it")
-    shown = bare(screen.expect("Done.\n"))
+    output = bare(screen.expect("Done.\n"))
 
-    assert "-" in shown
-    assert "- alpha" in shown
-    assert "+ omega" in shown
+    assert "-" in output
+    assert "- alpha" in output
+    assert "+ omega" in output
     assert screen.folder.read("a.txt") == "omega\n"
 
 
@@ -143,7 +143,7 @@ def test_a_call_is_approved_in_place(chat, asks):
     assert exists(screen, "marker")
 
 
-def test_what_a_chat_asks_is_answered_at_the_console_or_in_the_chat(chat, asks, command):
+def test_prompts_of_a_chat_can_be_answered_in_the_console_or_in_the_chat(chat, asks, command):
     question = ScriptedCall("ask_user", {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]})
     with serving(command) as server, server.events(approver=True):
         screen = chat(
@@ -186,7 +186,7 @@ def test_a_denied_call_gives_the_model_the_reason(chat, asks):
     assert "use make instead" in result
 
 
-def test_always_keeps_a_grant_for_the_next_call(chat, asks):
+def test_always_stores_a_grant_for_the_next_call(chat, asks):
     screen = chat(Turn(calls=[asking()]), Turn("Once."), Turn(calls=[asking()]), Turn("Twice."))
 
     screen.send("Run it")
@@ -199,7 +199,7 @@ def test_always_keeps_a_grant_for_the_next_call(chat, asks):
     assert "wants to run" not in between
 
 
-def test_what_was_typed_before_an_approval_comes_back_after_it(chat, asks, tmp_path):
+def test_the_draft_is_restored_after_an_approval(chat, asks, tmp_path):
     go = tmp_path / "go"
     screen = chat(Turn(calls=[asking()], hold=str(go)), Turn("Fine."), Turn("Got it."))
 
@@ -209,7 +209,7 @@ def test_what_was_typed_before_an_approval_comes_back_after_it(chat, asks, tmp_p
     screen.expect("a thought in"[-2:])
     go.touch()
     screen.expect("[n]")
-    screen.send(" the middle")  # no answer: it belongs to the message
+    screen.send(" the middle")  # not an answer, so part of the message
     screen.expect("Answer with one of the letters.")
     screen.send("n")
     screen.expect("Reason")
@@ -239,7 +239,7 @@ def test_a_question_of_the_model_is_answered_in_place(chat):
 # --- Ctrl-C and leaving -----------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(chat, tmp_path):
+def test_ctrl_c_stops_the_answer_and_the_chat_continues(chat, tmp_path):
     screen = chat(Turn("Once upon a time", hold=str(tmp_path / "never")), Turn("Short."))
 
     screen.send("Tell a story")
@@ -251,7 +251,7 @@ def test_ctrl_c_stops_the_answer_and_the_chat_goes_on(chat, tmp_path):
 
 
 @needs_sandbox
-def test_ctrl_c_ends_the_command_that_runs(chat):
+def test_ctrl_c_ends_the_running_command(chat):
     screen = chat(Turn(calls=[shell("echo $$ > pid; sleep 1000")]), Turn("Short."))
 
     screen.send("Wait")
@@ -296,7 +296,7 @@ def test_ctrl_c_ends_all_approvals_of_the_turn(chat, asks):
     assert len(screen.server.prompts[-1].results) == 3
 
 
-def test_ctrl_c_twice_leaves_and_what_was_typed_is_in_the_history(chat, command):
+def test_ctrl_c_twice_leaves_and_the_draft_is_in_the_history(chat, command):
     screen = chat()
 
     screen.type("not sent")
@@ -313,7 +313,7 @@ def test_ctrl_c_twice_leaves_and_what_was_typed_is_in_the_history(chat, command)
     again.expect("not sent")
 
 
-def test_typing_after_ctrl_c_stays(chat):
+def test_typing_after_ctrl_c_keeps_the_chat_open(chat):
     screen = chat(Turn("Here."))
 
     screen.type(CTRL_C)
@@ -328,7 +328,7 @@ def test_typing_after_ctrl_c_stays(chat):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_chat_and_keeps_what_was_typed(chat, command, number):
+def test_a_signal_ends_the_chat_and_keeps_the_draft(chat, command, number):
     screen = chat()
 
     screen.type("not sent")
@@ -340,7 +340,7 @@ def test_a_signal_ends_the_chat_and_keeps_what_was_typed(chat, command, number):
 
 
 @needs_sandbox
-def test_a_killed_chat_goes_on_where_it_was(chat):
+def test_a_killed_chat_resumes_where_it_was_interrupted(chat):
     screen = chat(Turn(calls=[shell("touch first; sleep 1000")]))
     screen.send("Do it")
     screen.wait_until(lambda: exists(screen, "first"))
@@ -348,7 +348,7 @@ def test_a_killed_chat_goes_on_where_it_was(chat):
     screen.end()
 
     again = chat(Turn("Finished."), words=("--continue",))
-    again.expect("It was interrupted. Press Enter to go on")
+    again.expect("It was interrupted. Press Enter to continue")
     again.type(ENTER)
     again.expect("Finished.\n")
 
@@ -375,7 +375,7 @@ def test_a_message_typed_during_a_turn_is_sent_after_it(chat, tmp_path):
     assert [message["content"] for message in messages(screen.server)[1:]] == ["First", "One.", "Second"]
 
 
-def test_ctrl_c_gives_messages_back_that_were_not_sent(chat, tmp_path):
+def test_ctrl_c_returns_unsent_messages_to_the_input_line(chat, tmp_path):
     screen = chat(Turn("One.", hold=str(tmp_path / "never")), Turn("Two."))
 
     screen.send("First")
@@ -404,7 +404,7 @@ def test_a_message_may_have_several_lines(chat):
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_of_the_provider_is_shown_and_the_turn_can_go_on(chat):
+def test_an_error_of_the_provider_is_shown_and_the_turn_can_be_resumed(chat):
     screen = chat(Turn(status=401), Turn("Better."))
 
     screen.send("Hello")
@@ -416,7 +416,7 @@ def test_an_error_of_the_provider_is_shown_and_the_turn_can_go_on(chat):
     assert [message["content"] for message in messages(screen.server) if message["role"] == "user"] == ["Hello"]
 
 
-def test_a_cut_answer_goes_on_in_the_next_attempt(chat):
+def test_a_truncated_answer_continues_in_the_next_attempt(chat):
     text = "A first paragraph.\n\nA second one."
     screen = chat(Turn(text, finish=False), Turn(text + " And its end."))
 
@@ -429,7 +429,7 @@ def test_a_cut_answer_goes_on_in_the_next_attempt(chat):
     assert len(screen.server.prompts) == 2
 
 
-def test_a_cut_answer_that_comes_differently_starts_over(chat):
+def test_an_answer_that_differs_in_the_next_attempt_starts_over(chat):
     screen = chat(Turn("A first paragraph.\n\nA second one.", finish=False), Turn("Something else."))
 
     screen.send("Hello")
@@ -456,7 +456,7 @@ def test_the_cost_is_counted_with_the_price_of_the_settings(chat):
     assert len(screen.server.prompts) == 1
 
 
-# --- where it does not start ------------------------------------------------------------------------------------------
+# --- where the chat does not start ------------------------------------------------------------------------------------
 
 
 def test_without_a_model_the_chat_says_what_to_set(command):
@@ -496,9 +496,9 @@ def test_200_calls_of_one_turn_are_200_lines(chat):
         screen.folder.write(f"f{number}.txt", "x\n")
 
     screen.send("Look")
-    shown = bare(screen.expect("All seen.\n"))
+    output = bare(screen.expect("All seen.\n"))
 
-    assert all(f"✓ {number} stat_file f" in shown for number in range(1, 201))
+    assert all(f"✓ {number} stat_file f" in output for number in range(1, 201))
     assert len(screen.server.prompts[-1].results) == 200
 
 
@@ -509,7 +509,7 @@ def test_a_long_answer_is_shown_to_its_end(chat):
     screen = chat(Turn(paragraphs + code + "The end."))
 
     screen.send("Write")
-    shown = screen.expect("The end.\n")
+    output = screen.expect("The end.\n")
 
-    assert f"Paragraph {count - 1} of many." in shown
-    assert shown.count("a line of code") >= count
+    assert f"Paragraph {count - 1} of many." in output
+    assert output.count("a line of code") >= count

@@ -13,13 +13,13 @@ def lines(path) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ["one", "two\nlines", 'a "quote" \\', "\x1b[2J\u202e", "日本", "\ud800", ""])
-def test_what_was_typed_comes_back(tmp_path, text):
+def test_a_stored_input_is_loaded_again(tmp_path, text):
     HistoryFile(str(tmp_path / "h"), lambda text: text).store_string(text)
 
     assert lines(tmp_path / "h") == [text]
 
 
-def test_the_newest_comes_first_and_others_append(tmp_path):
+def test_inputs_of_several_chats_are_loaded_newest_first(tmp_path):
     first, second = (HistoryFile(str(tmp_path / "chat" / "h"), lambda text: text) for _ in range(2))
     first.store_string("one")
     second.store_string("two")
@@ -34,21 +34,21 @@ def test_secrets_are_not_written(tmp_path):
     assert "secret" not in (tmp_path / "h").read_text()
 
 
-def test_torn_and_foreign_lines_are_skipped(tmp_path):
+def test_truncated_and_invalid_lines_are_skipped(tmp_path):
     (tmp_path / "h").write_bytes(b'"one"\n{"a": 1}\n\xff\xfe\n"two"\n"torn')
 
     assert lines(tmp_path / "h") == ["two", "one"]
 
 
-def test_a_long_history_is_cut(tmp_path):
+def test_a_long_history_is_truncated(tmp_path):
     history = HistoryFile(str(tmp_path / "h"), lambda text: text)
     for number in range(300):
         history.store_string(f"{number} " + "x" * 10_000)
 
-    kept = lines(tmp_path / "h")
+    loaded = lines(tmp_path / "h")
 
-    assert kept[0].startswith("299 ")
-    assert 50 < len(kept) < 150
+    assert loaded[0].startswith("299 ")
+    assert 50 < len(loaded) < 150
     assert os.path.getsize(tmp_path / "h") <= 1 << 20
 
 

@@ -1,4 +1,4 @@
-"""Text of models, tools and files cannot steer the terminal of the chat."""
+"""Text from models, tools and files cannot control the terminal of the chat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.programs import needs_sandbox
 from tests.surfaces.chat.chatting import CTRL_O
 from tests.surfaces.terminals import bare
 
-# clears the screen, sets the title, hides text, rings, moves the cursor, turns the writing around, is invisible
+# clear screen, window title, hidden text, bell, cursor movement, text direction, invisible characters, hyperlink
 EVIL = "\x1b[2J\x1b]0;owned\x07\x1b[8mhidden\x9b31m\r\x08\u202eright\u200b\U000e0041 &#27;[5m \x1b]8;;http://e.example\x07x"
 TRACES = ("\x1b[2J", "\x1b]", "\x07", "\x1b[8m", "\x9b", "\u202e", "\u200b", "\U000e0041", "\x1b[5m")
 
@@ -24,7 +24,7 @@ def assert_clean(text: str) -> None:
 @pytest.mark.parametrize(
     "text", [EVIL, f"# {EVIL}", f"```\n{EVIL}\n```", f"| {EVIL} |\n|---|\n| {EVIL} |", f"[a]({EVIL})"]
 )
-def test_an_answer_cannot(chat, text):
+def test_an_answer_cannot_control_the_terminal(chat, text):
     screen = chat(Turn(f"{text}\n\nThe end."))
 
     screen.send("Hello")
@@ -34,7 +34,7 @@ def test_an_answer_cannot(chat, text):
 
 
 @needs_sandbox
-def test_thoughts_calls_and_results_cannot(chat):
+def test_thoughts_calls_and_results_cannot_control_the_terminal(chat):
     screen = chat(
         Turn(
             EVIL,
@@ -64,7 +64,7 @@ def test_thoughts_calls_and_results_cannot(chat):
     assert_clean(screen.text)
 
 
-def test_approvals_cannot(chat, asks):
+def test_approvals_cannot_control_the_terminal(chat, asks):
     screen = chat(Turn(calls=[ScriptedCall("run_shell", {"command": f"touch '{EVIL}'"})]), Turn("The end."))
 
     screen.send("Hello")
@@ -77,7 +77,7 @@ def test_approvals_cannot(chat, asks):
     assert_clean(screen.text)
 
 
-def test_questions_cannot(chat):
+def test_questions_cannot_control_the_terminal(chat):
     question = {
         "question": f"{EVIL}?",
         "header": EVIL[:10],
@@ -94,7 +94,7 @@ def test_questions_cannot(chat):
 
 
 @pytest.mark.parametrize("status", [400, 500])
-def test_errors_of_the_provider_cannot(chat, status):
+def test_errors_of_the_provider_cannot_control_the_terminal(chat, status):
     turns = [Turn(status=status, message=EVIL)] * 6
     screen = chat(*turns, constants=("hilt.agents.asking:FIRST_PAUSE=0.01",))
 
@@ -106,7 +106,7 @@ def test_errors_of_the_provider_cannot(chat, status):
     assert_clean(screen.text)
 
 
-def test_titles_of_sessions_and_models_cannot(chat):
+def test_titles_of_sessions_and_models_cannot_control_the_terminal(chat):
     screen = chat(Turn("The end."), Turn("The end."), words=("--model", f"openai:{EVIL}".replace("\0", "")))
 
     screen.type("\x1b[200~" + EVIL.replace("\x1b", "") + "\x1b[201~\r")
@@ -155,5 +155,5 @@ def test_no_line_is_wider_than_a_narrow_terminal(chat, columns):
     screen.expect("The end.\n")
 
     for line in bare(screen.text[greeting:]).split("\n"):
-        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|.\x08", "", line)
-        assert len(shown) <= columns, shown
+        visible = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|.\x08", "", line)
+        assert len(visible) <= columns, visible

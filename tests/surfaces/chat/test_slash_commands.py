@@ -37,7 +37,7 @@ def test_help_lists_every_command_and_fits_80_columns(chat):
     assert all(len(line) < 80 for line in slash_commands._KEYS.split("\n"))
 
 
-def test_an_unknown_command_goes_back_to_the_line_and_reaches_nobody(chat):
+def test_an_unknown_command_returns_to_the_input_line_and_is_not_sent(chat):
     screen = chat(Turn("A path."))
 
     screen.send("/hepl")
@@ -143,7 +143,7 @@ def test_the_last_change_is_shown_and_undone(chat):
     assert screen.folder.read("a.txt") == "old\n"
 
 
-def test_there_may_be_nothing_to_undo(chat):
+def test_without_changes_there_is_nothing_to_undo(chat):
     screen = chat()
 
     screen.send("/undo")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-MOST_CHARACTERS = 8_000  # of a block; a longer one is drawn in parts
-_MOST_LINES = 200
+MAX_CHARACTERS = 8_000  # of a block; a longer one is drawn in parts
+_MAX_LINES = 200
 
 _FENCE = re.compile(r"\s*(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}|~{3,})([^`\n]*)")
 
@@ -23,7 +23,7 @@ class AnswerStream:
         while (end := _end_of_block(self.tail)) is not None:
             blocks.append(self.tail[:end].rstrip("\n"))
             self.tail = self.tail[end:].lstrip("\n")
-        while len(self.tail) > MOST_CHARACTERS or self.tail.count("\n") > _MOST_LINES:
+        while len(self.tail) > MAX_CHARACTERS or self.tail.count("\n") > _MAX_LINES:
             blocks.append(self._cut())
         return [block for block in blocks if block.strip()]
 
@@ -33,8 +33,8 @@ class AnswerStream:
         return [block] if block.strip() else []
 
     def _cut(self) -> str:
-        """Cut a part off a long block; a fenced one is closed here and opened again in the rest."""
-        lines = self.tail[:MOST_CHARACTERS].splitlines(keepends=True)[:_MOST_LINES]
+        """Cut a part off a long block; a fenced block is closed here and reopened in the remainder."""
+        lines = self.tail[:MAX_CHARACTERS].splitlines(keepends=True)[:_MAX_LINES]
         if len(lines) > 1 and len(self.tail) > sum(map(len, lines)):
             lines.pop()  # it may be incomplete
         part = "".join(lines)
@@ -51,7 +51,7 @@ class AnswerStream:
 
 
 def _end_of_block(text: str) -> int | None:
-    """Return where the first block ends, or None while it may go on."""
+    """Return where the first block ends, or None while it may continue."""
     fence = ""
     start = 0
     previous_is_blank = False
@@ -69,7 +69,7 @@ def _end_of_block(text: str) -> int | None:
 
 
 def _after_line(fence: str, line: str) -> str:
-    """Return the mark of the fence that is open after a line; "" for none."""
+    """Return the mark of the fence that is open after a line; empty if there is none."""
     match = _FENCE.match(line)
     if match is None:
         return fence

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MODE_SECONDS = 1.0  # the status shows a mode that is at most this old
+_MODE_SECONDS = 1.0  # maximum age of the mode in the status line
 _WARNING = "Press Ctrl-C again to leave."
 
 
 class ChatOptions(NamedTuple):
-    """How a chat starts: a function that opens runtimes, the program in place of a model, the session to continue."""
+    """How a chat starts: a function that opens runtimes, a program to run instead of a model, a session to continue."""
 
     open_runtime: Callable[..., Runtime]  # takes the session, and asker and questioner
     program: str | None
@@ -62,11 +62,11 @@ class Chat:
 
     def __init__(self, options: ChatOptions) -> None:
         self._options = options
-        self._waiting: deque[str] = deque()  # lines that wait for the turn to end
+        self._waiting: deque[str] = deque()  # lines queued until the turn ends
         self._wake = asyncio.Event()
         self._is_working = False
         self._is_leaving = False
-        self._is_stopped = False  # the turn is to end
+        self._is_stopped = False  # the turn should end
         self._is_warned = False  # the next Ctrl-C leaves
         self._conversation: Conversation | None = None
         self._choice: ModelChoice | None = None
@@ -79,7 +79,7 @@ class Chat:
             submit=self._submit,
             interrupt=self._interrupt,
             leave=self.leave,
-            typed=self._calm,
+            typed=self._clear_warning,
             open_call=self._open_call,
         )
         self._people = People(self._line, self._ink)
@@ -88,7 +88,7 @@ class Chat:
         self.model = options.program or self.runtime.environ.get(COMMAND) or choose_model(self.runtime).name
 
     async def run(self) -> None:
-        """Read lines and work on them until the person leaves."""
+        """Read lines and process them until the person leaves."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.leave)
@@ -111,7 +111,7 @@ class Chat:
     def leave(self) -> None:
         """End the chat."""
         self._is_leaving = True
-        self._give_back()
+        self._restore_queued()
         self._line.exit()
 
     # --- lines --------------------------------------------------------------------------------------------------------
@@ -125,15 +125,15 @@ class Chat:
     def _open_call(self) -> None:
         self._scene.open_call()
 
-    def _calm(self) -> None:
+    def _clear_warning(self) -> None:
         self._is_warned = False
 
     def _interrupt(self) -> None:
-        """Ctrl-C: stop the turn, and the second time leave. Lines that wait go back to the input line."""
+        """Ctrl-C: stop the turn, and leave if pressed again. Queued lines go back to the input line."""
         if self._is_warned:
             self.leave()
             return
-        self._give_back()
+        self._restore_queued()
         if self._is_working:
             self._stop_turn()
         else:
@@ -146,7 +146,7 @@ class Chat:
         if self._conversation is not None:
             self._conversation.cancel()
 
-    def _give_back(self) -> None:
+    def _restore_queued(self) -> None:
         if self._waiting:
             self._line.restore("\n".join(self._waiting))
             self._waiting.clear()
@@ -170,7 +170,7 @@ class Chat:
                     self._scene.end()
 
     async def _tick(self) -> None:
-        """Draw the passing seconds."""
+        """Redraw the elapsed seconds."""
         while True:
             await asyncio.sleep(1)
             self._line.redraw()
@@ -180,12 +180,12 @@ class Chat:
         if parsed is not None:
             name, argument = parsed
             try:
-                found = slash_commands.find(name)
+                slash_command = slash_commands.find(name)
             except ToolError:
                 self._line.restore(line)
                 raise
             self._line.print(drawing.person(self._ink(), line.strip()))
-            await found.run(self, argument)
+            await slash_command.run(self, argument)
         elif line.strip():
             await self._send(line)
         elif self._conversation is not None and self._conversation.is_interrupted:
@@ -282,7 +282,7 @@ class Chat:
         self._mode_shown = (0.0, "")
 
     async def set_model(self, name: str, base_url: str | None) -> None:
-        """Go on with another model."""
+        """Switch to another model."""
         choice = choose_model(self.runtime, name, base_url)
         model = await _offload(lambda: open_model(self.runtime, choice=choice))
         if self._conversation is None:
@@ -300,7 +300,7 @@ class Chat:
         await self._conversation.compact(focus)
 
     def sessions(self) -> list[SessionFile]:
-        """Return the sessions of the workspace, the newest first."""
+        """Return the sessions of the workspace, newest first."""
         return transcripts_of(self.runtime).list()
 
     def spending(self) -> list[ModelSpending]:
@@ -312,7 +312,7 @@ class Chat:
             spending.close()
 
     async def resume(self, id: str) -> None:
-        """Go on with an earlier session."""
+        """Switch to an earlier session."""
         session = transcripts_of(self.runtime).find(id).id
         if session == self.session:
             self.tell("This is the current session.")
@@ -350,14 +350,14 @@ class Chat:
         if last:
             self._line.print(self._ink().markdown(last) + "\n")
         if conversation.is_interrupted:
-            self.tell("It was interrupted. Press Enter to go on, or send a message.")
+            self.tell("It was interrupted. Press Enter to continue, or send a message.")
 
     # --- the screen ---------------------------------------------------------------------------------------------------
 
     def _greet(self) -> None:
         self.tell(f"hilt chat with {self.model} in {self.runtime.root}. /help shows commands and keys.")
         self.recall()
-        if self._is_leaving:  # a signal came before there was a line to end
+        if self._is_leaving:  # a signal arrived before the input line was running
             self._line.exit()
 
     def _ink(self) -> Ink:
@@ -377,8 +377,8 @@ class Chat:
             fields.append(f"{drawing.count(totals.input_tokens)} in {drawing.count(totals.output_tokens)} out")
             fields.append("cost unknown" if totals.unpriced else dollars(totals.cost))
         if totals.context_tokens:
-            left = max(0, 100 - 100 * totals.context_used // totals.context_tokens)
-            fields.append(f"{left}% context left")
+            percent_left = max(0, 100 - 100 * totals.context_used // totals.context_tokens)
+            fields.append(f"{percent_left}% context left")
         jobs = self.runtime.running_jobs
         if jobs:
             fields.append(f"{jobs} job{'s' * (jobs != 1)}")

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """The model answers, calls tools, sees their results and goes on until it is done. Its calls go
-through the same permissions, sandbox, undo and audit as any other, and you approve them in place. You can type while it
-works. Ctrl-C stops the turn, twice it leaves. /help shows commands and keys."""
+    parser.details = """The model calls tools, reads their results and continues until it is done. Its calls go through
+the same permissions, sandbox, undo and audit as any other, and you approve them in place. You can type while it works.
+Ctrl-C stops the turn; press it twice to leave. /help shows commands and keys."""
     add_model_options(parser, "Continue a session, by default the newest")
     parser.examples = [
         ("hilt chat", "Start a chat in this folder"),
-        ("hilt chat --continue", "Go on with the last session"),
-        ("hilt chat --model openai:gpt-5 --mode plan", "Choose the model, and let it only look"),
+        ("hilt chat --continue", "Continue the last session"),
+        ("hilt chat --model openai:gpt-5 --mode plan", "Choose the model, and let it only read"),
     ]
 
 
@@ -40,8 +40,8 @@ def _run(options: Options, arguments: Namespace) -> int:
         raise Usage("hilt chat needs a terminal; hilt run works without one")
     if os.environ.get("TERM") in (None, "", "dumb", "unknown"):
         raise Usage(f"hilt chat cannot draw on this terminal (TERM={os.environ.get('TERM', '')}); use hilt run")
-    named = {"model.name": arguments.model, "model.base_url": arguments.base_url}
-    settings = {name: value for name, value in named.items() if value is not None}
+    overrides = {"model.name": arguments.model, "model.base_url": arguments.base_url}
+    settings = {name: value for name, value in overrides.items() if value is not None}
     try:
         status = _chat(options, arguments, settings)
     except ToolError as error:
@@ -64,9 +64,9 @@ def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> i
         if not (arguments.agent_command or runtime.environ.get(COMMAND)):
             choose_model(runtime)  # before anything slow is imported
         if arguments.continued is not None:
-            transcripts, wanted = transcripts_of(runtime), arguments.continued
-            session = (transcripts.find(wanted) if wanted else transcripts.newest()).id
-        past = os.path.join(runtime.state, "chat", f"{runtime.id}.history")
+            transcripts, id = transcripts_of(runtime), arguments.continued
+            session = (transcripts.find(id) if id else transcripts.newest()).id
+        history_path = os.path.join(runtime.state, "chat", f"{runtime.id}.history")
         redactor = redactor_of(runtime)
 
     def opened(session: str, **people: Any) -> Runtime:
@@ -79,7 +79,7 @@ def _chat(options: Options, arguments: Namespace, settings: dict[str, Any]) -> i
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
     async def talk() -> None:
-        history = HistoryFile(past, redactor.text)
+        history = HistoryFile(history_path, redactor.text)
         await Chat(ChatOptions(opened, arguments.agent_command, session, wants_color(), history)).run()
 
     asyncio.run(talk())

@@ -23,11 +23,11 @@ class ChatCompleter(Completer):
         self._chat = chat
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Yield what the word may become."""
+        """Yield the completions of the word."""
         text = document.text_before_cursor
         word = text.rpartition("\n")[2].rpartition(" ")[2]
         for candidate in self._candidates(text, word):
-            # a name of a file may hold anything
+            # a file name may contain anything
             yield Completion(candidate, -len(word), display=one_line(candidate))
 
     def _candidates(self, text: str, word: str) -> Iterator[str]:
@@ -38,5 +38,5 @@ class ChatCompleter(Completer):
             if name in COMMANDS:
                 yield from (value for value in COMMANDS[name].complete(self._chat) if value.startswith(word))
         if word.startswith("@"):
-            known = self._chat.runtime.skills().current()
-            yield from complete(self._chat.runtime, word, skills=known.skills, commands=known.commands)
+            library = self._chat.runtime.skills().current()
+            yield from complete(self._chat.runtime, word, skills=library.skills, commands=library.commands)

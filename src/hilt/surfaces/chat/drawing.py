@@ -1,4 +1,4 @@
-"""Lines of the chat: calls, their views, errors and the status, safe for a terminal whatever a model or a tool says."""
+"""Lines of the chat: calls, views, errors and the status, with terminal control characters made visible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hilt.surfaces.cli.prompt import one_line
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 
 _ARGUMENT_CHARACTERS = 60
-_DIFF_LINES = 12  # of a change that is shown at once
+_DIFF_LINES = 12  # shown below a finished call
 _TEXT_LINES = 40  # of a result without a view
 
 
@@ -47,20 +47,20 @@ def brief(args: dict[str, Any] | str) -> str:
     return "  ".join([first[1], *(f"{name}={value}" for name, value in rest)])
 
 
-def _value(value: Any, most: int) -> str:
+def _value(value: Any, limit: int) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
-    text = " ".join(text[: 2 * most].split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    text = " ".join(text[: 2 * limit].split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def started(ink: Ink, tool: str, args: dict[str, Any] | str, progress: str) -> str:
-    """Return the line of a call that runs."""
+    """Return the line of a running call."""
     text = f"{tool} {brief(args)}" + (f"  {progress}" if progress else "")
     return ink.paint(ink.clip(f"… {text}"), YELLOW)
 
 
 def finished(ink: Ink, number: int, tool: str, args: dict[str, Any] | str, result: Result) -> str:
-    """Return the line of a call that has its result, and the first lines of what it changed."""
+    """Return the line of a finished call, and the first lines of its diff."""
     mark, sgr = ("✓", GREEN) if result.ok else ("✗", RED)
     outcome = _outcome(result)
     heading = f"{mark} {number} {one_line(tool)}"
@@ -86,10 +86,10 @@ def _change(ink: Ink, result: Result) -> str:
     """Return the first lines of a diff, indented."""
     if result.view is None or result.view["type"] not in ("diff", "diffs"):
         return ""
-    drawn = terminal.render(result.view, width=ink.width - 5, color=ink.color).split("\n")
-    lines = drawn[:_DIFF_LINES]
-    if len(drawn) > len(lines):
-        lines.append(ink.paint(f"… {len(drawn) - len(lines)} more lines: Ctrl-O", DIM))
+    all_lines = terminal.render(result.view, width=ink.width - 5, color=ink.color).split("\n")
+    lines = all_lines[:_DIFF_LINES]
+    if len(all_lines) > len(lines):
+        lines.append(ink.paint(f"… {len(all_lines) - len(lines)} more lines: Ctrl-O", DIM))
     return "".join(f"    {line}\n" for line in lines)
 
 
@@ -135,10 +135,10 @@ def person(ink: Ink, text: str) -> str:
 
 def status(ink: Ink, fields: list[str]) -> str:
     """Return the status line: as many of the fields as fit."""
-    shown = list(fields)
-    while len(shown) > 1 and len(" · ".join(shown)) > ink.width - 1:
-        shown.pop()
-    return ink.paint(ink.clip(" · ".join(shown)), DIM)
+    fitting = list(fields)
+    while len(fitting) > 1 and len(" · ".join(fitting)) > ink.width - 1:
+        fitting.pop()
+    return ink.paint(ink.clip(" · ".join(fitting)), DIM)
 
 
 def count(number: int) -> str:

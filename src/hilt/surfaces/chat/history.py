@@ -1,4 +1,4 @@
-"""What was typed, kept in a file from one chat to the next; secrets are not written."""
+"""The input history of the chat, kept in a file; secrets are redacted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from prompt_toolkit.history import History
 
 _READ_BYTES = 1 << 20
-_MOST_BYTES = 2 << 20
+_MAX_BYTES = 2 << 20
 
 
 class HistoryFile(History):
@@ -22,7 +22,7 @@ class HistoryFile(History):
         self._redact = redact
 
     def load_history_strings(self) -> Iterable[str]:
-        """Yield what was typed before, the newest first."""
+        """Yield earlier inputs, newest first."""
         try:
             with open(self._path, "rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -32,7 +32,7 @@ class HistoryFile(History):
             return
         if size > _READ_BYTES:
             lines = lines[1:]
-        if size > _MOST_BYTES:
+        if size > _MAX_BYTES:
             self._replace(b"\n".join(lines))
         for line in reversed(lines):
             with suppress(ValueError):
@@ -41,7 +41,7 @@ class HistoryFile(History):
                     yield text
 
     def store_string(self, string: str) -> None:
-        """Append what was typed; a file that cannot be written is no reason to stop the chat."""
+        """Append an input; errors are ignored, so that an unwritable file does not stop the chat."""
         line = json.dumps(self._redact(string)).encode() + b"\n"
         with suppress(OSError):
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The line at the bottom of the chat: always there, so that one can type while the model works.
+"""The input line at the bottom of the chat, which stays active while the model works.
 
-Everything else is printed above it. A question, such as an approval, takes the line over; what was typed before comes
-back afterwards.
+Everything else is printed above it. A question, such as an approval, takes over the line; the draft is restored
+afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN_MENU = Style.from_dict({"completion-menu": "noinherit", "completion-menu.
 
 
 class InputLine:
-    """Reads lines: `submit` gets each one, `interrupt` each Ctrl-C, `leave` Ctrl-D on an empty line.
+    """Reads lines: `submit` receives each one, `interrupt` is called for Ctrl-C, `leave` for Ctrl-D on an empty line.
 
     `typed` is called when the text changes, `open_call` for Ctrl-O.
     """
@@ -55,8 +55,8 @@ class InputLine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._question: str | None = None  # the prompt of a question
         self._answer: Future[str] | None = None
-        self._draft = Document()  # what was typed before the question
-        self._is_entered = False  # whether Enter was pressed while no question could take it
+        self._draft = Document()  # the unsent text from before the question
+        self._is_entered = False  # whether Enter was pressed after the last question was answered
         self._prompts: PromptSession[None] = PromptSession(
             self._message,
             history=history,
@@ -89,11 +89,11 @@ class InputLine:
 
     @property
     def draft(self) -> str:
-        """What is typed and not sent, questions aside."""
+        """The unsent text, without answers to questions."""
         return self._draft.text if self._question is not None else self._prompts.default_buffer.text
 
     def restore(self, text: str) -> None:
-        """Put a text back on the line, before what is there."""
+        """Put a text back on the line, before its current text."""
         joined = "\n".join(part for part in (text, self.draft) if part)
         if self._question is not None:
             self._draft = Document(joined)
@@ -101,7 +101,7 @@ class InputLine:
             self._prompts.default_buffer.document = Document(joined)
 
     async def run(self, began: Callable[[], None]) -> None:
-        """Read lines until `exit`; call `began` when keys have their meaning. What was not sent goes to the history."""
+        """Read lines until `exit`; call `began` once the terminal is in raw mode. Unsent text goes to the history."""
         self._loop = loop = asyncio.get_running_loop()
 
         def begin() -> None:
@@ -132,7 +132,7 @@ class InputLine:
                 self._loop.call_soon_threadsafe(self._write, text)
 
     def _write(self, text: str) -> None:
-        # the terminal stays in raw mode: in any other, keys that are typed now would have another meaning
+        # the terminal stays in raw mode: otherwise it would interpret keys that are typed now
         app = self._prompts.app
         is_drawn = app.is_running and not app.is_done
         if is_drawn:
@@ -146,7 +146,7 @@ class InputLine:
 
     @contextmanager
     def question(self) -> Iterator[None]:
-        """Take the line over for questions, from another thread; afterwards what was typed comes back."""
+        """Take over the line for questions, from another thread; restore the draft afterwards."""
         self._call(self._begin_question)
         try:
             yield
@@ -167,7 +167,7 @@ class InputLine:
         return answer.result()
 
     def refuse_answer(self) -> None:
-        """Answer the current question with the end of input; what was typed so far is kept."""
+        """Answer the current question with the end of input; keep what was typed so far."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result("")
 
@@ -176,7 +176,7 @@ class InputLine:
         self._call(self.refuse_answer)
 
     def keep(self, text: str) -> None:
-        """Add a text to what was typed before the question."""
+        """Append a text to the draft."""
         self._call(lambda: setattr(self, "_draft", Document(self._draft.text + text)))
 
     def _call(self, work: Callable[[], object]) -> None:
@@ -237,7 +237,7 @@ class InputLine:
 
         @keys.add("enter", filter=has_completions & ~is_asking)
         def _(event: KeyPressEvent) -> None:
-            event.current_buffer.complete_state = None  # takes the chosen completion
+            event.current_buffer.complete_state = None  # accepts the selected completion
 
         @keys.add("escape", "enter", filter=~is_asking)
         @keys.add("escape", "c-j", filter=~is_asking)
@@ -267,7 +267,7 @@ class InputLine:
 
 
 def _output() -> Output:
-    """Return the terminal, which is never asked where its cursor is: some do not answer."""
+    """Return the terminal, without cursor position requests: some terminals do not answer them."""
     output = create_output()
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False

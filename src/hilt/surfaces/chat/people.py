@@ -27,7 +27,7 @@ class People:
         self._ink = ink
         self._one_at_a_time = threading.Lock()
         self._refuses = False
-        self._turn = 0  # calls of an earlier turn that still wait for an answer get none
+        self._turn = 0  # waiting calls of an earlier turn get no answer
         self.asker = PersonPrompt(self._approve)
         self.questioner = PersonPrompt(self._answer)
 
@@ -37,12 +37,12 @@ class People:
         self._refuses = False
 
     def refuse(self) -> None:
-        """Answer nothing more, the current question included: the turn is over."""
+        """Answer no more questions, including the current one: the turn is over."""
         self._refuses = True
         self._line.refuse_answer()
 
     def _approve(self, asked: Asked, settled: int | None) -> UserAnswer:
-        """Show a call and return the person's answer. Text that is no answer is a message: it is kept."""
+        """Show a call and return the person's answer. Any other text is kept in the draft, as a message."""
         with self._taking_over(settled) as ask:
             if ask is None:
                 return UserAnswer("deny", "The turn was interrupted.", "terminal")
@@ -81,7 +81,7 @@ class People:
 
     @contextmanager
     def _taking_over(self, settled: int | None = None) -> Iterator[Callable[[str], str] | None]:
-        """Take the line over, one question at a time, and yield a function that asks; None if nobody answers.
+        """Take over the line, one question at a time, and yield a function that asks; None if the turn has ended.
 
         Asking ends when the descriptor `settled` becomes readable.
         """
@@ -99,7 +99,7 @@ class People:
 
     @contextmanager
     def _watching(self, settled: int | None, elsewhere: threading.Event) -> Iterator[None]:
-        """End the question, while the block lasts, when the descriptor becomes readable."""
+        """Within the block, withdraw the question when the descriptor becomes readable."""
         if settled is None:
             yield
             return

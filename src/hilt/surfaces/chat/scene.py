@@ -1,4 +1,4 @@
-"""What the chat shows: finished lines are printed and stay, those that still change are drawn above the input line."""
+"""The output of the chat: finished lines are printed, lines that still change are drawn above the input line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hilt.surfaces.chat import drawing
 from hilt.surfaces.chat.answer_stream import AnswerStream
 from hilt.surfaces.chat.drawing import DIM, RED, YELLOW, Ink
 
-_KEPT_CALLS = 500
-_LIVE_LINES_LESS = 8  # room on the screen for the input and what is above the live lines
+_CALLS_MAX = 500
+_RESERVED_ROWS = 8  # of the screen, for the input and the lines above the live ones
 
 
 class RunningCall(NamedTuple):
@@ -61,7 +61,7 @@ class Scene:
     """Turns the events of a conversation into lines."""
 
     def __init__(self, printed: Callable[[str], None], ink: Callable[[], Ink], redraw: Callable[[], None]) -> None:
-        """`printed` gets lines that stay; `ink` returns the current width and colours."""
+        """`printed` receives finished lines; `ink` returns the current width and colours."""
         self._print = printed
         self._ink = ink
         self._redraw = redraw
@@ -107,13 +107,13 @@ class Scene:
                 started = self._running.pop(id, RunningCall(tool, {}))
                 self._numbers += 1
                 call = FinishedCall(self._numbers, tool, started.args, result)
-                self._finished = [*self._finished, call][-_KEPT_CALLS:]
+                self._finished = [*self._finished, call][-_CALLS_MAX:]
                 self._next_to_open = 0
                 self._print(drawing.finished(ink, *call))
             case events.TokensUsed():
                 self.totals = self.totals.plus(event)
             case events.Notice(text, kind):
-                if kind != "retry":  # the next attempt goes on with the text
+                if kind != "retry":  # the next attempt continues the text
                     self._finish_text()
                 self._print(ink.paint(ink.clip(f"! {text}", ink.width * 3), YELLOW) + "\n")
             case events.RunEnded(status, _, _, error):
@@ -125,7 +125,7 @@ class Scene:
         self._redraw()
 
     def open_call(self) -> None:
-        """Print the newest call with its view; each further time the one before it."""
+        """Print the newest call with its view; when repeated, the call before it."""
         if self._next_to_open >= len(self._finished):
             self._print(self._ink().paint("There is no earlier call to open.", DIM) + "\n")
             return
@@ -133,11 +133,11 @@ class Scene:
         self._print(drawing.opened(self._ink(), *self._finished[-self._next_to_open]))
 
     def live(self, rows: int, waiting: list[str], status: list[str]) -> str:
-        """Return the lines that change: the end of the answer, calls that run, messages that wait, the status."""
+        """Return the lines that change: the end of the answer, running calls, queued messages, the status."""
         ink = self._ink()
         lines = [*self._tail(ink), *self._activity(ink)]
         lines += (ink.paint(ink.clip(f"queued: {text}"), DIM) for text in waiting)
-        lines = lines[-max(1, rows - _LIVE_LINES_LESS) :] if lines else []
+        lines = lines[-max(1, rows - _RESERVED_ROWS) :] if lines else []
         return "\n".join([*lines, drawing.status(ink, status)])
 
     def _activity(self, ink: Ink) -> list[str]:
@@ -171,5 +171,5 @@ class Scene:
         self._print_blocks(self._stream.finish())
 
     def _print_blocks(self, blocks: list[str]) -> None:
-        if blocks:  # together: drawing each on its own takes long
+        if blocks:  # together: drawing them one by one is slow
             self._print(self._ink().markdown("\n\n".join(blocks)) + "\n")

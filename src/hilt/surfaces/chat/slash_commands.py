@@ -20,14 +20,14 @@ _SESSIONS_SHOWN = 15
 
 _KEYS = """\
 Enter         send          Alt-Enter           new line (or \\ before Enter)
-Ctrl-C        stop the turn, twice: leave         Ctrl-D   leave
-Ctrl-O        open the last call, again: the one before it
-Tab           complete      Up, Down, Ctrl-R    what was typed before
+Ctrl-C        stop the turn; twice: leave         Ctrl-D   leave
+Ctrl-O        open the last call; again: the one before it
+Tab           complete      Up, Down, Ctrl-R    input history
 @file:PATH    a file or folder, or PATH:10-40; also @skill:NAME, @command:NAME"""
 
 
 class SlashCommand(NamedTuple):
-    """A command: what it takes and does, and how to complete its argument."""
+    """A command: its usage and summary, and how to complete its argument."""
 
     usage: str
     summary: str
@@ -69,10 +69,10 @@ async def _model(chat: Chat, argument: str) -> None:
 
 async def _tools(chat: Chat, argument: str) -> None:
     tools = await chat.tools()
-    wanted = [tool for tool in tools if argument.casefold() in f"{tool.name} {tool.description}".casefold()]
-    width = max((len(tool.name) for tool in wanted), default=0)
-    lines = [f"{tool.name:<{width}}  {one_line(tool.description.partition(chr(10))[0])}" for tool in wanted]
-    chat.tell("\n".join([*lines, f"{len(wanted)} of {len(tools)} tools"]))
+    matches = [tool for tool in tools if argument.casefold() in f"{tool.name} {tool.description}".casefold()]
+    width = max((len(tool.name) for tool in matches), default=0)
+    lines = [f"{tool.name:<{width}}  {one_line(tool.description.partition(chr(10))[0])}" for tool in matches]
+    chat.tell("\n".join([*lines, f"{len(matches)} of {len(tools)} tools"]))
 
 
 async def _undo(chat: Chat, argument: str) -> None:
@@ -150,7 +150,7 @@ COMMANDS: dict[str, SlashCommand] = {
     "mode": SlashCommand("/mode [MODE]", "Show or change the mode", _mode, lambda chat: list(MODES)),
     "model": SlashCommand("/model [NAME] [URL]", "Show or change the model", _model),
     "tools": SlashCommand("/tools [TEXT]", "List the tools of the model", _tools),
-    "undo": SlashCommand("/undo [ID]", "Show the last change of files, and undo it", _undo),
+    "undo": SlashCommand("/undo [ID]", "Show the last file change, and undo it", _undo),
     "tasks": SlashCommand("/tasks", "List the task board", _tasks),
     "skills": SlashCommand("/skills", "List skills", _skills),
     "compact": SlashCommand("/compact [FOCUS]", "Shorten the conversation", _compact),
