@@ -75,7 +75,7 @@ def _name(fields: dict[str, Any], folder: str) -> list[str]:
     if not all(character.isalnum() or character == "-" for character in name):
         problems.append(f"The name {name} may contain only letters, digits and hyphens.")
     if unicodedata.normalize("NFKC", folder) != name:
-        problems.append(f"The folder is named {utf8_path(folder)}, but must have the name of the skill, {name}.")
+        problems.append(f"The folder is named {utf8_path(folder)}; it must have the skill's name, {name}.")
     return problems
 
 
