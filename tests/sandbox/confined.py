@@ -349,7 +349,7 @@ class Server:
             for _ in range(200):
                 # one that another program left may be ready, too, until it is replaced
                 waiting = STANDBY._waiting if STANDBY._requested is None else None
-                if waiting is not None and waiting.base == entry._base and waiting.is_ready():
+                if waiting is not None and waiting.template == entry._template and waiting.is_ready():
                     return
                 sleep(0.01)
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Identity = tuple[int, int]  # device and inode
 Secrets = Callable[[str, Callable[[str], bool]], Iterable[str]]
 
-# the numbers of the descriptors Confined.fds in the started program
+# the descriptor numbers of Confined.fds in the started program
 _ARGUMENTS_FD, _STATUS_FD, _FILTER_FD = 3, 4, 5
 _STATUS_BYTES = 4096
 # folders below /run without sockets, which programs need
@@ -234,14 +234,14 @@ def _entry(
     cwd: str,
 ) -> Entry | None:
     """Return how to start a program in a waiting sandbox; None for a plan that changes mounts of such a sandbox."""
-    from hilt.sandbox.standby import Base, Entry
+    from hilt.sandbox.standby import Entry, Template
 
     stage, steps, overlays = mounts
     early = tuple(step for step in steps if isinstance(step[2], str))
     late = [step for step in steps if not isinstance(step[2], str)]
     if any(step[0] == b"/" or step[0].startswith((b"/dev/", b"/proc/")) for step in late):
         return None
-    return Entry(Base(program, tuple(arguments), program_filter, stage, early), late, overlays, variables, cwd)
+    return Entry(Template(program, tuple(arguments), program_filter, stage, early), late, overlays, variables, cwd)
 
 
 def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:

@@ -22,8 +22,8 @@ Without sub-reapers (macOS) descendants are found by parent and by process group
 both before its program ends is not found there.
 
 This module runs alone in the keeper, and the first command of every one-shot call waits for its imports. So it imports
-only mounting.py from hilt, and `_socket` and `_signal` instead of the modules that wrap them, whose enums add half
-the startup time of the bare interpreter.
+only mounting.py from hilt, and `_socket` and `_signal` instead of the modules that wrap them, whose enums add half the
+startup time of the bare interpreter.
 """
 
 from __future__ import annotations

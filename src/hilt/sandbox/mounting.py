@@ -100,7 +100,7 @@ class LateMounts:
         self._mounter.rehearse(stage, empty)
 
     def make(self, root: int, namespace: int, mounts: list[Mount], overlays: list[Overlay]) -> None:
-        """Mount below a root of another mount namespace, and enter that; overlays stay in this one."""
+        """Mount below a root of another mount namespace, and enter that namespace; overlays stay in this one."""
         for overlay in overlays:
             self._mounter.cover(*overlay)
         # a source can be cloned only in its own namespace, and a clone be attached only in that of its target
@@ -156,8 +156,8 @@ class _Mounter:
     def rehearse(self, folder: bytes, empty: int) -> None:
         """Do in advance what depends on no plan, and write to memory that is still shared copy-on-write.
 
-        Most steps of a plan mount an empty folder over a missing name; these mounts are alike. Unused ones
-        delay the end of this process, because the kernel waits until no CPU reads them.
+        Most steps of a plan mount an empty folder over a missing name; these mounts are alike. Unused ones delay the
+        end of this process, because the kernel waits until no CPU reads them.
         """
         self._clones = {EMPTY_MODE: [self._clone_empty(EMPTY_MODE) for _ in range(empty)]}
         step: Mount = folder, None, folder, None, False
@@ -219,7 +219,7 @@ class _Mounter:
     def cover(
         self, folder: Handle, upper: Handle, work: Handle, shown_through: list[Handle], in_user_namespace: bool
     ) -> None:
-        """Mount an overlay over a folder, and what shows through over that."""
+        """Mount an overlay over a folder, and the folders that show through over the overlay."""
         lower, *layers = handles = [self._expect(*handle) for handle in (folder, upper, work)]
         trees = [(path, self._kernel.clone(self._expect(path, identity))) for path, identity in shown_through]
         mount = self._kernel.make_overlay(lower, *layers, in_user_namespace=in_user_namespace)

@@ -256,8 +256,8 @@ class _Log:
     """The record of one process: an append-only log of folders to create, created and removed.
 
     The file is locked while the process lives, so that others see that it is in use. One entry is written before a
-    folder is created, and another with its inode afterwards, so that a folder that replaced it is not taken for
-    ours. Nothing is synced: a crash of the machine leaves only empty folders.
+    folder is created, and another with its inode afterwards, so that a folder that replaced it is not taken for ours.
+    Nothing is synced: a crash of the machine leaves only empty folders.
     """
 
     def __init__(self, folder: str) -> None:

@@ -96,7 +96,7 @@ BROWSERS = (
 )
 # in addition to every name in the home directory that ends in _history
 HISTORIES = (".zhistory", ".histfile", ".lesshst", ".viminfo", ".local/share/fish/fish_history")
-# files that only root can read, and a confined program of root, too
+# files that only root can read, including confined programs of root
 SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
 # below the home directory: programs and their files, visible even if the home directory is hidden
 TOOLCHAINS = (

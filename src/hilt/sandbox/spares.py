@@ -73,7 +73,7 @@ class Spares:
             self._forget_folder()
             return False
         moved = self._status(name)
-        # the status first: what is put into it after the check changes that
+        # the status is read first: anything put into it after the check changes that
         if moved is not None and os.path.samestat(moved, status) and self._is_unchanged(fd, path):
             self._spares[path] = _Spare(fd, name, moved)
             return True

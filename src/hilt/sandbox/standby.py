@@ -33,16 +33,15 @@ if TYPE_CHECKING:
     from hilt.sandbox.mounting import Mount, Overlay
 
 _IDLE_SECONDS = 30.0
-_QUIET_SECONDS = (
-    0.03  # a sandbox is made after this long without a command ending, so not between commands in quick succession
-)
+# a sandbox is made after this long without a command ending, so not between commands in quick succession
+_QUIET_SECONDS = 0.03
 _SPARE_PROCESSES = 256  # how far the limit on processes may change, which depends on how many are running
 _MAX_MOUNTS = 200  # each takes a descriptor in the process that mounts
 FIRST_FD = 3  # the first descriptor that bubblewrap inherits
 _LAUNCH = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main(int(sys.argv[2]))"
 
 
-class Base(NamedTuple):
+class Template(NamedTuple):
     """What a sandbox has before its program is known: bubblewrap's arguments, the filter, the stage and its mounts."""
 
     program: str
@@ -53,15 +52,15 @@ class Base(NamedTuple):
 
 
 class Entry:
-    """Starts one program in the waiting sandbox, if that fits the program."""
+    """Starts one program in the waiting sandbox, if that one fits."""
 
     def __init__(
-        self, base: Base, mounts: list[Mount], overlays: list[Overlay], variables: Mapping[str, str], cwd: str
+        self, template: Template, mounts: list[Mount], overlays: list[Overlay], variables: Mapping[str, str], cwd: str
     ) -> None:
-        """`mounts` and `overlays` complete the base for this program; `variables` are added to its environment."""
+        """`mounts` and `overlays` complete the template for this program; `variables` are added to its environment."""
         self.is_used = False
         self.limits: Limits | None = None  # of the program, once it was started
-        self._base = base
+        self._template = template
         self._mounts = mounts
         self._overlays = overlays
         self._variables = variables
@@ -74,7 +73,7 @@ class Entry:
         self.limits = limits
         self.is_used = False
         arguments, environment = process.encode(argv, {**env, **self._variables, "PWD": self._cwd})
-        if len(self._mounts) > _MAX_MOUNTS or (waiting := STANDBY.take(self._base, limits)) is None:
+        if len(self._mounts) > _MAX_MOUNTS or (waiting := STANDBY.take(self._template, limits)) is None:
             return None
         launch = marshal.dumps((arguments, environment, process.rlimits(limits), os.fsencode(self._cwd)))
         message = marshal.dumps((self._mounts, self._overlays, launch))
@@ -90,15 +89,15 @@ class Entry:
     def renew(self) -> None:
         """Prepare a sandbox like this one for the next program, if this one was started."""
         if self.limits is not None:
-            STANDBY.renew(self._base, self.limits, self._mounts)
+            STANDBY.renew(self._template, self.limits, self._mounts)
 
 
 class _Waiting:
     """A sandbox that waits for its program."""
 
-    def __init__(self, base: Base, limits: Limits, last_mounts: list[Mount]) -> None:
-        """As many empty folders as `last_mounts` has are prepared."""
-        self.base = base
+    def __init__(self, template: Template, limits: Limits, last_mounts: list[Mount]) -> None:
+        """Prepare as many empty folders as `last_mounts` contains."""
+        self.template = template
         # the kernel also limits the processes of its user namespace, to the number at this time
         spare = None if limits.processes is None else limits.processes + _SPARE_PROCESSES
         self._limits = limits._replace(processes=spare)
@@ -111,10 +110,10 @@ class _Waiting:
             unless_started.callback(self._desk.close)
             theirs.callback(desk.close)
             self._desk.send(bytes((min(mounting.count_empty(last_mounts), _MAX_MOUNTS),)))
-            fds = [memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in base.arguments))]
+            fds = [memory_file("arguments", b"".join(os.fsencode(argument) + b"\0" for argument in template.arguments))]
             fds.append(memory_file("status", b""))
-            if base.program_filter is not None:
-                fds.append(memory_file("filter", base.program_filter))
+            if template.program_filter is not None:
+                fds.append(memory_file("filter", template.program_filter))
             null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
             for fd in (*fds, null):
                 theirs.callback(os.close, fd)
@@ -128,22 +127,22 @@ class _Waiting:
                 stderr=null,
                 limits=self._limits,
                 confined=Confined(
-                    prefix=(base.program, "--args", str(FIRST_FD), "--"),
+                    prefix=(template.program, "--args", str(FIRST_FD), "--"),
                     fds=tuple(fds),
-                    mounts=(base.stage, list(base.mounts), []),
+                    mounts=(template.stage, list(template.mounts), []),
                 ),
                 desk=desk.fileno(),
             )
             unless_started.pop_all()
 
-    def fits(self, base: Base, limits: Limits) -> bool:
+    def fits(self, template: Template, limits: Limits) -> bool:
         """Whether it fits a program."""
         own_limits = self._limits
         if own_limits.processes is not None and limits.processes is not None:
             if not 0 <= own_limits.processes - limits.processes <= 2 * _SPARE_PROCESSES:
                 return False
             own_limits = own_limits._replace(processes=limits.processes)
-        return self.base == base and _enforced(own_limits) == _enforced(limits)
+        return self.template == template and _enforced(own_limits) == _enforced(limits)
 
     def is_ready(self) -> bool:
         """Whether its setup has ended."""
@@ -181,18 +180,18 @@ class Standby:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: _Waiting | None = None
-        self._requested: tuple[Base, Limits, list[Mount]] | None = None
+        self._requested: tuple[Template, Limits, list[Mount]] | None = None
         self._useless: list[_Waiting] = []
         self._closed = 0  # how often `close` was called
         self._wake = -1  # of the thread that makes and ends sandboxes; -1 without one
         self._is_supported = True
         self._is_registered = False
 
-    def take(self, base: Base, limits: Limits) -> _Waiting | None:
+    def take(self, template: Template, limits: Limits) -> _Waiting | None:
         """Return the waiting sandbox if it is ready and fits."""
         with self._lock:
             waiting = self._waiting
-            if waiting is None or not waiting.fits(base, limits) or not waiting.is_ready():
+            if waiting is None or not waiting.fits(template, limits) or not waiting.is_ready():
                 return None
             self._waiting = None
             if waiting.is_usable():
@@ -204,12 +203,12 @@ class Standby:
         """Make no more sandboxes: this system does not support them."""
         self._is_supported = False
 
-    def renew(self, base: Base, limits: Limits, last_mounts: list[Mount]) -> None:
+    def renew(self, template: Template, limits: Limits, last_mounts: list[Mount]) -> None:
         """Make a sandbox for programs like the last one, unless one is waiting."""
         with self._lock:
-            if not self._is_supported or (self._waiting is not None and self._waiting.fits(base, limits)):
+            if not self._is_supported or (self._waiting is not None and self._waiting.fits(template, limits)):
                 return
-            self._requested = base, limits, last_mounts
+            self._requested = template, limits, last_mounts
             if self._wake >= 0 or self._start_thread():
                 os.eventfd_write(self._wake, 1)
 
