@@ -67,7 +67,7 @@ def open_runtime(
 def _connect(options: Mapping[str, str], *, wake: bool) -> socket | None:
     from hilt.surfaces import resident
 
-    # servers belong to the workspace, whatever else differs between callers
+    # servers belong to the workspace, so callers with other options share them
     return resident.connect({name: options[name] for name in ("workspace",) if name in options}, wake=wake)
 
 

@@ -229,7 +229,7 @@ def _exchange(kind: str, options: dict[str, str], request: bytes = b"") -> bytes
         while chunk := connection.recv(65536):
             answer += chunk
     except OSError:
-        pass  # it has exited; what it sent before that counts
+        pass  # it has exited; the part that it sent is still valid
     finally:
         connection.close()
     return answer
@@ -419,11 +419,11 @@ class Resident:
         if fields is None or not self._has_same_confinement(connection):
             stream.write(DECLINED)
             return
-        protocol, version, kind, cwd, *rest = fields
+        protocol, version, kind, cwd, *optional = fields
         if kind == "stop" or protocol != handover.PROTOCOL or version != __version__:
             # another version of hilt is installed, and starts its own resident process after this one exits; a host
             # that reconnects does not stop this one, because it may be the older version
-            self._stopping = self._stopping or "o:again=on" not in rest
+            self._stopping = self._stopping or "o:again=on" not in optional
             stream.write(b"+" if kind == "stop" else b"-")
             return
         if kind == "status":
@@ -432,8 +432,8 @@ class Resident:
         if kind not in KINDS:
             stream.write(b"-")
             return
-        options = dict(field[2:].split("=", 1) for field in rest if field.startswith("o:"))
-        environ = _with_coerced_locale(dict(field[2:].split("=", 1) for field in rest if field.startswith("e:")))
+        options = dict(field[2:].split("=", 1) for field in optional if field.startswith("o:"))
+        environ = _with_coerced_locale(dict(field[2:].split("=", 1) for field in optional if field.startswith("e:")))
         shared = self._share(environ, _folder(options, environ, cwd))
         if kind == "jobs":
             from hilt.processes.job_desk import answer_or_error

@@ -150,7 +150,7 @@ def _dispatch(options: dict[str, str], words: list[str]) -> int:
         from hilt.surfaces import stdio
 
         return stdio.main(options)
-    if words[:1] == ["mcp"] and {"--search", "--lean"}.issuperset(words[1:]):  # likewise
+    if words[:1] == ["mcp"] and {"--search", "--lean"}.issuperset(words[1:]):  # no parser either
         from hilt.surfaces.mcp import pipe
 
         return pipe.main(options, words[1:])

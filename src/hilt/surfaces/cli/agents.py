@@ -38,8 +38,8 @@ _POLL_SECONDS = 0.1
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _list
-    parser.details = """An agent can start other agents. Background agents keep running after its session ends, in the
-resident process; these commands start it if no process runs an unfinished agent. Without a command, the agents are
+    parser.details = """An agent can start other agents. Background agents keep running in the resident process after
+the session ends; these commands start that process if an unfinished agent needs it. Without a command, the agents are
 listed."""
     listing = parser.command("list", "List the agents of this folder, newest first", _list)
     showing = parser.command("show", "Show an agent, its progress and its answer", _show)

@@ -58,14 +58,14 @@ def add_filters(parser: Parser) -> None:
 
 def filters(options: Options, arguments: Namespace) -> dict[str, Any]:
     """Return the filters for rows of the trail."""
-    wanted = {
+    values = {
         "since": arguments.since,
         "tool": arguments.tool,
         "agent": arguments.agent,
         "session": options.get("session"),
     }
-    wanted["workspace"] = workspace_id(options["workspace"]) if "workspace" in options else None
-    return {name: value for name, value in wanted.items() if value is not None}
+    values["workspace"] = workspace_id(options["workspace"]) if "workspace" in options else None
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _list(options: Options, arguments: Namespace) -> int:
@@ -161,8 +161,8 @@ def _as_line(row: Row) -> str:
     entry = row.entry
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.at // 1_000_000_000))
     who = f"{entry.session}/{entry.agent}" if entry.agent else entry.session
-    what = f"{who:<10} {entry.tool:<14} {entry.decision:<5} {entry.outcome:<16}"
-    line = f"{when}  {what} {entry.micros / 1000:7.1f} ms"
+    what = f"{who:<10} {entry.tool:<14} {entry.decision:<5} {entry.outcome:<17}"
+    line = f"{when}  {what} {entry.micros / 1000:6.1f} ms"
     if entry.approver:
         line += f"  by {entry.approver}"
     if entry.contacts:

@@ -58,7 +58,7 @@ class Problem(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """One statement of a TOML file, parsed as a document of its own."""
+    """One statement of a TOML file, parsed as a separate document."""
 
     line: int
     data: dict[str, Any]

@@ -200,7 +200,8 @@ def check_sandbox(options: dict[str, str]) -> list[Finding]:
     if "overlay" not in available.features:
         fact = "commands cannot be undone or previewed: the sandbox cannot mount overlays"
         undo = Finding("missing", "undo", fact, available.remedy)
-    return [Finding(level, "sandbox", available.facts, available.remedy, available.missing), undo]
+    facts = available.facts if ". " in available.facts else available.facts.rstrip(".")
+    return [Finding(level, "sandbox", facts, available.remedy, available.missing), undo]
 
 
 def _limits(options: dict[str, str]) -> list[Finding]:

@@ -15,7 +15,7 @@ from hilt.surfaces.cli.parsing import Parser
 WIDTH = 80
 _INDENT = 2
 _TERM_MAX = 26  # the text of a longer term goes on the next line
-_EXAMPLE_MAX = 32  # if any example is longer, all texts go on the next line
+_EXAMPLE_MAX = 32  # if any example is longer, all texts go on their own lines
 _TEXT_INDENT = 6
 
 SUMMARY = "hilt, the tool runtime for AI agents"
@@ -71,7 +71,9 @@ def of(parser: Parser) -> str:
     examples = parser.help_examples
     if examples:
         longest = max(len(example) for example, _ in examples)
-        lines += _lines(HelpSection("Examples", examples), longest if longest <= _EXAMPLE_MAX else 0)
+        room = WIDTH - _INDENT - longest - 2
+        in_columns = longest <= _EXAMPLE_MAX and all(len(text) <= room for _, text in examples)
+        lines += _lines(HelpSection("Examples", examples), longest if in_columns else 0)
     lines += ["Run hilt --help for the options that every command takes."]
     return "\n".join(lines) + "\n"
 

@@ -48,7 +48,7 @@ class Host(NamedTuple):
     own_tools: OwnTools | None = None  # None if its settings cannot turn them off
 
     def is_installed(self, environ: Mapping[str, str]) -> bool:
-        """Whether the user has this host: its command, or settings of its own."""
+        """Whether the user has this host: its command, or its settings."""
         if self.program and which(self.program, path=environ.get("PATH", os.defpath)):
             return True
         folders = {os.path.dirname(path) for path in self.user(environ)}

@@ -57,7 +57,8 @@ the hosts and their files are listed."""
         below.add_argument(
             "--name", metavar="NAME", type=_name, default="hilt", help="The name of the entry; hilt by default"
         )
-        below.add_argument("--print", action="store_true", help="Print the entry without changing anything")
+        what = "entry" if below is install else "change"
+        below.add_argument("--print", action="store_true", help=f"Print the {what} without writing it")
         below.add_argument("--yes", action="store_true", help="Write without a prompt")
     install.add_argument("--search", action="store_true", help="Offer only tool_search and tool_call to the model")
     install.add_argument("--lean", action="store_true", help="Offer tools with shorter descriptions")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def build(parser: Parser) -> None:
     """Add the commands for other MCP servers to `hilt mcp`."""
-    listing = parser.command("list", "List other MCP servers and their tools, without starting any", _list)
-    listing.examples = [("hilt mcp list", "List the servers, and tools with changed definitions")]
+    parser.command("list", "List other MCP servers and their tools, without starting any", _list)
     trusting = parser.command("trust", "Show changed tool definitions of a server, and accept them", _trust)
     trusting.add_argument("server", metavar="SERVER", help="The name of the server")
     trusting.examples = [("hilt mcp trust github", "Review the tools of one server")]
@@ -99,29 +98,29 @@ def _accept(screen: Terminal, options: Options, name: str) -> int:
             raise ToolError(
                 "not_found", "No MCP server is configured.", suggestion=f"See {places.command('mcp', 'list')}."
             )
-        known = _accepted(servers, name)
+        accepted = _accepted(servers, name)
         pins, server, now = servers.offer(name)
-        differs = difference((known or {}).values(), now)
+        differs = difference((accepted or {}).values(), now)
         page = Page(width=screen.width, color=screen.color)
         for note in pins.notes():
             screen.write(f"note: {one_line(note)}\n")
-        if known is not None and not differs:
+        if accepted is not None and not differs:
             screen.write(f"The tools of {server.name} match their accepted definitions.\n")
             pins.offer(None)
             return 0
         screen.write(f"{server.name}, {len(now)} tools ({one_line(server.origin)}):\n")
-        _show(screen, page, known or {}, now, differs)
+        _show(screen, page, accepted or {}, now, differs)
         screen.write("Accept these definitions? [y/n] > ")
         answer = screen.read()
-        accepted, notes = named(server.name, now, known or {})
+        offered, notes = named(server.name, now, accepted or {})
         if answer.strip().casefold() not in ("y", "yes"):
             screen.write(("" if answer else "\n") + "Not accepted.\n")
-            if known is None:
+            if accepted is None:
                 # the first start of a server accepts its definitions; the person has rejected them
                 pins.accept([])
                 pins.offer(now)
             return 1
-        pins.accept(accepted)
+        pins.accept(offered)
     screen.write("".join(f"{one_line(note)}\n" for note in notes) + "Accepted until they change.\n")
     return 0
 
@@ -142,13 +141,13 @@ def _accepted(servers: Servers, name: str) -> dict[str, AcceptedTool] | None:
     )
 
 
-def _show(screen: Terminal, page: Page, known: dict[str, AcceptedTool], now: list[Raw], differs: Difference) -> None:
+def _show(screen: Terminal, page: Page, accepted: dict[str, AcceptedTool], now: list[Raw], differs: Difference) -> None:
     new = {raw["name"]: raw for raw in now}
     for name in differs.new:
         screen.write(f"new: {one_line(visible(name))}\n" + page.text(shown_json(new[name]), whole=True))
     for name in differs.changed:
         screen.write(f"changed: {one_line(visible(name))}\n")
-        screen.write(page.diff(_difference(known[name].raw, new[name]), whole=True))
+        screen.write(page.diff(_difference(accepted[name].raw, new[name]), whole=True))
     for name in differs.gone:
         screen.write(f"removed: {one_line(visible(name))}\n")
 

@@ -133,8 +133,8 @@ class Parser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             joined = not word.startswith("--") and word[:2] in self._option_string_actions
             if _is_flag(word) and not is_value and name not in self._option_string_actions and not joined:
-                known = [*self._option_string_actions, *(f"--{option}" for option in OPTIONS)]
-                self.error(f"unknown option {name!r}{suggestion(name, known)}")
+                names = [*self._option_string_actions, *(f"--{option}" for option in OPTIONS)]
+                self.error(f"unknown option {name!r}{suggestion(name, names)}")
             is_value = self._takes_next(word)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:

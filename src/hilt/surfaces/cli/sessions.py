@@ -41,7 +41,9 @@ prefix of an ID works."""
     deleting = parser.command("delete", "Delete the transcript of a session", _delete)
     for below in (showing, exporting, deleting):
         below.add_argument("id", metavar="ID", help="The session")
-    ending.add_argument("id", metavar="ID", nargs="?", default=SUPPRESS, help="The session; by default --session")
+    ending.add_argument(
+        "id", metavar="ID", nargs="?", default=SUPPRESS, help="The session; that of --session by default"
+    )
     parser.examples = [
         ("hilt sessions", "List the sessions of this folder"),
         ("hilt sessions show 20261116-0812", "Show the messages of one"),

@@ -135,8 +135,8 @@ def _files_of(project: str) -> list[str]:
     from hilt.authority import hooks
     from hilt.skills import library
 
-    known = [os.path.join(project, name) for name in PROJECT_FILES]
-    files = [*filter(os.path.lexists, known), *hooks.project_files(project), *library.project_files(project)]
+    candidates = [os.path.join(project, name) for name in PROJECT_FILES]
+    files = [*filter(os.path.lexists, candidates), *hooks.project_files(project), *library.project_files(project)]
     return list(dict.fromkeys(files))
 
 
@@ -216,8 +216,8 @@ def trust_data(file: TrustedFile) -> dict[str, str | None]:
 
 def known_files(trusted: Trust, folder: str) -> list[TrustedFile]:
     """Return the trusted files, and the untrusted ones that apply to a folder."""
-    known = [TrustedFile(entry.path, entry.kind, _state(entry), entry.at) for entry in trusted.list()]
-    return [*known, *_untrusted_files(trusted, folder)]
+    files = [TrustedFile(entry.path, entry.kind, _state(entry), entry.at) for entry in trusted.list()]
+    return [*files, *_untrusted_files(trusted, folder)]
 
 
 def _untrusted_files(trusted: Trust, folder: str) -> list[TrustedFile]:

@@ -99,8 +99,8 @@ def _run_action(options: Options, arguments: Namespace, args: dict[str, Any]) ->
 def _data(result: Result) -> dict[str, Any]:
     if result.data is not None:
         return dict(result.data)
-    known = {name: result.meta[name] for name in ("id", "files") if name in result.meta}
-    return {**known, "text": result.text}
+    fields = {name: result.meta[name] for name in ("id", "files") if name in result.meta}
+    return {**fields, "text": result.text}
 
 
 def _print_json(data: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ class Traces(NamedTuple):
 def build(parser: Parser) -> None:
     """Declare the arguments of the command."""
     parser.run = _run
-    parser.details = """Without --purge, only shows what there is. Looks for entries in the user's settings of all MCP
+    parser.details = """Without --purge, nothing is removed. Looks for entries in the user's settings of all MCP
 hosts and in the settings of this project; only entries that start hilt are removed. The state is undo data, records,
 approvals and transcripts. Your settings, tools, skills and memory stay, and so do files of projects."""
     parser.add_argument("--purge", action="store_true", help="Remove the entries in MCP hosts, and the state")
