@@ -1,4 +1,4 @@
-"""Processes and threads that work on the same files and the same state at once."""
+"""Processes and threads that use the same files and state at once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def memory() -> Iterator[str]:
 
 
 def hammered(base: str, mode: str, count: int) -> list[str]:
-    """Start all processes at the same moment; return their complaints."""
+    """Start all processes at the same moment; return the errors that they print."""
     command = [sys.executable, "-m", "tests.state.hammering", mode, base]
     pipe = subprocess.PIPE
     processes = [
@@ -46,12 +46,12 @@ def hammered(base: str, mode: str, count: int) -> list[str]:
         assert process.stdin
         process.stdin.write("go\n")
         process.stdin.flush()
-    complaints: list[str] = []
+    errors: list[str] = []
     for process in processes:
         out, _ = process.communicate()
-        complaints += out.splitlines()
+        errors += out.splitlines()
         assert process.returncode == 0, out
-    return complaints
+    return errors
 
 
 def added(text: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
 
 
 @pytest.mark.parametrize(
-    "tamper, reason",
+    "tamper, seq",
     [
         ("UPDATE audit SET outcome='ok' WHERE seq=7", 7),
         ("UPDATE audit SET tool='read_file' WHERE seq=1", 1),
@@ -152,7 +152,7 @@ def test_threads_of_one_runtime_lose_no_update_and_no_snapshot(memory):
         ),
     ],
 )
-def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, reason):
+def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, seq):
     with temporary_runtime(memory) as (runtime, _):
         for _ in range(24):
             assert not runtime.call("list_dir", path="missing").ok
@@ -162,4 +162,4 @@ def test_a_changed_removed_moved_or_added_trail_row_is_detected(memory, tamper, 
         db.executescript(tamper)
     db.close()
 
-    assert Trail(path).verify() == reason
+    assert Trail(path).verify() == seq

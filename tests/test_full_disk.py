@@ -1,4 +1,4 @@
-"""A full state directory: no call runs unrecorded, nothing is lost, and calls work again once space is freed."""
+"""A full state directory: no call runs unrecorded, nothing is lost, and calls work again once there is space."""
 
 from __future__ import annotations
 
@@ -23,12 +23,6 @@ def disk(base) -> Iterator[SmallDisk]:
     disk.close()
 
 
-@pytest.fixture
-def joined(base, disk):
-    with temporary_runtime(base) as pair:
-        yield pair
-
-
 def tools(runtime):
     return [row.entry.tool for row in runtime.trail.rows()]
 
@@ -44,22 +38,20 @@ CALLS = {
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[needs_sandbox] if name == "run_shell" else []) for name in CALLS]
 )
-def test_on_a_full_disk_a_call_is_refused_before_anything_runs(runtime, workspace, disk, name):
+def test_on_a_full_disk_a_call_is_rejected_before_anything_runs(runtime, workspace, disk, name):
     workspace.write("a.txt", "a\n")
     runtime.call("read_file", path="a.txt")
     assert tools(runtime) == ["read_file"]
     runtime.call("list_dir")
     disk.fill()
 
-    refused = runtime.call(name, **CALLS[name])
+    error = runtime.call(name, **CALLS[name]).error
 
-    assert refused.error.code == "resource_limit"
-    assert refused.error.message.startswith("The call did not run: it could not be recorded. ")
-    assert disk.path in refused.error.message
-    assert "0 KB free" in refused.error.message
-    assert "hilt undo clear" in refused.error.suggestion
+    assert (error.code, error.details["directory"]) == ("resource_limit", disk.path)
+    assert [fact for fact in ("did not run", disk.path, "0 KB free") if fact not in error.message] == []
+    assert "hilt undo clear" in error.suggestion
     assert workspace.tree() == {"a.txt": "a\n"}
-    # the refused call is recorded if it fits
+    # the rejected call is recorded if there is room
     assert tools(runtime) in (["read_file", "list_dir"], ["read_file", "list_dir", name])
     disk.empty()
     before = tools(runtime)
@@ -85,7 +77,7 @@ def test_on_a_full_disk_an_unknown_tool_is_reported_only_while_that_can_be_recor
     assert runtime.trail.verify() is None
 
 
-def test_a_disk_that_is_full_from_the_start_refuses_calls_until_space_is_freed(base, disk):
+def test_a_disk_that_is_full_from_the_start_fails_calls_until_space_is_freed(base, disk):
     disk.fill()
     with temporary_runtime(base) as (runtime, workspace):
         workspace.write("a.txt", "a\n")
@@ -98,7 +90,7 @@ def test_a_disk_that_is_full_from_the_start_refuses_calls_until_space_is_freed(b
 
 
 @needs_sandbox
-def test_a_call_that_fills_the_disk_is_on_record(base, disk):
+def test_a_call_that_fills_the_disk_is_recorded(base, disk):
     @tool(effects="write")
     def fill() -> Output:
         """Fill the disk."""
@@ -121,7 +113,7 @@ def test_a_call_that_fills_the_disk_is_on_record(base, disk):
 
 
 @needs_sandbox
-def test_a_command_that_fills_the_disk_is_on_record(runtime, disk):
+def test_a_command_that_fills_the_disk_is_recorded(runtime, disk):
     runtime.call("run_shell", command="true")
     runtime.call("run_shell", command="cat /dev/zero > /tmp/much")
 
@@ -130,11 +122,11 @@ def test_a_command_that_fills_the_disk_is_on_record(runtime, disk):
         os.path.join(disk.path, "sandbox", runtime.id, os.listdir(f"{disk.path}/sandbox/{runtime.id}")[0], "tmp/much")
     )
 
-    # the refused call is recorded if it fits
+    # the rejected call is recorded if there is room
     assert tools(runtime)[:2] == ["run_shell", "run_shell"]
 
 
-def test_one_shot_calls_are_refused_until_space_is_freed(base, disk):
+def test_one_shot_calls_are_rejected_until_space_is_freed(base, disk):
     command = Command(base)
     command.folder.write("a.txt", "a\n")
     request = {"tool": "read_file", "args": {"path": "a.txt"}}
@@ -148,7 +140,7 @@ def test_one_shot_calls_are_refused_until_space_is_freed(base, disk):
 
 
 @needs_sandbox
-def test_the_resident_process_refuses_calls_until_space_is_freed(base, disk):
+def test_the_resident_process_rejects_calls_until_space_is_freed(base, disk):
     command = Command(base, HILT_RESIDENT="auto")
     assert command.run("resident", "start").returncode == 0
     try:
@@ -215,7 +207,7 @@ def test_a_change_that_runs_out_of_space_is_complete_or_absent(runtime, workspac
 
 
 @needs_sandbox
-def test_long_output_that_cannot_be_stored_is_shown_in_part(runtime, disk):
+def test_long_output_that_cannot_be_stored_is_truncated(runtime, disk):
     runtime.call("run_shell", command="true")
     disk.fill(200 << 10)
 
@@ -240,7 +232,7 @@ def test_output_that_fits_neither_memory_nor_disk_ends_the_command(runtime, disk
 
 
 @needs_sandbox
-def test_a_job_whose_output_cannot_be_stored_ends_and_says_why(runtime, disk):
+def test_a_job_whose_output_cannot_be_stored_ends_with_the_reason(runtime, disk):
     job = runtime.call("run_shell", command="seq 3000000", run_in_background=True).data["task_id"]
     (state,) = runtime.jobs().list(runtime.session)
     wait_until(lambda: runtime.jobs().running == 0)

@@ -1,4 +1,4 @@
-"""Large files: edited without reading them whole, and kept for undo by link instead of by copy."""
+"""Large files: edited without decoding all of them, and kept for undo as a hard link instead of a copy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_large_file_is_edited_and_restored_byte_for_byte(runtime, workspace):
         pytest.param(LARGE.replace("the", "  the"), "\tthe needle", "\ta pin", id="only with another indentation"),
     ],
 )
-def test_the_diff_of_a_large_file_is_that_of_the_whole(runtime, workspace, contents, old, new):
+def test_the_diff_of_a_large_file_applies_to_the_whole_file(runtime, workspace, contents, old, new):
     workspace.write("big.txt", contents)
     request = {"path": "big.txt", "old_text": old, "new_text": new, "fuzzy_indent": True}
 
@@ -66,7 +66,7 @@ def test_two_edits_of_one_large_file_see_each_other(runtime, workspace):
 
 
 @pytest.mark.parametrize("old_text", ["x" * 99 + "\nx", "not there at all"])
-def test_missing_or_repeated_text_is_refused_in_a_large_file_too(runtime, workspace, old_text):
+def test_missing_or_repeated_text_is_rejected_in_a_large_file_too(runtime, workspace, old_text):
     workspace.write("big.txt", LARGE)
 
     result = runtime.call("edit_file", path="big.txt", old_text=old_text, new_text="y")
@@ -87,7 +87,7 @@ def test_a_program_that_still_writes_to_the_old_file_does_not_change_the_snapsho
     assert workspace.read("big.txt") == LARGE
 
 
-def test_a_file_with_a_second_name_is_copied_for_undo(runtime, workspace):
+def test_a_file_with_a_second_hard_link_is_copied_for_undo(runtime, workspace):
     path = workspace.write("big.txt", LARGE)
     os.link(path, workspace.join("other.txt"))
     edited = runtime.call("edit_file", path="big.txt", old_text="the needle", new_text="a pin")
@@ -98,7 +98,7 @@ def test_a_file_with_a_second_name_is_copied_for_undo(runtime, workspace):
     assert workspace.read("big.txt") == LARGE
 
 
-def test_a_refused_change_leaves_no_second_name_of_the_file(base):
+def test_a_failed_change_leaves_no_second_hard_link(base):
     with temporary_runtime(base) as (runtime, workspace):
         path = workspace.write("big.txt", LARGE)
         assert not runtime.call("edit_file", path="big.txt", old_text="nowhere", new_text="y").ok
@@ -119,7 +119,7 @@ def test_large_contents_are_compressed_later_and_still_restored(base):
         assert workspace.read("big.txt") == LARGE
 
 
-HUGE = 1 << 40  # a terabyte, sparse: it takes no room
+HUGE = 1 << 40  # a terabyte, sparse: it needs no space
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_undo_does_not_read_a_file_that_has_become_too_large(runtime, workspace,
     assert error.code == "file_too_large"
 
 
-def test_the_files_of_one_change_must_fit_into_memory_together(runtime, workspace):
+def test_the_files_of_one_change_have_a_total_size_limit(runtime, workspace):
     for name in "abcde":
         workspace.write(name, "first\n")
         os.truncate(workspace.join(name), 45 * 1024 * 1024)
@@ -185,4 +185,4 @@ def test_the_files_of_one_change_must_fit_into_memory_together(runtime, workspac
     error = runtime.call("multi_edit", edits=edits, force=True).error
 
     assert (error.code, error.details["path"]) == ("file_too_large", "e")
-    assert "more than 200 MB" in error.message
+    assert "200 MB" in error.message

@@ -1,4 +1,4 @@
-"""Changes copied from an upper layer while somebody renames what is in the workspace."""
+"""Changes copied from an upper layer while another process renames files in the workspace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def handle(workspace: Path) -> Iterator[int]:
 
 
 def steps_of_deletion(workspace: Path, handle: int, path: str, status: os.stat_result) -> list[LayerStep]:
-    """Return the steps of a command that has deleted a path, which had this status when it was looked at."""
+    """Return the steps of a command that deleted a path, which had this status when it was last checked."""
     layer_folder = workspace.parent / "layer"
     layer_folder.mkdir()
     layer = UpperLayer(str(layer_folder), (str(workspace),), False, whole=False, began=1 << 62, scratch="elsewhere")
@@ -39,7 +39,7 @@ def steps_of_deletion(workspace: Path, handle: int, path: str, status: os.stat_r
     return steps
 
 
-def test_the_contents_of_a_folder_that_takes_the_place_of_a_deleted_one_are_left_alone(workspace, handle):
+def test_the_contents_of_a_folder_that_replaces_a_deleted_one_are_kept(workspace, handle):
     for name in ("deleted", "other"):
         (workspace / name).mkdir()
         (workspace / name / f"in {name}").touch()

@@ -23,12 +23,12 @@ from tests.handles import open_below
 RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
 
-def door_to(path: str, **own: Any) -> Door:
-    return Door([Root(path, label=None, writable=True, **own)], RULES)
+def door_to(path: str, **options: Any) -> Door:
+    return Door([Root(path, label=None, writable=True, **options)], RULES)
 
 
 def opened(door: Door, path: str) -> tuple[int, int] | str:
-    """Return device and inode of the file that a path opens, or the code of the refusal."""
+    """Return the device and inode of the file that a path opens, or the error code."""
     try:
         with door.open_file(path) as (_, status, _):
             return status.st_dev, status.st_ino
@@ -40,7 +40,7 @@ def code_of(result: Result) -> str | None:
     return None if result.error is None else result.error.code
 
 
-def refused(door: Door, path: str, *, write: bool) -> str | None:
+def refusal_code(door: Door, path: str, *, write: bool) -> str | None:
     try:
         with door.place(path, write=write):
             return None
@@ -106,7 +106,7 @@ def test_a_random_tree_stays_inside_the_workspace(target, what):
 
 
 def resolve_naively(root: str, path: str) -> str | None:
-    """Follow a path step by step; return the file it leads to, or None if the rules refuse it."""
+    """Follow a path step by step; return the file it leads to, or None if the rules reject it."""
     pending = path.split("/")[::-1]
     at: list[str] = []
     links = 0
@@ -139,7 +139,7 @@ def resolve_naively(root: str, path: str) -> str | None:
             pending += target.split("/")[::-1]
             continue
         at.append(part)
-        if os.path.isfile(full) and any(rest not in ("", ".") for rest in pending):
+        if os.path.isfile(full) and any(name not in ("", ".") for name in pending):
             return None
     resolved = os.path.join(root, *at)
     return None if path.endswith(("/", "/.")) and os.path.isfile(resolved) else resolved
@@ -155,12 +155,12 @@ def leaves_by_text(path: str) -> bool:
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
-def test_the_door_opens_exactly_the_file_that_a_path_leads_to_under_the_rules(tree, wanted):
+def test_the_door_opens_exactly_the_file_that_a_path_leads_to_under_the_rules(tree, requested):
     """For every path whose text stays inside: the door opens the file that a step-by-step walk finds, which is the one
     the kernel finds. If that walk meets a sensitive name, a missing file or the outside, the door opens nothing."""
     with random_tree(tree) as (root, _):
         door = door_to(root)
-        for path in wanted:
+        for path in requested:
             if leaves_by_text(path) or path.startswith("/"):
                 continue
             end = resolve_naively(root, path)
@@ -173,7 +173,7 @@ def test_the_door_opens_exactly_the_file_that_a_path_leads_to_under_the_rules(tr
 
 
 @given(entries, st.lists(st.one_of(paths, targets), min_size=1, max_size=12))
-def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, wanted):
+def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, requested):
     with random_tree(tree) as (root, outside):
         door = door_to(root)
         allowed = {}
@@ -184,25 +184,25 @@ def test_no_path_opens_an_outside_or_sensitive_file_or_leaks_a_handle(tree, want
                 if stat.S_ISREG(status.st_mode) and not RULES.is_sensitive(name):
                     allowed[status.st_dev, status.st_ino] = name
         before = open_below(root, outside)
-        for path in wanted:
+        for path in requested:
             full = path.replace("ROOT", root).replace("OUTSIDE", outside)
             identity = opened(door, full)
             assert isinstance(identity, str) or identity in allowed, full
             for write in (False, True):
-                refused(door, full, write=write)
+                refusal_code(door, full, write=write)
         assert open_below(root, outside) == before
 
 
 @given(entries, st.lists(paths, min_size=1, max_size=12))
-def test_a_file_to_write_is_never_reached_through_a_link(tree, wanted):
+def test_a_file_to_write_is_never_reached_through_a_link(tree, requested):
     with random_tree(tree) as (root, _):
         door = door_to(root)
-        for path in wanted:
+        for path in requested:
             try:
                 with door.place(path, write=True) as place:
-                    held = os.path.realpath(f"/dev/fd/{place.folder}")
+                    folder = os.path.realpath(f"/dev/fd/{place.folder}")
                     parents = place.parts[: len(place.parts) - len(place.missing) - (place.name != ".")]
-                    assert held == os.path.join(root, *parents)
+                    assert folder == os.path.join(root, *parents)
                     assert place.status is None or not stat.S_ISLNK(place.status.st_mode)
             except ToolError:
                 continue
@@ -288,17 +288,17 @@ def test_links_are_followed_for_reading_when_they_stay_inside_and_never_for_writ
     (tree / ".git").mkdir()
     (tree / ".git" / "config").write_text("token")
 
-    assert refused(door_to(str(tree)), link, write=False) == reading
-    assert refused(door_to(str(tree)), link, write=True) == writing
+    assert refusal_code(door_to(str(tree)), link, write=False) == reading
+    assert refusal_code(door_to(str(tree)), link, write=True) == writing
 
 
 @pytest.mark.parametrize("target", ["../outside", "{root}/../outside"])
-def test_a_link_to_an_outside_folder_is_refused_even_for_a_missing_file(tree, target):
+def test_a_link_to_an_outside_folder_is_rejected_even_for_a_missing_file(tree, target):
     (tree / "way").symlink_to(target.format(root=tree))
 
     for path in ("way/secret", "way/new.txt", "way/new/folder/x.txt"):
-        assert refused(door_to(str(tree)), path, write=True) == "path_outside_workspace"
-        assert refused(door_to(str(tree)), path, write=False) == "path_outside_workspace"
+        assert refusal_code(door_to(str(tree)), path, write=True) == "path_outside_workspace"
+        assert refusal_code(door_to(str(tree)), path, write=False) == "path_outside_workspace"
     assert os.listdir(tree.parent / "outside") == ["secret"]
 
 
@@ -324,14 +324,14 @@ def special(request, tree):
         yield str(path)
 
 
-def test_a_special_file_is_refused_without_blocking(tree, special):
+def test_a_special_file_is_rejected_without_blocking(tree, special):
     door = door_to(str(tree))
 
     assert opened(door, "special") in ("not_a_file", "path_outside_workspace")
     assert opened(door, "special/x") in ("file_not_found", "path_outside_workspace")
 
 
-def test_an_absolute_path_may_be_spelt_through_the_link_that_names_the_workspace(tree, base):
+def test_an_absolute_path_may_use_a_link_to_the_workspace(tree, base):
     alias = tree.parent / "alias"
     alias.symlink_to(tree)
     with Runtime(str(alias), environ=environment(base)) as runtime:

@@ -17,7 +17,7 @@ from hilt.testing import temporary_runtime
 from tests.databases import connected
 from tests.state.ordinary import calls
 
-# --- stale files: one process per call, so the guard lives in the state, not in the runtime -------------------------
+# --- stale files: a new runtime per call, so that the check must use stored state -----------------------------------
 
 
 def patch(sections: list[str]) -> str:
@@ -95,15 +95,15 @@ def test_a_deleted_file_is_stale_until_a_read_finds_it_missing(base, file):
     assert call_once(base, "write_file", path="a.txt", content="x") == "ok"
 
 
-def test_a_file_that_appears_where_we_deleted_one_is_stale(base, file):
+def test_a_file_that_appears_where_the_session_deleted_one_is_stale(base, file):
     assert call_once(base, "apply_patch", patch=patch(["*** Delete File: a.txt\n"])) == "ok"
-    file.write_text("somebody else's\n")
+    file.write_text("not ours\n")
 
     assert call_once(base, "write_file", path="a.txt", content="x") == "stale_file"
-    assert file.read_text() == "somebody else's\n"
+    assert file.read_text() == "not ours\n"
 
 
-def test_our_own_changes_and_restores_are_never_stale(base, file):
+def test_changes_and_restores_of_the_same_session_are_never_stale(base, file):
     for text in ("two\n", "three\n"):
         assert call_once(base, "write_file", path="a.txt", content=text) == "ok"
     with temporary_runtime(base) as (runtime, _):
@@ -121,7 +121,7 @@ def test_a_file_that_was_never_read_may_be_overwritten(base):
     assert call_once(base, "write_file", path="b.txt", content="x") == "ok"
 
 
-def test_a_refused_or_failed_read_counts_as_nothing_seen(base, file):
+def test_a_failed_read_does_not_count_as_seen(base, file):
     assert call_once(base, "read_file", session="other", path="a.txt", start_line=99) == "past_end"
     file.write_text("two\n")
 
@@ -132,7 +132,7 @@ def test_a_session_idle_for_a_day_has_seen_nothing(base, file):
 
     path = os.path.join(base, "state", "trail.db")
     with closing(Trail(path)) as trail:
-        trail.rows()  # the database takes the log in
+        trail.rows()  # flushes the log
     with connected(path) as db:
         db.execute("UPDATE sessions SET used = used - 24 * 3600 - 1")
     db.close()
@@ -141,7 +141,7 @@ def test_a_session_idle_for_a_day_has_seen_nothing(base, file):
     assert call_once(base, "write_file", path="a.txt", content="x") == "ok"
 
 
-def test_every_spelling_of_a_path_is_the_same_file_to_the_guard(base, file):
+def test_every_spelling_of_a_path_is_checked_for_staleness_as_the_same_file(base, file):
     file.write_text("two\n")
     for path in ("./a.txt", "x/../a.txt", str(file), f"{file.parent}/./a.txt", ".//a.txt"):
         os.makedirs(file.parent / "x", exist_ok=True)
@@ -152,19 +152,19 @@ def test_every_spelling_of_a_path_is_the_same_file_to_the_guard(base, file):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o400, 0o666, 0o4750, 0o2755, 0o1644])
-def test_the_mode_of_a_file_is_kept(runtime, workspace, mode):
+def test_the_mode_of_a_file_is_preserved(runtime, workspace, mode):
     path = workspace.write("a.sh", "old\n")
     os.chmod(path, mode)
-    wanted = stat.S_IMODE(os.stat(path).st_mode)
+    expected = stat.S_IMODE(os.stat(path).st_mode)
 
     result = runtime.call("edit_file", path="a.sh", old_text="old", new_text="new")
 
-    assert stat.S_IMODE(os.stat(path).st_mode) == wanted
+    assert stat.S_IMODE(os.stat(path).st_mode) == expected
     assert result.ok == os.access(path, os.W_OK)
 
 
 @pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
-def test_a_new_file_gets_the_mode_that_the_umask_leaves(base, umask, mode):
+def test_a_new_file_gets_the_mode_that_the_umask_allows(base, umask, mode):
     before = os.umask(umask)
     try:
         with temporary_runtime(base) as (runtime, workspace):
@@ -201,7 +201,7 @@ def test_the_owner_of_a_file_is_kept_where_permitted(runtime, workspace):
 
 
 @pytest.mark.parametrize("tool, args", CHANGES, ids=[tool for tool, _ in CHANGES])
-def test_a_read_only_file_is_refused(base, file, tool, args):
+def test_a_read_only_file_is_rejected(base, file, tool, args):
     file.chmod(0o444)
 
     [answer] = calls(base, (tool, args))
@@ -210,7 +210,7 @@ def test_a_read_only_file_is_refused(base, file, tool, args):
     assert file.read_text() == "one\n"
 
 
-def test_a_read_only_folder_is_refused_and_the_others_are_restored(base, file):
+def test_a_read_only_folder_is_rejected_and_the_other_files_are_restored(base, file):
     locked = file.parent / "locked"
     locked.mkdir()
     (locked / "b.txt").write_text("one\n")
@@ -235,8 +235,8 @@ def test_a_hard_link_outside_keeps_its_contents(runtime, workspace):
     assert (workspace.read("a.txt"), workspace.read("../outside.txt")) == ("mine\n", "theirs\n")
 
 
-def test_the_new_contents_of_a_private_file_are_never_readable_for_others(base):
-    """At every step of a change, no file that others may read holds the new contents."""
+def test_the_new_contents_of_a_private_file_are_never_readable_by_others(base):
+    """At no step of a change is there a file with the new contents that others may read."""
     program = f"""
 import os, sys
 from tests.state.crashing import EVERY, Steps, call
@@ -264,7 +264,7 @@ def test_a_batch_that_runs_out_of_space_restores_everything(base, files):
         for number in range(files):
             workspace.write(f"{number}.txt", "old\n")
         before = workspace.tree()
-    # no file may grow beyond 3 MB, which the databases never do
+    # no file may grow beyond 3 MB; the databases never do
     program = (
         "import resource, signal, sys\n"
         "from hilt.testing import temporary_runtime\n"
@@ -289,7 +289,7 @@ def test_a_batch_that_runs_out_of_space_restores_everything(base, files):
 @pytest.mark.parametrize("size", [10, 3_000_000])
 @pytest.mark.parametrize("moment", ["before", "open"])
 def test_later_writes_to_the_old_file_do_not_reach_the_snapshot(runtime, workspace, size, moment):
-    """A program that has the old file open goes on writing into it after the change."""
+    """A program that has the old file open keeps writing to it after the change."""
     path = workspace.write("a.txt", "o" * size)
     with open(path, "r+b", buffering=0) as writer:
         if moment == "before":
@@ -307,7 +307,7 @@ def test_later_writes_to_the_old_file_do_not_reach_the_snapshot(runtime, workspa
 
 
 def test_a_batch_of_many_files_needs_few_handles(base):
-    """A process may have 1,024 handles by default, and is not alone with them."""
+    """A process may have 1,024 handles by default, and hilt is not the only user of them."""
     with temporary_runtime(base) as (_, workspace):
         for number in range(1500):
             workspace.write(f"{number}.txt", "old\n")
@@ -390,30 +390,30 @@ def test_every_sequence_of_changes_can_be_undone_step_by_step(sequence):
     contents, modes of files, and folders, including empty ones."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as base, temporary_runtime(base) as (runtime, workspace):
-        done: list[tuple[str, dict[str, tuple[int, bytes | None]]]] = []
+        changes: list[tuple[str, dict[str, tuple[int, bytes | None]]]] = []
         for tool, args in sequence:
             before = tree_contents(workspace.path)
             if tool == "chmod":
                 # undo does not restore a mode that a person changed, so modes change only before there is any history
-                if not done and os.path.exists(workspace.join(args["path"])):
+                if not changes and os.path.exists(workspace.join(args["path"])):
                     os.chmod(workspace.join(args["path"]), args["mode"])
                 continue
             if tool == "undo":
-                if not done:
+                if not changes:
                     continue
-                args = {**args, "id": done[args["id"] % len(done)][0]}
+                args = {**args, "id": changes[args["id"] % len(changes)][0]}
             result = runtime.call(tool, **args)
             assert result.error is None or result.error.code != "internal", result.error
             if not result.ok:
                 assert tree_contents(workspace.path) == before
             listed = runtime.call("undo", action="list").data["snapshots"]
             ids = list(dict.fromkeys(entry["id"] for entry in listed))
-            assert len(ids) in (len(done), len(done) + 1)
-            if len(ids) > len(done):
-                done.append((ids[0], before))
+            assert len(ids) in (len(changes), len(changes) + 1)
+            if len(ids) > len(changes):
+                changes.append((ids[0], before))
             else:
                 assert tree_contents(workspace.path) == before
-        for id, before in reversed(done):
+        for id, before in reversed(changes):
             result = runtime.call("undo", action="restore", id=id)
             assert result.ok, result.error
             assert tree_contents(workspace.path) == before

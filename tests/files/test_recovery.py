@@ -15,14 +15,14 @@ from hilt.testing import Folder, temporary_runtime
 from tests.databases import connected
 from tests.state.ordinary import calls
 
-STRESS = os.environ.get("HILT_STRESS")  # kills at every step, whatever the number of files and starts
-# a killed process loses nothing that the kernel already has, so the files may be in memory, which is faster
+STRESS = os.environ.get("HILT_STRESS")  # kills at every step, however many files and restarts there are
+# a kill loses nothing that the kernel already has, so the files may be in memory, which is faster
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @pytest.fixture
 def crash_base() -> Iterator[str]:
-    """A folder with a workspace at `point`, on which the driver repeats a call."""
+    """A folder with a workspace at `point`, where the driver repeats a call."""
     base = tempfile.mkdtemp(prefix="hilt-crash-", dir=MEMORY)
     yield base
     shutil.rmtree(base)
@@ -90,7 +90,7 @@ def tree_for_patch(base: str) -> None:
         assert runtime.call("write_file", path="history.txt", content="an earlier change\n").ok
 
 
-def test_a_patch_that_adds_deletes_and_moves_is_whole_or_absent_after_a_kill_at_any_step(crash_base):
+def test_a_patch_that_adds_deletes_and_moves_is_complete_or_absent_after_a_kill_at_any_step(crash_base):
     tree_for_patch(crash_base)
 
     report = kill_at_each_step(crash_base, "apply_patch", patch=PATCH)
@@ -116,7 +116,7 @@ def two_large_files(base: str) -> list[dict[str, str]]:
     return [{"path": f"{name}.txt", "old_text": f"{name} begins", "new_text": "changed"} for name in "ab"]
 
 
-def test_files_over_a_megabyte_are_whole_after_a_kill_at_any_step(crash_base):
+def test_files_over_a_megabyte_are_intact_after_a_kill_at_any_step(crash_base):
     edits = two_large_files(crash_base)
 
     report = kill_at_each_step(crash_base, "multi_edit", edits=edits)
@@ -134,13 +134,13 @@ def test_a_full_disk_leaves_files_over_a_megabyte_and_the_history_unchanged(cras
     assert report["faults"] == []
 
 
-def test_a_restore_that_removes_files_and_their_folders_is_whole_after_a_kill_at_any_step(crash_base):
+def test_a_restore_that_removes_files_and_their_folders_is_complete_or_absent_after_a_kill_at_any_step(crash_base):
     with temporary_runtime(os.path.join(crash_base, "point")) as (runtime, folder):
         folder.write("kept.txt", "kept\n")
         patch = PATCH.partition("*** Delete File")[0] + "*** Update File: kept.txt\n@@\n-kept\n+new\n*** End Patch\n"
-        made = runtime.call("apply_patch", patch=patch).meta["undo"]
+        change = runtime.call("apply_patch", patch=patch).meta["undo"]
 
-    report = kill_at_each_step(crash_base, "undo", action="restore", id=made)
+    report = kill_at_each_step(crash_base, "undo", action="restore", id=change)
 
     assert report["faults"] == []
     assert report["steps"] > 20
@@ -162,7 +162,7 @@ def test_an_interrupted_eviction_leaves_no_snapshot_without_its_contents(crash_b
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "from then on"])
 def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(crash_base, lasting):
-    """Whatever fails in between: an error means that nothing changed, success that everything did."""
+    """An error means that nothing changed, success that everything did."""
     tree_for_patch(crash_base)
 
     report = drive(crash_base, {"way": "full", "tool": "apply_patch", "args": {"patch": PATCH}, "lasting": lasting})
@@ -172,7 +172,7 @@ def test_a_full_disk_at_any_step_fails_the_call_and_changes_nothing(crash_base, 
 
 
 def start_until_two_are_new(base: str, action: str) -> subprocess.Popen[str]:
-    """Start a process that edits three files and, when two of them are new, dies or reports it and waits."""
+    """Start a process that edits three files; when two of them are new, it dies, or reports it and waits."""
     program = (
         "import json, sys\n"
         "from tests.state.crashing import EVERY, Steps, call, die, tree\n"
@@ -180,8 +180,8 @@ def start_until_two_are_new(base: str, action: str) -> subprocess.Popen[str]:
         "    print('here', flush=True)\n"
         "    sys.stdin.readline()\n"
         "def act(step):\n"
-        "    found = tree(sys.argv[1])\n"
-        "    if [found[name + '.txt'][1] == b'new\\n'.hex() for name in 'abc'] == [True, True, False]:\n"
+        "    files = tree(sys.argv[1])\n"
+        "    if [files[name + '.txt'][1] == b'new\\n'.hex() for name in 'abc'] == [True, True, False]:\n"
         f"        {action}(step)\n"
         "Steps(EVERY, act).install()\n"
         "call(sys.argv[1], ('multi_edit', {'edits': json.loads(sys.argv[2])}))\n"
@@ -201,7 +201,7 @@ def three_files(base: str) -> None:
 
 
 @pytest.fixture
-def cut_off(base: str) -> str:
+def interrupted(base: str) -> str:
     """A state with a change of three files, interrupted when two of them were new."""
     three_files(base)
     with start_until_two_are_new(base, "die") as process:
@@ -216,20 +216,20 @@ def temporaries(base: str) -> list[str]:
     return [name for name in os.listdir(os.path.join(base, "workspace")) if name.startswith(".hilt-")]
 
 
-def test_the_first_call_after_a_kill_reports_what_was_rolled_back(cut_off):
-    with temporary_runtime(cut_off) as (runtime, folder):
+def test_the_first_call_after_a_kill_reports_what_was_rolled_back(interrupted):
+    with temporary_runtime(interrupted) as (runtime, folder):
         result = runtime.call("read_file", path="a.txt", line_numbers=False)
 
         assert result.text == "old"
         [report] = result.meta["recovered"]
         assert (report["outcome"], report["files"]) == ("restored", 3)
         assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
-        assert temporaries(cut_off) == []
+        assert temporaries(interrupted) == []
         assert "recovered" not in runtime.call("list_dir").meta
 
 
-def test_recovery_keeps_changes_of_others_and_the_snapshot(cut_off):
-    with temporary_runtime(cut_off) as (runtime, folder):
+def test_recovery_keeps_changes_of_other_programs_and_the_snapshot(interrupted):
+    with temporary_runtime(interrupted) as (runtime, folder):
         folder.write("b.txt", "theirs\n")
 
         [report] = runtime.call("list_dir").meta["recovered"]
@@ -241,8 +241,8 @@ def test_recovery_keeps_changes_of_others_and_the_snapshot(cut_off):
 
 
 @pytest.mark.parametrize("swap", ["a folder", "a link", "nothing"])
-def test_recovery_skips_a_target_that_is_no_longer_a_file(cut_off, swap):
-    with temporary_runtime(cut_off) as (runtime, folder):
+def test_recovery_skips_a_target_that_is_no_longer_a_file(interrupted, swap):
+    with temporary_runtime(interrupted) as (runtime, folder):
         secret = folder.write("../outside.txt", "new\n")
         os.unlink(folder.join("a.txt"))
         if swap == "a folder":
@@ -257,25 +257,27 @@ def test_recovery_skips_a_target_that_is_no_longer_a_file(cut_off, swap):
         assert folder.read("../outside.txt") == "new\n"
 
 
-def test_a_change_that_cannot_be_rolled_back_yet_is_retried(cut_off):
-    folder = Folder(os.path.join(cut_off, "workspace"))
+def test_a_change_that_cannot_be_rolled_back_yet_is_retried(interrupted):
+    folder = Folder(os.path.join(interrupted, "workspace"))
     os.chmod(folder.path, 0o500)
 
-    read, written = calls(cut_off, ("read_file", {"path": "a.txt"}), ("write_file", {"path": "a.txt", "content": "x"}))
+    read, written = calls(
+        interrupted, ("read_file", {"path": "a.txt"}), ("write_file", {"path": "a.txt", "content": "x"})
+    )
 
     assert [report["outcome"] for report in read["meta"]["recovered"]] == ["failed"]
     assert written["code"] == "permission_denied"
     os.chmod(folder.path, 0o700)
-    [listed] = calls(cut_off, ("list_dir", {}))
+    [listed] = calls(interrupted, ("list_dir", {}))
     assert [report["outcome"] for report in listed["meta"]["recovered"]] == ["restored"]
     assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n"] * 3
 
 
-def test_damaged_old_contents_leave_the_new_ones_and_do_not_stop_the_workspace(cut_off):
-    with connected(os.path.join(cut_off, "state", "state.db")) as db:
+def test_damaged_old_contents_leave_the_new_ones_and_do_not_stop_the_workspace(interrupted):
+    with connected(os.path.join(interrupted, "state", "state.db")) as db:
         db.execute("UPDATE blobs SET data=zeroblob(10)")
     db.close()
-    with temporary_runtime(cut_off) as (runtime, folder):
+    with temporary_runtime(interrupted) as (runtime, folder):
         [report] = runtime.call("list_dir").meta["recovered"]
 
         assert report["left_alone"] == ["a.txt", "b.txt"]
@@ -283,13 +285,13 @@ def test_damaged_old_contents_leave_the_new_ones_and_do_not_stop_the_workspace(c
         assert runtime.call("write_file", path="a.txt", content="x").ok
 
 
-def test_a_row_that_lost_its_marker_is_recovered_before_its_files_change(cut_off):
-    shutil.rmtree(os.path.join(cut_off, "state", "journal"))
-    with temporary_runtime(cut_off) as (runtime, folder):
+def test_a_row_that_lost_its_marker_is_recovered_before_its_files_change(interrupted):
+    shutil.rmtree(os.path.join(interrupted, "state", "journal"))
+    with temporary_runtime(interrupted) as (runtime, folder):
         assert runtime.call("edit_file", path="c.txt", old_text="old", new_text="mine").ok
 
         assert [folder.read(edit["path"]) for edit in EDITS] == ["old\n", "old\n", "mine\n"]
-        assert temporaries(cut_off) == []
+        assert temporaries(interrupted) == []
 
 
 def test_a_change_in_progress_in_another_process_is_not_rolled_back(base):
@@ -298,10 +300,10 @@ def test_a_change_in_progress_in_another_process_is_not_rolled_back(base):
         assert process.stdout
         assert process.stdout.readline() == "here\n"
         with temporary_runtime(base) as (runtime, _):
-            seen = runtime.call("read_file", path="b.txt", line_numbers=False)
+            result = runtime.call("read_file", path="b.txt", line_numbers=False)
         process.communicate("\n" * 100)
 
-    assert (seen.text, "recovered" in seen.meta) == ("new", False)
+    assert (result.text, "recovered" in result.meta) == ("new", False)
     with temporary_runtime(base) as (runtime, folder):
         assert "recovered" not in runtime.call("list_dir").meta
         assert [folder.read(edit["path"]) for edit in EDITS] == ["new\n"] * 3

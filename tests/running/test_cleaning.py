@@ -37,7 +37,7 @@ def settings(tmp_path, **values: int) -> config.Settings:
     return config.load(str(tmp_path), {"HILT_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}, flags)
 
 
-def test_each_part_is_first_cleaned_by_its_own_limits(tmp_path, state):
+def test_each_part_is_first_reduced_to_its_own_limits(tmp_path, state):
     old = add(state, "overflow/w/s/old.txt", age=8 * 86_400)
     new = add(state, "overflow/w/s/new.txt")
     conversation = add(state, "transcripts/w/old.jsonl", age=31 * 86_400)
@@ -48,7 +48,7 @@ def test_each_part_is_first_cleaned_by_its_own_limits(tmp_path, state):
     assert cleaned.removed == {"output": MEGABYTE, "transcripts": MEGABYTE}
 
 
-def test_beyond_the_quota_the_least_valuable_part_goes_first_and_in_it_the_oldest(tmp_path, state):
+def test_above_the_quota_the_least_valuable_part_is_removed_first_and_in_it_the_oldest_files(tmp_path, state):
     paths = [
         add(state, "cache/modules/x/tool.js"),
         add(state, "sandbox/w/s/tmp/x"),
@@ -66,8 +66,8 @@ def test_beyond_the_quota_the_least_valuable_part_goes_first_and_in_it_the_oldes
     assert cleaned.after <= cleaned.quota
 
 
-def test_undo_data_and_files_of_others_stay_however_small_the_quota_is(tmp_path, state):
-    kept = [
+def test_undo_data_and_foreign_files_are_kept_however_small_the_quota_is(tmp_path, state):
+    paths = [
         add(state, "blobs/00/00", 2),
         add(state, "mine/notes.txt"),
         add(state, "backups/of-mine.tar"),
@@ -76,11 +76,11 @@ def test_undo_data_and_files_of_others_stay_however_small_the_quota_is(tmp_path,
 
     cleaned = cleaning.clean(state.path, settings(tmp_path, state__mb=1))
 
-    assert all(map(os.path.exists, kept))
+    assert all(map(os.path.exists, paths))
     assert cleaned.after > cleaned.quota
 
 
-def test_what_a_process_uses_or_has_just_written_stays(tmp_path, state):
+def test_files_that_a_process_uses_or_has_just_written_are_kept(tmp_path, state):
     written = add(state, "overflow/w/s/job.out")
     locked = add(state, "transcripts/w/running.jsonl")
     fresh = add(state, "overflow/w/s/fresh.txt", age=0)
@@ -91,10 +91,10 @@ def test_what_a_process_uses_or_has_just_written_stays(tmp_path, state):
         folder = os.open(state.join("sandbox/w/s"), os.O_RDONLY)
         fcntl.flock(folder, fcntl.LOCK_SH)
         cleaning.clean(state.path, settings(tmp_path, state__mb=1))
-        stays = [os.path.exists(path) for path in (written, locked, fresh, room)]
+        exist = [os.path.exists(path) for path in (written, locked, fresh, room)]
         os.close(folder)
 
-    assert stays == [hasattr(fcntl, "F_SETLEASE"), True, True, True]
+    assert exist == [hasattr(fcntl, "F_SETLEASE"), True, True, True]
 
 
 def test_events_beyond_the_quota_are_removed_and_their_space_freed(tmp_path, state):
@@ -122,7 +122,7 @@ def test_a_session_cleans_once_an_hour(tmp_path, state):
     old = add(state, "overflow/w/s/1.txt", 2)
     with temporary_runtime(str(tmp_path), flags={"state.mb": 1, "output.keep_mb": 500}) as (runtime, _):
         runtime.tidy(0)
-        assert os.path.exists(old)  # the first time only notes the time
+        assert os.path.exists(old)  # the first time only records the time
         runtime.tidy(0)
         assert os.path.exists(old)
         os.utime(state.join("cleaned"), (OLD, OLD))
@@ -147,7 +147,7 @@ def test_a_deep_tree_in_a_private_folder_is_measured_without_recursion(tmp_path,
     rooms.remove(folder)
 
 
-def test_no_project_file_sets_the_quota(tmp_path, state):
+def test_a_project_file_cannot_set_the_quota(tmp_path, state):
     project = Folder(str(tmp_path / "project"))
     project.write(".hilt/config.toml", "[state]\nmb = 1\n")
     environ = {"HILT_STATE_DIR": state.path, "HOME": str(tmp_path)}

@@ -31,9 +31,9 @@ calls = st.lists(st.dictionaries(st.sampled_from(PATHS[:-1]), st.booleans(), max
 
 
 @given(calls, st.randoms(use_true_random=False))
-def test_a_call_starts_exactly_when_every_earlier_conflicting_call_has_ended(touched, random):
-    """For any calls and any order of ending: at every moment, the running calls are exactly those that no
-    earlier unfinished call blocks; so nothing overtakes, nothing waits without need, and nothing waits forever."""
+def test_a_call_starts_exactly_when_every_earlier_conflicting_call_has_ended(touches, random):
+    """For any calls and any order of completion: at every moment, the running calls are exactly those that no
+    earlier unfinished call blocks; so no call overtakes, waits needlessly or waits forever."""
     lanes = Lanes()
     started: list[int] = []
     tickets: dict[int, Ticket] = {}
@@ -43,15 +43,15 @@ def test_a_call_starts_exactly_when_every_earlier_conflicting_call_has_ended(tou
         return {
             number
             for number in tickets
-            if not any(must_wait(touched[other], touched[number]) for other in range(number) if other not in ended)
+            if not any(must_wait(touches[other], touches[number]) for other in range(number) if other not in ended)
         }
 
-    pending = list(range(len(touched)))
-    while pending or len(ended) < len(touched):
+    pending = list(range(len(touches)))
+    while pending or len(ended) < len(touches):
         running = [number for number in started if number not in ended]
         if pending and (not running or random.random() < 0.6):
             number = pending.pop(0)
-            tickets[number] = lanes.enter(partial(touched.__getitem__, number), partial(started.append, number))
+            tickets[number] = lanes.enter(partial(touches.__getitem__, number), partial(started.append, number))
             if not tickets[number].waits:
                 started.append(number)
         else:
@@ -93,7 +93,7 @@ def test_conflicting_calls_wait(first, second, waits):
     assert started == (["second"] if waits else [])
 
 
-def test_the_paths_of_a_call_are_computed_when_another_call_comes():
+def test_the_paths_of_a_call_are_computed_when_another_call_arrives():
     lanes = Lanes()
     computed: list[str] = []
 
@@ -111,7 +111,7 @@ def test_the_paths_of_a_call_are_computed_when_another_call_comes():
     assert (first.waits, second.waits) == (0, 1)
 
 
-def test_calls_of_a_session_on_one_file_run_in_the_order_they_came(runtime, workspace):
+def test_calls_of_a_session_on_one_file_run_in_order_of_arrival(runtime, workspace):
     """Sent without waiting for replies, each edit sees the one before it, and none is reported as stale."""
     workspace.write("a.txt", "0\n")
     results: dict[int, Result] = {}
@@ -119,12 +119,12 @@ def test_calls_of_a_session_on_one_file_run_in_the_order_they_came(runtime, work
     done = threading.Semaphore(0)
     for number in range(40):
 
-        def take(result: Result, number: int = number) -> None:
+        def receive(result: Result, number: int = number) -> None:
             results[number] = result
             done.release()
 
         args = {"path": "a.txt", "old_text": str(number), "new_text": str(number + 1)}
-        runtime.submit(Call("edit_file", args), take)
+        runtime.submit(Call("edit_file", args), receive)
     for _ in range(40):
         done.acquire()
 
@@ -139,12 +139,12 @@ def test_a_read_sent_after_an_undo_sees_what_the_undo_restored(runtime, workspac
     texts: list[str] = []
     done = threading.Event()
 
-    def take(result: Result) -> None:
+    def receive(result: Result) -> None:
         texts.append(result.text)
         done.set()
 
     runtime.submit(Call("undo", {"action": "restore", "id": id}), lambda result: None)
-    runtime.submit(Call("read_file", {"path": "a.txt", "line_numbers": False}), take)
+    runtime.submit(Call("read_file", {"path": "a.txt", "line_numbers": False}), receive)
     done.wait()
 
     assert texts == ["old"]
@@ -155,7 +155,7 @@ def test_no_result_overtakes_an_earlier_one(runtime, workspace):
     answered: list[int] = []
     last = threading.Event()
 
-    def take(number: int, result: Result) -> None:
+    def receive(number: int, result: Result) -> None:
         if number == 0:
             last.wait(0.5)  # long enough for the next call to finish if it were allowed to
         answered.append(number)
@@ -164,7 +164,7 @@ def test_no_result_overtakes_an_earlier_one(runtime, workspace):
 
     for number in range(2):
         args = {"path": "a.txt", "old_text": str(number), "new_text": str(number + 1)}
-        runtime.submit(Call("edit_file", args), partial(take, number))
+        runtime.submit(Call("edit_file", args), partial(receive, number))
 
     assert last.wait(60)
     assert answered == [0, 1]

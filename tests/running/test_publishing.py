@@ -11,7 +11,7 @@ from tests.programs import needs_sandbox
 
 
 @needs_sandbox
-def test_a_call_that_outlives_the_server_that_showed_its_start_is_not_interrupted(runtime, workspace):
+def test_a_call_that_outlives_the_server_is_not_reported_as_interrupted(runtime, workspace):
     server, ended = ServingMark(runtime.state), threading.Event()
     with closing(EventStore(runtime.state)) as store:
         call = Call("run_shell", {"command": "until [ -e go ]; do sleep 0.01; done"})

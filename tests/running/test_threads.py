@@ -7,7 +7,7 @@ from hilt.running.threads import CallThreads
 WAIT_SECONDS = 60
 
 
-def test_a_thread_that_waits_for_a_person_makes_room_for_another():
+def test_a_thread_that_waits_for_a_person_is_replaced_by_another():
     threads = CallThreads(2)
     answered, ran = threading.Event(), threading.Event()
 
@@ -24,7 +24,7 @@ def test_a_thread_that_waits_for_a_person_makes_room_for_another():
     threads.close()
 
 
-def test_work_queued_before_the_wait_is_not_left_behind():
+def test_work_queued_before_the_wait_runs_too():
     threads = CallThreads(1)
     queued, answered, ran = threading.Event(), threading.Event(), threading.Event()
 

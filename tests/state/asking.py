@@ -14,12 +14,12 @@ DIGEST = call_digest("run_shell", {"command": "make"}, {})
 
 
 def ask_same(approvals: Approvals, number: str) -> str:
-    """Ask about the same call as all others."""
+    """Ask about the same call as the other processes."""
     return approvals.ask("w", "s", DIGEST, CALL, seconds=600).id
 
 
 def ask_own(approvals: Approvals, number: str) -> str:
-    """Ask about four calls that nobody else asks about, and answer two of them."""
+    """Ask about four calls that no other process asks about, and answer two of them."""
     for turn in range(4):
         id = approvals.ask("w", f"s{number}", f"{number}-{turn}", CALL, seconds=600).id
         if turn % 2:
@@ -28,18 +28,18 @@ def ask_own(approvals: Approvals, number: str) -> str:
 
 
 def answer(approvals: Approvals, number: str) -> str:
-    """Answer the only pending call with yes or no, as others do."""
+    """Approve or deny the only pending call, as the other processes do."""
     turn, _, id = number.partition("-")
     return approvals.answer(id, approved=int(turn) % 2 == 0, by=turn).state
 
 
 def use(approvals: Approvals, number: str) -> str:
-    """Use the approval that others want to use too."""
+    """Use the approval that the other processes try to use too."""
     return approvals.use(number.partition("-")[2], "w", "s", DIGEST).state
 
 
 def attend(approvals: Approvals, number: str) -> str:
-    """Attend until this process is ended."""
+    """Attend until this process is killed."""
     with approvals.attend("console"):
         print("there", flush=True)
         time.sleep(600)

@@ -1,9 +1,9 @@
-"""Kill a call at each of its steps in turn, or fill the disk there, start again, and check the state.
+"""Kill a call at each of its steps, or fill the disk there, restart, and check the state.
 
-A step is one call of the operating system that changes something (a file created, written, synced, renamed, removed,
-a folder made or removed) or one statement given to SQLite. The driver runs in a process of its own, without threads,
-and forks once for each step, so that every try is cheap. Every try is at the same path, `base`/point, because state
-belongs to a workspace by its path; the initial state is copied there.
+A step is one system call that changes something (creates, writes, syncs, renames or removes a file, creates or removes
+a folder) or one SQL statement. The driver runs in a separate process, without threads, and forks once for each step, so
+that every try is cheap. Every try uses the same path, `base`/point, because state belongs to a workspace by its path;
+the initial state is copied there.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Steps:
         self._act = act
 
     def install(self) -> None:
-        """Put the counting in front of every step."""
+        """Wrap every function that performs a step."""
         for name in STEPS:
             setattr(os, name, self._before(name, getattr(os, name)))
         os.open = self._before_creating(os.open)
         sqlite3.connect = self._connecting(sqlite3.connect)
 
     def step(self, name: str) -> None:
-        """Count one step; at the chosen one, act."""
+        """Count one step, and act if it is the chosen one."""
         self.count += 1
         if self._at in (self.count, EVERY):
             self._act(name)
@@ -85,12 +85,12 @@ class Steps:
 
 
 def die(step: str = "") -> None:
-    """End this process as kill -9 does."""
+    """Kill this process with SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def refuse(step: str) -> None:
-    """Fail as a full disk does: only operations that need space fail."""
+    """Fail like a full disk: only operations that need space fail."""
     if step in ("write", "create", "mkdir", "fsync", "link"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if step.startswith(("sql INSERT", "sql UPDATE", "sql DELETE", "sql COMMIT")):
@@ -103,7 +103,7 @@ def started(base: str) -> Runtime:
 
 
 def call(base: str, scenario: Scenario) -> dict[str, Any]:
-    """Run one call in a runtime of its own; return the parts that tests compare."""
+    """Run one call in a new runtime; return the parts that tests compare."""
     with started(base) as runtime:
         return answer_of(runtime, *scenario)
 
@@ -117,7 +117,7 @@ def answer_of(runtime: Runtime, tool: str, args: dict[str, Any]) -> dict[str, An
 
 
 def forked(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Run `work` in a child; return its status and what it returned (None when it was killed)."""
+    """Run `work` in a child process; return its exit status and its result (None if it was killed)."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -137,7 +137,7 @@ def forked(work: Callable[[], Any]) -> tuple[int, Any]:
 
 
 def stepped(base: str, scenario: Scenario, at: int) -> tuple[int, Any]:
-    """Run a call in a child that dies at a step; return its status, and the steps and the answer if it lived."""
+    """Run a call in a child that dies at a step; return its status, and if it survived, the steps and the answer."""
 
     def work() -> Any:
         steps = Steps(at, die)
@@ -149,7 +149,7 @@ def stepped(base: str, scenario: Scenario, at: int) -> tuple[int, Any]:
 
 
 def tree(base: str) -> dict[str, Any]:
-    """Return the workspace with contents and modes, folders included."""
+    """Return the files of the workspace with their modes and contents, and its folders."""
     entries: dict[str, Any] = {}
     root = os.path.join(base, "workspace")
     for folder, folders, files in os.walk(root):
@@ -163,7 +163,7 @@ def tree(base: str) -> dict[str, Any]:
 
 
 def leftovers(base: str) -> list[str]:
-    """Return leftovers that no finished or recovered change has: markers, partial blobs, unreferenced blobs."""
+    """Return what a finished or recovered change must not leave behind: markers, partial and unreferenced blobs."""
     state = os.path.join(base, "state")
     paths = []
     for folder, _, names in os.walk(os.path.join(state, "journal")):
@@ -171,16 +171,16 @@ def leftovers(base: str) -> list[str]:
     if not os.path.exists(os.path.join(state, "state.db")):
         return paths
     with connected(os.path.join(state, "state.db")) as db:
-        known = {hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")}
+        referenced = {hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")}
         paths += [f"open {id}" for (id,) in db.execute("SELECT id FROM changes WHERE open")]
     db.close()
     for folder, _, names in os.walk(os.path.join(state, "blobs")):
-        paths += [os.path.join(folder, name) for name in names if name not in known]
+        paths += [os.path.join(folder, name) for name in names if name not in referenced]
     return paths
 
 
-class Whole(NamedTuple):
-    """The workspace, and the number of changes in the history, before and after the call when nothing interrupts it."""
+class Expected(NamedTuple):
+    """The workspace and the number of changes in the history, before and after an uninterrupted call."""
 
     old: dict[str, Any]
     new: dict[str, Any]
@@ -188,36 +188,40 @@ class Whole(NamedTuple):
     new_changes: int
 
 
-def look(base: str, whole: Whole, *, changed: bool | None = None) -> list[str]:
-    """Start again after a kill and return everything that is wrong."""
+def look(base: str, expected: Expected, *, changed: bool | None = None) -> list[str]:
+    """Restart after a kill, and return everything that is wrong."""
     with started(base) as runtime:
-        return _look(runtime, base, whole, changed)
+        return _look(runtime, base, expected, changed)
 
 
-def _look(runtime: Runtime, base: str, whole: Whole, changed: bool | None) -> list[str]:
+def _look(runtime: Runtime, base: str, expected: Expected, changed: bool | None) -> list[str]:
     faults = []
     listed = answer_of(runtime, "undo", {"action": "list"})
     if listed["code"]:
         return [f"list: {listed['code']}: {listed['message']}"]
     now = tree(base)
     count = _changes(listed)
-    if now not in (whole.old, whole.new):
-        faults.append(f"mixed: {sorted(set(_items(now)) ^ set(_items(whole.old)))[:6]}")
-    if changed is not None and now != (whole.new if changed else whole.old):
-        faults.append("the answer says otherwise" if now in (whole.old, whole.new) else "and the answer knows nothing")
-    if now == whole.new and count != whole.new_changes:
-        faults.append(f"changed, and {count} changes in the history instead of {whole.new_changes}")
-    if now == whole.old and count != whole.old_changes:
-        faults.append(f"not changed, and {count} changes in the history instead of {whole.old_changes}")
+    if now not in (expected.old, expected.new):
+        faults.append(f"mixed: {sorted(set(_items(now)) ^ set(_items(expected.old)))[:6]}")
+    if changed is not None and now != (expected.new if changed else expected.old):
+        faults.append(
+            "the answer contradicts the files"
+            if now in (expected.old, expected.new)
+            else "the answer does not report this"
+        )
+    if now == expected.new and count != expected.new_changes:
+        faults.append(f"changed, but {count} changes in the history instead of {expected.new_changes}")
+    if now == expected.old and count != expected.old_changes:
+        faults.append(f"unchanged, but {count} changes in the history instead of {expected.old_changes}")
     faults += [f"left over: {path}" for path in leftovers(base)]
     for id in {entry["id"] for entry in listed["data"]["snapshots"]}:
         preview = answer_of(runtime, "undo", {"action": "preview", "id": id})
         if preview["code"]:
             faults.append(f"preview: {preview['code']}: {preview['message']}")
-    if now == whole.new:
+    if now == expected.new:
         newest = listed["data"]["snapshots"][0]["id"]
         restored = answer_of(runtime, "undo", {"action": "restore", "id": newest})
-        if restored["code"] or tree(base) != whole.old:
+        if restored["code"] or tree(base) != expected.old:
             faults.append(f"undo: {restored['code']}: {restored['message']}")
     return faults
 
@@ -242,19 +246,19 @@ def every_step(base: str, tool: str, args: dict[str, Any], *, every: int = 1) ->
 
 
 def every_step_of_recovery(base: str, tool: str, args: dict[str, Any], *, every: int) -> dict[str, Any]:
-    """Kill the call at every n-th step, then the recovery at each of its own steps, and check after each."""
+    """Kill the call at every n-th step, then the recovery at each of its steps, and check after each."""
     trial = _Trial(base, (tool, args))
     faults = trial.faults
     tried = 0
-    mending: Scenario = ("list_dir", {"path": "."})
+    recovery: Scenario = ("list_dir", {"path": "."})
     for first in range(1, trial.steps + 1, every):
         trial.load("beginning")
         if not trial.killed(trial.scenario, first):
             continue
-        trial.save("cut off")
-        for second in range(1, trial.count(mending) + 1):
-            trial.load("cut off")
-            if trial.killed(mending, second):
+        trial.save("interrupted")
+        for second in range(1, trial.count(recovery) + 1):
+            trial.load("interrupted")
+            if trial.killed(recovery, second):
                 tried += 1
                 faults += [f"step {first}, then {second}: {fault}" for fault in trial.look()]
     return {"steps": tried, "faults": faults}
@@ -269,7 +273,7 @@ def every_fault(base: str, tool: str, args: dict[str, Any], *, lasting: bool) ->
         answer = trial.refused(at, lasting=lasting)
         if answer["code"] not in (None, "resource_limit"):
             faults.append(f"step {at}: {answer['code']}: {answer['message']}")
-        # two errors leave it open: the call was not recorded, or could not be rolled back either
+        # two errors do not tell whether files changed: the call was not recorded, or could not be rolled back
         unknown = any(
             words in str(answer["message"]) for words in ("could not be recorded", "the next call recovers it")
         )
@@ -289,7 +293,7 @@ class _Trial:
         old, old_changes = tree(self._point), self._changes()
         self._warm()
         self.steps = self.count(scenario)
-        self._whole = Whole(old, tree(self._point), old_changes, self._changes())
+        self._expected = Expected(old, tree(self._point), old_changes, self._changes())
         self.faults += [f"uninterrupted: {fault}" for fault in self.look()]
 
     def killed(self, scenario: Scenario, at: int) -> bool:
@@ -317,9 +321,9 @@ class _Trial:
         return answer if status == 0 else {"code": "died", "message": ""}
 
     def look(self, *, changed: bool | None = None) -> list[str]:
-        """Return what is wrong at the point now; its contents must (or must not) have changed if that is known."""
-        status, problems = forked(lambda: look(self._point, self._whole, changed=changed))
-        return ["the look itself failed"] if status else list(problems)
+        """Return everything that is wrong now; `changed` is whether the files must have changed, None if unknown."""
+        status, problems = forked(lambda: look(self._point, self._expected, changed=changed))
+        return ["the check itself failed"] if status else list(problems)
 
     def save(self, name: str) -> None:
         """Save the point under a name."""
@@ -335,17 +339,17 @@ class _Trial:
         return int(forked(lambda: _changes(call(self._point, ("undo", {"action": "list"}))))[1])
 
     def _warm(self) -> None:
-        """Import here what the calls import, so that no child has to."""
+        """Import the modules that the calls import, so that no child has to."""
 
         def work() -> list[str]:
             call(self._point, self.scenario)
-            look(self._point, Whole({}, tree(self._point), 0, 0))
+            look(self._point, Expected({}, tree(self._point), 0, 0))
             return list(sys.modules)
 
         for name in forked(work)[1]:
             import_module(name)
         gc.collect()
-        gc.freeze()  # so that no child copies it again
+        gc.freeze()  # so that children do not copy these pages
         self.load("beginning")
 
 

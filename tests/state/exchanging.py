@@ -1,4 +1,4 @@
-"""Attack rules on paths: exchange names in a workspace while calls run, and count what gets past the rules.
+"""Attack path rules: exchange names in a workspace while calls run, and count the calls that bypass the rules.
 
 Each exchange is one rename (RENAME_EXCHANGE), so that both names exist at every moment.
 """
@@ -22,7 +22,7 @@ from hilt.testing import Folder, environment
 from tests.state.ordinary import obey_permissions
 
 SECRET = "the-denied-words"
-MARK = "locked as it was\n"
+MARK = "locked and unchanged\n"
 RULES = {
     "deny": {"allow": ["*"], "deny": ["Read(path:secrets/**)", "Write(path:locked/**)"]},
     "ask": {"allow": ["*"], "ask": ["Read(path:secrets/**)", "Write(path:locked/**)"]},
@@ -64,7 +64,7 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
 
 
 def prepare(base: str, rules: str) -> Folder:
-    """Make a workspace whose names lead to denied files half of the time, and the rules that deny them."""
+    """Create a workspace whose names lead to denied files half of the time, and the rules that deny them."""
     folder = Folder(os.path.join(base, "workspace"))
     folder.write("plain.txt", "plain\n")
     folder.write("open/file.txt", "harmless\n")
@@ -85,7 +85,7 @@ def prepare(base: str, rules: str) -> Folder:
 
 @contextmanager
 def exchanging(root: str) -> Iterator[None]:
-    """Exchange the names for as long as the block lasts."""
+    """Exchange the names while the block runs."""
     command = [sys.executable, "-m", "tests.state.exchanging", "exchange", root]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as swapper:
         assert swapper.stdout
@@ -95,7 +95,7 @@ def exchanging(root: str) -> Iterator[None]:
 
 
 def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
-    """Make each call many times; return the calls that got past the rules, and the codes of all results."""
+    """Make each call many times; return the calls that bypassed the rules, and the codes of all results."""
     folder = prepare(base, rules)
     leaks: dict[str, int] = {}
     codes: dict[str, int] = {}
@@ -106,7 +106,7 @@ def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
                 result = runtime.call(name, **args)
                 code = "ok" if result.error is None else result.error.code
                 codes[code] = codes.get(code, 0) + 1
-                if tells(result):
+                if leaks_secret(result):
                     call = f"{name} {json.dumps(args)}"
                     leaks[call] = leaks.get(call, 0) + 1
             name, args = WRITES[turn % len(WRITES) if rules != "expression" else 0]
@@ -115,14 +115,14 @@ def attack(base: str, rules: str, tries: int) -> dict[str, Any]:
             codes[code] = codes.get(code, 0) + 1
             if os.listdir(folder.join("locked")) != ["file.txt"] or folder.read("locked/file.txt") != MARK:
                 leaks[f"{name} {json.dumps(args)}"] = leaks.get(f"{name} {json.dumps(args)}", 0) + 1
-                for made in os.listdir(folder.join("locked")):
-                    os.unlink(folder.join(f"locked/{made}"))
+                for name in os.listdir(folder.join("locked")):
+                    os.unlink(folder.join(f"locked/{name}"))
                 folder.write("locked/file.txt", MARK)
     return {"leaks": leaks, "codes": codes}
 
 
-def tells(result: Result) -> bool:
-    """Whether a result, its view or its error message has contents or names of the denied folder."""
+def leaks_secret(result: Result) -> bool:
+    """Whether a result, its view or its error message reveals contents or names of the denied folder."""
     reply = f"{result.text}{result.data}{result.view}{result.content}"
     if SECRET in reply or ("only-there" in reply and result.error is None):
         return True

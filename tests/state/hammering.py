@@ -1,4 +1,4 @@
-"""One of many processes that use the same workspace and state at the same time; prints what went wrong."""
+"""One of many processes that use the same workspace and state at the same time; prints errors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hilt.testing import environment, temporary_runtime
 
 
 def edit(base: str, number: int, count: int) -> None:
-    """Add a line of our own to one of five files, many times, each file in turn; all in one session."""
+    """Add a unique line to five files in rotation, many times, in one session."""
     with temporary_runtime(base) as (runtime, _):
         for turn in range(count):
             path = f"{(number + turn) % 5}.txt"
             line = f"process {number} turn {turn}\n"
-            tell(f"edit {path}", runtime.call("edit_file", path=path, old_text="END", new_text=line + "END"))
+            report_error(f"edit {path}", runtime.call("edit_file", path=path, old_text="END", new_text=line + "END"))
 
 
 def open_first(base: str, number: int, count: int) -> None:
-    """Open a runtime on empty state, as all others do."""
+    """Open a runtime on empty state, like all other processes."""
     with temporary_runtime(base, session=f"s{number}") as (runtime, _):
         for turn in range(count):
-            tell("write", runtime.call("write_file", path=f"{number}/{turn}.txt", content="x"))
-            tell("read", runtime.call("read_file", path=f"{number}/{turn}.txt"))
+            report_error("write", runtime.call("write_file", path=f"{number}/{turn}.txt", content="x"))
+            report_error("read", runtime.call("read_file", path=f"{number}/{turn}.txt"))
 
 
 def nested(base: str, number: int, count: int) -> None:
@@ -41,11 +41,11 @@ def nested(base: str, number: int, count: int) -> None:
                 if result.error is None or result.error.code != "stale_file":
                     break
                 runtime.call("read_file", path=path)
-            tell("edit", result)
+            report_error("edit", result)
 
 
-def tell(action: str, result: Result) -> None:
-    """Print what went wrong."""
+def report_error(action: str, result: Result) -> None:
+    """Print the error of a result, if any."""
     if result.error is not None:
         print(f"{action}: {result.error.code}: {result.error.message}")
 

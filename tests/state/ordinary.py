@@ -13,7 +13,7 @@ OVERRIDES = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: these let root bypa
 
 
 def obey_permissions() -> None:
-    """Drop the right of this process to bypass permission bits."""
+    """Drop the capabilities that let this process bypass permission bits."""
     if os.geteuid() != 0:
         return
     libc = ctypes.CDLL(None, use_errno=True)
@@ -29,7 +29,7 @@ def obey_permissions() -> None:
 
 
 def calls(base: str, *requests: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Run calls one after the other in one runtime of such a process; return the parts that tests compare."""
+    """Run calls one after the other in a runtime of such a process; return the parts that tests compare."""
     command = [sys.executable, "-m", "tests.state.ordinary", base, json.dumps(requests)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

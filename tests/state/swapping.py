@@ -1,4 +1,4 @@
-"""Swap names of a workspace between inside files and links to outside ones, as fast as possible, until stopped.
+"""Swap names in a workspace between files and links to outside files, as fast as possible, until stopped.
 
 The swaps are renames, so that every name exists at every moment.
 """
@@ -15,7 +15,7 @@ def swap(root: str, outside: str) -> None:
     for name, target in (("file.txt", f"{outside}/secret.txt"), ("dir", outside), ("deep/er", outside)):
         full = f"{root}/{name}"
         exchange(full, target)
-        # a folder that moves to another place inside while it is walked
+        # a folder that moves within the workspace while it is walked
         os.rename(f"{root}/moving", f"{root}/moved")
         os.rename(f"{root}/moved", f"{root}/moving")
     os.symlink(outside, f"{root}/flip.new")
@@ -25,7 +25,7 @@ def swap(root: str, outside: str) -> None:
 
 
 def exchange(full: str, target: str) -> None:
-    """Replace a file or folder by a link, and then put it back."""
+    """Replace a file or folder with a link, and then restore it."""
     aside, link = full + ".aside", full + ".link"
     os.symlink(target, link)
     os.rename(full, aside)

@@ -57,7 +57,7 @@ def stored_rows(tmp_path) -> int:
         return int(db.execute("SELECT count(*) FROM audit").fetchone()[0])
 
 
-def test_recording_does_not_open_the_database_and_reading_takes_the_log_in(trail, tmp_path, log):
+def test_recording_does_not_open_the_database_and_reading_flushes_the_log(trail, tmp_path, log):
     trail.make_ready()
     fill(trail, 5)
     assert not (tmp_path / "trail.db").exists()
@@ -85,7 +85,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_every_reader_takes_the_log_in(trail, tmp_path, read):
+def test_every_reader_flushes_the_log(trail, tmp_path, read):
     fill(trail, 3)
 
     read(trail)
@@ -95,7 +95,7 @@ def test_every_reader_takes_the_log_in(trail, tmp_path, read):
 
 # --- tampering ----------------------------------------------------------------------------------------------------
 
-# what is done to the twelve lines of the log, the first of which has no row; the first row that is reported
+# a change to the lines of a log with twelve rows (its first line has none), and the first row that is reported
 TAMPERING = {
     "a changed row": (lambda rows: [*rows[:5], rows[5].replace(b'"allow"', b'"adlow"'), *rows[6:]], 5),
     "a changed last row": (lambda rows: [*rows[:-1], rows[-1].replace(b'"ok"', b'"no"')], 12),
@@ -157,7 +157,7 @@ def test_a_deleted_log_is_detected_and_the_trail_continues(trail, tmp_path, log)
     assert [item.seq for item in trail.breaks()] == [4]
 
 
-def test_a_running_process_does_not_use_the_numbers_of_removed_rows_again(trail, tmp_path, log):
+def test_a_running_process_does_not_reuse_the_numbers_of_removed_rows(trail, tmp_path, log):
     with closing(Trail(str(tmp_path / "trail.db"))) as other:
         fill(other, 5)
         before = log.read_bytes()
@@ -173,7 +173,7 @@ def test_a_running_process_does_not_use_the_numbers_of_removed_rows_again(trail,
 # --- interrupted writes -------------------------------------------------------------------------------------------
 
 
-def test_a_line_that_was_not_written_to_its_end_does_not_count(trail, tmp_path, log):
+def test_a_partially_written_line_is_ignored(trail, tmp_path, log):
     fill(trail, 3)
     trail.close()
     before = log.read_bytes()
@@ -198,7 +198,7 @@ def _number(line: bytes) -> int:
     return int(line[-81:-65], 16)
 
 
-def test_a_first_line_that_was_not_written_to_its_end_is_written_again(trail, log):
+def test_a_partially_written_first_line_is_rewritten(trail, log):
     fill(trail, 3)
     trail.rows()
     trail.close()
@@ -214,7 +214,7 @@ def test_a_first_line_that_was_not_written_to_its_end_is_written_again(trail, lo
 
 
 @pytest.mark.parametrize("removes", [False, True])
-def test_a_log_that_was_taken_in_before_a_crash_is_not_taken_in_again(trail, tmp_path, log, removes):
+def test_a_log_that_was_flushed_before_a_crash_is_not_flushed_again(trail, tmp_path, log, removes):
     stamp = Stamp(1, 2, b"hash")
     fill(trail, 4, at=time.time_ns() - 200 * DAY)
     trail.record(entry(), {"a": stamp})
@@ -225,7 +225,7 @@ def test_a_log_that_was_taken_in_before_a_crash_is_not_taken_in_again(trail, tmp
         trail.rows()
     expected = trail.rows()
     trail.close()
-    log.write_bytes(before)  # as if it had died before it emptied the log
+    log.write_bytes(before)  # as if the process had died before it emptied the log
 
     assert trail.rows() == expected
     fill(trail, 2)
@@ -233,26 +233,26 @@ def test_a_log_that_was_taken_in_before_a_crash_is_not_taken_in_again(trail, tmp
     assert trail.stamps("w", "s", ["a"]) == {"a": stamp}
 
 
-def test_power_loss_takes_only_the_last_rows(trail, tmp_path, log):
+def test_a_power_loss_loses_only_the_last_rows(trail, tmp_path, log):
     """The database is synced before the log is emptied, so only rows of the log can be lost."""
     fill(trail, 5)
     trail.rows()
     fill(trail, 5)
     trail.close()
     state = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
-    whole = state["trail.db.log"]
-    ends = [index + 1 for index, byte in enumerate(whole) if byte == 10]
-    for kept, end in enumerate(ends):
+    log_bytes = state["trail.db.log"]
+    ends = [index + 1 for index, byte in enumerate(log_bytes) if byte == 10]
+    for surviving, end in enumerate(ends):
         for name in os.listdir(tmp_path):
             os.remove(tmp_path / name)
         for name, data in state.items():
             (tmp_path / name).write_bytes(data)
-        log.write_bytes(whole[: end + 40] if end < len(whole) else whole)
+        log.write_bytes(log_bytes[: end + 40] if end < len(log_bytes) else log_bytes)
         os.remove(tmp_path / "trail.db.head")  # its notes were lost too
 
         with closing(Trail(str(tmp_path / "trail.db"))) as other:
             fill(other, 2)
-            assert [row.seq for row in other.rows()] == list(range(1, 5 + kept + 3))
+            assert [row.seq for row in other.rows()] == list(range(1, 5 + surviving + 3))
             assert other.breaks() == []
 
 
@@ -302,7 +302,7 @@ def test_a_killed_process_leaves_a_valid_chain_with_every_row_it_reported(trail,
 # --- size ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_log_is_taken_in_and_old_rows_are_removed(trail, tmp_path, log, monkeypatch):
+def test_a_long_log_is_flushed_and_old_rows_are_removed(trail, tmp_path, log, monkeypatch):
     monkeypatch.setattr("hilt.state.trail.LOG_BYTES", 4000)
     fill(trail, 30, at=time.time_ns() - 200 * DAY)
     fill(trail, 30)
@@ -312,7 +312,7 @@ def test_a_long_log_is_taken_in_and_old_rows_are_removed(trail, tmp_path, log, m
     assert trail.breaks() == []
 
 
-def test_a_call_is_refused_when_the_log_is_full_and_the_database_takes_no_rows(trail, tmp_path, log, monkeypatch):
+def test_a_call_is_rejected_when_the_log_is_full_and_cannot_be_flushed(trail, tmp_path, log, monkeypatch):
     monkeypatch.setattr("hilt.state.trail.LOG_BYTES", 4000)
     monkeypatch.setattr("hilt.state.trail.LOG_BYTES_MAX", 16000)
     fill(trail, 1)
@@ -376,12 +376,12 @@ def test_the_newest_stamp_of_each_file_counts(trail, count, last):
     assert trail.stamps("w", "s", names) == {**dict.fromkeys(names, old), names[last]: new}
 
 
-@pytest.mark.parametrize("is_taken_in", [False, True])
-def test_a_session_that_was_idle_for_a_day_has_no_stamps_until_it_is_used(trail, is_taken_in):
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_a_session_that_was_idle_for_a_day_has_no_stamps_until_it_is_used(trail, is_flushed):
     stamp = Stamp(1, 2, b"hash")
     old = time.time_ns() - (SESSION_IDLE_SECONDS + 60) * SECOND
     trail.record(entry(at=old), {"a": stamp})
-    if is_taken_in:
+    if is_flushed:
         trail.rows()
     assert trail.stamps("w", "s", ["a"]) == {}
     assert not trail.was_used("w", "s", time.time() - SESSION_IDLE_SECONDS)
@@ -400,7 +400,7 @@ def test_a_session_that_ended_has_no_stamps_in_the_log_either(trail):
     assert trail.stamps("w", "s", ["a"]) == {}
 
 
-def test_rows_of_many_threads_are_taken_in_while_others_record(trail, tmp_path):
+def test_rows_of_many_threads_are_flushed_while_others_record(trail, tmp_path):
     threads = [threading.Thread(target=fill, args=(trail, 300)) for _ in range(4)]
     for thread in threads:
         thread.start()

@@ -15,7 +15,7 @@ from hilt.state.history import History, Snapshot
 from hilt.testing import Folder, temporary_runtime
 from tests.databases import connected
 
-LARGE = os.urandom(1 << 20) + b"x"  # kept as a file
+LARGE = os.urandom(1 << 20) + b"x"  # stored as a file
 
 
 def changed(runtime, path: str, content: str) -> str:
@@ -45,7 +45,7 @@ def backup(tmp_path, state) -> str:
     return path
 
 
-def test_what_a_backup_holds_can_be_undone_after_a_restore(tmp_path, state, backup):
+def test_changes_in_a_backup_can_be_undone_after_a_restore(tmp_path, state, backup):
     with temporary_runtime(str(tmp_path)) as (runtime, folder):
         runtime.call("undo", action="clear")
         changed(runtime, "b.txt", "later\n")
@@ -74,7 +74,7 @@ def test_a_backup_contains_no_tokens_locks_and_caches(backup):
     assert os.stat(backup).st_mode & 0o777 == 0o600
 
 
-def test_every_blob_of_a_backup_is_there_while_changes_are_made_and_evicted(tmp_path):
+def test_a_backup_has_all_its_blobs_even_if_changes_are_made_and_evicted_meanwhile(tmp_path):
     state = str(tmp_path / "state")
     os.mkdir(state)
     history = History(state, os.path.join(state, "journal/w"), "w", calls=2, megabytes=200)
@@ -85,12 +85,12 @@ def test_every_blob_of_a_backup_is_there_while_changes_are_made_and_evicted(tmp_
         snapshot = Snapshot("a", sha256(data), 0o644, len(data), sha256(b"new"), ())
         history.begin("s", "write_file", [(snapshot, data)]).keep()
 
-    def change_on() -> None:
+    def keep_changing() -> None:
         while not ended.is_set():
             change()
 
     change()
-    thread = threading.Thread(target=change_on)
+    thread = threading.Thread(target=keep_changing)
     thread.start()
     try:
         for number in range(3):
@@ -145,7 +145,7 @@ def hostile(path: Path, name: str, kind: bytes = tarfile.REGTYPE, data: bytes = 
         ("transcripts/pipe", tarfile.FIFOTYPE),
     ],
 )
-def test_an_archive_with_anything_else_is_rejected_and_leaves_nothing(tmp_path, state, name, kind):
+def test_an_archive_with_an_unexpected_entry_is_rejected_and_leaves_nothing(tmp_path, state, name, kind):
     path = hostile(tmp_path / "evil.tar.gz", name, kind)
     Folder(state).write("state.db", "untouched")
     before = sorted(Folder(str(tmp_path)).tree())
@@ -161,11 +161,14 @@ def test_a_damaged_database_is_rejected_before_anything_is_replaced(tmp_path, st
     path = hostile(tmp_path / "evil.tar.gz", "state.db", data=b"not a database" * 1000)
     before = sorted(Folder(state).tree())
 
-    with pytest.raises(ToolError, match="not a backup of hilt"):
+    with pytest.raises(ToolError) as damaged:
         archive.restore(state, path)
     Path(path).write_bytes(Path(backup).read_bytes()[:-1000])
-    with pytest.raises(ToolError, match="not a backup of hilt"):
+    with pytest.raises(ToolError) as truncated:
         archive.restore(state, path)
+
+    assert (damaged.value.code, truncated.value.code) == ("invalid_request", "invalid_request")
+    assert "state.db" in damaged.value.message
 
     assert sorted(Folder(state).tree()) == before
 

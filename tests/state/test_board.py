@@ -52,7 +52,7 @@ def code(error: pytest.ExceptionInfo[ToolError]) -> str:
 # --- readiness and cycles -----------------------------------------------------------------------------------------
 
 
-def test_ids_count_from_one_and_are_not_reused_after_a_refusal(board):
+def test_ids_count_from_one_and_rejected_tasks_use_none(board):
     assert add(board).id == 1
     for wrong in (TaskChange(""), TaskChange("x", blockers=(9,)), TaskChange("x" * 201)):
         with pytest.raises(ToolError):
@@ -75,7 +75,7 @@ def test_completing_a_task_reports_the_tasks_that_became_ready_once(board):
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 10, 200])
-def test_a_cycle_of_any_length_is_refused_and_changes_nothing(board, length):
+def test_a_cycle_of_any_length_is_rejected_and_changes_nothing(board, length):
     for number in range(1, length + 1):
         add(board, "x", *([number - 1] if number > 1 else []))
     before = everything(board)
@@ -107,8 +107,8 @@ def test_no_sequence_of_changes_makes_a_cycle_and_readiness_matches_its_definiti
                 assert everything(board) == before
                 continue
             after = everything(board)
-            newly = ready(after) - ready(before) - {id}
-            assert newly == set(became_ready)
+            newly_ready = ready(after) - ready(before) - {id}
+            assert newly_ready == set(became_ready)
             assert not is_cyclic(after)
             assert ready(after) == {task.id for task in after if task.is_ready}
             assert ready(after) == {task.id for task in board.page(ready=True, first=1, limit=100).tasks}
@@ -129,20 +129,20 @@ def is_cyclic(tasks: list[Task]) -> bool:
 
 @settings(max_examples=30)
 @given(st.integers(2, 10), st.randoms(use_true_random=False))
-def test_an_edge_is_refused_exactly_when_it_closes_a_cycle(count, random):
+def test_a_blocker_is_rejected_exactly_when_it_closes_a_cycle(count, random):
     with tempfile.TemporaryDirectory() as folder, closing(Board(folder, "w")) as board:
         for _ in range(count):
             add(board)
         edges: dict[int, set[int]] = {id: set() for id in range(1, count + 1)}
         for _ in range(count * 2):
             task, blocker = random.randint(1, count), random.randint(1, count)
-            closes = reaches(edges, blocker, task)
+            closes_cycle = reaches(edges, blocker, task)
             try:
                 update(board, task, TaskChange(blockers=(*edges[task], blocker)))
             except ToolError:
-                assert closes
+                assert closes_cycle
             else:
-                assert not closes
+                assert not closes_cycle
                 edges[task].add(blocker)
 
 
@@ -170,7 +170,7 @@ def test_a_claim_of_a_task_in_progress_names_its_owner_and_changes_nothing(board
     assert board.get(1).owner == "ann"
 
 
-def test_without_an_owner_the_session_claims(board):
+def test_without_an_owner_the_session_claims_the_task(board):
     add(board)
     update(board, 1, CLAIM, "first")
     update(board, 1, CLAIM, "first")
@@ -192,7 +192,7 @@ def test_a_pending_task_with_an_owner_is_reserved(board):
     assert (board.get(1).status, board.get(1).owner) == ("in_progress", "ann")
 
 
-def test_moving_a_task_back_releases_it_and_a_new_owner_takes_it_over(board):
+def test_setting_a_task_to_pending_releases_it_and_a_new_owner_takes_it_over(board):
     add(board)
     update(board, 1, CLAIM._replace(owner="ann"))
     update(board, 1, TaskChange(owner="bob"))
@@ -225,7 +225,7 @@ def test_a_completed_task_is_reopened_by_its_owner_or_by_others_through_pending(
     assert (board.get(1).status, board.get(1).owner) == ("in_progress", "bob")
 
 
-def test_without_owners_one_session_may_go_back_and_forth(board):
+def test_without_owners_one_session_may_set_any_status(board):
     add(board)
     for status in ("completed", "in_progress", "completed", "in_progress", "pending", "in_progress"):
         update(board, 1, TaskChange(status=status))
@@ -235,7 +235,7 @@ def test_without_owners_one_session_may_go_back_and_forth(board):
 # --- limits -------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_board_refuses_tasks_until_one_is_completed(board, monkeypatch):
+def test_a_full_board_rejects_tasks_until_one_is_completed(board, monkeypatch):
     monkeypatch.setattr(module, "OPEN_MAX", 3)
     for _ in range(3):
         add(board)
@@ -320,8 +320,8 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
     for _ in range(5000):
         listed = runtime.call("task", action="list", ready=True).data["tasks"]
         if not listed:
-            left = runtime.call("task", action="list", status="pending").data["total_count"]
-            if not left:
+            pending = runtime.call("task", action="list", status="pending").data["total_count"]
+            if not pending:
                 sys.exit(0)
             time.sleep(0.01)
         for task in listed:
@@ -334,7 +334,7 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
             assert done.ok, done.error.message
             print("ready", *[item["id"] for item in done.data["became_ready"]], flush=True)
             break
-    sys.exit("tasks are left")
+    sys.exit("tasks remain")
 """
 
 
@@ -359,15 +359,15 @@ def test_twelve_processes_that_claim_and_complete_lose_nothing_and_get_no_task_t
             assert process.stdin is not None
             process.stdin.close()
             process.stdin = None
-        words = []
+        output = []
         for process in running:
             out, errors = process.communicate(timeout=120)
             assert process.returncode == 0, errors
-            words += [line.split() for line in out.splitlines()]
+            output += [line.split() for line in out.splitlines()]
         tasks = runtime.call("task", action="list").data["tasks"]
 
-    claimed = sorted(int(line[1]) for line in words if line[0] == "claimed")
-    became_ready = sorted(int(id) for line in words if line[0] == "ready" for id in line[1:])
+    claimed = sorted(int(line[1]) for line in output if line[0] == "claimed")
+    became_ready = sorted(int(id) for line in output if line[0] == "ready" for id in line[1:])
     assert claimed == list(range(1, 41))
     assert became_ready == list(range(9, 41))
     assert {task["status"] for task in tasks} == {"completed"}
@@ -424,7 +424,7 @@ def test_a_process_killed_before_its_commit_changes_nothing(tmp_path, board, act
     assert add(board).id == 3
 
 
-# --- a database in trouble ----------------------------------------------------------------------------------------
+# --- database errors ----------------------------------------------------------------------------------------------
 
 
 def test_a_locked_database_is_busy(tmp_path, board, monkeypatch):

@@ -19,7 +19,7 @@ def start(store: EventStore, id: str, process: str) -> None:
     store.append(NewEvent("call_started", {"id": id, "tool": "read_file", "process": process}, key=start_key(id)))
 
 
-def test_a_call_is_interrupted_once_when_the_mark_of_its_process_is_gone(tmp_path, store):
+def test_a_call_is_reported_as_interrupted_once_when_the_mark_of_its_process_is_gone(tmp_path, store):
     mark = CallerMark(str(tmp_path))
     start(store, "c1", mark.id)
     start(store, "c2", mark.id)
@@ -29,12 +29,12 @@ def test_a_call_is_interrupted_once_when_the_mark_of_its_process_is_gone(tmp_pat
     store.append(NewEvent("call", {"id": "c1"}, key=end_key("c1")))
     mark.close()
 
-    (ended,) = observer.look()
-    assert (ended.fields["id"], ended.fields["outcome"]) == ("c2", INTERRUPTED)
+    (event,) = observer.look()
+    assert (event.fields["id"], event.fields["outcome"]) == ("c2", INTERRUPTED)
     assert observer.look() == []
 
 
-def test_a_call_goes_on_if_the_mark_of_its_process_cannot_be_opened(tmp_path, store):
+def test_a_call_counts_as_running_if_the_mark_of_its_process_cannot_be_opened(tmp_path, store):
     mark = CallerMark(str(tmp_path))
     start(store, "c1", mark.id)
     path = tmp_path / "callers" / mark.id
@@ -45,7 +45,7 @@ def test_a_call_goes_on_if_the_mark_of_its_process_cannot_be_opened(tmp_path, st
     mark.close()
 
 
-def test_a_call_without_a_process_goes_on(tmp_path, store):
+def test_a_call_without_a_process_counts_as_running(tmp_path, store):
     store.append(NewEvent("call_started", {"id": "c1", "tool": "read_file"}))
 
     assert CallObserver(str(tmp_path), store).look() == []

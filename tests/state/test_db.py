@@ -82,7 +82,7 @@ def test_a_file_is_copied_before_each_migration_and_only_the_last_copy_is_kept(t
         assert db.execute("PRAGMA user_version").fetchone() == (2,)
 
 
-def test_what_a_killed_copy_has_left_does_not_stop_the_next(tmp_path):
+def test_leftovers_of_a_killed_copy_do_not_stop_the_next(tmp_path):
     path = str(tmp_path / "x.db")
     old = Database(path, (TABLE,), durable=False)
     old.write(lambda db: db.execute("INSERT INTO t VALUES (1)"))
@@ -97,7 +97,7 @@ def test_what_a_killed_copy_has_left_does_not_stop_the_next(tmp_path):
     assert os.listdir(tmp_path / "backups") == ["x.db.1"]
 
 
-def test_a_copy_that_fails_leaves_the_file_and_no_half_copy(tmp_path):
+def test_a_failed_copy_leaves_the_file_and_no_partial_copy(tmp_path):
     path = str(tmp_path / "x.db")
     old = Database(path, (TABLE,), durable=False)
     old.write(lambda db: db.executemany("INSERT INTO t VALUES (?)", [(1,)] * 50_000))
@@ -127,7 +127,7 @@ def test_a_cache_is_migrated_without_a_copy(tmp_path):
     assert not (tmp_path / "backups").exists()
 
 
-def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path):
+def test_a_file_of_a_newer_version_is_rejected_and_unchanged(tmp_path):
     path = str(tmp_path / "x.db")
     newer = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y"), durable=False)
     newer.read(lambda db: None)
@@ -142,7 +142,7 @@ def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(tmp_path):
     assert (tmp_path / "x.db").read_bytes() == before
 
 
-def test_a_refusal_of_a_newer_file_names_the_copy_of_the_older_one(tmp_path):
+def test_the_error_for_a_newer_file_names_the_copy_of_the_older_one(tmp_path):
     path = str(tmp_path / "x.db")
     for steps in ((TABLE,), (TABLE, "ALTER TABLE t ADD COLUMN y")):
         database = Database(path, steps, durable=False)
@@ -152,10 +152,10 @@ def test_a_refusal_of_a_newer_file_names_the_copy_of_the_older_one(tmp_path):
     with pytest.raises(ToolError) as refused:
         Database(path, (TABLE,), durable=False).read(lambda db: None)
 
-    assert f"{tmp_path}/backups has the file" in str(refused.value.suggestion)
+    assert f"{tmp_path}/backups" in str(refused.value.suggestion)
 
 
-def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
+def test_a_failed_migration_leaves_the_file_unchanged(tmp_path):
     path = str(tmp_path / "x.db")
     broken = Database(path, (TABLE, "ALTER TABLE t ADD COLUMN y;\nnonsense"), durable=False)
     with pytest.raises(sqlite3.OperationalError):
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_reported_with_advice(tmp_path, damage):
 
 
 @pytest.mark.parametrize("name", ["trail.db", "state.db"])
-def test_a_call_on_damaged_state_is_answered(base, name):
+def test_a_call_on_damaged_state_returns_an_error(base, name):
     with open(os.path.join(base, "state", name), "wb") as file:
         file.write(b"not a database" * 100)
 

@@ -18,15 +18,15 @@ MEGABYTE = 1024 * 1024
 
 @pytest.fixture
 def open_history(tmp_path):
-    """Return a function that opens the history of a workspace with bounds."""
+    """Return a function that opens the history of a workspace with limits."""
     opened = []
 
-    def open_it(workspace: str = "w", *, calls: int = 500, megabytes: int = 200) -> History:
+    def open_one(workspace: str = "w", *, calls: int = 500, megabytes: int = 200) -> History:
         journal = str(tmp_path / "journal" / workspace)
         opened.append(History(str(tmp_path), journal, workspace, calls=calls, megabytes=megabytes))
         return opened[-1]
 
-    yield open_it
+    yield open_one
     for history in opened:
         history.close()
 
@@ -52,7 +52,7 @@ def refusal(work, *args) -> ToolError:
     return caught.value
 
 
-def test_the_oldest_calls_beyond_the_count_are_evicted_whole(open_history):
+def test_the_oldest_calls_beyond_the_count_are_evicted_completely(open_history):
     history = open_history(calls=3)
 
     ids = [add(history, b"a%d" % number, b"b%d" % number) for number in range(5)]
@@ -134,7 +134,7 @@ def test_compressing_keeps_contents_and_removes_files(open_history, tmp_path, si
 
     assert history.blob(sha256(data)) == data
     assert blob_files(tmp_path) == []
-    add(history, data)  # known already, in another form
+    add(history, data)  # already stored, but compressed
     assert history.blob(sha256(data)) == data
 
 
@@ -151,7 +151,7 @@ def test_compressing_continues_past_missing_contents(open_history, tmp_path):
     assert blob_files(tmp_path) == []
 
 
-def test_an_ambiguous_id_prefix_is_refused_with_the_candidates(open_history, tmp_path):
+def test_an_ambiguous_id_prefix_is_rejected_with_the_candidates(open_history, tmp_path):
     history = open_history()
     ids = [add(history, b"%d" % number) for number in range(20)]
     with connected(tmp_path / "state.db") as db:
@@ -176,7 +176,7 @@ def test_an_invalid_id_prefix_finds_nothing(open_history, prefix):
 
 
 @pytest.mark.parametrize("size", [10, 100_000, 2 * MEGABYTE])
-def test_damaged_contents_are_refused_and_nothing_is_restored(base, size):
+def test_damaged_contents_are_rejected_and_nothing_is_restored(base, size):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "o" * size)
         id = runtime.call("write_file", path="a.txt", content="new").meta["undo"]
@@ -195,7 +195,7 @@ def test_damaged_contents_are_refused_and_nothing_is_restored(base, size):
         assert folder.read("a.txt") == "new"
 
 
-def test_a_missing_blob_file_is_refused_with_the_same_error(base):
+def test_a_missing_blob_file_is_reported_with_the_same_error(base):
     with temporary_runtime(base) as (runtime, folder):
         folder.write("a.txt", "o" * (2 * MEGABYTE))
         id = runtime.call("write_file", path="a.txt", content="new").meta["undo"]
@@ -231,7 +231,7 @@ def test_reading_the_history_creates_no_database(open_history, tmp_path):
 
     assert (history.changes(), history.total(), history.clear()) == ([], 0, 0)
     assert refusal(history.find, "abc").code == "not_found"
-    assert list(history.cut_off()) == []
+    assert list(history.interrupted()) == []
     assert not history.is_unfinished(["a.txt"])
     assert not (tmp_path / "state.db").exists()
 
@@ -271,8 +271,8 @@ def test_a_marker_removed_before_it_is_locked_is_recreated(open_history, tmp_pat
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 5)), min_size=1, max_size=25), st.integers(1, 6))
 @settings(max_examples=40)
 def test_exactly_the_contents_of_the_newest_calls_are_kept(tmp_path_factory, sequence, calls):
-    """After any sequence of changes: the newest `calls` are listed, all their contents can be read, and no blob is
-    there that none of them needs."""
+    """After any sequence of changes: the newest `calls` are listed, all their contents can be read, and there is no
+    blob that none of them needs."""
     folder = tmp_path_factory.mktemp("history")
     history = History(str(folder), str(folder / "journal"), "w", calls=calls, megabytes=1000)
     expected = []

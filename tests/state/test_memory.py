@@ -52,7 +52,7 @@ with Runtime(base + "/workspace", environ=environment(base)) as runtime:
 
 
 def together(script: str, base: object, count: int, *arguments: str) -> None:
-    """Run that many processes; each waits for the end of its input, which comes when all have started."""
+    """Run this many processes; each waits for the end of its input, which comes when all have started."""
     command = [sys.executable, "-c", script, str(base)]
     running = [
         subprocess.Popen([*command, str(number), *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -63,9 +63,9 @@ def together(script: str, base: object, count: int, *arguments: str) -> None:
         process.stdin.close()
     for process in running:
         assert process.stderr is not None
-        faults = process.stderr.read().decode()
+        errors = process.stderr.read().decode()
         process.stderr.close()
-        assert process.wait() == 0, faults
+        assert process.wait() == 0, errors
 
 
 def test_twenty_processes_that_save_at_once_lose_nothing(tmp_path, config, memory):
@@ -197,11 +197,11 @@ def test_a_configuration_directory_that_is_a_file_is_an_error_with_advice(config
 def test_a_cancelled_call_saves_and_forgets_nothing(memory):
     memory.save(GLOBAL, "key", "old", commit=nothing)
     fence = Fence()
-    fence.give_up(ToolError("cancelled", "the caller went away"))
+    fence.give_up(ToolError("cancelled", "the caller disconnected"))
 
-    with pytest.raises(ToolError, match="went away"):
+    with pytest.raises(ToolError, match="disconnected"):
         memory.save(GLOBAL, "key", "new", commit=fence.commit)
-    with pytest.raises(ToolError, match="went away"):
+    with pytest.raises(ToolError, match="disconnected"):
         memory.forget(GLOBAL, "key", commit=fence.commit)
 
     assert memory.recall(GLOBAL, "key").value == "old"
@@ -271,7 +271,7 @@ def test_words_of_scripts_without_spaces_are_found_inside_sentences(memory, quer
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_the_project_is_the_nearest_folder_above_with_a_git(tmp_path, kind):
+def test_the_project_is_the_nearest_parent_folder_with_a_git(tmp_path, kind):
     inner = tmp_path / "repository" / "deep" / "er"
     inner.mkdir(parents=True)
     git = tmp_path / "repository" / ".git"
@@ -290,7 +290,7 @@ def test_a_link_and_its_target_are_one_scope(tmp_path, memory):
 
 
 @pytest.mark.parametrize("scope", ["", "relative/path", "../up", "Global", "~/x", "/nul\0", "/\ud800"])
-def test_other_scopes_are_refused(memory, scope):
+def test_other_scopes_are_rejected(memory, scope):
     with pytest.raises(ToolError) as caught:
         memory.scope(scope)
 
@@ -303,7 +303,7 @@ def test_valid_keys_are_accepted(name):
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "é", "a\n", "\n", "x" * 129, "a\0", "٣"])
-def test_invalid_keys_are_refused(name):
+def test_invalid_keys_are_rejected(name):
     with pytest.raises(ToolError) as caught:
         check_name("key", name)
 

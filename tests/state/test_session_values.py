@@ -93,7 +93,7 @@ def test_values_of_abandoned_sessions_are_deleted(values, tmp_path):
     assert (values.get("w", "old", "k"), values.get("w", "new", "k")) == (None, 1)
 
 
-def test_the_time_of_the_last_change_is_known(values):
+def test_changes_since_a_time_are_detected(values):
     before = time.time() - 1
     assert not values.changed_since("w", "s", before)
 

@@ -72,7 +72,7 @@ def test_a_cancelled_call_changes_nothing(lists):
     assert lists.read("s") == [A]
 
 
-def test_a_list_that_is_too_long_is_refused(lists):
+def test_a_list_that_is_too_long_is_rejected(lists):
     put(lists, "s", A)
     with pytest.raises(ToolError) as error:
         put(lists, "s", *[Todo(number, "ü" * 1000, "pending") for number in range(40)])

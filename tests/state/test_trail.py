@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hilt.state.reserve import Reserve
-from hilt.state.trail import SESSION_IDLE_SECONDS, Stamp, Trail, TrailEntry, chained, digest
+from hilt.state.trail import SESSION_IDLE_SECONDS, Stamp, Trail, TrailEntry, chain_hash, digest
 from hilt.state.usage import BOUNDS_MS, UNKNOWN
 from tests.databases import connected
 
@@ -50,7 +50,7 @@ def test_rows_are_returned_oldest_first_and_filtered(trail):
     assert trail.rows(workspace="elsewhere") == []
 
 
-def test_whether_a_session_was_used_does_not_depend_on_how_long_the_trail_is(trail):
+def test_checking_whether_a_session_was_used_does_not_scan_the_trail(trail):
     trail.record(entry(session="mine"), {})
     for number in range(3000):
         trail.record(entry(at=NOW + number, session=f"other {number}"), {})
@@ -99,19 +99,17 @@ def test_stamps_belong_to_one_session_and_workspace_and_none_removes_them(trail)
 OLD = Stamp(1, 2, b"hash")
 
 
-@pytest.mark.parametrize("is_taken_in", [False, True])
+@pytest.mark.parametrize("is_flushed", [False, True])
 @pytest.mark.parametrize(
     "stored", [None, OLD._replace(size=9), OLD._replace(mtime=9), OLD._replace(hash=b"9")], ids=repr
 )
 @pytest.mark.parametrize("seen", [None, OLD, OLD._replace(hash=None)], ids=repr)
-def test_the_last_stamp_of_a_session_is_stored_whatever_another_process_stored(
-    tmp_path, trail, seen, stored, is_taken_in
-):
+def test_the_last_stamp_of_a_session_replaces_the_one_of_another_process(tmp_path, trail, seen, stored, is_flushed):
     names = [f"file {number}" for number in range(3)]
     trail.record(entry(), dict.fromkeys(names, seen))
     with closing(Trail(str(tmp_path / "trail.db"))) as other:
         other.stamp("w", "s", {names[-1]: stored})
-        if is_taken_in:
+        if is_flushed:
             other.rows()
         assert trail.stamps("w", "s", names[2:]) == ({} if stored is None else {names[-1]: stored})
 
@@ -161,12 +159,12 @@ def test_names_that_are_not_utf8_can_be_stamped(trail):
 
 
 def test_a_long_trail_is_verified_page_by_page(trail):
-    with_many = 5003
-    for _ in range(with_many):
+    count = 5003
+    for _ in range(count):
         trail.record(entry(), {})
 
     assert trail.verify() is None
-    assert len(trail.rows()) == with_many
+    assert len(trail.rows()) == count
 
 
 def test_rows_name_the_agent_and_can_be_filtered_by_it(trail):
@@ -182,7 +180,7 @@ def test_rows_name_the_agent_and_can_be_filtered_by_it(trail):
 
 
 def change(trail: Trail, tmp_path, *statements: str) -> None:
-    trail.rows(limit=1)  # takes the log in
+    trail.rows(limit=1)  # flushes the log
     trail.close()
     with connected(tmp_path / "trail.db") as db:
         for statement in statements:
@@ -221,7 +219,7 @@ def test_tampering_with_rows_is_detected(trail, tmp_path, statement, seq, reason
     assert reason in first_break.reason
 
 
-def test_a_removed_beginning_is_detected(trail, tmp_path):
+def test_removal_of_the_first_rows_is_detected(trail, tmp_path):
     fill(trail, 50)
     anchor = "INSERT INTO marks SELECT 'removed', seq, hash FROM audit WHERE seq=10"
     change(trail, tmp_path, anchor, "DELETE FROM audit WHERE seq<=10")
@@ -239,7 +237,7 @@ def test_a_rebuilt_chain_is_detected_by_the_head(trail, tmp_path):
     with connected(tmp_path / "trail.db") as db:
         for row in rows[4:]:
             altered = row.entry._replace(outcome="denied") if row.seq == 5 else row.entry
-            previous = chained(previous, altered)
+            previous = chain_hash(previous, altered)
             db.execute("UPDATE audit SET hash=? WHERE seq=?", (previous, row.seq))
     db.close()
 
@@ -251,7 +249,7 @@ def test_a_rebuilt_chain_is_detected_by_the_head(trail, tmp_path):
     assert "is missing" in first_break.reason
 
 
-def test_an_end_noted_elsewhere_reveals_deleted_rows_and_head(trail, tmp_path):
+def test_an_end_stored_elsewhere_reveals_deleted_rows_and_a_deleted_head(trail, tmp_path):
     fill(trail, 10)
     witness = trail.end()
     assert trail.breaks(witness) == []
@@ -259,7 +257,7 @@ def test_an_end_noted_elsewhere_reveals_deleted_rows_and_head(trail, tmp_path):
     os.remove(tmp_path / "trail.db.head")
     os.remove(tmp_path / "trail.db.log")
     other = Trail(str(tmp_path / "trail.db"))
-    fill(other, 5)  # continues from row 8 and makes a new head and log
+    fill(other, 5)  # continues from row 8 and creates a new head and log
     other.close()
 
     assert trail.breaks() == []
@@ -268,7 +266,7 @@ def test_an_end_noted_elsewhere_reveals_deleted_rows_and_head(trail, tmp_path):
 
 
 @pytest.mark.parametrize("more", [1, 3, 40])
-def test_removed_rows_stay_detected_when_the_trail_continues(trail, tmp_path, more):
+def test_removed_rows_are_still_detected_when_the_trail_continues(trail, tmp_path, more):
     fill(trail, 50)
     change(trail, tmp_path, "DELETE FROM audit WHERE seq>47")
     other = Trail(str(tmp_path / "trail.db"))
@@ -280,7 +278,7 @@ def test_removed_rows_stay_detected_when_the_trail_continues(trail, tmp_path, mo
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 2000, b"\0" * 7, b"text\n" * 400])
-def test_a_damaged_head_blocks_no_call(trail, tmp_path, damage):
+def test_a_damaged_head_does_not_block_calls(trail, tmp_path, damage):
     fill(trail, 5)
     trail.close()
     (tmp_path / "trail.db.head").write_bytes(damage)
@@ -313,26 +311,27 @@ def test_a_head_that_cannot_be_written_is_reported(trail, tmp_path):
         assert caught.value.code == "resource_limit"
 
 
-# --- queued rows --------------------------------------------------------------------------------------------------
+# --- pending rows -------------------------------------------------------------------------------------------------
 
 
 def break_log(trail, tmp_path):
-    """Let the log take no rows until the returned function is called."""
-    trail.rows(limit=1)  # takes the log in
+    """Make the log unwritable until the returned function is called."""
+    trail.rows(limit=1)  # flushes the log
     os.remove(tmp_path / "trail.db.log")
     os.mkdir(tmp_path / "trail.db.log")
     return lambda: os.rmdir(tmp_path / "trail.db.log")
 
 
-def test_a_row_that_the_log_rejects_is_queued_and_appended_once(trail, tmp_path):
+def test_a_row_that_cannot_be_logged_is_pending_and_appended_once(trail, tmp_path):
     from hilt.errors import ToolError
 
     fill(trail, 2)
-    mend = break_log(trail, tmp_path)
+    repair = break_log(trail, tmp_path)
     trail.record(entry("run_shell"), {})
-    with pytest.raises(ToolError, match="cannot be written"):
+    with pytest.raises(ToolError) as caught:
         trail.make_ready()
-    mend()
+    assert caught.value.code == "resource_limit"
+    repair()
 
     trail.make_ready()
 
@@ -342,24 +341,23 @@ def test_a_row_that_the_log_rejects_is_queued_and_appended_once(trail, tmp_path)
 
 def test_a_row_that_was_appended_before_a_crash_is_not_appended_again(trail, tmp_path):
     trail.record(entry("run_shell"), {})
-    queued = (tmp_path / "trail.db.reserve", entry("run_shell"))
-    Reserve(str(queued[0])).put(json.dumps(queued[1]).encode())
+    Reserve(str(tmp_path / "trail.db.reserve")).put(json.dumps(entry("run_shell")).encode())
 
     assert [row.entry.tool for row in trail.rows()] == ["run_shell"]
     trail.make_ready()
 
 
-def test_reading_the_trail_includes_queued_rows(trail, tmp_path):
+def test_reading_the_trail_includes_pending_rows(trail, tmp_path):
     trail.make_ready()
-    mend = break_log(trail, tmp_path)
+    repair = break_log(trail, tmp_path)
     trail.record(entry("run_shell"), {})
-    mend()
+    repair()
 
     assert trail.usage().tools[0].tool == "run_shell"
     assert trail.breaks() == []
 
 
-def test_many_threads_and_processes_queue_rows_side_by_side(tmp_path):
+def test_many_threads_and_processes_add_pending_rows_at_once(tmp_path):
     path = str(tmp_path / "reserve")
     script = (
         "import sys, threading\nfrom hilt.state.reserve import Reserve\nreserve = Reserve(sys.argv[1])\n"
@@ -370,9 +368,9 @@ def test_many_threads_and_processes_queue_rows_side_by_side(tmp_path):
     started = [subprocess.Popen([sys.executable, "-c", script, path, str(name)]) for name in range(4)]
     assert [process.wait(60) for process in started] == [0] * 4
 
-    with Reserve(path).taken() as rows:
+    with Reserve(path).drain() as rows:
         assert sorted(rows) == sorted(f"{p}-{n}-{i}".encode() for p in range(4) for n in range(4) for i in range(20))
-    assert not Reserve(path).waits()
+    assert not Reserve(path).has_pending()
 
 
 def test_a_deleted_reserve_is_recreated(trail, tmp_path):
@@ -384,11 +382,11 @@ def test_a_deleted_reserve_is_recreated(trail, tmp_path):
     assert os.path.getsize(tmp_path / "trail.db.reserve") > 100_000
 
 
-def test_a_full_reserve_refuses_calls_and_keeps_its_rows(trail, tmp_path):
+def test_a_full_reserve_rejects_calls_and_keeps_its_rows(trail, tmp_path):
     from hilt.errors import ToolError
 
     trail.make_ready()
-    mend = break_log(trail, tmp_path)
+    repair = break_log(trail, tmp_path)
     rows = 250
     for number in range(rows):
         trail.record(entry("x" * 200, at=NOW + number), {})
@@ -396,7 +394,7 @@ def test_a_full_reserve_refuses_calls_and_keeps_its_rows(trail, tmp_path):
         trail.record(entry("x" * 60_000), {})
     with pytest.raises(ToolError, match="pending"):
         trail.make_ready(full=True)
-    mend()
+    repair()
 
     assert len(trail.rows()) == rows
     trail.make_ready()
@@ -427,7 +425,7 @@ def test_fifty_processes_append_to_one_chain(trail, tmp_path):
         process.stdin.write(b"go\n")
         process.stdin.flush()
     while any(process.poll() is None for process in processes):
-        assert trail.breaks() == []  # takes the log in
+        assert trail.breaks() == []  # flushes the log
     assert [process.returncode for process in processes] == [0] * 50
     for process in processes:
         process.communicate()
@@ -458,7 +456,7 @@ def test_an_older_trail_without_agents_stays_valid_and_continues(tmp_path):
 
         db.executescript(module.MIGRATIONS[0] + ";PRAGMA user_version=1")
         for seq, row in enumerate(rows, 1):
-            previous = chained(previous, row)
+            previous = chain_hash(previous, row)
             db.execute("INSERT INTO audit VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (seq, *row[:10], previous))
     db.close()
     trail = Trail(str(tmp_path / "trail.db"))
@@ -470,14 +468,13 @@ def test_an_older_trail_without_agents_stays_valid_and_continues(tmp_path):
     trail.close()
 
 
-# the hashes of rows never change: this is the hash of a row of the first version
 def test_the_hash_of_a_row_never_changes():
     row = TrailEntry(1, "w", "s", "tool", "d", "allow", "", "", "ok", 12)
     text = "1:1,1:w,1:s,4:tool,1:d,5:allow,0:,0:,2:ok,2:12"
 
     from hashlib import sha256
 
-    assert chained(b"before", row) == sha256(b"before" + text.encode()).digest()
+    assert chain_hash(b"before", row) == sha256(b"before" + text.encode()).digest()
 
 
 _FIELDS = st.builds(
@@ -488,7 +485,7 @@ _FIELDS = st.builds(
 
 @given(_FIELDS, _FIELDS)
 def test_different_entries_have_different_hashes(first, other):
-    assert (chained(b"", first) == chained(b"", other)) == (first == other)
+    assert (chain_hash(b"", first) == chain_hash(b"", other)) == (first == other)
 
 
 # --- removal ------------------------------------------------------------------------------------------------------
@@ -519,7 +516,7 @@ def test_rows_beyond_the_limit_are_removed_except_those_of_the_last_hour(trail):
     assert trail.prune(rows=200) == 250
     assert trail.prune(rows=200) == 0  # one row more does not trigger a removal
     assert trail.prune(rows=100) == 50
-    assert trail.prune(rows=100) == 0  # the rest is of the last hour
+    assert trail.prune(rows=100) == 0  # the remaining rows are from the last hour
     assert trail.breaks() == []
 
 
@@ -533,7 +530,7 @@ def test_a_trail_of_only_old_rows_can_continue(trail):
 
 
 def test_many_rows_are_removed_in_batches(trail, monkeypatch):
-    monkeypatch.setattr("hilt.state.trail.REMOVED_MOST", 20)
+    monkeypatch.setattr("hilt.state.trail.REMOVED_MAX", 20)
     fill(trail, 50, at=time.time_ns() - 200 * DAY)
 
     assert [trail.prune() for _ in range(4)] == [20, 20, 10, 0]
@@ -591,15 +588,15 @@ def test_counters_only_ever_grow(trail):
 
     assert trail.counters() == before
     trail.record(entry("a", at=now - 100 * DAY, micros=7_000_000), {})
-    more = trail.counters()
-    assert sum(counter.calls for counter in more) == 41
+    after = trail.counters()
+    assert sum(counter.calls for counter in after) == 41
     assert all(
         old.calls <= new.calls and all(map(int.__le__, old.buckets, new.buckets))
-        for old, new in zip(before, more, strict=True)
+        for old, new in zip(before, after, strict=True)
     )
 
 
-# --- use ----------------------------------------------------------------------------------------------------------
+# --- usage --------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=60))

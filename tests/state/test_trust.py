@@ -34,7 +34,7 @@ def path(tmp_path) -> str:
         ("rules", "other.yaml", b"allow: []\n", False),
     ],
 )
-def test_exactly_the_content_that_was_trusted_is_trusted(trust, path, tmp_path, kind, name, content, trusted):
+def test_only_the_exact_content_that_was_trusted_is_trusted(trust, path, tmp_path, kind, name, content, trusted):
     trust.trust("rules", path, b"allow: []\n")
 
     again = Trust(str(tmp_path / "state"))

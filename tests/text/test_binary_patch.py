@@ -1,4 +1,4 @@
-"""Binary files in patches, against git itself."""
+"""Binary files in patches, compared with git."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hilt.text.binary_patch import blob_id, literal
 from hilt.text.patching import parse_patch
 
 
-def git(folder, *words: str, data: bytes = b"") -> bytes:
-    return subprocess.run(["git", *words], cwd=folder, input=data, check=True, capture_output=True).stdout
+def git(folder, *arguments: str, data: bytes = b"") -> bytes:
+    return subprocess.run(["git", *arguments], cwd=folder, input=data, check=True, capture_output=True).stdout
 
 
 @given(st.binary(max_size=500), st.binary(max_size=500))
-def test_a_literal_is_read_as_it_was_written(old, new):
+def test_a_literal_round_trips(old, new):
     (operation,) = parse_patch("diff --git a/f b/f\n" + literal(old, new))
 
     assert operation.whole is not None
@@ -48,6 +48,7 @@ def test_git_and_hilt_read_each_others_patches(tmp_path):
         literal(b"a", b"b").replace("literal 1", "delta 1"),
         literal(b"a", b"b").replace("index", "indec"),
         "index 1..2\nGIT binary patch\nliteral 1\nAx\n",
+        literal(b"a", b"b").replace("literal 1\n", "literal 1\n!"),
     ],
 )
 def test_a_damaged_binary_file_is_invalid(body):
@@ -65,7 +66,7 @@ def test_links_and_submodules_are_rejected(line):
     assert caught.value.code == "patch_invalid"
 
 
-def test_a_binary_file_that_somebody_changed_conflicts(runtime, workspace):
+def test_a_binary_file_that_has_changed_conflicts(runtime, workspace):
     workspace.write("f", b"\0mine")
     patch = "diff --git a/f b/f\n" + literal(b"\0before", b"\0after")
 

@@ -37,7 +37,7 @@ def apply(old, hunks):
     return result + lines[at:]
 
 
-def test_a_hunk_has_its_changes_and_three_lines_around_them():
+def test_a_hunk_has_three_context_lines_around_its_changes():
     old = "".join(f"{n}\n" for n in range(1, 21))
 
     hunks = diff_hunks(old, old.replace("10\n", "ten\n"))
@@ -79,7 +79,7 @@ def test_equal_texts_have_no_hunks_and_no_diff():
         ("a", "a\n", 1),
     ],
 )
-def test_the_first_changed_line_is_known(old, new, line):
+def test_the_first_changed_line_is_found(old, new, line):
     assert first_changed_line(old, new) == line
 
 
@@ -229,7 +229,7 @@ def test_only_the_scattered_edits_among_repeated_lines_are_shown():
     assert sum(run.length for run in equal_runs(old, new)) == sum(item >= 0 for item in new)
 
 
-def test_a_moved_block_leaves_the_rest_in_place():
+def test_a_moved_block_leaves_the_other_lines_in_place():
     lines = list(range(5_000))
 
     runs = equal_runs(lines, lines[3_500:] + lines[:3_500])

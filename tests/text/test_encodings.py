@@ -60,7 +60,7 @@ def test_the_encoding_is_recognised(data, encoding):
     assert detect(data) == encoding
 
 
-def test_a_few_stray_bytes_do_not_make_a_utf8_file_something_else():
+def test_a_utf8_file_with_a_few_invalid_bytes_is_still_utf8():
     data = FRENCH.encode() + b" \xe9\xff"
 
     text, encoding = decode(data)
@@ -80,7 +80,7 @@ def test_bytes_that_cp1252_leaves_undefined_are_read_as_latin1():
 
 
 @pytest.mark.parametrize("tail", [b"\xd8", b"\x00\xd8", b"\x00\xdc\x00\xd8"])
-def test_malformed_utf16_loses_no_byte(tail):
+def test_every_byte_of_malformed_utf16_is_preserved(tail):
     data = codecs.BOM_UTF16_LE + "text".encode("utf-16-le") + tail
 
     text, encoding = decode(data)
@@ -104,7 +104,7 @@ def test_a_wrong_first_guess_still_decodes_every_byte():
 
 @settings(deadline=None)
 @given(st.binary())
-def test_decoding_and_encoding_is_the_identity(data):
+def test_decoding_and_encoding_round_trips(data):
     text, encoding = decode(data)
 
     if encoding.name not in ("cp932", "euc-jp", "big5hkscs"):  # these encode some characters in two ways
@@ -114,7 +114,7 @@ def test_decoding_and_encoding_is_the_identity(data):
 
 @settings(deadline=None)
 @given(st.sampled_from([b"", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE]), st.binary(), st.data())
-def test_a_splice_touches_nothing_around_it_whatever_the_bytes(mark, tail, data):
+def test_a_splice_changes_no_byte_around_it(mark, tail, data):
     original = mark + tail
     text, encoding = decode(original)
     at = data.draw(st.integers(0, len(text)))
@@ -162,7 +162,7 @@ def test_bytes_outside_the_spans_are_unchanged(codec, marked, parts):
         ("euc-jp", b"\x8f\xa2\xb7"),  # decodes to a character whose usual encoding is shorter
     ],
 )
-def test_a_character_with_two_encodings_keeps_its_own(codec, twin):
+def test_a_character_with_two_encodings_keeps_the_one_in_the_file(codec, twin):
     data = b"head " + twin + b" old " + twin + b" tail"
     text = data.decode(codec)
     at = text.index("old")
@@ -172,7 +172,7 @@ def test_a_character_with_two_encodings_keeps_its_own(codec, twin):
     assert changed == b"head " + twin + b" new " + twin + b" tail"
 
 
-def test_stray_bytes_may_be_copied_within_their_file_but_not_brought_in():
+def test_invalid_bytes_may_be_copied_within_a_file_but_not_added():
     data = FRENCH.encode() + b"\xff\n"
     text, encoding = decode(data)
 
@@ -210,7 +210,7 @@ def test_spans_may_come_in_any_order_but_not_overlap():
     assert (caught.value.code, caught.value.details) == ("edit_overlap", {"lines": [1, 2]})
 
 
-def test_a_stateful_encoding_is_left_alone_rather_than_damaged():
+def test_a_change_that_would_damage_a_stateful_encoding_is_rejected():
     data = "漢字テキスト".encode("iso-2022-jp")
 
     with pytest.raises(ToolError) as caught:

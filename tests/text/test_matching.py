@@ -40,7 +40,7 @@ def test_text_that_occurs_once_is_replaced_in_place(text, old_text, new_text, li
     assert (match.first_line, match.last_line) == lines
 
 
-def test_empty_old_text_is_refused():
+def test_empty_old_text_is_rejected():
     assert refusal("text", "", "new").code == "old_text_empty"
 
 
@@ -55,7 +55,7 @@ def test_empty_old_text_is_refused():
         ("x \ny\nx\t\ny\n", "x\ny", [1, 3], 2),
     ],
 )
-def test_text_that_occurs_several_times_is_refused_with_its_lines(text, old_text, lines, count):
+def test_text_that_occurs_several_times_is_rejected_with_its_lines(text, old_text, lines, count):
     error = refusal(text, old_text, "new")
 
     assert (error.code, error.details) == ("edit_not_unique", {"lines": lines, "count": count})
@@ -86,7 +86,7 @@ def test_matches_beyond_the_list_are_counted():
         ("a\r\nb\r\nc\nd", "a\r\nb\r\nc\n", "a\r\nb\r\nC\n", "a\r\nb\r\nC\nd"),
     ],
 )
-def test_new_text_takes_the_line_ending_of_what_it_replaces(text, old_text, new_text, result):
+def test_new_text_gets_the_line_ending_of_the_text_that_it_replaces(text, old_text, new_text, result):
     assert edit(text, old_text, new_text) == result
 
 
@@ -106,14 +106,14 @@ def test_new_text_takes_the_line_ending_of_what_it_replaces(text, old_text, new_
         ("a  \nb\t\nc", "a\nb\nc", "c\nb", "c\nb"),
     ],
 )  # fmt: skip
-def test_a_copy_that_differs_in_whitespace_or_typography_is_found_and_unchanged_lines_stay(
+def test_a_copy_that_differs_in_whitespace_or_typography_is_found_and_unchanged_lines_are_preserved(
     text, old_text, new_text, result
 ):
     assert not find_edit(text, old_text, new_text, path="a.py").exact
     assert edit(text, old_text, new_text) == result
 
 
-def test_a_stray_byte_that_a_reader_saw_as_a_question_mark_survives_an_edit_beside_it():
+def test_an_invalid_byte_that_was_shown_as_a_replacement_character_survives_an_edit_next_to_it():
     assert edit("caf\udce9 = 1\nx\n", "caf\ufffd = 1\nx", "caf\ufffd = 2\nx") == "caf\udce9 = 2\nx\n"
 
 
@@ -128,7 +128,7 @@ def test_a_stray_byte_that_a_reader_saw_as_a_question_mark_survives_an_edit_besi
         ("a\n", "  "),
     ],
 )
-def test_a_copy_that_differs_in_more_is_not_found(text, old_text):
+def test_a_copy_with_any_other_difference_is_not_found(text, old_text):
     assert refusal(text, old_text, "new").code == "edit_not_found"
 
 
@@ -142,7 +142,7 @@ def test_a_copy_that_differs_in_more_is_not_found(text, old_text):
         ("one\r\ntwo\r\n", "one\r\ntwo", "one\ntwo"),
     ],
 )
-def test_an_edit_that_changes_nothing_is_refused(text, old_text, new_text):
+def test_an_edit_that_changes_nothing_is_rejected(text, old_text, new_text):
     assert refusal(text, old_text, new_text).code == "edit_no_change"
 
 
@@ -173,12 +173,12 @@ def test_a_change_of_only_whitespace_or_quotes_is_an_edit_when_old_text_is_exact
         ("\tx()\r\n\ty()", "x()\ny()\n", "x()\nz()\n", "\tx()\r\n\tz()"),
         ("    a()\n", "a()  ", "b()\nc()", "    b()\n    c()\n"),
         ("\ta()\n", "a()\n", "if x:\n\ta()\n", "\tif x:\n\t\ta()\n"),
-        # the copy is exact, and new_text is written as a block of its own
+        # the copy is exact, and new_text is a block with its own indentation
         ("\tif y:\n\t\ta()\n", "a()", "if x:\n    a()", "\tif y:\n\t\tif x:\n\t\t\ta()\n"),
         ("    a()\n", "    a()\n", "if x:\n    a()\n", "    if x:\n        a()\n"),
         ("    a()\n", "a()", "        b()\n        c()", "    b()\n    c()\n"),
         ("    a()\n    b()\n", "    a()\n", "    c()\n", "    c()\n    b()\n"),
-        # nothing to do: old_text starts in a line, or shows the indentation of the file
+        # unchanged: old_text starts inside a line, or has the indentation of the file
         ("    x = a()\n", "a()", "b(\n    1)", "    x = b(\n    1)\n"),
         ("    a()\n    b()\n", "a()\n    b()", "c()\n    d()", "    c()\n    d()\n"),
         ("    a()\n    b()\n", "    a()\n", "", "    b()\n"),
@@ -196,11 +196,11 @@ def test_fuzzy_indent_indents_new_text_like_its_surroundings(text, old_text, new
         ("a()\n    b()\n", "    a()\nb()\n"),
     ],
 )
-def test_with_fuzzy_indent_a_block_of_another_shape_is_not_found(text, old_text):
+def test_with_fuzzy_indent_a_block_with_other_nesting_is_not_found(text, old_text):
     assert refusal(text, old_text, "new", fuzzy_indent=True).code == "edit_not_found"
 
 
-def test_fuzzy_indent_refuses_two_matches():
+def test_fuzzy_indent_rejects_two_matches():
     error = refusal("  a()\n  b()\n    a()\n    b()\n", "a()\nb()\n", "c()\n", fuzzy_indent=True)
 
     assert (error.code, error.details["lines"]) == ("edit_not_unique", [1, 3])
@@ -225,14 +225,14 @@ def test_missing_text_suggests_the_nearest_line():
     assert "line 3: 'def compute(value):'" in error.message
 
 
-def test_the_nearest_line_is_for_the_first_missing_line():
+def test_the_nearest_line_matches_the_first_missing_line():
     error = refusal("alpha()\nbeta()\ngamma(1)\n", "alpha()\nbeta()\ngamma(2)\n", "x")
 
     assert error.details["nearest_line"] == 3
     assert "its line 3, 'gamma(2)'" in error.message
 
 
-def test_a_long_nearest_line_is_cut():
+def test_a_long_nearest_line_is_truncated():
     error = refusal("x" * 5_000 + "\n", "x" * 190 + "yy", "z")
 
     assert error.details == {"nearest_line": 1, "nearest_text": "x" * 200 + "…"}

@@ -23,11 +23,11 @@ def update(*lines):
 
 def apply(text, patch, *, path=None):
     (operation,) = parse_patch(patch, path=path)
-    result, done = "", 0
+    result, position = "", 0
     for span in apply_hunks(text, operation):
-        result += text[done : span.start] + span.new
-        done = span.end
-    return result + text[done:]
+        result += text[position : span.start] + span.new
+        position = span.end
+    return result + text[position:]
 
 
 def refusal(call, *arguments, **options):
@@ -36,10 +36,10 @@ def refusal(call, *arguments, **options):
     return caught.value
 
 
-# --- reading the Codex notation
+# --- parsing the Codex format
 
 
-def test_every_kind_of_codex_section_is_read():
+def test_every_kind_of_codex_section_is_parsed():
     patch = codex(
         "*** Add File: new.txt", "+one", "+", "+two",
         "*** Delete File: old.txt",
@@ -108,7 +108,7 @@ def test_markers_may_be_padded_and_the_patch_wrapped(patch):
         ("\n\n{}", 3, "'*** Begin Patch'"),
     ],
 )
-def test_a_codex_patch_that_breaks_the_grammar_is_refused_at_its_line(patch, line, expected):
+def test_an_invalid_codex_patch_is_rejected_with_its_line(patch, line, expected):
     error = refusal(parse_patch, patch)
 
     assert (error.code, error.details["line"]) == ("patch_invalid", line)
@@ -116,16 +116,16 @@ def test_a_codex_patch_that_breaks_the_grammar_is_refused_at_its_line(patch, lin
 
 
 @pytest.mark.parametrize("patch", ["", "\n \n"])
-def test_an_empty_patch_is_refused(patch):
+def test_an_empty_patch_is_rejected(patch):
     assert refusal(parse_patch, patch).code == "patch_invalid"
 
 
-# --- reading the unified notation
+# --- parsing unified diffs
 
 HUNK = "@@ -1,2 +1,2 @@ heading\n keep\n-old\n+new\n"
 
 
-def test_every_kind_of_git_section_is_read():
+def test_every_kind_of_git_section_is_parsed():
     patch = (
         "From 0123 Mon Sep 17 00:00:00 2001\nSubject: x\n\n- a list\n---\n f | 2 +-\n\n"
         "diff --git a/new.sh b/new.sh\nnew file mode 100755\nindex 0..1\n--- /dev/null\n+++ b/new.sh\n@@ -0,0 +1,2 @@\n"
@@ -165,11 +165,11 @@ def test_every_kind_of_git_section_is_read():
         ("diff -u f.py f.py\n--- f.py\n+++ f.py", "f.py"),
     ],
 )
-def test_the_name_of_a_file_is_read(names, path):
+def test_the_name_of_a_file_is_parsed(names, path):
     assert [operation.path for operation in parse_patch(f"{names}\n{HUNK}")] == [path]
 
 
-def test_a_quoted_rename_is_read():
+def test_a_quoted_rename_is_parsed():
     patch = 'diff --git "a/o\\tld" b/new\nrename from "o\\tld"\nrename to new\n'
 
     assert parse_patch(patch) == [Operation("update", "o\tld", move_to="new", unified=True)]
@@ -206,7 +206,7 @@ def test_a_path_allows_one_file_only():
         ("commit 1234\n\n    message\n", 3),
     ],
 )
-def test_a_unified_diff_that_cannot_be_read_is_refused_at_its_line(patch, line):
+def test_an_invalid_unified_diff_is_rejected_with_its_line(patch, line):
     error = refusal(parse_patch, patch)
 
     assert (error.code, error.details["line"]) == ("patch_invalid", line)
@@ -228,7 +228,7 @@ def test_removed_and_added_lines_that_look_like_headers_are_content():
     assert apply(old, unified_diff(old, new, "f")) == new
 
 
-# --- finding the place
+# --- placing hunks
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_only_removed_and_added_lines_are_in_the_spans():
         ("a\nx\nx\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n", [2, 3]),
     ],
 )
-def test_a_hunk_that_matches_several_places_is_refused(text, patch, places):
+def test_a_hunk_that_matches_several_places_is_rejected(text, patch, places):
     error = refusal(apply, text, patch)
 
     assert (error.code, error.details) == ("patch_conflict", {"path": "f", "hunk": 1, "lines": places})
@@ -347,7 +347,7 @@ def test_a_hunk_that_matches_several_places_is_refused(text, patch, places):
         ("alpha\n", "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-alpha\n+x\n@@ -1 +1 @@\n-alpha\n+y\n", 2, "alpha"),
     ],
 )
-def test_a_hunk_that_fits_nowhere_is_refused_with_the_missing_lines(text, patch, hunk, missing):
+def test_a_hunk_that_matches_nowhere_is_rejected_with_the_missing_line(text, patch, hunk, missing):
     error = refusal(apply, text, patch)
 
     assert (error.code, error.details["path"], error.details["hunk"]) == ("patch_conflict", "f", hunk)
@@ -355,7 +355,7 @@ def test_a_hunk_that_fits_nowhere_is_refused_with_the_missing_lines(text, patch,
 
 
 @pytest.mark.parametrize(
-    "patch, why",
+    "patch, reason",
     [
         (update("@@", " beta", "-alpha"), "not in this order"),
         (update("@@", "-beta", "@@", "-alpha"), "not below its anchor or the previous hunk"),
@@ -363,10 +363,10 @@ def test_a_hunk_that_fits_nowhere_is_refused_with_the_missing_lines(text, patch,
         (update("@@", "-alpha", "*** End of File"), "not at its end"),
     ],
 )
-def test_the_reason_for_a_mismatch_is_reported(patch, why):
+def test_the_reason_for_a_mismatch_is_reported(patch, reason):
     error = refusal(apply, "alpha\nbeta\ngamma\n", patch)
 
-    assert f"in the file, but {why}." in error.message
+    assert f"in the file, but {reason}." in error.message
 
 
 def test_the_nearest_line_to_a_missing_one_is_named():
@@ -402,7 +402,7 @@ def test_a_diff_that_adds_or_deletes_a_file_holds_its_whole_text(text):
 
 
 @given(st.data())
-def test_a_diff_still_fits_when_lines_were_inserted_above(data):
+def test_a_diff_still_applies_when_lines_were_inserted_above(data):
     lines = [f"line {n}\n" for n in range(40)]
     new = list(lines)
     for at in data.draw(st.lists(st.integers(0, 39), min_size=1, max_size=6)):
@@ -431,7 +431,7 @@ def test_a_codex_patch_made_of_a_diff_gives_the_new_text(data, ending):
 @given(
     st.text('*@+- \nBeginPatchEdFl:/ab\\\r\t"0,'), st.sampled_from(["", "*** Begin Patch\n", "--- a\n+++ b\n", "@@ "])
 )
-def test_any_text_is_parsed_or_refused(text, head):
+def test_any_text_is_parsed_or_rejected(text, head):
     try:
         outcome = [operation.path for operation in parse_patch(head + text, path="f")]
     except ToolError as error:

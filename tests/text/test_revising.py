@@ -25,7 +25,7 @@ def sweep(request, monkeypatch) -> None:
     """Sweep at the first search, or never."""
     swept = request.param == "swept"
     monkeypatch.setattr(revising, "SEARCHES", 1 if swept else -1)
-    monkeypatch.setattr(revising, "_EARNED", 1)
+    monkeypatch.setattr(revising, "_PARTS_MIN", 1)
 
 
 @st.composite
@@ -44,73 +44,73 @@ def documents(draw: Any) -> tuple[bytes, Edits]:
 
 
 def outcomes(document: Document, edits: Edits) -> list[object]:
-    """Return everything a caller may see of the edits, and the bytes at the end."""
-    seen: list[object] = []
+    """Return everything that a caller can see of the edits, and the final bytes."""
+    results: list[object] = []
     for old, new, fuzzy_indent in edits:
-        seen.append(document.original_span(old, new, fuzzy_indent=fuzzy_indent))
+        results.append(document.original_span(old, new, fuzzy_indent=fuzzy_indent))
         try:
             match = document.edit(old, new, fuzzy_indent=fuzzy_indent)
         except ToolError as error:
-            seen.append((error.code, error.message, error.details))
+            results.append((error.code, error.message, error.details))
         else:
-            seen.append((match, context_lines(document, match, 2)))
-    return [*seen, document.data, document.text]
+            results.append((match, context_lines(document, match, 2)))
+    return [*results, document.data, document.text]
 
 
 @given(documents())
 def test_batched_edits_equal_sequential_edits(sweep, document):
     data, edits = document
-    together, alone = Document("a.txt", data), Document("a.txt", data)
-    together.expect([old for old, _, _ in edits])
+    batched, sequential = Document("a.txt", data), Document("a.txt", data)
+    batched.expect([old for old, _, _ in edits])
 
-    assert outcomes(together, edits) == outcomes(alone, edits)
+    assert outcomes(batched, edits) == outcomes(sequential, edits)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_batched_edits_of_repetitive_texts_equal_sequential_edits(sweep, seed):
     random = Random(seed)
     for _ in range(40):
-        text = drawn(random, 10, 60)
+        text = random_text(random, 10, 60)
         written = text
         edits: Edits = []
         for _ in range(10):
             start = random.randrange(len(written))
-            edits.append((written[start : start + random.randint(4, 12)], drawn(random, 0, 6), False))
+            edits.append((written[start : start + random.randint(4, 12)], random_text(random, 0, 6), False))
             written += edits[-1][1]
-        together, alone = Document("a.txt", text.encode()), Document("a.txt", text.encode())
-        together.expect([old for old, _, _ in edits])
+        batched, sequential = Document("a.txt", text.encode()), Document("a.txt", text.encode())
+        batched.expect([old for old, _, _ in edits])
 
-        assert outcomes(together, edits) == outcomes(alone, edits)
+        assert outcomes(batched, edits) == outcomes(sequential, edits)
 
 
 def test_text_is_located_after_earlier_replacements(sweep):
     random = Random(1)
     for _ in range(3000):
-        text = drawn(random, 10, 60)
-        parts = [drawn(random, 4, 9) for _ in range(5)]
+        text = random_text(random, 10, 60)
+        parts = [random_text(random, 4, 9) for _ in range(5)]
         parts += [text[at : at + random.randint(4, 12)] for at in (random.randrange(len(text) - 4) for _ in range(4))]
         revision = revising.Revision(revising.SamplePlaces(text, parts))
         cuts = sorted(random.sample(range(len(text) + 1), 8))
-        spans = [Span(start, end, drawn(random, 0, 6)) for start, end in zip(cuts[::2], cuts[1::2], strict=True)]
+        spans = [Span(start, end, random_text(random, 0, 6)) for start, end in zip(cuts[::2], cuts[1::2], strict=True)]
         for span in random.sample(spans, len(spans)):
             revision.add(span)
-        present = text
+        current = text
         for span in reversed(spans):
-            present = present[: span.start] + span.new + present[span.end :]
+            current = current[: span.start] + span.new + current[span.end :]
 
         for part in parts:
-            at = revision.only(part)
+            at = revision.find_only(part)
             if at is not None:
                 line, offset = revision.position(at)
-                assert [place for place in range(len(present)) if present.startswith(part, place)] == [offset]
-                assert line == present.count("\n", 0, offset) + 1
-                assert revision.before(at, len(present)) == present[:offset]
-                assert revision.after(at, len(present)) == present[offset:]
+                assert [place for place in range(len(current)) if current.startswith(part, place)] == [offset]
+                assert line == current.count("\n", 0, offset) + 1
+                assert revision.before(at, len(current)) == current[:offset]
+                assert revision.after(at, len(current)) == current[offset:]
 
 
-def drawn(random: Random, least: int, most: int) -> str:
-    """Return repetitive letters; hypothesis prefers texts with little repetition."""
-    return "".join(random.choices("ab\n", k=random.randint(least, most)))
+def random_text(random: Random, minimum: int, maximum: int) -> str:
+    """Return a repetitive text; hypothesis prefers texts with little repetition."""
+    return "".join(random.choices("ab\n", k=random.randint(minimum, maximum)))
 
 
 def test_many_edits_of_one_text_do_not_rebuild_it_each_time():

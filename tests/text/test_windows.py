@@ -13,8 +13,8 @@ ALLMAN = "int f(void)\n{\n  if (a)\n  {\n    b();\n  }\n}\n"
 @pytest.mark.parametrize(
     "extension, block", [("py", DECORATED), ("py", CALLED), ("py", QUERY), ("c", ALLMAN), ("java", ALLMAN)]
 )
-def test_the_last_block_is_whole_wherever_the_cut_is(extension, block):
+def test_the_last_block_is_complete_wherever_the_cut_is(extension, block):
     size = block.count("\n")
     lines = (block * 20).splitlines()
 
-    assert [block_end(lines, most, extension) for most in range(10 * size, 11 * size)] == [10 * size] * size
+    assert [block_end(lines, limit, extension) for limit in range(10 * size, 11 * size)] == [10 * size] * size

@@ -1,4 +1,4 @@
-"""Work counted instead of timed: the lines of hilt.text that a call executes."""
+"""Counts work instead of timing it: the lines of hilt.text that a call executes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FOLDER = hilt.text.__path__[0]
 
 
 def count_steps(call: Callable[..., object], *arguments: object) -> int:
-    """Return how many lines of hilt.text the call executes; deterministic for a call."""
+    """Return how many lines of hilt.text the call executes; deterministic for a given call."""
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Files for tools: the walk by handle, the workspace, changes, reading and editing."""
+"""Files for tools: path resolution, the workspace, changes, reading and editing."""

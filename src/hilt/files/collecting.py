@@ -1,12 +1,13 @@
-"""Reads the upper layer of an overlay: what a command has changed, as steps that move it into the workspace.
+"""Turns the upper layer of an overlay, the changes of a command, into steps that move them into the workspace.
 
-Both layers are walked by handle. In the upper layer, a character device 0/0 stands for a deleted name, and a folder
-with the attribute "opaque" replaces the one below it. Such marks, which only the overlay can set, are removed, so that
-what is left is an ordinary tree.
+Both layers are walked by handle. In the upper layer, a character device 0/0 (a whiteout) marks a deleted name, and a
+folder with the attribute "opaque" replaces the one below it. These marks, which only the overlay can set, are removed,
+so that an ordinary tree remains.
 
-A path that somebody else changed while the command ran is a conflict: it stays as it is.
+A path that another process changed while the command ran is a conflict: it stays unchanged.
 
-An upper layer on another file system than the workspace is copied to the folder of the layer first (copying.py).
+If the upper layer and the workspace are on different file systems, it is first copied to the folder of the layer
+(copying.py).
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 HANDLE = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ALL = 0o700
-MOST_DEPTH = 200
+DEPTH_MAX = 200
 _COMPARED_BYTES = 1 << 16
 
 
 class Measured:
-    """The size of a tree, and whether somebody changed it while the command ran."""
+    """The size of a tree, and whether another process changed it while the command ran."""
 
     def __init__(self) -> None:
         self.files = self.size = 0
@@ -41,7 +42,7 @@ class Measured:
 
 
 def collect(layer: UpperLayer) -> list[LayerStep]:
-    """Return the steps of a command that has ended; removes the marks of the overlay from its upper layer."""
+    """Return the steps of a command that has ended; remove the overlay's marks from its upper layer."""
     steps: list[LayerStep] = []
     with ExitStack() as stack:
         for root in layer.roots:
@@ -71,16 +72,16 @@ class _Collector:
         self._copied = copied
 
     def compare(self, path: str, around: int, lower: int, depth: int = 0, *, is_opaque: bool = False) -> None:
-        """Add the steps of a folder that is in both layers; `around` is the folder of the upper one.
+        """Add the steps of a folder that is in both layers; `around` is the parent of the upper one.
 
-        If the upper one is opaque, what only the lower one has is deleted.
+        If the upper one is opaque, names that only the lower one has were deleted.
         """
         before = os.fstat(lower)
         with opened(around, os.path.basename(path) or self._name, depth) as (upper, after):
             count = len(self._steps)
-            for name in sorted({*os.listdir(upper), *(_names(lower) if is_opaque else ())}):
+            for name in sorted({*os.listdir(upper), *(_list_names(lower) if is_opaque else ())}):
                 self._compare_entry(os.path.join(path, name), name, upper, lower, before, depth)
-            os.fchmod(upper, ALL)  # from now on part of our own storage
+            os.fchmod(upper, ALL)  # it is part of the state directory from now on
         has_steps = len(self._steps) > count
         is_closed = before.st_mode & ALL != ALL and os.geteuid() != 0
         is_changed = before.st_mode != after.st_mode
@@ -103,7 +104,7 @@ class _Collector:
             try:
                 inner = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=lower)
             except (FileNotFoundError, NotADirectoryError):
-                is_swapped = True  # somebody has renamed it a moment ago
+                is_swapped = True  # another process renamed it a moment ago
             else:
                 try:
                     self.compare(path, upper, inner, depth + 1, is_opaque="opaque" in marks)
@@ -112,7 +113,7 @@ class _Collector:
                 return
         if new is not None and old is not None and _is_same(upper, lower, name, new, old):
             return
-        # somebody may have deleted it meanwhile; the names tell in a folder that other commands change by starting
+        # another process may have deleted it meanwhile; folders that starting commands change are compared by name
         names = self._layer.shared.get(os.path.join(self._root, os.path.dirname(path)).rstrip("/"))
         is_lost = old is None and around.st_ctime_ns >= self._layer.began and (names is None or name in names)
         is_lost |= is_swapped
@@ -155,14 +156,14 @@ class _Collector:
 
 
 def is_whiteout(status: os.stat_result) -> bool:
-    """Whether a file of an upper layer stands for a deleted name."""
+    """Whether a file of an upper layer marks a deleted name."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
 def take_marks(layer: UpperLayer, folder: int, name: str, status: os.stat_result) -> set[str]:
     """Remove the attributes of the overlay, and return their names without the prefix."""
     if stat.S_ISLNK(status.st_mode) and layer.in_user_namespace:
-        return set()  # links have no attributes for users
+        return set()  # symlinks cannot have user attributes
     path, prefix = f"/proc/self/fd/{folder}/{name}", layer.attribute
     marks = set()
     is_closed = status.st_mode & 0o200 == 0 and os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode)
@@ -179,7 +180,7 @@ def take_marks(layer: UpperLayer, folder: int, name: str, status: os.stat_result
 
 
 def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) -> None:
-    """Measure a file or folder of the workspace, and notice what has changed since a time."""
+    """Measure a file or folder of the workspace; set `is_changed` if anything in it changed since a time."""
     status = _status(folder, name)
     tree.is_changed |= status is None or status.st_ctime_ns >= began
     if status is None:
@@ -188,12 +189,12 @@ def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) 
         tree.files += 1
         tree.size += status.st_size
         return
-    if depth >= MOST_DEPTH:
+    if depth >= DEPTH_MAX:
         raise too_deep()
     try:
         inner = os.open(name, FOLDER, dir_fd=folder)
     except OSError:
-        tree.is_changed = True  # or closed to us, so that its contents are unknown
+        tree.is_changed = True  # or unreadable, so that its contents are unknown
         return
     try:
         for entry in os.listdir(inner):
@@ -204,8 +205,8 @@ def measure(folder: int, name: str, tree: Measured, began: int, depth: int = 0) 
 
 @contextmanager
 def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.stat_result]]:
-    """Open a folder of ours for listing, whatever its permissions, which are the same afterwards."""
-    if depth >= MOST_DEPTH:
+    """Open a folder of the layer for listing, whatever its permissions, and restore them afterwards."""
+    if depth >= DEPTH_MAX:
         raise too_deep()
     handle = os.open(name, HANDLE | os.O_DIRECTORY, dir_fd=around)
     try:
@@ -224,7 +225,7 @@ def opened(around: int, name: str, depth: int = 0) -> Iterator[tuple[int, os.sta
         os.close(handle)
 
 
-def _names(folder: int) -> list[str]:
+def _list_names(folder: int) -> list[str]:
     inner = os.open(".", FOLDER, dir_fd=folder)
     try:
         return os.listdir(inner)
@@ -240,9 +241,9 @@ def _status(folder: int, name: str) -> os.stat_result | None:
 
 
 def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.stat_result) -> bool:
-    """Whether a file was only opened, or written with what it had before."""
-    facts = [(s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns) for s in (new, old)]
-    if facts[0] != facts[1]:
+    """Whether a file was only opened, or rewritten with the same contents."""
+    attributes = [(s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns) for s in (new, old)]
+    if attributes[0] != attributes[1]:
         return False
     if not stat.S_ISREG(new.st_mode) and not stat.S_ISLNK(new.st_mode):
         return False
@@ -251,10 +252,10 @@ def _is_same(upper: int, lower: int, name: str, new: os.stat_result, old: os.sta
             return os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with (
-            open(os.open(name, flags, dir_fd=upper), "rb") as one,
-            open(os.open(name, flags, dir_fd=lower), "rb") as other,
+            open(os.open(name, flags, dir_fd=upper), "rb") as new_file,
+            open(os.open(name, flags, dir_fd=lower), "rb") as old_file,
         ):
-            while (chunk := one.read(_COMPARED_BYTES)) == other.read(_COMPARED_BYTES):
+            while (chunk := new_file.read(_COMPARED_BYTES)) == old_file.read(_COMPARED_BYTES):
                 if not chunk:
                     return True
     except OSError:
@@ -266,6 +267,6 @@ def too_deep() -> ToolError:
     """Return the error for folders that are nested too deeply."""
     return ToolError(
         "resource_limit",
-        f"The command made folders more than {MOST_DEPTH} levels deep, so its changes were not applied.",
-        suggestion="Nest the folders less.",
+        f"The command created folders more than {DEPTH_MAX} levels deep, so its changes were not applied.",
+        suggestion="Use fewer levels of folders.",
     )

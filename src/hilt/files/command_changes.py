@@ -1,7 +1,7 @@
-"""The changes of commands: applied, kept as a preview, recovered after a crash, shown and restored.
+"""The changes of commands: apply them, store them as a preview, recover, show and restore them.
 
-A command that can be undone ran on an overlay. Its upper layer is moved into the workspace step by step; what the steps
-replace stays in the layer, so that the same steps restore it.
+A command that can be undone runs on an overlay. Its upper layer is moved into the workspace step by step; the replaced
+versions stay in the layer, so that the inverse steps restore them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hilt.state.history import LayerStep, RecordedChange, Recording, Version
 SHOWN_FILES = 100
 SHOWN_BYTES = 256 * 1024  # of one file
 _ALL_SHOWN_BYTES = 4 * 1024 * 1024
-_NAMED = 20  # conflicts that are named
-_ANSWER_SECONDS = 0.02  # from the end of a command to its answer, at most
+_LISTED_MAX = 20  # conflicts
+_ANSWER_SECONDS = 0.02  # upper bound for the time from the end of a command to its answer
 
 
 class CommandChange(NamedTuple):
-    """What a command has changed: its id in undo, the number of files, paths that were left alone, and diffs.
+    """The change of a command: its id for undo, the number of files, the conflicting paths and the diffs.
 
-    `omitted` counts the files without a diff.
+    Conflicting paths were skipped. `omitted` counts the files without a diff.
     """
 
     id: str
@@ -45,13 +45,13 @@ class CommandChange(NamedTuple):
 
     @property
     def counted(self) -> str:
-        """The number of files in words."""
+        """The number of files as text."""
         return f"{self.files} file{'s' * (self.files != 1)}"
 
     @property
     def summary(self) -> str:
-        """How many files have changed, and how to take that back."""
-        return f"{self.counted} changed; undo restore {self.id} takes that back"
+        """How many files changed, and how to revert that."""
+        return f"{self.counted} changed; undo restore {self.id} reverts it"
 
     @property
     def facts(self) -> dict[str, object]:
@@ -61,7 +61,7 @@ class CommandChange(NamedTuple):
 
 
 def apply(workspace: Workspace, layer: UpperLayer, recording: Recording, operation: str) -> CommandChange | None:
-    """Move the changes of a command that has ended into the workspace; None if it has changed nothing."""
+    """Move the changes of a command that has ended into the workspace; None if there are none."""
     with _collected(layer, recording) as steps:
         if not steps:
             return None
@@ -75,16 +75,16 @@ def apply(workspace: Workspace, layer: UpperLayer, recording: Recording, operati
 def keep_preview(
     workspace: Workspace, layer: UpperLayer, recording: Recording, operation: str, previewed: str
 ) -> CommandChange:
-    """Keep the changes of a command without making them; `previewed` identifies the call that may apply them."""
+    """Store the changes of a command without applying them; `previewed` identifies the call that may apply them."""
     with _collected(layer, recording) as steps:
-        kept = _new(workspace, recording.id, operation, layer.folder, steps)
-        kept = kept._replace(began=layer.began, previewed=previewed)
-        shown, omitted = _diffs(workspace, kept, steps, is_applied=False)
-        conflicts = _named(workspace, [step for step in steps if step.kind == "conflict"])
+        change = _new(workspace, recording.id, operation, layer.folder, steps)
+        change = change._replace(began=layer.began, previewed=previewed)
+        diffs, omitted = _diffs(workspace, change, steps, is_applied=False)
+        conflicts = _listed(workspace, [step for step in steps if step.kind == "conflict"])
         if steps:
-            recording.record(kept, call=workspace.call, is_open=False)
+            recording.record(change, call=workspace.call, is_open=False)
             recording.keep()
-        return CommandChange(recording.id, sum(step.files for step in steps), conflicts, shown, omitted)
+        return CommandChange(recording.id, sum(step.files for step in steps), conflicts, diffs, omitted)
 
 
 def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChange:
@@ -93,18 +93,18 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
     if change.previewed != previewed:
         raise ToolError(
             "invalid_args",
-            f"The preview {id} was made for another command or folder.",
+            f"The preview {id} is for another command or folder.",
             suggestion="Send the same command and cwd as in the preview.",
         )
-    made = {step.full_path for step in change.steps if step.kind == "folder" and step.after.inode}
+    created = {step.full_path for step in change.steps if step.kind == "folder" and step.after.inode}
     first = {step.full_path: step for step in reversed(change.steps)}.values()
     stale = [step for step in change.steps if step.kind == "conflict"]
-    stale += [step for step in first if _is_stale(step, change.began, made)]
+    stale += [step for step in first if _is_stale(step, change.began, created)]
     if stale:
         path = shown_path(workspace, stale[0])
         raise ToolError(
             "stale_file",
-            f"{path} changed since the preview {id} was made, so it cannot be applied.",
+            f"{path} has changed since the preview {id}, which can no longer be applied.",
             suggestion="Preview the command again.",
             path=path,
         )
@@ -112,12 +112,12 @@ def find_preview(workspace: Workspace, id: str, previewed: str) -> RecordedChang
 
 
 def preview_diffs(workspace: Workspace, change: RecordedChange) -> tuple[ShownChange, ...]:
-    """Return what applying a preview would change."""
+    """Return the diffs that applying a preview would make."""
     return _diffs(workspace, change, change.steps, is_applied=False)[0]
 
 
 def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) -> CommandChange:
-    """Make exactly the changes of a preview."""
+    """Apply exactly the changes of a preview."""
     workspace.fence.commit()
     try:
         with workspace.locked_paths(step.full_path for step in change.steps), SlotExchange(change.layer) as exchange:
@@ -129,9 +129,9 @@ def apply_preview(workspace: Workspace, change: RecordedChange, operation: str) 
 
 
 def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep]) -> CommandChange | None:
-    """Put back what steps of a change have replaced; None if that is in place already.
+    """Restore the versions that steps of a change replaced; None if they are already in place.
 
-    What is in the workspace now goes to the layer, so that this can be undone too.
+    The current versions move to the layer, so that this can be undone too.
     """
     workspace.fence.commit()
     try:
@@ -140,14 +140,14 @@ def restore(workspace: Workspace, change: RecordedChange, steps: Sequence[LayerS
             SlotExchange(change.layer) as exchange,
         ):
             recording = workspace.store.history().mark()
-            inverse, left_alone = _invert(exchange, steps, recording.id)
+            inverse, skipped = _invert(exchange, steps, recording.id)
             if not inverse:
                 recording.abandon()
-                return CommandChange("", 0, _named(workspace, left_alone)) if left_alone else None
-            back = _new(workspace, recording.id, "undo", change.layer, inverse)
-            recording.record(back, call=workspace.call, is_open=True)
-            restored = _perform(workspace, back, recording, exchange)
-            return restored._replace(conflicts=(*restored.conflicts, *_named(workspace, left_alone)))
+                return CommandChange("", 0, _listed(workspace, skipped)) if skipped else None
+            revert = _new(workspace, recording.id, "undo", change.layer, inverse)
+            recording.record(revert, call=workspace.call, is_open=True)
+            restored = _perform(workspace, revert, recording, exchange)
+            return restored._replace(conflicts=(*restored.conflicts, *_listed(workspace, skipped)))
     except OSError as error:
         raise plain_error(error, workspace.root) from error
 
@@ -171,7 +171,7 @@ def recover(workspace: Workspace, change: RecordedChange, recording: Recording) 
 
 
 def restorable(workspace: Workspace, change: RecordedChange) -> tuple[list[LayerStep], list[LayerStep]]:
-    """Return the steps that undo may take back, and those that path rules close to tools."""
+    """Return the steps that undo may revert, and those on paths that tools may not write."""
     allowed: list[LayerStep] = []
     closed: list[LayerStep] = []
     for step in change.steps:
@@ -183,12 +183,12 @@ def restorable(workspace: Workspace, change: RecordedChange) -> tuple[list[Layer
 def restore_diffs(
     workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep]
 ) -> tuple[tuple[ShownChange, ...], int]:
-    """Return the diffs that a restore would make, and how many files are without one."""
+    """Return the diffs that a restore would make, and the number of files without one."""
     return _diffs(workspace, change, steps, is_applied=False)
 
 
 def old_file(change: RecordedChange, step: LayerStep, inner: str) -> tuple[bytes, int] | None:
-    """Return the contents and the mode of one file in the slot of a step; None if it is not a file there."""
+    """Return the contents and the mode of one file in the slot of a step; None if it is not a regular file."""
     path = f"{step.slot}/{inner}" if inner else step.slot
     folder, name = os.path.split(path)
     try:
@@ -206,7 +206,7 @@ def old_file(change: RecordedChange, step: LayerStep, inner: str) -> tuple[bytes
 
 
 def tidy(workspace: Workspace, place: str) -> None:
-    """Remove the layers in a folder that no change refers to, and that no running command uses."""
+    """Remove the layers in a folder that no change refers to and no running command uses."""
     history = workspace.store.history()
     with suppress(FileNotFoundError):
         names = [name for name in os.listdir(place) if name != ".gitignore"]
@@ -234,10 +234,10 @@ def _collected(layer: UpperLayer, recording: Recording) -> Iterator[list[LayerSt
 
 
 def discard(recording: Recording, folder: str) -> None:
-    """Forget a command whose changes were not recorded.
+    """Discard the changes of a command, which were not recorded.
 
-    Its layer is removed once the call should have been answered: removing the folders of an overlay takes longer than
-    mounting it, and another thread that runs Python slows down this one. If the process ends before, the next command
+    Its layer is removed in the background, after a delay in which the call should have been answered: removing an
+    overlay takes longer than mounting it, and would slow down the answer. If the process exits before, the next command
     removes the rest.
     """
     recording.abandon()
@@ -264,15 +264,15 @@ def _perform(
     finally:
         recording.release()
     done = [step for position, step in enumerate(change.steps) if step.kind != "conflict" and position not in failed]
-    others = [step for step in change.steps if step not in done]
-    shown, omitted = _diffs(workspace, change, done, is_applied=True)
-    return CommandChange(change.id, sum(step.files for step in done), _named(workspace, others), shown, omitted)
+    skipped = [step for step in change.steps if step not in done]
+    diffs, omitted = _diffs(workspace, change, done, is_applied=True)
+    return CommandChange(change.id, sum(step.files for step in done), _listed(workspace, skipped), diffs, omitted)
 
 
 def _invert(exchange: SlotExchange, steps: Sequence[LayerStep], id: str) -> tuple[list[LayerStep], list[LayerStep]]:
-    """Return the steps back to the versions before these steps, and the steps whose old version is gone."""
+    """Return the steps that revert these steps, and the steps whose old version is gone."""
     inverse, lost = [], []
-    planned: dict[str, Version] = {}  # by path: what is there after the steps so far
+    planned: dict[str, Version] = {}  # the version at each path after the steps so far
     for position, step in enumerate(reversed(steps)):
         if step.kind == "mode":
             inverse.append(step._replace(before=step.after, after=step.before))
@@ -283,24 +283,24 @@ def _invert(exchange: SlotExchange, steps: Sequence[LayerStep], id: str) -> tupl
                 inverse.append(step._replace(before=step.after, after=step.before))
                 planned[step.full_path] = step.before
             continue
-        kept = exchange.kept(step)
-        wanted = step.before if step.kind == "swap" else step.after
-        if now.inode == wanted.inode:
+        stored = exchange.stored(step)
+        target = step.before if step.kind == "swap" else step.after
+        if now.inode == target.inode:
             continue
         slot = step.slot
-        if not wanted.inode and kept.inode:
-            slot = f"x{id}/{position}"  # its own slot is taken by a later version
-        elif kept.inode != wanted.inode:
+        if not target.inode and stored.inode:
+            slot = f"x{id}/{position}"  # its own slot holds a later version
+        elif stored.inode != target.inode:
             lost.append(step)
             continue
-        inverse.append(step._replace(kind="swap", slot=slot, before=now, after=wanted))
-        planned[step.full_path] = wanted
+        inverse.append(step._replace(kind="swap", slot=slot, before=now, after=target))
+        planned[step.full_path] = target
     return inverse if any(step.kind == "swap" for step in inverse) or not lost else [], lost
 
 
-def _is_stale(step: LayerStep, began: int, made: Set[str]) -> bool:
-    """Whether the path of a step, or anything in it, has changed since a time; `made` are folders of earlier steps."""
-    if step.kind == "mode" or os.path.dirname(step.full_path) in made:
+def _is_stale(step: LayerStep, began: int, created: Set[str]) -> bool:
+    """Whether the path of a step, or anything below it, changed since a time; earlier steps create these folders."""
+    if step.kind == "mode" or os.path.dirname(step.full_path) in created:
         return False
     try:
         around = open_folder(os.path.dirname(step.full_path))
@@ -344,17 +344,17 @@ def shown_path(workspace: Workspace, step: LayerStep) -> str:
     return path + "/" if any(stat.S_ISDIR(version.mode) for version in (step.before, step.after)) else path
 
 
-def _named(workspace: Workspace, steps: Iterable[LayerStep]) -> tuple[str, ...]:
+def _listed(workspace: Workspace, steps: Iterable[LayerStep]) -> tuple[str, ...]:
     paths = [shown_path(workspace, step) for step in steps]
-    rest = len(paths) - _NAMED
-    return (*paths[:_NAMED], f"and {rest} more") if rest > 0 else tuple(paths)
+    excess = len(paths) - _LISTED_MAX
+    return (*paths[:_LISTED_MAX], f"and {excess} more") if excess > 0 else tuple(paths)
 
 
 # --- diffs
 
 
-class _Reading:
-    """Reads files for diffs, within limits."""
+class _ReadCounts:
+    """Counts the files and bytes read for diffs, which are limited."""
 
     def __init__(self) -> None:
         self.files = 0
@@ -366,62 +366,62 @@ def _diffs(
     workspace: Workspace, change: RecordedChange, steps: Sequence[LayerStep], *, is_applied: bool
 ) -> tuple[tuple[ShownChange, ...], int]:
     """Return the diffs between workspace and layer: from the layer if the steps are applied, else to it."""
-    reading = _Reading()
-    shown = []
+    counts = _ReadCounts()
+    diffs = []
     for step in steps:
-        if reading.files >= SHOWN_FILES:
-            reading.omitted += step.files
+        if counts.files >= SHOWN_FILES:
+            counts.omitted += step.files
             continue
         if step.kind in ("mode", "folder") or _is_closed(workspace, step):
             continue
         path = shown_path(workspace, step).rstrip("/")
-        here = _contents(step.root, step.path, reading)
-        there = _contents(change.layer, step.slot, reading)
-        before, after = (there, here) if is_applied else (here, there)
+        in_workspace = _contents(step.root, step.path, counts)
+        in_layer = _contents(change.layer, step.slot, counts)
+        before, after = (in_layer, in_workspace) if is_applied else (in_workspace, in_layer)
         for inner in sorted({*before, *after}):
             full = f"{path}/{inner}" if inner else path
-            one, other = before.get(inner), after.get(inner)
-            if one != other and not _is_hidden(workspace, full):
-                shown.append(shown_bytes(full, one, other))
-    return tuple(shown), reading.omitted
+            old, new = before.get(inner), after.get(inner)
+            if old != new and not _is_hidden(workspace, full):
+                diffs.append(shown_bytes(full, old, new))
+    return tuple(diffs), counts.omitted
 
 
-def _contents(base: str, path: str, reading: _Reading) -> dict[str, bytes]:
-    """Return the files at a path, by their path below it, as far as the limits allow."""
-    found: dict[str, bytes] = {}
+def _contents(base: str, path: str, counts: _ReadCounts) -> dict[str, bytes]:
+    """Return the files at a path by their path below it, within the limits."""
+    contents: dict[str, bytes] = {}
     folder, name = os.path.split(path)
     try:
         around = open_folder(os.path.join(os.path.realpath(base), folder))
     except OSError:
-        return found
+        return contents
     try:
-        _read(around, name, "", found, reading)
+        _read(around, name, "", contents, counts)
     finally:
         os.close(around)
-    return found
+    return contents
 
 
-def _read(around: int, name: str, inner: str, found: dict[str, bytes], reading: _Reading) -> None:
+def _read(around: int, name: str, inner: str, contents: dict[str, bytes], counts: _ReadCounts) -> None:
     try:
         status = os.stat(name, dir_fd=around, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             folder = os.open(name, collecting.FOLDER, dir_fd=around)
             try:
                 for entry in sorted(os.listdir(folder)):
-                    _read(folder, entry, f"{inner}/{entry}" if inner else entry, found, reading)
+                    _read(folder, entry, f"{inner}/{entry}" if inner else entry, contents, counts)
             finally:
                 os.close(folder)
             return
-        if reading.files >= SHOWN_FILES or reading.bytes >= _ALL_SHOWN_BYTES:
-            reading.omitted += 1
+        if counts.files >= SHOWN_FILES or counts.bytes >= _ALL_SHOWN_BYTES:
+            counts.omitted += 1
             return
-        reading.files += 1
-        found[inner] = _read_file(around, name, status)
-        reading.bytes += len(found[inner])
+        counts.files += 1
+        contents[inner] = _read_file(around, name, status)
+        counts.bytes += len(contents[inner])
     except FileNotFoundError:
         return
     except OSError:
-        reading.omitted += 1
+        counts.omitted += 1
 
 
 def _read_file(around: int, name: str, status: os.stat_result) -> bytes:

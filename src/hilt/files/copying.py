@@ -1,8 +1,8 @@
-"""Copies what a command has changed from an upper layer on tmpfs to the folder of its layer, as steps.
+"""Copies the changes of a command from an upper layer on tmpfs to the folder of its layer, as steps.
 
-The workspace cannot exchange files with another file system, so they are copied to slots from where they can be moved.
-It is on overlayfs, which cannot rename the folders of its own lower layer. So a step creates or deletes one folder, and
-an empty copy in its slot keeps its attributes.
+Files cannot be renamed across file systems, so they are copied to slots from where they can be moved. Such a workspace
+is itself on overlayfs, which cannot rename the folders of its own lower layer. So a step creates or deletes one folder,
+and an empty copy in its slot preserves its attributes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from errno import ENOENT, ENXIO
 from typing import Self
 
-from hilt.files.collecting import FOLDER, MOST_DEPTH, is_whiteout, opened, take_marks, too_deep
+from hilt.files.collecting import DEPTH_MAX, FOLDER, is_whiteout, opened, take_marks, too_deep
 from hilt.sandbox.handles import open_folder
 from hilt.sandbox.overlay import UpperLayer
 from hilt.state.history import LayerStep, Version
@@ -23,12 +23,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.state.history import Kind
 
-    # a folder, and what has the name there; None if nothing has
-    Found = tuple[int, os.stat_result | None]
+    # the parent folder, and the status of the name in it; None if it does not exist
+    Entry = tuple[int, os.stat_result | None]
 
 
 class CopiedSteps:
-    """Adds the steps of one workspace folder; their slots have copies."""
+    """Adds the steps of one workspace folder; their slots hold copies."""
 
     def __init__(self, layer: UpperLayer, root: str, steps: list[LayerStep]) -> None:
         self._layer = layer
@@ -45,8 +45,8 @@ class CopiedSteps:
     def __exit__(self, *_: object) -> None:
         os.close(self._slots)
 
-    def add(self, path: str, new: Found, old: Found, depth: int, *, is_lost: bool) -> None:
-        """Add the steps from the old version to the new one; if the file it was is lost, they are a conflict."""
+    def add(self, path: str, new: Entry, old: Entry, depth: int, *, is_lost: bool) -> None:
+        """Add the steps from the old version to the new one; with `is_lost`, as conflicts: the old file is gone."""
         if old[1] is not None and new[1] is not None and not (_is_folder(old[1]) or _is_folder(new[1])):
             is_conflict, before = self._before(path, old[0], old[1])
             slot, after = self._copy(new[0], os.path.basename(path), new[1])
@@ -64,14 +64,14 @@ class CopiedSteps:
             size = 0 if is_conflict else status.st_size
             self._add_step("conflict" if is_conflict else "swap", path, self._new_slot(), before, Version(), size)
             return
-        if depth >= MOST_DEPTH:
+        if depth >= DEPTH_MAX:
             raise too_deep()
         name, count = os.path.basename(path), len(self._steps)
         before = Version(status.st_ino, status.st_mode)
         try:
             folder = _open_same(name, around, status)
         except (PermissionError, FileNotFoundError, NotADirectoryError):
-            # its contents are unknown, or somebody has renamed it a moment ago
+            # its contents are unknown, or another process renamed it a moment ago
             self._add_step("conflict", path, self._new_slot(), before, Version())
             return
         try:
@@ -102,14 +102,14 @@ class CopiedSteps:
             self._steps[count] = self._steps[count]._replace(files=0)
 
     def _before(self, path: str, around: int, status: os.stat_result) -> tuple[bool, Version]:
-        """Return whether somebody else has changed a file of the workspace, and the file."""
+        """Return whether another process has changed a file of the workspace, and its version."""
         is_conflict = status.st_ctime_ns >= self._layer.began
         # a preview changes nothing: its hard links are split when it is applied
         if not is_conflict and not self._layer.whole:
             try:
                 status = split_link(around, os.path.basename(path), status)
             except FileNotFoundError:
-                is_conflict = True  # somebody has renamed it a moment ago
+                is_conflict = True  # another process renamed it a moment ago
         return is_conflict, Version(status.st_ino, status.st_mode)
 
     def _new_slot(self) -> str:
@@ -117,7 +117,7 @@ class CopiedSteps:
         return f"{self._name}/{self._count}"
 
     def _copy(self, folder: int, name: str, status: os.stat_result) -> tuple[str, Version]:
-        """Copy a file, or a folder without its contents, with its attributes; return the slot and the copy."""
+        """Copy a file, or a folder without its contents, with its attributes; return its slot and version."""
         slot = self._new_slot()
         source, target = f"/proc/self/fd/{folder}/{name}", f"/proc/self/fd/{self._slots}/{os.path.basename(slot)}"
         mode = status.st_mode
@@ -141,7 +141,7 @@ class CopiedSteps:
 
 
 def split_link(folder: int, name: str, status: os.stat_result) -> os.stat_result:
-    """Touch a hard link: overlayfs gives it another inode when it is first changed."""
+    """Touch a hard link, and return its status: overlayfs gives it another inode when it is first changed."""
     if status.st_nlink <= 1 or _is_folder(status):
         return status
     os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
@@ -152,7 +152,7 @@ def copy_attributes(source: str, target: str, status: os.stat_result) -> None:
     """Copy owner, times, extended attributes and permissions, as far as this user may."""
     is_link = stat.S_ISLNK(status.st_mode)
     if os.geteuid() == 0:
-        # the path of a handle in /proc is a link too
+        # the path of a handle in /proc is a symlink too
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=not is_link)
     shutil.copystat(source, target, follow_symlinks=False)
     if not is_link:
@@ -164,7 +164,7 @@ def _is_folder(status: os.stat_result) -> bool:
 
 
 def _open_same(name: str, around: int, status: os.stat_result) -> int:
-    """Open a folder for listing; raise FileNotFoundError if another one has taken its place."""
+    """Open a folder for listing; raise FileNotFoundError if it was replaced."""
     folder = os.open(name, FOLDER, dir_fd=around)
     if os.path.samestat(os.fstat(folder), status):
         return folder

@@ -1,7 +1,7 @@
 """Race-free resolution of a path in a request to an open file, component by component.
 
 Every component is opened relative to the descriptor of its parent folder, without following links. Links are read and
-resolved here, so the rules apply to the resolved names, and nothing can be swapped between check and use.
+resolved here, so that the rules apply to the resolved names, and nothing can be swapped between check and use.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Root:
         asked: Callable[[], Sequence[str]] = tuple,
         is_library: bool = False,
     ) -> None:
-        """`installed` and `asked` return paths that only writes are checked against; the first write calls them."""
+        """`installed` and `asked` return paths that only matter for writes; they are called by the first write."""
         self.path = os.path.abspath(path)
         self.real = os.path.realpath(path)
         self.label = label  # prefix of displayed paths; None for the first root
         self.writable = writable
-        self.is_library = is_library  # holds the user's skills: tools may read it, but the user did not open it
+        self.is_library = is_library  # the user's skills: readable, but not opened by the user
         # hilt's own folders, which may be inside the workspace, such as a home directory
         self._closed = self._inside(closed)
         self._kept = self._inside(kept)
@@ -57,17 +57,17 @@ class Root:
 
     @cached_property
     def _installed(self) -> frozenset[tuple[str, ...]] | None:
-        """The paths of the running hilt in here; None if this folder is itself part of it."""
+        """The paths of the running hilt inside this folder; None if the folder is itself part of it."""
         installed = self._find_installed()
         return None if self.real in installed else self._inside(installed)
 
     @cached_property
     def _asked(self) -> frozenset[tuple[str, ...]]:
-        """The start files of a home directory in here."""
+        """The startup files of a home directory inside this folder."""
         return self._inside([path for path in self._find_asked() if _below(path, self.real)])
 
     def _inside(self, paths: Sequence[str]) -> frozenset[tuple[str, ...]]:
-        # as written, and resolved
+        # both as written and resolved
         forms = (form for path in paths for form in dict.fromkeys((path, os.path.realpath(path))))
         inside = (_below(path, self.real) for path in forms)
         return frozenset(tuple(map(fold, parts)) for parts in inside if parts)
@@ -90,11 +90,11 @@ class Root:
         return self._installed is None or (bool(self._installed) and tuple(map(fold, parts)) in self._installed)
 
     def asks(self, parts: Sequence[str]) -> bool:
-        """Whether this is a start file of the user."""
+        """Whether this is one of the user's startup files."""
         return bool(self._asked) and tuple(map(fold, parts)) in self._asked
 
     def open(self) -> int:
-        """Return a descriptor of the folder; opened each time, because a workspace may be replaced."""
+        """Open the folder and return its descriptor; not cached, because a workspace may be replaced."""
         try:
             return os.open(self.real, _DIRECTORY)
         except OSError as error:
@@ -132,8 +132,8 @@ class Place(NamedTuple):
 class Door:
     """Opens paths inside the roots, subject to the path rules.
 
-    `marked` matches files and folders that are closed under every name; it is checked for each folder walked and for
-    the final file. `barrier` has the rules that apply to one call.
+    `marked` matches files and folders that tools may not access under any name; each folder on the way and the final
+    file are checked. `barrier` holds the rules that apply to one call.
     """
 
     def __init__(
@@ -148,10 +148,10 @@ class Door:
         self.rules = rules
         self.marked = marked
         self.barrier = barrier
-        self._asked: set[str] = set()  # names that need approval, which the user was asked about
-        named = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
+        self._asked: set[str] = set()  # names that need approval and that the user was asked about
+        prefixes = [(root, prefix) for root in roots for prefix in dict.fromkeys((root.path, root.real))]
         # longest first: one root may be inside another
-        self._prefixes = sorted(named, key=lambda pair: len(pair[1]), reverse=True)
+        self._prefixes = sorted(prefixes, key=lambda pair: len(pair[1]), reverse=True)
 
     def for_call(self) -> Door:
         """Return the door of one call: approvals apply to no other call."""
@@ -168,13 +168,13 @@ class Door:
         return copy
 
     def locate(self, path: str) -> tuple[Root, list[str]]:
-        """Return the root of a path and its parts, by its text alone; raise if it is outside all roots."""
+        """Return the root and the parts of a path, without accessing the disk; raise if it is outside all roots."""
         if "\0" in path:
             raise ToolError(
                 "invalid_args", "The path contains a NUL character.", suggestion="Remove the NUL character."
             )
         if len(path) > PATH_MAX:
-            # walking it would work, but other programs could not open the result
+            # the walk would work, but other programs could not open the path
             raise plain_error(OSError(errno.ENAMETOOLONG, ""), path)
         if not path.isascii() and any("\ud800" <= character < "\udc80" for character in path):
             raise ToolError("invalid_args", "The path contains a lone surrogate.", suggestion="Send valid Unicode.")
@@ -188,7 +188,7 @@ class Door:
         normal = os.path.normpath(expanded)
         for root, prefix in self._prefixes:
             if normal == prefix or normal.startswith(prefix.rstrip("/") + "/"):
-                # a link may precede "..", so keep the parts as written if possible
+                # there may be a link before "..", so keep the parts as written if possible
                 written = _below(expanded, prefix)
                 return root, written if written is not None else normal[len(prefix) :].split("/")
         raise _outside(path)
@@ -202,7 +202,7 @@ class Door:
         return None
 
     def is_sensitive(self, root: Root, parts: Sequence[str]) -> bool:
-        """Whether the last name of a path, whose other names were already checked, is closed to tools."""
+        """Whether tools may not access the last name of a path, whose other names were already checked."""
         return (
             self.rules.is_sensitive("/".join(parts))
             or root.is_closed(parts)
@@ -214,16 +214,14 @@ class Door:
         self.rules.check(parts, write=write)
         if root.is_closed(parts):
             path = root.shown(parts)
-            raise ToolError("sensitive_path", f"{path} contains the state of hilt; tools cannot access it.", path=path)
+            raise ToolError("sensitive_path", f"{path} contains hilt's state; tools cannot access it.", path=path)
         if not write:
             return
         path = root.shown(parts)
         if root.is_kept(parts):
-            raise ToolError(
-                "protected_path", f"{path} contains the settings of hilt; tools can only read it.", path=path
-            )
+            raise ToolError("protected_path", f"{path} contains hilt's settings; tools can only read it.", path=path)
         if root.is_installed(parts):
-            raise _installed(path, root, parts)
+            raise _part_of_hilt(path, root, parts)
         if self._asks(root, parts) and path not in self._asked:
             raise ToolError(
                 "protected_path",
@@ -236,21 +234,19 @@ class Door:
         return self.rules.asks(parts) or root.asks(parts)
 
     def check_rules(self, root: Root, parts: Sequence[str], *, write: bool) -> None:
-        """Apply the rules of the call to a walked path; raise if one denies it."""
+        """Apply the rules of the call to a resolved path; raise if one denies it."""
         if self.barrier is not None:
             self.barrier.check(root.full(parts), root.shown(parts), write=write)
 
-    def check_object(self, status: os.stat_result, shown: str) -> None:
-        """Check an open file or folder by its identity; raise if it is closed under every name."""
+    def check_object(self, status: os.stat_result, path: str) -> None:
+        """Check an open file or folder by its inode; raise if tools may not access it under any name."""
         if self.marked is not None and self.marked(status):
-            raise ToolError(
-                "sensitive_path", f"{shown} is another name of a file that tools cannot access.", path=shown
-            )
+            raise ToolError("sensitive_path", f"{path} is another name for a file that tools cannot access.", path=path)
 
     def judge(self, path: str, *, write: bool) -> None:
-        """Apply the boundary and the path rules to the text of a path; the walk applies them again to what it opens."""
+        """Check a path by its text: workspace boundary and path rules; the walk checks the resolved path again."""
         root, parts = self.locate(path)
-        for names in _named(parts):
+        for names in _partial_paths(parts):
             self.check(root, names, write=write)
         if write and not root.writable:
             raise _read_only(path)
@@ -258,16 +254,16 @@ class Door:
     def ask(self, path: str) -> list[str]:
         """Return the names in the text of a path that need approval before they are written.
 
-        From now on they can be written through this door, so the caller must ask the user first.
+        This door then allows writing them, so the caller must ask the user first.
         """
         root, parts = self.locate(path)
-        asked = [root.shown(names) for names in _named(parts) if self._asks(root, names)]
-        self._asked.update(asked)
-        return asked
+        unapproved = [root.shown(names) for names in _partial_paths(parts) if self._asks(root, names)]
+        self._asked.update(unapproved)
+        return unapproved
 
     @contextmanager
     def place(self, path: str, *, write: bool = False) -> Iterator[Place]:
-        """Walk to a path and yield its place; the folder descriptor is valid inside the block."""
+        """Resolve a path and yield its place; the folder descriptor is valid inside the block."""
         root, parts = self.locate(path)
         if write and not root.writable:
             raise _read_only(path)
@@ -344,14 +340,14 @@ class Door:
 
 
 class _Walk:
-    """One walk: its open descriptors and the names it has passed."""
+    """The resolution of one path, and its open descriptors."""
 
     def __init__(self, door: Door, root: Root, path: str, *, write: bool) -> None:
         self._door = door
         self._root = root
         self._path = path
         self._write = write
-        self._handles: list[int] = []  # of the root and the folders walked into
+        self._handles: list[int] = []  # the root, and each folder entered
 
     def close(self) -> None:
         for handle in self._handles:
@@ -421,7 +417,7 @@ class _Walk:
                 except OSError as error:
                     if error.errno not in (errno.EINVAL, errno.ENOENT):
                         raise
-                    pending.append(part)  # swapped in between: try again
+                    pending.append(part)  # replaced in the meantime: retry
                     continue
                 self._splice(target, part, names, pending)
                 continue
@@ -429,7 +425,7 @@ class _Walk:
                 return Place(folder, part, status, self._root, tuple(names), ())
             if not stat.S_ISDIR(status.st_mode):
                 raise self._through_file(names)
-            # a folder now, but not when it was to be opened: try again
+            # it became a folder after the attempt to open it: retry
             links = self._count_link(links, names)
             names.pop()
             pending.append(part)
@@ -439,7 +435,7 @@ class _Walk:
         return Place(folder, ".", os.stat(".", dir_fd=folder), self._root, tuple(names), ())
 
     def _enter(self, part: str, names: Sequence[str]) -> bool:
-        """Open the folder `part` of the last folder; return False if it is a link, a file or missing."""
+        """Enter the folder `part` of the last folder; return False if it is a link, a file or missing."""
         try:
             handle = os.open(part, _DIRECTORY, dir_fd=self._handles[-1])
         except OSError as error:
@@ -453,18 +449,18 @@ class _Walk:
 
     def _count_link(self, links: int, names: Sequence[str]) -> int:
         if links >= LINKS_MAX:
-            shown = self._root.shown(names)
-            raise ToolError("file_not_found", f"{shown}: too many links; they may form a loop.")
+            path = self._root.shown(names)
+            raise ToolError("file_not_found", f"{path}: too many symbolic links; they may form a loop.")
         return links + 1
 
     def _splice(self, target: str, link: str, names: list[str], pending: list[str]) -> None:
         """Replace a link's name with its target."""
-        shown = self._root.shown([*names, link])
+        path = self._root.shown([*names, link])
         if os.path.isabs(target):
             root = self._door.inside(target)
             if root is None:
                 raise ToolError(
-                    "path_outside_workspace", f"{shown} is a link that leads outside the workspace.", path=shown
+                    "path_outside_workspace", f"{path} is a link that leads outside the workspace.", path=path
                 )
             self.close()
             names.clear()
@@ -473,11 +469,11 @@ class _Walk:
         else:
             parts = target.split("/")
         if self._write:
-            self._refuse_link(shown)
+            self._refuse_link(path)
         pending.extend(part for part in reversed(parts) if part not in ("", "."))
 
-    def _refuse_link(self, shown: str) -> None:
-        """Raise: tools do not write through links. A link that leads outside gets its own error."""
+    def _refuse_link(self, path: str) -> None:
+        """Raise, because tools do not write through links; a link to outside the workspace raises its own error."""
         advice = "Use a path without links."
         try:
             with self._door.place(self._path) as place:
@@ -485,8 +481,8 @@ class _Walk:
         except ToolError as error:
             if error.code != "file_not_found":
                 raise
-        message = f"{shown} is a link, and tools do not write through links."
-        raise ToolError("not_a_file", message, suggestion=advice, path=shown)
+        message = f"{path} is a link, and tools do not write through links."
+        raise ToolError("not_a_file", message, suggestion=advice, path=path)
 
     def _missing(self, folder: int, names: list[str], pending: list[str]) -> Place:
         if not self._write:
@@ -502,14 +498,14 @@ class _Walk:
         return Place(folder, names[-1], None, self._root, tuple(names), tuple(folders))
 
     def _through_file(self, names: Sequence[str]) -> ToolError:
-        shown = self._root.shown(names)
+        path = self._root.shown(names)
         if self._write:
-            return ToolError("not_a_file", f"{shown} is a file, not a folder.", suggestion="Use a path under a folder.")
-        return ToolError("file_not_found", f"{shown} is a file, not a folder: there is nothing below it.")
+            return ToolError("not_a_file", f"{path} is a file, not a folder.", suggestion="Use a path under a folder.")
+        return ToolError("file_not_found", f"{path} is a file, not a folder.")
 
 
 def _below(path: str, prefix: str) -> list[str] | None:
-    """Return the parts of a path below a prefix, or None if it is not below."""
+    """Return the parts of a path below a prefix, or None if it is elsewhere."""
     base = prefix.rstrip("/")
     if path in (prefix, base):
         return []
@@ -524,8 +520,8 @@ def _below(path: str, prefix: str) -> list[str] | None:
     return parts
 
 
-def _named(parts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the names from the root to each component of a path, by its text alone."""
+def _partial_paths(parts: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the names from the root to each component of a path, without accessing the disk."""
     names: list[str] = []
     for part in parts:
         if part == "..":
@@ -536,7 +532,7 @@ def _named(parts: Sequence[str]) -> Iterator[list[str]]:
             yield names
 
 
-def _installed(path: str, root: Root, parts: Sequence[str]) -> ToolError:
+def _part_of_hilt(path: str, root: Root, parts: Sequence[str]) -> ToolError:
     full = root.real if root.is_part else os.path.join(root.real, *parts)
     return ToolError(
         "protected_path",
@@ -578,7 +574,7 @@ def not_a_file(path: str, mode: int) -> ToolError:
 
 
 def plain_error(error: OSError, path: str) -> ToolError:
-    """Convert an error of the file system to one that a caller can act on."""
+    """Convert an OSError to an error that a caller can act on."""
     match error.errno:
         case errno.ENOENT:
             return _not_found(path)
@@ -599,5 +595,5 @@ def plain_error(error: OSError, path: str) -> ToolError:
         case errno.EMFILE | errno.ENFILE:
             return ToolError("resource_limit", "Too many files are open.", suggestion="Try again in a moment.")
         case _:
-            reason = os.strerror(error.errno) if error.errno else "input or output failed"
+            reason = os.strerror(error.errno) if error.errno else "I/O error"
             return ToolError("permission_denied", f"{path}: {reason}.", path=path)

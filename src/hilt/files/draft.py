@@ -28,36 +28,36 @@ class Draft:
         self._new: dict[str, bytes | None] = {}
         self._modes: dict[str, int] = {}
         self._hashes: dict[str, bytes | None] = {}
-        left = FORCED_BYTES
+        budget = FORCED_BYTES
         for path in paths:
             self._old[path] = writing.look(
-                workspace.door, path, limit=min(left, FORCED_BYTES if force else MAX_BYTES), force=force
+                workspace.door, path, limit=min(budget, FORCED_BYTES if force else MAX_BYTES), force=force
             )
-            left -= len(self._old[path].data or b"")
+            budget -= len(self._old[path].data or b"")
         if fresh:
-            self._refuse_stale(paths)
+            self._reject_stale(paths)
 
-    def _refuse_stale(self, paths: Sequence[str]) -> None:
+    def _reject_stale(self, paths: Sequence[str]) -> None:
         workspace = self._workspace
         stamps = workspace.store.trail.stamps(workspace.store.id, workspace.session, paths)
         for path, stamp in stamps.items():
             now = self._old[path].hash
             if now != stamp.hash:
-                what = "was removed" if now is None else "appeared" if stamp.hash is None else "changed"
-                advice = "Call read_file, which records that the file is gone, and repeat the change."
+                event = "was removed" if now is None else "appeared" if stamp.hash is None else "changed"
+                advice = "Call read_file, so that the session sees that the file is gone, and repeat the change."
                 raise ToolError(
                     "stale_file",
-                    f"{path} {what} since this session last read it.",
+                    f"{path} {event} since this session last read it.",
                     suggestion=advice if now is None else None,
                     path=path,
                 )
 
     def resolve(self, path: str) -> str:
-        """Return the path of a target as the draft knows it."""
+        """Return the path of a target as used in this draft."""
         return self._workspace.resolve(path)
 
     def old(self, path: str) -> bytes | None:
-        """Return the contents of a target when the change began; None if it did not exist."""
+        """Return the original contents of a target; None if it did not exist."""
         return self._old[path].data
 
     def read(self, path: str) -> bytes | None:
@@ -65,7 +65,7 @@ class Draft:
         return self._new[path] if path in self._new else self._old[path].data
 
     def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Set the contents of a target; its mode stays unless one is given."""
+        """Set the contents of a target; its mode is unchanged unless one is given."""
         self._new[path] = data
         if mode is not None:
             self._modes[path] = mode
@@ -76,7 +76,7 @@ class Draft:
         self._modes.pop(path, None)
 
     def old_mode(self, path: str) -> int | None:
-        """Return the permission bits of a target when the change began."""
+        """Return the original permission bits of a target."""
         return self._old[path].mode
 
     def mode(self, path: str) -> int | None:
@@ -115,18 +115,18 @@ class Draft:
             workspace.committed |= {old.path: CommittedFile(old.data, data) for old, data in targets}
         for path in self._new:
             workspace.seen.pop(path, None)
-        # Only files that the session has read are checked for staleness, so only those get a new stamp; and now, while
-        # the files are locked, because another call of the session may be waiting for them.
+        # Only files that the session has read are checked for staleness, so only those get a new stamp. This is done
+        # while the files are locked, because another call of the session may be waiting for them.
         trail, place = workspace.store.trail, (workspace.store.id, workspace.session)
-        read = trail.stamps(*place, self._new)
-        if read:
-            # the change is already made: if this fails, the session must read the files again
+        stamped = trail.stamps(*place, self._new)
+        if stamped:
+            # the change is complete: if this fails, the session must read the files again
             with suppress(ToolError):
-                trail.stamp(*place, {path: self._stamp(path) for path in read})
+                trail.stamp(*place, {path: self._stamp(path) for path in stamped})
         return id
 
     def _link(self, path: str, destination: str) -> bool:
-        """Hard-link a target that the change replaces, so that the history can keep it."""
+        """Hard-link a target that the change replaces into the history; return whether that worked."""
         with self._workspace.door.place(path, write=True) as place:
             if place.status is None or place.status.st_nlink != 1:
                 return False  # it could still be changed under its other name
@@ -157,7 +157,7 @@ class Draft:
                 start = end - len(place.missing)
                 folders = tuple(place.root.shown(place.parts[: i + 1]) for i in range(start, end))
         else:
-            # a rename would replace a file that its owner made read-only
+            # rename ignores that the owner made the file read-only
             if not old.writable:
                 raise ToolError("permission_denied", f"{old.path} is read-only.", path=old.path)
             if data is None:
@@ -191,13 +191,17 @@ class Draft:
         except BaseException as error:
             try:
                 self._roll_back(recording, targets, files, done)
-            except (ToolError, OSError) as second:
-                message = f"{error} Rolling back the change failed too ({second}); the next call recovers it."
-                advice = second.suggestion if isinstance(second, ToolError) else "Ask the user to free disk space."
+            except (ToolError, OSError) as rollback_error:
+                message = f"{error} Rolling back the change failed too ({rollback_error}); the next call recovers it."
+                advice = (
+                    rollback_error.suggestion
+                    if isinstance(rollback_error, ToolError)
+                    else "Ask the user to free disk space."
+                )
                 raise ToolError("resource_limit", message, suggestion=advice, change=recording.id) from error
             raise
         finally:
-            recording.release()  # the next call recovers what could not be finished here
+            recording.release()  # if unfinished, the next call recovers it
 
     def _prepare(self, id: str, position: int, file: Snapshot, data: bytes) -> int:
         """Write the new file next to its target; return its descriptor, to be synced."""

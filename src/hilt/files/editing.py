@@ -1,4 +1,4 @@
-"""Edits of text in a draft, and reports on them: for every tool that writes."""
+"""Edits of text in a draft and their output, shared by all tools that write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilt.output import views
 from hilt.text import diffing, encodings
 from hilt.text.encodings import Span
 from hilt.text.lines import line_number
-from hilt.text.matching import EditMatch, find_all, find_edit, match_alike, match_at
+from hilt.text.matching import EditMatch, find_all, find_edit, match_at, match_fuzzy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 1024 * 1024
 AROUND_LINES = 8  # more than the context lines of a diff
-AROUND_MOST = 256 * 1024  # characters searched for the lines around a change
+AROUND_CHARACTERS = 256 * 1024  # limit of the search for the lines around a change
 
 
 class Document:
-    """A file's bytes and text, changed together so that bytes outside the edits stay as they are."""
+    """A file's bytes and text, changed together so that bytes outside the edits are preserved."""
 
     def __init__(self, path: str, data: bytes) -> None:
         if encodings.is_binary(data[:512]):
@@ -53,13 +53,13 @@ class Document:
     @property
     def data(self) -> bytes:
         """The current bytes."""
-        self._catch_up()
+        self._apply_pending()
         return self._data
 
     @property
     def text(self) -> str:
         """The current text."""
-        self._catch_up()
+        self._apply_pending()
         if self._text is None:
             self._text = self._data.decode()
         return self._text
@@ -72,7 +72,7 @@ class Document:
         return self._before
 
     def show_mark(self) -> None:
-        """Make the byte order mark of UTF-8 part of the text, as it is for diff and git."""
+        """Make the UTF-8 byte order mark part of the text, as diff and git do."""
         if self.encoding.name == "utf-8" and self.encoding.bom:
             self._text = self._before = "\ufeff" + self.text
             self.encoding = encodings.UTF8
@@ -93,17 +93,17 @@ class Document:
         self._data = encodings.splice(self._data, text, self.encoding, spans)
         self._change = None
         pieces: list[str] = []
-        done = 0
+        position = 0
         for span in sorted(spans):
-            pieces += (text[done : span.start], span.new)
-            done = span.end
-        self._text = "".join((*pieces, text[done:]))
+            pieces += (text[position : span.start], span.new)
+            position = span.end
+        self._text = "".join((*pieces, text[position:]))
         if self._expected:
             from hilt.text.revising import Revision, SamplePlaces
 
             self._revision = Revision(SamplePlaces(self._text, self._expected))
 
-    def _catch_up(self) -> None:
+    def _apply_pending(self) -> None:
         """Apply the pending edits."""
         if self._revision is not None and self._revision.spans:
             spans, self._revision = self._revision.spans, None
@@ -120,7 +120,7 @@ class Document:
         """Replace the only occurrence of the text."""
         match = None
         if self._revision is not None:
-            match = self._note(self._revision, old_text, new_text, fuzzy_indent=fuzzy_indent)
+            match = self._add_pending(self._revision, old_text, new_text, fuzzy_indent=fuzzy_indent)
         elif self._plain:
             match = self._edit_large(old_text, new_text, fuzzy_indent=fuzzy_indent)
         if match is None:
@@ -137,7 +137,7 @@ class Document:
         return match
 
     def edit_all(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch:
-        """Replace every occurrence of the text; without any, the only place that is similar."""
+        """Replace every occurrence of the text; if there is none, the only fuzzy match."""
         text = self.text
         spans = find_all(text, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
         if len(spans) < 2:
@@ -148,7 +148,7 @@ class Document:
         return EditMatch(spans[0], exact=True, first_line=first, last_line=last, occurrences=len(spans))
 
     def original_span(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> Span | None:
-        """Return what an edit would replace in the original text; None if it is not possible there."""
+        """Return the span that an edit would replace in the original text; None if it does not apply there."""
         try:
             if self._first is not None:
                 match = _locate(self._first, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
@@ -156,7 +156,7 @@ class Document:
                     return match.span
             if old_text not in self.before:
                 page = self._page(self.before)
-                match = match_alike(page, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+                match = match_fuzzy(page, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
                 return None if match is None else match.span
             return find_edit(self.before, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent).span
         except ToolError:
@@ -172,8 +172,8 @@ class Document:
             self._pages = [*(cached for cached in self._pages if cached.text is self._before), page]
         return page
 
-    def _note(self, revision: Revision, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
-        """Add a pending edit that overlaps no earlier one; return None if that is not certain."""
+    def _add_pending(self, revision: Revision, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
+        """Add a pending edit that overlaps no earlier one; return None if it might."""
         match = _locate(revision, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
         if match is None:
             return None
@@ -198,43 +198,43 @@ class Document:
             else:
                 start, end = match.span.start, match.span.start + len(match.span.new)
                 before, after = self.text[max(start - size, 0) : start], self.text[end : end + size]
-            ended = len(before) < size or before.count("\n") > lines
-            if ended and (len(after) < size or after.count("\n") > lines):
+            enough_before = len(before) < size or before.count("\n") > lines
+            if enough_before and (len(after) < size or after.count("\n") > lines):
                 return before, after
             size *= 8
 
     def _edit_large(self, old_text: str, new_text: str, *, fuzzy_indent: bool) -> EditMatch | None:
         """Edit a large file using only the lines around the match; return None if that is not enough."""
         data = self._data
-        sought = old_text.encode("ascii", "ignore")
-        start = data.find(sought)
-        if len(sought) != len(old_text) or start < 0 or data.find(sought, start + 1) >= 0 or data is not self._original:
+        needle = old_text.encode("ascii", "ignore")
+        start = data.find(needle)
+        if len(needle) != len(old_text) or start < 0 or data.find(needle, start + 1) >= 0 or data is not self._original:
             return None
-        end = start + len(sought)
+        end = start + len(needle)
         for _ in range(AROUND_LINES):
             start = data.rfind(b"\n", 0, max(start - 1, 0)) + 1
             end = data.find(b"\n", end) + 1 or len(data)
-        around = data[start:end].decode()
-        near = find_edit(around, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
-        span, lines = near.span, data.count(b"\n", 0, start)
-        whole = memoryview(data)
+        excerpt = data[start:end].decode()
+        match = find_edit(excerpt, old_text, new_text, path=self.path, fuzzy_indent=fuzzy_indent)
+        span, lines = match.span, data.count(b"\n", 0, start)
+        view = memoryview(data)
         new = encodings.encode(span.new, self.encoding)
-        self._data = b"".join((whole[: start + span.start], new, whole[start + span.end :]))
+        self._data = b"".join((view[: start + span.start], new, view[start + span.end :]))
         self._plain, self._text = self._data.isascii(), None
         self._change = ShownChange(
-            self.path, around, around[: span.start] + span.new + around[span.end :], lines_before=lines
+            self.path, excerpt, excerpt[: span.start] + span.new + excerpt[span.end :], lines_before=lines
         )
         return EditMatch(
             Span(start + span.start, start + span.end, span.new),
-            near.exact,
-            near.first_line + lines,
-            near.last_line + lines,
+            match.exact,
+            match.first_line + lines,
+            match.last_line + lines,
         )
 
 
 def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
     """Return the edit of the only occurrence of a text, using the lines around it; None if that is not enough."""
-    position = revision.only(old_text)
+    position = revision.find_only(old_text)
     if position is None:
         return None
     end = position + len(old_text)
@@ -244,18 +244,18 @@ def _locate(revision: Revision, old_text: str, new_text: str, *, path: str, fuzz
         before, after = revision.before(position, size), revision.after(end, size)
         if not needs_lines or all(len(side) < size or side.count("\n") > 1 for side in (before, after)):
             break
-        if size >= AROUND_MOST:
+        if size >= AROUND_CHARACTERS:
             return None
         size *= 8
-    near = match_at(before + old_text + after, len(before), old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
-    start = position + near.span.start - len(before)  # a line ending is replaced as a whole, so it may start earlier
+    match = match_at(before + old_text + after, len(before), old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
+    start = position + match.span.start - len(before)  # a line ending is replaced as a whole, so it may start earlier
     try:
-        near.span.new.encode()
+        match.span.new.encode()
     except UnicodeEncodeError:
         return None  # invalid bytes are accepted only where the file has them
     if revision.touches(start, end):
         return None
-    return near._replace(span=Span(start, end, near.span.new))
+    return match._replace(span=Span(start, end, match.span.new))
 
 
 def open_document(draft: Draft, path: str) -> Document:
@@ -267,7 +267,7 @@ def open_document(draft: Draft, path: str) -> Document:
 
 
 def require(path: str, data: bytes | None, *, if_checksum: str | None = None, if_absent: bool = False) -> None:
-    """Raise unless a file is as the caller expects."""
+    """Raise unless a file meets the caller's preconditions."""
     if if_checksum and if_absent:
         raise ToolError(
             "invalid_args", "if_checksum and if_absent are mutually exclusive.", suggestion="Pass only one of them."
@@ -323,7 +323,7 @@ class ShownChange:
 
     @property
     def view(self) -> dict[str, Any]:
-        """The diff for people."""
+        """The diff as a view for people."""
         return views.diff(self.new_path or self.path, diffing.stripped(self.hunks))
 
 
@@ -341,7 +341,7 @@ def _as_text(data: bytes | None) -> str | None:
 
 
 def _visible(text: str, encoding: encodings.Encoding) -> str:
-    # to every other program the byte order mark is part of the first line, so a diff must have it
+    # a diff must include the byte order mark: other programs treat it as part of the first line
     mark = "\ufeff" if encoding.bom and encoding.name == "utf-8" else ""
     return mark + encodings.visible(text)
 
@@ -352,7 +352,7 @@ def diff_text(changes: Iterable[ShownChange]) -> str:
 
 
 def diff_view(changes: list[ShownChange], *, many: bool = False) -> dict[str, Any]:
-    """Return the view of a change; always a list with `many`."""
+    """Return the view of a change; with `many`, always a list."""
     if len(changes) == 1 and not many:
         return changes[0].view
     return views.diffs(change.view for change in changes)
@@ -382,10 +382,10 @@ def context_lines(document: Document, match: EditMatch, around: int) -> str:
         last = first - 1  # whole lines were deleted: no remaining line is marked
     start, end = max(1, first - around), min(total, last + around)
     width = len(str(end))
-    shown = [encodings.visible(line.removesuffix("\r")) for line in lines[start - number : end - number + 1]]
+    visible_lines = [encodings.visible(line.removesuffix("\r")) for line in lines[start - number : end - number + 1]]
     return "\n".join(
         f"{number:>{width}}{'*' if first <= number <= last else ' '}| {line}"
-        for number, line in enumerate(shown, start)
+        for number, line in enumerate(visible_lines, start)
     )
 
 
@@ -395,8 +395,8 @@ def described(path: str, match: EditMatch) -> str:
         return f"edited {path}: {match.occurrences} occurrences on lines {match.first_line}-{match.last_line} replaced"
     count = match.last_line - match.first_line + 1
     new = match.span.new.rstrip("\r\n").count("\n") + 1 if match.span.new else 0
-    replaced = f"({count} line{'s' * (count != 1)}) replaced with {new} line{'s' * (new != 1)}"
-    text = f"edited {path}: lines {match.first_line}-{match.last_line} {replaced}"
+    counts = f"({count} line{'s' * (count != 1)}) replaced with {new} line{'s' * (new != 1)}"
+    text = f"edited {path}: lines {match.first_line}-{match.last_line} {counts}"
     return text if match.exact else text + " (fuzzy match: whitespace, quotes or line endings differed)"
 
 

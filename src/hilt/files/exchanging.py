@@ -1,9 +1,9 @@
 """Performs the steps of a command's change: each swaps a path of the workspace with its other version in the layer.
 
-A swap is one rename that exchanges both, so that no moment shows neither version, and the layer then holds what was
-replaced. Undo is the same again. Inode numbers tell which version is where, so that an interrupted change can be
-completed. Everything is done by handle, without following links: a program may rename folders in the workspace
-meanwhile. A path that has neither version is left alone.
+A swap is one rename that exchanges both, so that one version is always in place, and the layer then holds the old one.
+Undo swaps them back. Inode numbers tell which version is where, so that an interrupted change can be completed.
+Everything is done by handle, without following links: a program may rename folders in the workspace meanwhile. A path
+that has neither version is skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hilt.state.history import LayerStep, Version
 
 _NO_REPLACE, _EXCHANGE = 1, 2
 _UNSUPPORTED = (EINVAL, ENOSYS)
-_MOST_HANDLES = 64
+_HANDLES_MAX = 64
 _SPARE = "spare"  # folder in the layer for swaps on file systems without exchange
 
 
@@ -80,21 +80,21 @@ class SlotExchange:
             os.close(folder)
 
     def now(self, step: LayerStep) -> Version:
-        """Return what is at the path of a step in the workspace."""
+        """Return the version at the path of a step in the workspace."""
         try:
             return self._look(*self._place(step))
         except OSError:
             return Version()
 
-    def kept(self, step: LayerStep) -> Version:
-        """Return what is in the slot of a step."""
+    def stored(self, step: LayerStep) -> Version:
+        """Return the version in the slot of a step."""
         try:
             return self._look(*self._slot(step))
         except OSError:
             return Version()
 
     def split(self, step: LayerStep) -> LayerStep:
-        """Return a step with the inode that its file has once it is changed, if it is a hard link on overlayfs."""
+        """Return a step with the inode that its file gets when it is changed, if it is a hard link on overlayfs."""
         from hilt.files.copying import split_link
 
         self._limit_handles()
@@ -105,18 +105,18 @@ class SlotExchange:
                 return step
             return step._replace(before=Version(split_link(around, name, status).st_ino, status.st_mode))
         except OSError:
-            return step  # to be performed, and to fail
+            return step  # performing it reports the error
 
     # --- steps
 
     def _set_mode(self, step: LayerStep, mode: int) -> None:
         handle = self._open(step.root, step.path)
-        # another folder may have taken its place
+        # it may have been replaced by another folder
         if step.kind == "folder" or os.fstat(handle).st_ino == step.before.inode:
             os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode))
 
     def _make_or_remove(self, step: LayerStep) -> bool:
-        """Create or remove an empty folder; return False if something else is in its place, or in it."""
+        """Create or remove an empty folder; return False if something else has its path. Removing a full one raises."""
         if step.after.inode:
             around, name = self._place(step, makes_folders=True)
             now = self._look(around, name)
@@ -132,7 +132,7 @@ class SlotExchange:
         return True
 
     def _copy_attributes(self, step: LayerStep) -> None:
-        """Give a folder that was created the attributes of the one in its slot, after everything in it is there."""
+        """Copy the attributes of the folder in the slot to the created one, once it has all its contents."""
         from hilt.files.copying import copy_attributes
 
         around, name = self._slot(step)
@@ -141,32 +141,34 @@ class SlotExchange:
         copy_attributes(f"/proc/self/fd/{around}/{name}", f"/proc/self/fd/{handle}", status)
 
     def _swap(self, position: int, step: LayerStep) -> bool:
-        """Put the version after the step in its place; return False if that is not possible."""
+        """Move the new version into place; return False if that is not possible."""
         slot = self._slot(step)
         if not step.after.inode and self._look(*slot).inode == step.before.inode:
             self._restore_modes(slot, slot, step)
-            return True  # whatever a later step has put in its place
+            return True  # already done, whatever a later step has put there
         place = self._place(step, makes_folders=True)
         spare = self._spare(position)
         if spare is not None and self._look(*spare).inode:
-            self._finish_by_hand(place, slot, spare, step)
+            self._finish_renames(place, slot, spare, step)
         now = self._look(*place)
         if now.inode == step.after.inode:
             self._restore_modes(place, slot, step)
             return True
-        kept = self._look(*slot)
-        if now.inode != step.before.inode or kept.inode != step.after.inode:
+        stored = self._look(*slot)
+        if now.inode != step.before.inode or stored.inode != step.after.inode:
             return False
-        self._open_up(place, now)
-        self._open_up(slot, kept)
-        is_done = self._move(place, slot, now, kept, position)
+        self._make_writable(place, now)
+        self._make_writable(slot, stored)
+        is_done = self._move(place, slot, now, stored, position)
         self._restore_modes(place, slot, step)
         return is_done
 
-    def _move(self, place: tuple[int, str], slot: tuple[int, str], now: Version, kept: Version, position: int) -> bool:
-        if not kept.inode:
+    def _move(
+        self, place: tuple[int, str], slot: tuple[int, str], now: Version, stored: Version, position: int
+    ) -> bool:
+        if not stored.inode:
             self._rename(place, slot, _NO_REPLACE)
-            if self._look(*slot).inode != now.inode:  # replaced by somebody else a moment ago
+            if self._look(*slot).inode != now.inode:  # another process replaced it a moment ago
                 self._rename(slot, place, _NO_REPLACE)
                 return False
             return True
@@ -191,10 +193,10 @@ class SlotExchange:
             return False
         return True
 
-    def _finish_by_hand(
+    def _finish_renames(
         self, place: tuple[int, str], slot: tuple[int, str], spare: tuple[int, str], step: LayerStep
     ) -> None:
-        """Finish a swap of three renames that was interrupted."""
+        """Finish an interrupted swap of three renames."""
         if self._look(*slot).inode == step.after.inode:
             self._rename(slot, place, _NO_REPLACE)
         self._rename(spare, slot, _NO_REPLACE)
@@ -211,8 +213,8 @@ class SlotExchange:
             return
         raise OSError(number, os.strerror(number), source[1])
 
-    def _open_up(self, place: tuple[int, str], version: Version) -> None:
-        """Let its owner move a folder, which writes to it."""
+    def _make_writable(self, place: tuple[int, str], version: Version) -> None:
+        """Make a folder writable for its owner: moving it writes to it."""
         if stat.S_ISDIR(version.mode) and version.mode & ALL != ALL and os.geteuid() != 0:
             _chmod(*place, version.mode | ALL)
 
@@ -244,9 +246,9 @@ class SlotExchange:
 
     def _open(self, base: str, path: str, *, makes_folders: bool = False) -> int:
         """Return the handle of a folder below a workspace folder, or below the layer if `base` is empty."""
-        known = self._handles.get((base, path))
-        if known is not None:
-            return known
+        cached = self._handles.get((base, path))
+        if cached is not None:
+            return cached
         handle = open_folder(base) if base else os.dup(self._layer)
         try:
             for name in filter(None, path.split("/")):
@@ -273,7 +275,7 @@ class SlotExchange:
         return Version(status.st_ino, status.st_mode)
 
     def _limit_handles(self) -> None:
-        if len(self._handles) > _MOST_HANDLES:
+        if len(self._handles) > _HANDLES_MAX:
             self._close_handles()
 
     def _close_handles(self) -> None:

@@ -1,4 +1,4 @@
-"""Reading one file for a model: images, binary files, PDF and windows of text; used by read_file and multi_read."""
+"""Reads one file for a model: an image, a PDF, a binary file or a window of text; used by read_file and multi_read."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ SCALED_PIXELS = 2000
 SNIFF_BYTES = 4096
 WHOLE_BYTES = 4 * 1024 * 1024  # up to this size the encoding is detected from the whole file, above it from the start
 
-# possible first bytes of an image; the library decides what it is
+# possible first bytes of an image; filetype identifies it
 _IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II", b"MM", b"\0\0\1\0")
 _TEXT_LIKE = (b"GIF8", b"RIFF", b"BM", b"II", b"MM")  # text may also start with these
 _CONTROLS = bytes(
     set(range(32)) - set(b"\t\n\r\f\v\b\x1b")
-)  # near the start, every image has some of these and text has none
+)  # every image has some of these near the start; text has none
 _IMAGE_TYPES = {f"image/{name}": f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "x-icon")}
 _IMAGE_TYPES["image/apng"] = "image/png"  # an APNG is a valid PNG
-# atomic groups: no input makes it slow
+# atomic groups prevent catastrophic backtracking
 _SVG = (
     rb"(?s)(?:\xef\xbb\xbf)?(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
     rb"<(?:[A-Za-z][\w.-]*:)?svg[\s>/]"
 )
 _SVG_ENDS = (b"svg>", b"/>", b"-->")
-_SVG_BYTES = 64 * 1024  # licences and entities may precede the image
+_SVG_BYTES = 64 * 1024  # the image may follow licences and entities
 
 _PDFIUM = Lock()  # PDFium is not thread-safe
 
@@ -61,27 +61,27 @@ def read(
     if_checksum: str | None = None,
     max_bytes: int | None = None,
 ) -> Output:
-    """Return a file as the model sees it."""
-    found = ctx.workspace.read(path)
-    meta: dict[str, Any] = {"path": found.path}
+    """Return the contents of a file for the model."""
+    file = ctx.workspace.read(path)
+    meta: dict[str, Any] = {"path": file.path}
     if include_checksum or if_checksum:
-        checksum = ctx.workspace.checksum(found.path)
+        checksum = ctx.workspace.checksum(file.path)
         if if_checksum and if_checksum.lower() == checksum:
-            return Output(data={"unchanged": True, "path": found.path, "checksum": checksum})
+            return Output(data={"unchanged": True, "path": file.path, "checksum": checksum})
         if include_checksum:
             meta["sha256"] = checksum
-    kind = image_type(found.data)
+    kind = image_type(file.data)
     if kind is not None:
-        return show_image(found.path, found.data, kind, meta)
-    size = len(found.data)
-    if found.data.startswith(b"%PDF-") or found.path.lower().endswith(".pdf"):
-        found = FileContents(found.path, pdf_text(found.path, found.data, ctx.fence.check).encode(), found.status)
-    elif _is_binary(found.data):
+        return show_image(file.path, file.data, kind, meta)
+    size = len(file.data)
+    if file.data.startswith(b"%PDF-") or file.path.lower().endswith(".pdf"):
+        file = FileContents(file.path, pdf_text(file.path, file.data, ctx.fence.check).encode(), file.status)
+    elif _is_binary(file.data):
         text = f"[binary file: {size} bytes — use checksum_tree for integrity or skip content reads]"
         return Output(text, meta={**meta, "binary": True, "size": size})
     if max_bytes is not None:
-        return _exact(found, max_bytes, meta, size)
-    return _text(ctx, found, window, meta)
+        return _limited(file, max_bytes, meta, size)
+    return _text(ctx, file, window, meta)
 
 
 def image_type(data: bytes) -> str | None:
@@ -107,7 +107,7 @@ def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any]) -> Outpu
     size = len(data)
     meta["size"] = size
     if kind != "image/svg+xml":
-        data, kind, note = _fitting(name, data, kind)
+        data, kind, note = _scaled(name, data, kind)
         if note:
             meta["notes"] = [note]
     elif size > IMAGE_BYTES:
@@ -116,8 +116,8 @@ def show_image(name: str, data: bytes, kind: str, meta: dict[str, Any]) -> Outpu
     return Output(content=(block,), meta=meta, view=views.none(f"{name}: {kind}, {size} bytes"))
 
 
-def _fitting(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]:
-    """Return an image that is small enough, scaled down with Pillow if needed."""
+def _scaled(name: str, data: bytes, kind: str) -> tuple[bytes, str, str | None]:
+    """Return the image, its type and a note; scale it down with Pillow if it is too large."""
     try:
         from PIL import Image
     except ImportError:
@@ -153,7 +153,7 @@ def _image_too_large(name: str, size: str) -> ToolError:
     return ToolError(
         "file_too_large",
         f"The image {name} is too large: {size}; the limits are {IMAGE_BYTES} bytes and {IMAGE_PIXELS} pixels.",
-        suggestion="Ask the user for a smaller image, or to install the extra documents, which scales images down: "
+        suggestion='Ask the user for a smaller image, or to install the extra "documents", which scales images down: '
         + add_command("documents"),
     )
 
@@ -194,7 +194,7 @@ def _is_binary(data: bytes) -> bool:
     return encodings.is_binary(data[:512])
 
 
-def _shown(data: bytes) -> str:
+def _decoded(data: bytes) -> str:
     """Decode UTF-8, with invalid bytes made visible."""
     if data.isascii():
         return data.decode()
@@ -226,21 +226,21 @@ def _as_utf8(data: bytes) -> tuple[bytes, str]:
     return text.encode("utf-8", "surrogateescape"), encoding.name
 
 
-def _exact(found: FileContents, limit: int, meta: dict[str, Any], size: int) -> Output:
-    data, encoding = _as_utf8(found.data)
+def _limited(file: FileContents, limit: int, meta: dict[str, Any], size: int) -> Output:
+    data, encoding = _as_utf8(file.data)
     text = data[:limit].decode("utf-8", "ignore" if len(data) > limit else "replace")
     meta.update(size=size, encoding=encoding, truncated=len(data) > limit)
     return Output(text, meta=meta, bounded=True)
 
 
-def _text(ctx: ReadScope, found: FileContents, window: dict[str, Any], meta: dict[str, Any]) -> Output:
-    data, encoding = _as_utf8(found.data)
+def _text(ctx: ReadScope, file: FileContents, window: dict[str, Any], meta: dict[str, Any]) -> Output:
+    data, encoding = _as_utf8(file.data)
     if encoding != "utf-8":
         meta["encoding"] = encoding
     lines = Lines(data)
     total = lines.total
     if not total:
-        return Output("", meta=meta, view=views.code(found.path, "", line_count=0))
+        return Output("", meta=meta, view=views.code(file.path, "", line_count=0))
     if window["tail"] and window["truncate"] == "head":
         window = {
             **window,
@@ -253,89 +253,89 @@ def _text(ctx: ReadScope, found: FileContents, window: dict[str, Any], meta: dic
     if start > total and not window["tail"]:
         raise ToolError(
             "past_end",
-            f"{found.path} has {total} line{'s' * (total != 1)}; start_line {start} is past the end.",
+            f"{file.path} has {total} line{'s' * (total != 1)}; start_line {start} is past the end.",
             suggestion=f"Use a start_line from 1 to {total}.",
             total_lines=total,
         )
     first, last = windows.resolve(total, start, end, window["tail"], truncate)
     numbered: bool = window["line_numbers"]
-    taken = _shown(lines.take(first, last))
-    raw = taken.split("\n")
+    text = _decoded(lines.take(first, last))
+    raw = text.split("\n")
     if raw[-1] == "" and len(raw) > last - first + 1:
         raw.pop()
-    if numbered and "\r" in taken:
+    if numbered and "\r" in text:
         raw = [line.removesuffix("\r") for line in raw]
-    chosen = windows.select(raw, first, truncate, found.path.rpartition(".")[2].lower(), numbered=numbered)
+    selected = windows.select(raw, first, truncate, file.path.rpartition(".")[2].lower(), numbered=numbered)
     plain: list[str] = []
-    for part in chosen.parts:
+    for part in selected.parts:
         plain += part.lines
-    shown = windows.numbered(chosen.parts) if numbered else list(plain)
-    if len(chosen.parts) == 2:
-        omitted = chosen.parts[1].first - chosen.parts[0].last - 1
-        shown.insert(len(chosen.parts[0].lines), f"[... {omitted} lines omitted ...]")
-    text = "\n".join(shown)
-    has_more = chosen.last < total
-    limited = chosen.cut or (has_more and end is None and not window["tail"])
+    output_lines = windows.numbered(selected.parts) if numbered else list(plain)
+    if len(selected.parts) == 2:
+        omitted = selected.parts[1].first - selected.parts[0].last - 1
+        output_lines.insert(len(selected.parts[0].lines), f"[... {omitted} lines omitted ...]")
+    text = "\n".join(output_lines)
+    has_more = selected.last < total
+    limited = selected.cut or (has_more and end is None and not window["tail"])
     if limited or has_more:
-        text += _note(ctx, found, lines, chosen, {**window, "first": first, "last": last}, meta, limited=limited)
-    view = views.code(found.path, "\n".join(plain), first_line=chosen.parts[0].first, line_count=total)
+        text += _note(ctx, file, lines, selected, {**window, "first": first, "last": last}, meta, limited=limited)
+    view = views.code(file.path, "\n".join(plain), first_line=selected.parts[0].first, line_count=total)
     return Output(text, view=view, meta=meta, bounded=True)
 
 
 def _note(
     ctx: ReadScope,
-    found: FileContents,
+    file: FileContents,
     lines: Lines,
-    chosen: Window,
+    selected: Window,
     window: dict[str, Any],
     meta: dict[str, Any],
     *,
     limited: bool,
 ) -> str:
-    """Return a note on what is shown, how to continue and where the remainder is, and add the same to meta."""
-    shown = " and ".join(f"{part.first}-{part.last}" for part in chosen.parts)
-    first_gap = chosen.parts[0].last + 1
+    """Return a note on which lines are shown, how to continue and where the remainder is; add the same to meta."""
+    ranges = " and ".join(f"{part.first}-{part.last}" for part in selected.parts)
+    first_gap = selected.parts[0].last + 1
     following: int | None = first_gap if first_gap <= lines.total else None
-    truncation: dict[str, Any] = {"truncated": True, "total_lines": lines.total, "output_lines": chosen.shown}
-    note = f"\n[Showing lines {shown} of {lines.total}."
-    if chosen.clipped:
-        note += f" Line {chosen.last} is too long to show whole."
-    same: dict[str, Any] = {} if window["line_numbers"] else {"line_numbers": False}
-    if window["truncate"] == "tail" and chosen.parts[0].first > max(window["first"], 1):
-        before = chosen.parts[0].first - 1
+    truncation: dict[str, Any] = {"truncated": True, "total_lines": lines.total, "output_lines": selected.shown}
+    note = f"\n[Showing lines {ranges} of {lines.total}."
+    if selected.clipped:
+        note += f" Line {selected.last} is too long to show in full."
+    options: dict[str, Any] = {} if window["line_numbers"] else {"line_numbers": False}
+    if window["truncate"] == "tail" and selected.parts[0].first > max(window["first"], 1):
+        before = selected.parts[0].first - 1
         note += f' Use end_line={before} with truncate="tail" for the lines before.'
-        same["truncate"] = "tail"
-        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before, **same}}
+        options["truncate"] = "tail"
+        truncation["next"] = {"tool": "read_file", "args": {"path": file.path, "end_line": before, **options}}
     elif following is not None:
         note += f" Use start_line={following} to continue."
-        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "start_line": following, **same}}
-    elif chosen.parts[0].first > 1:
-        before = chosen.parts[0].first - 1
+        truncation["next"] = {"tool": "read_file", "args": {"path": file.path, "start_line": following, **options}}
+    elif selected.parts[0].first > 1:
+        before = selected.parts[0].first - 1
         note += f" Use end_line={before} for the lines before."
-        truncation["next"] = {"tool": "read_file", "args": {"path": found.path, "end_line": before, **same}}
-    if limited and not found.path.startswith(ctx.overflow.directory):
-        path = ctx.overflow.save(_remainder(lines, chosen, window), found.path.rpartition("/")[2])
+        truncation["next"] = {"tool": "read_file", "args": {"path": file.path, "end_line": before, **options}}
+    if limited and not file.path.startswith(ctx.overflow.directory):
+        path = ctx.overflow.save(_remainder(lines, selected, window), file.path.rpartition("/")[2])
         note += f" Remainder saved to {path}."
         truncation["remainder"] = path
     meta["truncation"] = truncation
     return note + "]"
 
 
-def _remainder(lines: Lines, chosen: Window, window: dict[str, Any]) -> str:
+def _remainder(lines: Lines, selected: Window, window: dict[str, Any]) -> str:
     """Return the text that the limits cut off, starting exactly where the window ended."""
     from hilt.output.overflow import broken
 
-    first = chosen.parts[0].first
-    if chosen.clipped:
-        size = len(chosen.parts[0].lines[0])
-        line = _shown(lines.take(first, first))
+    first = selected.parts[0].first
+    if selected.clipped:
+        size = len(selected.parts[0].lines[0])
+        line = _decoded(lines.take(first, first))
         if window["truncate"] == "tail":
-            whole = line.removesuffix("\n")
-            whole = whole.removesuffix("\r") if window["line_numbers"] else whole
-            return broken(_shown(lines.take(window["first"], first - 1)) + whole[: len(whole) - size])
-        return broken(line[size:] + _shown(lines.take(first + 1, lines.total)))
-    if len(chosen.parts) == 2:
-        return broken(_shown(lines.take(chosen.parts[0].last + 1, chosen.parts[1].first - 1)))
+            content = line.removesuffix("\n")
+            content = content.removesuffix("\r") if window["line_numbers"] else content
+            return broken(_decoded(lines.take(window["first"], first - 1)) + content[: len(content) - size])
+        return broken(line[size:] + _decoded(lines.take(first + 1, lines.total)))
+    if len(selected.parts) == 2:
+        return broken(_decoded(lines.take(selected.parts[0].last + 1, selected.parts[1].first - 1)))
     if first > window["first"]:
-        return broken(_shown(lines.take(window["first"], first - 1)))
-    return broken(_shown(lines.take(chosen.last + 1, lines.total)))
+        return broken(_decoded(lines.take(window["first"], first - 1)))
+    return broken(_decoded(lines.take(selected.last + 1, lines.total)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Recovered(NamedTuple):
-    """The outcome for an interrupted change; with an error, it stays unfinished and the next call tries again."""
+    """The outcome for an interrupted change; with an error, it stays unfinished and the next call retries."""
 
     change: RecordedChange
     report: dict[str, object]
@@ -24,19 +24,19 @@ class Recovered(NamedTuple):
 def recover_all(workspace: Workspace) -> list[Recovered]:
     """Complete each interrupted change, or restore its files."""
     results: list[Recovered] = []
-    for change, recording in workspace.store.history().cut_off():
-        # the user was already asked when the change was made
-        own = Workspace(workspace.store, workspace.session, workspace.fence)
+    for change, recording in workspace.store.history().interrupted():
+        # the user already approved the change when it was made
+        recovery_workspace = Workspace(workspace.store, workspace.session, workspace.fence)
         try:
             if change.layer:
                 from hilt.files import command_changes
 
-                results.append(Recovered(change, command_changes.recover(own, change, recording)))
+                results.append(Recovered(change, command_changes.recover(recovery_workspace, change, recording)))
                 continue
-            with own.locked(file.path for file in change.snapshots):
+            with recovery_workspace.locked(file.path for file in change.snapshots):
                 for file in change.snapshots:
-                    own.ask(file.path)
-                results.append(Recovered(change, _recover(own, change, recording)))
+                    recovery_workspace.ask(file.path)
+                results.append(Recovered(change, _recover(recovery_workspace, change, recording)))
         except ToolError as error:
             workspace.fence.check()
             report: dict[str, object] = {"change": change.id, "outcome": "failed", "reason": error.message}
@@ -57,16 +57,16 @@ def _recover(workspace: Workspace, change: RecordedChange, recording: Recording)
                 writing.remove_folders(door, file.folders)
         recording.keep()
         return {"change": change.id, "outcome": "completed", "files": len(change.snapshots)}
-    left_alone = []
+    skipped = []
     for position, (file, state) in enumerate(zip(change.snapshots, states, strict=True)):
         if state == "foreign" or (state == "new" and not _roll_back(workspace, file, change.id, position)):
-            left_alone.append(file.path)
+            skipped.append(file.path)
         if file.before is None:
             writing.remove_folders(door, file.folders)
-    if left_alone:
+    if skipped:
         # another program wrote these files meanwhile: keep the old contents for undo
         recording.keep()
-        return {"change": change.id, "outcome": "restored", "left_alone": left_alone}
+        return {"change": change.id, "outcome": "restored", "left_alone": skipped}
     recording.drop()
     return {"change": change.id, "outcome": "restored", "files": len(change.snapshots)}
 

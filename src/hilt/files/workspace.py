@@ -1,4 +1,4 @@
-"""File access for tools: reads that are remembered, and atomic changes."""
+"""File access for tools: tracked reads and atomic changes."""
 
 import os
 import time
@@ -39,7 +39,7 @@ class CommittedFile(NamedTuple):
 
 
 class Store(NamedTuple):
-    """What a workspace stores across calls."""
+    """The state of a workspace that its calls share."""
 
     id: str
     door: Door
@@ -53,14 +53,14 @@ class Workspace:
     """The folders an agent may use, as one call of one session sees them."""
 
     def __init__(self, store: Store, session: str, fence: Fence, call: str = "") -> None:
-        """`call` is the id that the caller gave the call; the journal keeps it."""
+        """`call` is the caller's id for the call, which the journal records."""
         self.store = store
         self.call = call
         self.door = store.door.for_call()
         self.session = session
         self.fence = fence
-        self.committed: dict[str, CommittedFile] = {}  # the files that the call has changed
-        self.seen: dict[str, Stamp | None] = {}  # the files that the session has seen, stored when the call is recorded
+        self.committed: dict[str, CommittedFile] = {}  # files that the call has changed
+        self.seen: dict[str, Stamp | None] = {}  # files that the session has seen; stored when the call is recorded
 
     @property
     def root(self) -> str:
@@ -72,7 +72,7 @@ class Workspace:
         self.door.judge(path, write=write)
 
     def ask(self, path: str) -> list[str]:
-        """Return the names in a path that need the user's approval; the caller must ask."""
+        """Return the names in a path that need the user's approval; the caller must ask for it."""
         return self.door.ask(path)
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -106,15 +106,15 @@ class Workspace:
 
     def _open(self, path: str, limit: int) -> "FileStream":
         try:
-            descriptor, status, shown = self.door.open(path)
+            descriptor, status, shown_path = self.door.open(path)
         except ToolError as error:
             if error.code == "file_not_found":
                 self._forget(path)
             raise
-        stream = FileStream(descriptor, status, shown, limit, self.fence)
+        stream = FileStream(descriptor, status, shown_path, limit, self.fence)
         if status.st_size > limit:
             stream.close()
-            raise too_large(shown, status.st_size, limit)
+            raise too_large(shown_path, status.st_size, limit)
         return stream
 
     def _remember(self, stream: "FileStream") -> None:
@@ -134,7 +134,7 @@ class Workspace:
             return place.path, place.status
 
     def resolve(self, path: str) -> str:
-        """Return a path as callers see it, by its text alone; for files that are not reached through links."""
+        """Return a path as callers see it, without accessing the disk; for paths without links."""
         root, parts = self.door.locate(path)
         names: list[str] = []
         for part in parts:
@@ -203,7 +203,7 @@ class Workspace:
     def _entries(
         self, folder: int, root: Root, parts: tuple[str, ...], *, hidden: bool
     ) -> list[tuple[str, os.DirEntry[str]]]:
-        """Return the visible entries of a folder, folders with a trailing slash, in the order of their whole paths."""
+        """Return the visible entries of a folder, sorted; the names of folders end with a slash."""
         self.fence.check()
         door = self.door
         suspect = door.rules.suspect
@@ -230,29 +230,29 @@ class Workspace:
     ) -> Iterator["Draft"]:
         """Lock the targets and yield a draft of the change; nothing is written before its `commit`.
 
-        With `fresh`, a file that has changed since this session read it is rejected.
+        With `fresh`, files that have changed since this session read them are rejected.
         """
         from hilt.files.draft import Draft
         from hilt.files.writing import target_path
 
-        shown = list(dict.fromkeys(target_path(self.door, path) for path in dict.fromkeys(paths)))
+        target_paths = list(dict.fromkeys(target_path(self.door, path) for path in dict.fromkeys(paths)))
         while True:
-            with self.locked(shown):
+            with self.locked(target_paths):
                 # every writer of these files holds these locks, so an unfinished change was interrupted
-                if not self.store.history().is_unfinished(shown, map(self.full_path, shown)):
-                    yield Draft(self, operation, shown, force=force, fresh=fresh)
+                if not self.store.history().is_unfinished(target_paths, map(self.full_path, target_paths)):
+                    yield Draft(self, operation, target_paths, force=force, fresh=fresh)
                     return
             from hilt.files.recovery import recover_all
 
             for recovered in recover_all(self):
                 targets = {file.path for file in recovered.change.snapshots}
-                if recovered.error is not None and (recovered.change.layer or not targets.isdisjoint(shown)):
+                if recovered.error is not None and (recovered.change.layer or not targets.isdisjoint(target_paths)):
                     raise recovered.error
             self.fence.check()
             time.sleep(0.01)  # another process may be recovering it
 
     def locked(self, paths: Iterable[str]) -> AbstractContextManager[None]:
-        """Hold the locks of these targets, which are shared by all workspaces that contain the files."""
+        """Hold the locks of these targets; all workspaces that contain the files share them."""
         from hilt.state import locks
 
         return locks.targets(self.store.locks, map(self.full_path, paths), self.fence.check)
@@ -321,7 +321,7 @@ class FileStream:
 
     def all(self) -> bytes:
         """Read to the end."""
-        # one read if the size is right: a large file is in memory only once, and a small one needs no large buffer
+        # a single read if the size is right: a large file is in memory only once, and a small one needs no large buffer
         size = max(self.status.st_size + 1, 4096)
         pieces = [self._next(size)]
         while len(pieces[-1]) == size:

@@ -17,11 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.state.history import Snapshot
 
-SYNCED_TOGETHER = 64  # new files open at the same time
+SYNC_BATCH = 64  # new files that are open at the same time
 
 
 class OldFile(NamedTuple):
-    """A target as it was when the change began; status None: it did not exist."""
+    """A target before the change; `status` is None if it did not exist."""
 
     path: str
     data: bytes | None
@@ -46,7 +46,7 @@ def target_path(door: Door, path: str) -> str:
         if place.status is not None and not stat.S_ISREG(place.status.st_mode):
             raise not_a_file(place.path, place.status.st_mode)
         if not place.path.isascii() and any("\ud800" <= character <= "\udfff" for character in place.path):
-            raise ToolError("invalid_args", "Tools can only change files whose names are UTF-8.")  # as in snapshots
+            raise ToolError("invalid_args", "Tools can only change files with UTF-8 names.")  # snapshots store text
         return place.path
 
 
@@ -71,41 +71,39 @@ def look(door: Door, path: str, *, limit: int = FORCED_BYTES, force: bool = True
             data = _read_all(descriptor, min(status.st_size, limit), limit)
             if len(data) > limit:
                 raise _unchangeable(path, len(data), limit, force=force)
-            by_us = os.access in os.supports_effective_ids
-            writable = os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=by_us)
+            effective_ids = os.access in os.supports_effective_ids
+            writable = os.access(place.name, os.W_OK, dir_fd=place.folder, effective_ids=effective_ids)
             return OldFile(path, data, Digest(data), status, writable)
         finally:
             os.close(descriptor)
 
 
 def _read_all(descriptor: int, size: int, limit: int) -> bytes:
-    """Read to the end, or slightly past the limit; with one read if the size is right."""
-    wanted = max(size + 1, 4096)
-    chunks = [os.read(descriptor, wanted)]
-    left = limit - len(chunks[0])
-    while len(chunks[-1]) == wanted and left >= 0:
-        wanted = CHUNK_BYTES
-        chunks.append(os.read(descriptor, wanted))
-        left -= len(chunks[-1])
+    """Read to the end, or until past the limit; in a single read if the size is right."""
+    length = max(size + 1, 4096)
+    chunks = [os.read(descriptor, length)]
+    remaining = limit - len(chunks[0])
+    while len(chunks[-1]) == length and remaining >= 0:
+        length = CHUNK_BYTES
+        chunks.append(os.read(descriptor, length))
+        remaining -= len(chunks[-1])
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _unchangeable(path: str, size: int, limit: int, *, force: bool) -> ToolError:
     """Return the error for a file that is too large to change."""
-    most = f"{FORCED_BYTES // (1024 * 1024)} MB"
+    maximum = f"{FORCED_BYTES // (1024 * 1024)} MB"
     if limit < MAX_BYTES or (force and limit < FORCED_BYTES):
-        message = (
-            f"{path} has {size} bytes; with the files before it, the change would hold more than {most} in memory."
-        )
+        message = f"{path} has {size} bytes; the change would need more than {maximum} of memory in total."
         return ToolError("file_too_large", message, suggestion="Change fewer files at once.", path=path, size=size)
-    advice = f"Change it with a command in run_shell: tools hold a file in memory, {most} at most."
+    advice = f"Change it with a command in run_shell: tools load whole files into memory, up to {maximum}."
     if not force and size <= FORCED_BYTES:
-        advice = f"Pass force: true to change it anyway, up to {most}."
+        advice = f"Pass force: true to change it anyway, up to {maximum}."
     return too_large(path, size, limit, suggestion=advice)
 
 
 def state(door: Door, file: Snapshot) -> str:
-    """Return whether a target of an interrupted change is "old", "new" or "foreign"."""
+    """Return whether a target of an interrupted change is "old", "new" or "foreign": changed by another program."""
     try:
         now = look(door, file.path)
     except ToolError:
@@ -139,7 +137,7 @@ def write_temporary(
     folder: int, name: str, temporary: str, data: bytes, mode: int | None, like: os.stat_result | None
 ) -> int:
     """Write a new file next to its target, with the target's mode, owner and attributes where possible."""
-    # the replacement of a private file must never be readable by others
+    # 0o600 at first: the new version of a private file must never be readable by others
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
     try:
@@ -157,7 +155,7 @@ def write_temporary(
 
 
 class Unsynced:
-    """New files that are written but not synced to disk. Syncing many together takes half the time."""
+    """New files that are not synced to disk yet. Syncing many together takes half the time."""
 
     def __init__(self, *, many: bool = False) -> None:
         self._files: list[tuple[int, str]] = []  # descriptor and path
@@ -175,7 +173,7 @@ class Unsynced:
         if self._many:
             # makes the kernel start writing, so that fsync need not wait for block allocation
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        if len(self._files) == SYNCED_TOGETHER:
+        if len(self._files) == SYNC_BATCH:
             self.sync()
 
     def sync(self) -> None:
@@ -222,14 +220,14 @@ def remove_folders(door: Door, folders: Sequence[str]) -> None:
 
 
 def identity(status: os.stat_result | None) -> tuple[int, ...] | None:
-    """Return a stamp that is the same for an unchanged file."""
-    # without ctime, which changes when the file gets another hard link
+    """Return a tuple that changes when the file does."""
+    # not ctime: it also changes when the file gets another hard link
     return None if status is None else (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
 
 
 def _copy_attributes(folder: int, name: str, descriptor: int, like: os.stat_result) -> None:
-    own = os.fstat(descriptor)
-    if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != (like.st_uid, like.st_gid):
         with suppress(OSError):
             os.fchown(descriptor, like.st_uid, like.st_gid)
     if not hasattr(os, "listxattr"):

@@ -1,1 +1,1 @@
-"""Scheduling of calls, the threads they run on, and the record of failures in hilt itself."""
+"""Scheduling of calls, the threads they run on, and the record of calls and of bugs in hilt."""

@@ -28,9 +28,9 @@ class ActiveCall:
 
     prepared: Prepared | None = None
     decision = _INVALID
-    votes: tuple[Vote, ...] = ()  # behind the decision
+    votes: tuple[Vote, ...] = ()  # that led to the decision
     approver = ""
-    event_id = ""  # of its events; all runs of a call that asks its client have the same
+    event_id = ""  # of its events; shared by all runs of a call that asks its client questions
     is_calm = False  # whether no rules, hooks or modes restrict its session
     ran = False  # whether any part of it may have run
     workspace: Workspace | None = None
@@ -63,7 +63,7 @@ class ActiveCall:
         return self._settled
 
     def patience(self) -> float:
-        """Return how long to wait before checking the deadline again; it is set once the call runs."""
+        """Return how long to wait before checking the deadline again; it is only set once the call runs."""
         if self.deadline == float("inf"):
             return WATCH_SECONDS
         return min(max(self.deadline - time.perf_counter(), WATCH_SECONDS), 3600)
@@ -73,7 +73,7 @@ class ActiveCall:
         self._give_up(ToolError("cancelled", f"The call of {self.call.tool} was cancelled."))
 
     def time_out_if_late(self) -> None:
-        """Time out the call if its deadline has passed; a call that is committing still delivers its own result."""
+        """Time out the call if its deadline has passed; a call that is already committing delivers its own result."""
         if self.deadline > time.perf_counter():
             return
         seconds = self.prepared.tool.timeout if self.prepared else 0
@@ -84,7 +84,7 @@ class ActiveCall:
             self.settle(Result(error=reason, id=self.call.id, request_id=self.call.request_id))
 
     def abandon(self, error: ToolError) -> None:
-        """Record the end of a call whose client was asked a question and will not answer."""
+        """Record the end of a call whose client did not answer a question."""
         self._record(self, failure(self.call, error))
 
     def settle(self, result: Result) -> None:

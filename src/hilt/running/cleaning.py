@@ -1,8 +1,8 @@
-"""The quota of the state directory: what is removed, in which order, once all of it together is too large.
+"""The quota of the state directory: what is removed, and in which order, when the directory is too large.
 
-First every part is cleaned by its own limits. If the whole is still above the quota, the parts marked as spare are
-removed in their order, the oldest first. What a process uses stays, and so does what was written in the last hour.
-Undo has limits of its own for each folder, and the quota does not remove what they allow.
+First every part is reduced to its own limits. If the directory is still above the quota, files of the parts marked as
+spare are removed, part by part, oldest first. Files that a process uses and files written in the last hour are kept.
+Undo has separate limits for each folder; the quota does not remove undo data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hilt.state.inventory import OTHER, PARTS, PartSize, files_below, is_open, m
 from hilt.state.trail import Trail
 
 EVERY_SECONDS = 3600
-SPARED_SECONDS = 3600  # what a call has just returned a path of
+SPARED_SECONDS = 3600  # a call may just have returned the path of a newer file
 _DAY_SECONDS = 86_400
 _MEGABYTE = 1024 * 1024
 # settings with the limits of a part: days and megabytes
@@ -32,11 +32,11 @@ _LIMITS = {
     "events": ("events.keep_days", "events.keep_mb"),
     "transcripts": ("agents.keep_days", "agents.keep_mb"),
 }
-_OWN = {*_LIMITS, "rooms"}
+_NEVER_SHARED = {*_LIMITS, "rooms"}  # parts whose names are never the user's
 
 
 class Cleaned(NamedTuple):
-    """What was removed of each part, in bytes, and the size of the directory before and after."""
+    """The bytes removed from each part, and the size of the directory before and after."""
 
     removed: Mapping[str, int]
     before: int
@@ -51,9 +51,9 @@ class _OldFile(NamedTuple):
 
 
 def clean_if_due(state: str, settings: Settings) -> None:
-    """Clean the state directory if that was not done within the last hour."""
+    """Clean the state directory, at most once an hour."""
     mark = os.path.join(state, "cleaned")
-    with suppress(OSError, ToolError):  # another process does it, or the disk is full
+    with suppress(OSError, ToolError):  # another process is cleaning, or the disk is full
         try:
             if time.time() - os.stat(mark).st_mtime < EVERY_SECONDS:
                 return
@@ -65,7 +65,7 @@ def clean_if_due(state: str, settings: Settings) -> None:
 
 
 def clean(state: str, settings: Settings) -> Cleaned:
-    """Remove what exceeds the limits of each part, then what exceeds the quota; raise if another process does so."""
+    """Enforce the limits of each part, then the quota; raise if another process is cleaning."""
     quota = settings["state.mb"] * _MEGABYTE
     with _alone(os.path.join(state, "cleaned")):
         before = measure(state)
@@ -78,15 +78,15 @@ def clean(state: str, settings: Settings) -> Cleaned:
                 trail.prune()
         _remove_unfinished(state)
         sizes = measure(state)
-        # in a folder that the user shares with hilt, a name such as backups may be theirs
+        # if the user keeps other files in this folder, a name such as backups may be theirs
         is_shared = any(size.part is OTHER and size.names for size in sizes)
         for part in PARTS:
             excess = _total(sizes) - quota
             if excess <= 0:
                 break
-            if part.spare and (part.name in _OWN or not is_shared):
-                own = next(size.bytes for size in sizes if size.part == part)
-                _limit(state, part.name, since=0, size=max(0, own - excess))
+            if part.spare and (part.name in _NEVER_SHARED or not is_shared):
+                part_size = next(size.bytes for size in sizes if size.part == part)
+                _limit(state, part.name, since=0, size=max(0, part_size - excess))
                 sizes = measure(state)
     after = {size.part.name: size.bytes for size in sizes}
     removed = {size.part.name: size.bytes - after[size.part.name] for size in before}
@@ -101,7 +101,7 @@ def _total(sizes: Iterable[PartSize]) -> int:
 
 @contextmanager
 def _alone(mark: str) -> Iterator[None]:
-    """Let one process clean at a time, and note when."""
+    """Let one process clean at a time; the modification time of the file records when."""
     descriptor = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,7 +114,7 @@ def _alone(mark: str) -> Iterator[None]:
 
 
 def _limit(state: str, name: str, *, since: float, size: int) -> None:
-    """Remove what is older than `since` or beyond `size` bytes of a part, the oldest first."""
+    """Remove files of a part, oldest first: those older than `since`, and until it has at most `size` bytes."""
     if name == "rooms":
         _shrink_rooms(os.path.join(state, "sandbox"), size)
     elif name == "events":
@@ -135,7 +135,7 @@ def _limit(state: str, name: str, *, since: float, size: int) -> None:
 
 
 def _remove_unfinished(state: str) -> None:
-    """Remove the copies of a backup whose process was killed."""
+    """Remove the temporary copies of a backup whose process was killed."""
     for path in _folders(state):
         with suppress(OSError):
             if os.path.basename(path).startswith("stage-") and time.time() - os.stat(path).st_mtime > _DAY_SECONDS:
@@ -143,13 +143,13 @@ def _remove_unfinished(state: str) -> None:
 
 
 def _shrink_rooms(folder: str, size: int) -> None:
-    found = []
+    folders = []
     for workspace in _folders(folder):
         for room in _folders(workspace):
             with suppress(OSError):
                 used = sum(status.st_blocks * 512 for _, status in files_below(room))
-                found.append(_OldFile(os.stat(room).st_mtime, used, room))
-    _remove_oldest(found, 0, size, lambda room: rooms.remove(room, unused_since=time.time() - SPARED_SECONDS))
+                folders.append(_OldFile(os.stat(room).st_mtime, used, room))
+    _remove_oldest(folders, 0, size, lambda room: rooms.remove(room, unused_since=time.time() - SPARED_SECONDS))
 
 
 def _folders(path: str) -> list[str]:
@@ -159,7 +159,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _remove_oldest(files: list[_OldFile], since: float, size: int, remove: Callable[[str], object]) -> None:
-    """Remove the oldest files until the rest fits, and those not used since then."""
+    """Remove the files last used before `since`, and then the oldest until the rest has at most `size` bytes."""
     total = sum(file.size for file in files)
     for file in sorted(files):
         if file.used >= since and total <= size:
@@ -169,12 +169,12 @@ def _remove_oldest(files: list[_OldFile], since: float, size: int, remove: Calla
 
 
 def _remove_file(path: str) -> bool:
-    """Remove a file unless a process uses it or it was just written; return whether it was removed."""
+    """Remove a file unless it is in use or was just written; return whether it was removed."""
     try:
         if time.time() - os.lstat(path).st_mtime < SPARED_SECONDS or is_open(path):
             return False
         os.unlink(path)
-        os.rmdir(os.path.dirname(path))  # if it is empty
+        os.rmdir(os.path.dirname(path))  # fails unless it is empty
     except OSError:
         pass
     return not os.path.lexists(path)

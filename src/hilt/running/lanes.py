@@ -1,4 +1,4 @@
-"""The order of calls in a session: those that touch the same target run in order of arrival, others in parallel."""
+"""The order of calls: those that touch the same target run in order of arrival, others in parallel."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 class Ticket:
     """One call's place in the queue."""
 
-    __slots__ = ("followers", "held", "is_aside", "paths", "session", "start", "waits")
+    __slots__ = ("followers", "is_aside", "lanes", "paths", "session", "start", "waits")
 
     def __init__(self, paths: Callable[[], Mapping[str, bool]], start: Callable[[], None], session: str) -> None:
         self.paths = paths
         self.start = start
         self.session = session
-        self.is_aside = False  # whether only calls of its own session wait for it
-        self.waits = 0
+        self.is_aside = False  # whether calls of other sessions may pass it
+        self.waits = 0  # earlier calls that it waits for
         self.followers: dict[Ticket, None] = {}
-        self.held: list[tuple[str, bool]] = []
+        self.lanes: list[tuple[str, bool]] = []
 
 
 class Lanes:
-    """Starts each call when every earlier call that it must wait for has ended. Not thread-safe.
+    """Starts each call once all earlier calls that it must wait for have ended. Not thread-safe.
 
     A path is a lane, shared by readers and exclusive to a writer. A call is also in the lane "below F" of every folder
-    F above its path: a folder and what is in it count as the same target.
+    F above its path: a folder and its contents count as the same target.
     """
 
     def __init__(self) -> None:
-        self._lanes: dict[tuple[str, bool], dict[Ticket, None]] = {}  # by name and whether it is for writers
-        self._alone: Ticket | None = None  # the only call, which is in no lane yet: most calls end before the next one
+        self._lanes: dict[tuple[str, bool], dict[Ticket, None]] = {}  # by name, and whether for writers
+        self._alone: Ticket | None = (
+            None  # a call that is alone and in no lane yet: most calls end before the next one starts
+        )
 
     def enter(self, paths: Callable[[], Mapping[str, bool]], start: Callable[[], None], session: str = "") -> Ticket:
-        """Queue a call; `paths` returns what it reads or writes (True), and is called only if calls overlap.
+        """Queue a call; `paths` returns the paths that it reads, or writes (True); it is called only if calls overlap.
 
-        If it waits for others, `start` is called when its turn comes; otherwise the caller starts it.
+        If the call must wait, `start` is called when its turn comes; otherwise the caller starts it.
         """
         ticket = Ticket(paths, start, session)
         if self._alone is None and not self._lanes:
@@ -43,18 +45,18 @@ class Lanes:
             if self._alone is not None:
                 self._join_lanes(self._alone, self._alone.paths())
                 self._alone = None
-            touched = paths()
-            for path, write in touched.items():
+            touches = paths()
+            for path, write in touches.items():
                 self._wait_for(ticket, path, write=write)
-            self._join_lanes(ticket, touched)
+            self._join_lanes(ticket, touches)
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
-        """End a call's turn and start the calls that waited only for it."""
+        """End a call's turn, and start the calls that waited only for it."""
         if ticket is self._alone:
             self._alone = None
             return
-        for lane in ticket.held:
+        for lane in ticket.lanes:
             members = self._lanes.get(lane, {})
             members.pop(ticket, None)
             if not members:
@@ -62,7 +64,7 @@ class Lanes:
         _release(ticket.followers)
 
     def step_aside(self, ticket: Ticket) -> None:
-        """Let calls of other sessions pass a call that waits for a person; locks still keep their changes apart."""
+        """Let calls of other sessions pass a call that waits for a person; file locks keep their changes apart."""
         ticket.is_aside = True
         others = [follower for follower in ticket.followers if follower.session != ticket.session]
         for follower in others:
@@ -71,9 +73,9 @@ class Lanes:
 
     def _join_lanes(self, ticket: Ticket, paths: Mapping[str, bool]) -> None:
         for path, write in paths.items():
-            ticket.held.append((path, write))
-            ticket.held.extend((f"below {folder}", write) for folder in _above(path))
-        for lane in ticket.held:
+            ticket.lanes.append((path, write))
+            ticket.lanes.extend((f"below {folder}", write) for folder in _above(path))
+        for lane in ticket.lanes:
             self._lanes.setdefault(lane, {})[ticket] = None
 
     def _wait_for(self, ticket: Ticket, path: str, *, write: bool) -> None:
@@ -88,7 +90,7 @@ class Lanes:
 
 
 def _release(followers: Iterable[Ticket]) -> None:
-    """Start the calls that waited for one call only."""
+    """Start the calls that no longer wait for any other."""
     for follower in followers:
         follower.waits -= 1
         if not follower.waits:

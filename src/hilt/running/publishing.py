@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from hilt.running.active_call import ActiveCall
 
 
-SERVED_SECONDS = 0.1  # between two checks whether a server still runs
+SERVED_SECONDS = 0.1  # between two checks whether a server is running
 START_SECONDS = 0.05  # after which a call that has not ended is published as started
 
 
 class Publication(NamedTuple):
-    """Where calls are published, what is removed from them, and whether their contents may be kept."""
+    """Where calls are published, the environment whose secrets are redacted, and whether contents may be stored."""
 
     state: str
     root: str  # of the workspace
     environ: Mapping[str, str]
-    keeps: bool
+    keeps_contents: bool
 
 
 class Publisher:
@@ -42,13 +42,13 @@ class Publisher:
     def __init__(self, publication: Publication) -> None:
         self._state = publication.state
         self._root = publication.root
-        self._keeps = publication.keeps
+        self._keeps_contents = publication.keeps_contents
         self._events = EventStore(publication.state)
         self._redactor = Redactor(publication.environ)
         self._served_until = 0.0
         self._lock = threading.Lock()
-        self._open: set[str] = set()  # ids of the calls that have begun
-        self._started: set[str] = set()  # those whose start is published
+        self._open: set[str] = set()  # ids of the calls in progress
+        self._started: set[str] = set()  # of these, the ones whose start was published
         self._mark: CallerMark | None = None
         self._begun: deque[tuple[float, ActiveCall]] = deque()  # calls to publish as started, and when they began
         self._woken = threading.Event()
@@ -56,13 +56,13 @@ class Publisher:
         self._has_ended = False
 
     def begin(self, active: ActiveCall) -> None:
-        """Publish that a call has started, unless it ends soon: most do, and then their end is enough."""
+        """Publish the start of a call, unless it ends soon: most calls do, and publishing their end is enough."""
         if not self._is_served():
             return
         active.event_id = id = active.event_id or os.urandom(8).hex()
         with self._lock:
             if id in self._open:
-                return  # it runs again, with an answer of its client
+                return  # it runs again, with its client's answer
             self._open.add(id)
             self._begun.append((time.monotonic(), active))
             if self._thread is None:
@@ -84,30 +84,30 @@ class Publisher:
 
     def _publish_start(self, active: ActiveCall) -> None:
         prepared = active.prepared
-        facts: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "id": active.event_id,
             "workspace": self._root,
             "session": active.session,
             "tool": prepared.tool.name if prepared else active.call.tool[:200],
         }
-        if self._keeps:
-            facts["args"] = prepared.args if prepared else active.call.args
-        with self._lock, suppress(Exception):  # the end of the call is published in any case
-            if active.event_id in self._open:  # its end must not come first
+        if self._keeps_contents:
+            fields["args"] = prepared.args if prepared else active.call.args
+        with self._lock, suppress(Exception):  # the end of the call is published anyway
+            if active.event_id in self._open:  # the end must not be published before the start
                 self._mark = self._mark or CallerMark(self._state)
-                facts["process"] = self._mark.id
-                self._started.add(active.event_id)  # first: an event that cannot be stored now is tried again
-                self._append("call_started", facts, start_key(active.event_id))
+                fields["process"] = self._mark.id
+                self._started.add(active.event_id)  # before the append: an event that cannot be stored now is retried
+                self._append("call_started", fields, start_key(active.event_id))
 
     def publish(self, active: ActiveCall, entry: TrailEntry, result: Result) -> None:
-        """Publish a call that has ended, if a server runs, or has shown its start."""
+        """Publish the end of a call, if a server is running or its start was published."""
         with self._lock:
             self._open.discard(active.event_id)
             key = end_key(active.event_id) if active.event_id in self._started else None
             self._started.discard(active.event_id)
         if key is None and not self._is_served():
             return
-        facts: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "id": active.event_id or os.urandom(8).hex(),
             "workspace": self._root,
             "session": entry.session,
@@ -119,22 +119,22 @@ class Publisher:
             "ms": entry.micros / 1000,
             "change": result.meta.get("undo"),
         }
-        if self._keeps:
-            facts["args"] = active.call.args if active.prepared is None else active.prepared.args
-            facts["votes"] = [
+        if self._keeps_contents:
+            fields["args"] = active.call.args if active.prepared is None else active.prepared.args
+            fields["votes"] = [
                 {"verdict": vote.verdict, "voter": vote.voter, "reason": vote.reason} for vote in active.votes
             ]
-            facts["envelope"] = wire.envelope(result)
-        self._append("call", facts, key)
+            fields["envelope"] = wire.envelope(result)
+        self._append("call", fields, key)
 
-    def _append(self, type: str, facts: dict[str, Json], key: str | None) -> None:
-        data = encode(facts)
+    def _append(self, type: str, fields: dict[str, Json], key: str | None) -> None:
+        data = encode(fields)
         if not self._redactor.is_clean(data):
-            facts, data = self._redactor.json(facts), ""
-        self._events.append(NewEvent(type, facts, kept=self._keeps, key=key), data)
+            fields, data = self._redactor.json(fields), ""
+        self._events.append(NewEvent(type, fields, kept=self._keeps_contents, key=key), data)
 
     def _is_served(self) -> bool:
-        """Whether a server runs, or did a moment ago."""
+        """Whether a server is running, or was a moment ago."""
         now = time.monotonic()
         if now > self._served_until and is_served(self._state):
             self._served_until = now + SERVED_SECONDS
@@ -152,9 +152,9 @@ class Publisher:
 
 
 def publish_job(state: str, root: str, job: JobState) -> None:
-    """Publish that a job has started or ended, if a server runs; its command is in the list of jobs."""
+    """Publish that a job has started or ended, if a server is running; the list of jobs has its command."""
     if not is_served(state):
         return
-    facts = {"workspace": root, "session": job.job.session, "id": job.job.id, "status": job.status}
+    fields = {"workspace": root, "session": job.job.session, "id": job.job.id, "status": job.status}
     with closing(EventStore(state)) as events:
-        events.append(NewEvent("job", {**facts, "exit_code": job.exit_code}))
+        events.append(NewEvent("job", {**fields, "exit_code": job.exit_code}))

@@ -1,4 +1,4 @@
-"""Records every call: one row in the audit trail, and bugs in hilt itself in incidents.log."""
+"""Records every call in the audit trail, and bugs in hilt itself in incidents.log."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class Recorder:
         take_notes: Callable[[], tuple[str, ...]],
         publisher: Callable[[], Publisher],
     ) -> None:
-        """`take_notes` returns notes on disarmed files that were not reported yet; `publisher` is for `hilt serve`."""
+        """`take_notes` returns the unreported notes on disarmed files; `publisher` publishes to `hilt serve`."""
         self._trail = trail
         self._publisher = publisher
         self._marker = serving_marker(state)
         self._workspace = workspace
         self._state = state
-        self._has_begun = False  # whether the start of any call was shown to a server, which may have ended since
+        self._has_begun = False  # whether the start of any call was published, perhaps to a server that has ended since
         self._take_notes = take_notes
         self.telemetry: Telemetry | None = None
 
     def begin(self, active: ActiveCall) -> None:
-        """Note the start of a call, for `hilt serve`."""
+        """Publish the start of a call to `hilt serve`, if it is running."""
         if os.access(self._marker, os.F_OK):
             self._has_begun = True
-            with suppress(Exception):  # it is shown when it ends
+            with suppress(Exception):  # it is published when it ends
                 self._publisher().begin(active)
 
     def record(self, active: ActiveCall, result: Result) -> Result:
@@ -58,7 +58,7 @@ class Recorder:
         prepared = active.prepared
         seen = active.workspace.seen if active.workspace is not None else {}
         if result.error is not None:
-            # a failed call shows no contents, but may report that a file is gone
+            # a failed call returns no contents, but may report that a file is gone
             seen = {path: stamp for path, stamp in seen.items() if stamp is None}
         micros = int((time.perf_counter() - active.started) * 1_000_000)
         try:
@@ -80,16 +80,16 @@ class Recorder:
             if self.telemetry is not None:
                 self.telemetry(entry, active.call.id)
         except Exception as caught:  # noqa: BLE001  # the caller is waiting for a result
-            # no result without a record: nothing happens unseen
+            # no result without a record
             error = caught if isinstance(caught, ToolError) else self.incident(caught)
             return failure(active.call, unrecorded(error, ran=active.ran))
         meta = {**result.meta, "timing": {"ms": micros / 1000}}
         if notes := self._take_notes():
-            own = result.meta.get("disarmed")
-            meta["disarmed"] = list(dict.fromkeys((*(own if isinstance(own, list) else ()), *notes)))
+            previous = result.meta.get("disarmed")
+            meta["disarmed"] = list(dict.fromkeys((*(previous if isinstance(previous, list) else ()), *notes)))
         result = result._replace(meta=meta)
         if self._has_begun or os.access(self._marker, os.F_OK):
-            with suppress(Exception):  # the caller is waiting for a result; the trail has the call
+            with suppress(Exception):  # the caller is waiting for a result, and the trail has the call
                 self._publisher().publish(active, entry, result)
         return result
 
@@ -102,7 +102,7 @@ class Recorder:
             f"hook {hook.name}",
             digest(hook.command),
             "allow",
-            f"a hook of {run.event}",
+            f"{run.event} hook",
             "",
             {"ok": "ok", "changed": "ok", "allow": "ok"}.get(run.outcome, run.outcome),
             int(run.milliseconds * 1000),
@@ -138,13 +138,13 @@ def log_incident(state: str, error: BaseException) -> ToolError:
 
 
 def _id_text(id: Json) -> str:
-    """Return the id of a call as text that every database can store."""
+    """Return the id of a call as text that can be stored."""
     return "" if id is None else str(id)[:_ID_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def unrecorded(error: ToolError, *, ran: bool) -> ToolError:
-    """Return the error of a call that could not be recorded."""
-    what = (
+    """Return the error for a call that could not be recorded."""
+    outcome = (
         "ran but could not be recorded, so its result is withheld" if ran else "did not run: it could not be recorded"
     )
-    return ToolError(error.code, f"The call {what}. {error.message}", suggestion=error.suggestion, **error.details)
+    return ToolError(error.code, f"The call {outcome}. {error.message}", suggestion=error.suggestion, **error.details)

@@ -17,7 +17,7 @@ from hilt.running.threads import CallThreads
 
 WAITERS_MAX = 512
 
-# the steps of one call: yields a function that returns the paths that it touches
+# the steps of one call; it yields a function that returns the paths that the call touches
 Order = Generator[Callable[[], Mapping[str, bool]], None, None]
 
 
@@ -29,21 +29,21 @@ class Scheduler:
         self._lanes = Lanes()
         self._running: set[ActiveCall] = set()
         self._workers = CallThreads()
-        self._waiters = CallThreads(WAITERS_MAX)  # for calls that may take long, so that they do not occupy the workers
+        self._waiters = CallThreads(WAITERS_MAX)  # for long calls, so that they do not occupy the workers
         self._watching = False
         self._closed = threading.Event()
 
     def submit(
         self, active: ActiveCall, order: Order, done: Callable[[Result], None], here: Callable[[], None] | None
     ) -> None:
-        """Begin a call on this thread, and continue it when it is its turn.
+        """Begin a call on this thread, and continue it when its turn comes.
 
-        With `here`, a call that need not wait for others continues on this thread; `here` is called first, when the
-        call has its place in the queue.
+        With `here`, a call that need not wait for others continues on this thread; `here` is called before that, once
+        the call is in the queue.
         """
         paths = next(order, None)
         if paths is None:
-            return  # it was rejected, and has its result
+            return  # rejected; its result was already delivered
         has_turn = False
         with self._lock:
             is_closed = self._closed.is_set()
@@ -61,20 +61,20 @@ class Scheduler:
 
     def _continue(self, active: ActiveCall, order: Order) -> None:
         """Continue a call on another thread."""
-        waits = active.prepared is not None and active.prepared.tool.timeout > TIMEOUT_SECONDS
-        (self._waiters if waits else self._workers).put(lambda: self._finish(active, order))
+        is_long = active.prepared is not None and active.prepared.tool.timeout > TIMEOUT_SECONDS
+        (self._waiters if is_long else self._workers).put(lambda: self._finish(active, order))
 
     def _finish(self, active: ActiveCall, order: Order) -> None:
         try:
             next(order, None)
         finally:
-            # only now that the call is recorded and its result delivered: the next call in the lane must know what this
-            # one saw, and must not deliver its result first
+            # only after the call was recorded and its result delivered: the next call in the lane must know which files
+            # this one saw, and must not deliver its result first
             with self._lock:
                 self._running.discard(active)
                 if active.turn is not None:
                     self._lanes.leave(active.turn)
-                    active.turn = None  # which refers to the call: without a cycle, both are freed at once
+                    active.turn = None  # breaks a reference cycle, so that both are freed at once
 
     def watch_deadlines(self) -> None:
         """Start a thread that times out late calls; for surfaces that do not wait for each call."""
@@ -91,7 +91,7 @@ class Scheduler:
                 active.time_out_if_late()
 
     def waiting(self, active: ActiveCall) -> AbstractContextManager[None]:
-        """Return a block in which a call waits for a person; other sessions wait neither for it nor for its thread."""
+        """Return a context in which a call waits for a person; other sessions need not wait for it or its thread."""
         with self._lock:
             if active.turn is not None:
                 self._lanes.step_aside(active.turn)
@@ -104,8 +104,8 @@ class Scheduler:
             running = list(self._running)
         for active in running:
             active.cancel()
-        until = time.monotonic() + seconds
-        while self._running and time.monotonic() < until:
+        deadline = time.monotonic() + seconds
+        while self._running and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def close(self) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 WORKERS_MAX = 64
-LENT_MAX = 512  # threads that may be added for those that wait for a person
+LENT_MAX = 512  # extra threads that may replace those that wait for a person
 
 
 class CallThreads:
     """A pool of threads: idle threads are reused, new ones are started when all are busy."""
 
-    def __init__(self, most: int = WORKERS_MAX) -> None:
-        self._most = most
+    def __init__(self, limit: int = WORKERS_MAX) -> None:
+        self._own_limit = limit
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
@@ -33,7 +33,7 @@ class CallThreads:
             self._work.put(work)
 
     def _start(self) -> bool:
-        """Start another thread; return False when none can be started and an existing one will do the work."""
+        """Start another thread; return False if none can be started and an existing one must do the work."""
         try:
             threading.Thread(target=self._serve, name="hilt-call", daemon=True).start()
         except RuntimeError:
@@ -45,7 +45,7 @@ class CallThreads:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Allow one more thread while the block lasts, for a thread that waits for a person inside it."""
+        """Allow one more thread while the block lasts, to replace this one while it waits for a person."""
         with self._lock:
             self._lent += 1
             if self._backlog and self._count < self._limit and self._start():
@@ -58,7 +58,7 @@ class CallThreads:
 
     @property
     def _limit(self) -> int:
-        return self._most + min(self._lent, LENT_MAX)
+        return self._own_limit + min(self._lent, LENT_MAX)
 
     def close(self) -> None:
         """Let every thread end when it becomes idle."""

@@ -1,1 +1,1 @@
-"""What must survive a process: SQLite databases and blobs."""
+"""State that outlives a process: SQLite databases, blobs and locks."""

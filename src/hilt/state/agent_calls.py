@@ -1,4 +1,4 @@
-"""What tools and the agent loop tell each other about agents: orders, limits, and what a call can do with agents."""
+"""The interface between tools and the agent loop: orders, limits, and the agents that a call can start and control."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from hilt.errors import CODES, ToolError
 from hilt.state.roster import AgentRecord, Kind, Mail
 
-# what the caller of an agent that failed can do
+# suggestions for the caller of an agent that failed, by error code
 _ADVICE = {
     "no_model": CODES["no_model"],
     "model_error": "Try again later, or do the work yourself.",
@@ -19,7 +19,7 @@ Number = TypeVar("Number", int, float)
 
 
 class Remainder(NamedTuple):
-    """What is left of the limits of a run: requests to the model, tokens and seconds; None is no limit."""
+    """What remains of a run's limits: requests to the model, tokens and seconds; None means no limit."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -39,38 +39,38 @@ def _smaller(first: Number | None, second: Number | None) -> Number | None:
 
 
 class AgentOrder(NamedTuple):
-    """What an agent is asked to do; an empty `parent` is the caller."""
+    """A task for an agent; an empty `parent` means the caller."""
 
     agent: str
     prompt: str
     title: str = ""
     model: str = ""
     parent: str = ""
-    worktree: bool = False  # also if its definition says so
+    worktree: bool = False  # true in the agent's definition has the same effect
 
 
 def failed(agent: AgentRecord, message: str, **details: str) -> ToolError:
-    """Return the error of an agent that has ended without an answer."""
+    """Return the error for an agent that ended without an answer."""
     code = agent.error_code or "cancelled"
     advice = _ADVICE.get(code, "Give it a smaller task, or do it yourself.")
     return ToolError(code, f"{message}: {agent.answer or agent.status}", suggestion=advice, **details)
 
 
 class Allowance(Protocol):
-    """What the run that a call belongs to may use."""
+    """The budget of the run that a call belongs to."""
 
     def left(self) -> Remainder:
-        """Return what is left; raise if it has run out of time."""
+        """Return the remainder; raise if time has run out."""
 
     def check(self) -> None:
         """Raise if tokens or seconds have run out."""
 
     def spend(self, tokens: int) -> None:
-        """Count tokens."""
+        """Count these tokens as used."""
 
 
 class Agents(Protocol):
-    """The agents of the workspace, for one caller: it may act as itself and as the agents below it."""
+    """The agents of the workspace, as seen by one caller, which may act as itself and as the agents below it."""
 
     def run(self, order: AgentOrder) -> AgentRecord:
         """Run an agent and return it after its answer; it ends with the call."""
@@ -79,13 +79,13 @@ class Agents(Protocol):
         """Start an agent that outlives the call."""
 
     def wait(self, id: str, seconds: float) -> AgentRecord:
-        """Return an agent after its first answer, or after this time."""
+        """Wait for the first answer of an agent, at most this long; return the agent."""
 
     def get(self, id: str) -> AgentRecord:
         """Return an agent of the caller."""
 
     def progress(self, id: str) -> str:
-        """Return what an agent of the caller has done so far, one line for each call."""
+        """Return the progress of an agent of the caller, one line for each call."""
 
     def stop(self, id: str) -> AgentRecord:
         """Cancel an agent of the caller, and all below it."""
@@ -99,5 +99,5 @@ class Agents(Protocol):
     def receive(self, agent: str, *, seconds: float, limit: int) -> Mail:
         """Return the messages of an agent, waiting this long for the first.
 
-        They are removed when the agent receives again, or the process ends; if it is killed, they come again.
+        They are removed when the agent receives again or the process exits; if it is killed, they are delivered again.
         """

@@ -1,4 +1,4 @@
-"""The database of agents: what their tables need of it, and state.db as one."""
+"""The database of agents: its interface, and the implementation in state.db."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Rows(Protocol):
         """Return the next row, or None."""
 
     def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
 
 class Transaction(Protocol):
-    """An open transaction; queries mark values with a question mark."""
+    """An open transaction; queries use question marks as placeholders."""
 
     def execute(self, query: str, values: Sequence[Any] = ..., /) -> Rows:
         """Run one statement."""
@@ -35,7 +35,7 @@ class Transaction(Protocol):
 class AgentDatabase(Protocol):
     """A database with the tables of agents. Safe to use from many threads and processes."""
 
-    is_shared: bool  # with other machines
+    is_shared: bool  # whether other machines use it too
 
     def exists(self) -> bool:
         """Whether it was ever used; does not create it."""
@@ -44,7 +44,7 @@ class AgentDatabase(Protocol):
         """Run `work`, which only reads."""
 
     def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
-        """Run `work` in one transaction that no other writer of the workspace, or of `lock`, can interleave."""
+        """Run `work` in one transaction; other writers of the workspace, or of `lock` if given, wait."""
 
     def now(self, db: Transaction) -> int:
         """Return the time of the database's clock, in nanoseconds since 1970."""
@@ -53,14 +53,14 @@ class AgentDatabase(Protocol):
         """Whether the process of this owner is running."""
 
     def apart(self) -> AgentDatabase:
-        """Return the same database with connections of its own."""
+        """Return the same database with separate connections."""
 
     def close(self) -> None:
         """Close it; the next use opens it again."""
 
 
 class LocalAgentDatabase:
-    """The agents in state.db: an owner lives as long as it holds its lock."""
+    """The agents in state.db; an owner is alive while it holds its lock."""
 
     is_shared = False
 
@@ -75,11 +75,11 @@ class LocalAgentDatabase:
         return self._db.read(work)
 
     def write(self, work: Callable[[Transaction], T], lock: str = "") -> T:
-        """Run `work` in one transaction that no other writer can interleave."""
+        """Run `work` in one transaction; other writers wait."""
         return self._db.write(work)
 
     def apart(self) -> LocalAgentDatabase:
-        """Return the same database with a connection of its own."""
+        """Return the same database with a separate connection."""
         return LocalAgentDatabase(self._directory)
 
     def now(self, db: Transaction) -> int:
@@ -92,12 +92,12 @@ class LocalAgentDatabase:
 
 
 def owners_folder(directory: str) -> str:
-    """Return the folder of the locks of owners."""
+    """Return the folder of the owners' lock files."""
     return os.path.join(directory, "owners")
 
 
 def holds_lock(directory: str, owner: str) -> bool:
-    """Whether a process of this machine is the owner; the lock of a dead one is removed."""
+    """Whether the owner is a live process of this machine; removes the lock file of a dead one."""
     path = os.path.join(owners_folder(directory), owner)
     if not os.path.exists(path):
         return False

@@ -1,4 +1,4 @@
-"""Which processes have run an agent, and which processes run agents of a workspace now."""
+"""Which processes have run an agent, and which run agents of a workspace now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECOND = 1_000_000_000
 
 
 class RunRecord(NamedTuple):
-    """One run of an agent: by which process, from which step on, and how it ended ("" while it runs, or LOST)."""
+    """One run of an agent by one process; `steps` is where it started, `outcome` is "" while it runs."""
 
     number: int
     owner: str
@@ -26,7 +26,7 @@ class RunRecord(NamedTuple):
 
 
 class OwnerRecord(NamedTuple):
-    """A process that runs agents; `slots` is how many at once, 0 if it only runs those that no worker takes."""
+    """A process that runs agents; `slots` is how many at once, 0 if it only runs agents that no worker claims."""
 
     name: str
     host: str
@@ -43,13 +43,13 @@ class AgentRuns:
         self._workspace = workspace
 
     def within(self, database: AgentDatabase) -> AgentRuns:
-        """Return the same through another database object."""
+        """Return the same runs through another database object."""
         return AgentRuns(database, self._workspace)
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
     def begin(self, agent: str, owner: OwnerRecord, steps: int) -> int:
-        """Record that an owner runs an agent from this step on; return the number of the run, from 1."""
+        """Record that an owner runs an agent, starting at this step; return the number of the run, from 1."""
 
         def work(db: Transaction) -> int:
             query = "SELECT coalesce(max(number), 0) + 1 FROM agent_runs WHERE workspace=? AND agent=?"
@@ -66,7 +66,7 @@ class AgentRuns:
         db.execute(query, (outcome, self._db.now(db), self._workspace, agent))
 
     def lose(self, db: Transaction, agent: str) -> int:
-        """Record that the process that ran an agent was killed; return how often in a row at the same step."""
+        """Record that the process that ran an agent was killed; return how many died in a row at the same step."""
         self.end(db, agent, LOST)
         return self.kills(db, agent)
 
@@ -78,7 +78,7 @@ class AgentRuns:
         for outcome, steps in rows:
             if outcome not in (LOST, "") or steps != rows[0][1]:
                 break
-            kills += outcome == LOST  # not the run that goes on
+            kills += outcome == LOST  # the run in progress does not count
         return kills
 
     def of(self, agent: str) -> list[RunRecord]:
@@ -91,28 +91,28 @@ class AgentRuns:
         return [RunRecord(*row) for row in rows]
 
     def living(self, agents: Sequence[str]) -> set[str]:
-        """Return those of these agents, of any workspace, that have not ended."""
-        marks = ",".join("?" * len(agents))
-        query = f"SELECT id FROM agents WHERE ended IS NULL AND id IN ({marks})"  # noqa: S608  # only marks
+        """Return which of these agents, in any workspace, have not ended."""
+        placeholders = ",".join("?" * len(agents))
+        query = f"SELECT id FROM agents WHERE ended IS NULL AND id IN ({placeholders})"  # noqa: S608  # only placeholders
         return {id for (id,) in self._db.read(lambda db: db.execute(query, agents).fetchall())} if agents else set()
 
     # --- owners -------------------------------------------------------------------------------------------------------
 
     def register(self, owner: OwnerRecord, lease_seconds: float | None) -> None:
-        """Record a process that runs agents; with a lease, it must call this again before that ends."""
+        """Record a process that runs agents; with a lease, it must call this again before the lease expires."""
 
         def work(db: Transaction) -> None:
             now = self._db.now(db)
             lease = None if lease_seconds is None else now + int(lease_seconds * _SECOND)
-            renewed = "UPDATE agent_owners SET lease=? WHERE name=? RETURNING name"
-            if db.execute(renewed, (lease, owner.name)).fetchone() is None:
+            renew = "UPDATE agent_owners SET lease=? WHERE name=? RETURNING name"
+            if db.execute(renew, (lease, owner.name)).fetchone() is None:
                 for (name,) in db.execute("SELECT name FROM agent_owners").fetchall():
                     if not self._db.lives(db, name):
                         db.execute("DELETE FROM agent_owners WHERE name=?", (name,))
                 row = (owner.name, self._workspace, owner.host, owner.version, owner.slots, now, lease)
                 db.execute("INSERT INTO agent_owners VALUES (?,?,?,?,?,?,?)", row)
 
-        self._db.write(work, f"owner {owner.name}")  # which does not wait for the workspace
+        self._db.write(work, f"owner {owner.name}")  # its own lock, so that it does not wait for the workspace's
 
     def unregister(self, name: str) -> None:
         """Remove a process that no longer runs agents."""

@@ -1,8 +1,8 @@
-"""The newest rows of the trail, in a file that is only appended to, until the database takes them in.
+"""An append-only file with the newest rows of the trail, until they are moved to the database.
 
 A row costs one write here; in the database it would cost a transaction. Each line is a payload, which may be empty,
 followed by the number and the hash of the last row so far, both of fixed width: the end of the file is the end of the
-chain. A line that was not written to its end does not count, and the next writer cuts it off.
+chain. A partially written line is ignored, and the next writer truncates it.
 """
 
 import errno
@@ -28,13 +28,13 @@ class LogLine(NamedTuple):
 
 
 class AppendLog:
-    """The log. Its methods are for the holder of its lock, `with log:`, except `close`."""
+    """The log. Hold its lock, `with log:`, to call any method except `close`."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lock = threading.Lock()  # a descriptor shared by threads has one file lock
+        self._lock = threading.Lock()  # flock does not exclude threads that share a descriptor
         self._descriptor = -1
-        self.length = 0  # in bytes, when the lock was last held
+        self.length = 0  # in bytes, as of the last time the lock was held
         self._last: tuple[int, bytes] = (0, b"")
         self._last_mark: bytes | None = None  # the end of the last line that this process wrote
 
@@ -49,7 +49,7 @@ class AppendLog:
                 if status.st_nlink:
                     self.length = status.st_size
                     return self
-                self._close()  # it was deleted
+                self._close()  # the file was deleted
         except BaseException as error:
             self._lock.release()
             if isinstance(error, OSError):
@@ -62,7 +62,7 @@ class AppendLog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds nothing but the end of the chain."""
+        """Whether it contains only the end of the chain."""
         return self.length <= _MARK
 
     def end(self) -> tuple[int, bytes] | None:
@@ -70,18 +70,18 @@ class AppendLog:
         mark = os.pread(self._descriptor, _MARK, max(0, self.length - _MARK))
         if mark == self._last_mark:
             return self._last
-        last = parsed(mark)
+        last = parse_line(mark)
         if last is None and self.length:
-            last = self._mend()
+            last = self._truncate_partial()
         return None if last is None else last[1:]
 
     def data(self) -> bytes:
-        """Return the bytes of all lines; `parsed` reads one."""
+        """Return the bytes of all lines; `parse_line` parses one."""
         return os.pread(self._descriptor, self.length, 0)
 
     def lines(self) -> list[LogLine]:
-        """Return all lines; those that cannot be read are left out."""
-        return [line for line in map(parsed, self.data().splitlines(keepends=True)) if line is not None]
+        """Return all lines, without invalid ones."""
+        return [line for line in map(parse_line, self.data().splitlines(keepends=True)) if line is not None]
 
     def add(self, payload: bytes, number: int, hash: bytes) -> None:
         """Append a line."""
@@ -97,7 +97,7 @@ class AppendLog:
         self._last, self._last_mark = (number, hash), mark
 
     def restart(self, number: int, hash: bytes) -> None:
-        """Empty the log: the database holds every row up to this one."""
+        """Empty the log, after every row up to this one was stored in the database."""
         try:
             os.ftruncate(self._descriptor, 0)
         except OSError as error:
@@ -124,13 +124,13 @@ class AppendLog:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             self._descriptor = os.open(self._path, flags, 0o600)
 
-    def _mend(self) -> LogLine | None:
-        """Cut off what follows the last line that can be read: the rest of a write that was interrupted."""
+    def _truncate_partial(self) -> LogLine | None:
+        """Truncate the log after its last valid line: an interrupted write left the rest."""
         position = end = 0
         last: LogLine | None = None
         for text in self.data().splitlines(keepends=True):
             position += len(text)
-            line = parsed(text)
+            line = parse_line(text)
             if line is not None:
                 last, end = line, position
         try:
@@ -144,8 +144,8 @@ class AppendLog:
         return unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path))
 
 
-def parsed(line: bytes) -> LogLine | None:
-    """Return the parts of a line, or None if it is not a complete one."""
+def parse_line(line: bytes) -> LogLine | None:
+    """Return the parts of a line, or None if it is incomplete or invalid."""
     if line[-_MARK : -_MARK + 1] != b"\t" or line[-1:] != b"\n":
         return None
     try:

@@ -1,8 +1,8 @@
-"""Approvals and grants in state.db: what was asked, what a person answered, and the rules they always allow.
+"""Approvals and grants in state.db: questions, a person's answers, and the rules they always allow.
 
 An approval is bound to one exact call, can be used once, and expires. It is valid in the session that asked; if that
 session ends with its connection, also in the next one. Every state change is a single transaction, so that only one of
-two racing processes wins. Whether somebody can answer is known from heartbeats: rows that a surface refreshes for as
+two racing processes wins. Heartbeats show whether a user is available to answer: rows that a surface refreshes for as
 long as it can prompt a person.
 """
 
@@ -26,12 +26,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-PENDING_MOST = 100  # per session, so that a model cannot fill the disk or a person's screen
+PENDING_MAX = 100  # per session, so that a model cannot fill the disk or a person's screen
 KEPT_DAYS = 7  # how long settled approvals are kept for review
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 20.0  # age at which a heartbeat is stale
 POLL_SECONDS = 0.25  # how often to check for the answer of another process
-REASON_MOST = 2000
+REASON_CHARACTERS = 2000
 CONNECTION = "mcp-"  # prefix of sessions that end with their connection; the client then reconnects as a new one
 
 Kind = Literal["command", "edit", "call"]
@@ -50,13 +50,13 @@ class UserAnswer(NamedTuple):
     kind: str
     reason: str = ""
     by: str = ""
-    made: str = ""  # the id of the preview, if it was made already
+    made: str = ""  # the id of the preview, if there already is one
 
 
 class Asked(NamedTuple):
     """What a person sees of a call. `rules` are the rules that "always" would store; empty if it is not offered.
 
-    With `preview`, the person may ask for a preview first: it is run, and the question asked again with its diff.
+    With `preview`, the person may request a preview: it is run, and the question is asked again with its diff.
     """
 
     tool: str
@@ -66,13 +66,13 @@ class Asked(NamedTuple):
     command: str = ""
     risk: str = ""
     part: str = ""  # the part of the command that has this risk
-    risk_reason: str = ""  # why it has
+    risk_reason: str = ""  # why it has this risk
     diff: str = ""  # unified
     rules: tuple[str, ...] = ()
     workspace: str = ""  # its folder
     session: str = ""
     folder: str = ""  # where a stored rule applies: for a command, the folder it runs in
-    client: str = ""  # the program that calls, as it names itself
+    client: str = ""  # the name that the calling program reports
     preview: bool = False
 
 
@@ -124,7 +124,7 @@ def call_digest(tool: str, args: Mapping[str, Json], files: Mapping[str, bytes |
 
 
 class Approvals:
-    """The approvals and grants of all workspaces of a user; any number of processes use them at once."""
+    """The approvals and grants of all workspaces of a user. Safe to use from many processes."""
 
     def __init__(self, directory: str) -> None:
         self._db = open_state(directory)
@@ -136,7 +136,7 @@ class Approvals:
     # --- asking ---------------------------------------------------------------------------------------------------
 
     def ask(self, workspace: str, session: str, digest: str, asked: Asked, *, seconds: float) -> Approval:
-        """Store a question that expires after some seconds; a call that is already pending keeps its id."""
+        """Store a question that expires after some seconds; if the call is already pending, return that approval."""
         now = time.time_ns()
         new = Approval(
             os.urandom(6).hex(),
@@ -153,15 +153,15 @@ class Approvals:
         )
 
         def work(db: sqlite3.Connection) -> Approval:
-            _tidy(db, now)
+            _expire(db, now)
             for approval in _select(db, "workspace=? AND digest=? AND state='pending'", (workspace, digest)):
                 if _is_for(approval, session):
                     return approval
             count = "SELECT count(*) FROM approvals WHERE workspace=? AND session=? AND state='pending'"
-            if db.execute(count, (workspace, session)).fetchone()[0] >= PENDING_MOST:
+            if db.execute(count, (workspace, session)).fetchone()[0] >= PENDING_MAX:
                 raise ToolError(
                     "limit_exceeded",
-                    f"{PENDING_MOST} calls of this session are already pending approval.",
+                    f"{PENDING_MAX} calls of this session are already pending approval.",
                     suggestion="Wait until the user has answered some of them.",
                 )
             values = (*new[:4], _encoded(asked), *new[5:])
@@ -216,7 +216,7 @@ class Approvals:
         """Approve or deny a pending approval; with `revokes`, deny also revokes an approved one that is not yet used.
 
         An approval can be used for as long as its question could be answered. `always` stores a grant of the rules
-        that were shown, until `expires` (in nanoseconds) if given. `preview` approves nothing but a preview.
+        that were shown, until `expires` (in nanoseconds) if given. `preview` approves only a preview.
         """
         now = time.time_ns()
 
@@ -232,7 +232,7 @@ class Approvals:
                 )
             answered = approval._replace(
                 state="preview" if preview else "approved" if approved else "denied",
-                reason=_storable(reason)[:REASON_MOST],
+                reason=_storable(reason)[:REASON_CHARACTERS],
                 answered_by=by,
                 answered_at=now,
                 expires_at=now + approval.expires_at - (approval.answered_at or approval.asked_at),
@@ -258,17 +258,17 @@ class Approvals:
         return self._db.write(work)
 
     def use(self, id: str, workspace: str, session: str, digest: str) -> Approval:
-        """Use up the approval of exactly this call, or raise an error for the caller."""
+        """Consume the approval of exactly this call, or raise an error for the caller."""
         now = time.time_ns()
 
         def work(db: sqlite3.Connection) -> Approval:
             approval = _by_id(db, id, now)
             if approval.workspace != workspace or not _is_for(approval, session):
-                raise _not_for("it was given in another session or workspace", id)
+                raise _not_valid("it is for another session or workspace", id)
             if approval.state == "used":
                 raise refusal(approval)  # checked first: using it may have changed the files and so the digest
             if approval.digest != digest:
-                raise _not_for("it was given for other arguments, or the files it showed have changed since", id)
+                raise _not_valid("it is for other arguments, or the files it showed have changed since", id)
             if approval.state != "approved":
                 raise refusal(approval)
             db.execute("UPDATE approvals SET state='used' WHERE id=?", (id,))
@@ -277,7 +277,7 @@ class Approvals:
         return self._db.write(work)
 
     def use_given(self, workspace: str, session: str, digest: str) -> Approval | None:
-        """Use up an approval that was given for exactly this call; return None if there is none.
+        """Consume an existing approval of exactly this call; return None if there is none.
 
         A client may repeat its call on a new connection and without an approval id.
         """
@@ -285,8 +285,8 @@ class Approvals:
             return None
 
         def work(db: sqlite3.Connection) -> Approval | None:
-            given = "workspace=? AND digest=? AND state='approved' ORDER BY answered_at, rowid"
-            for approval in _select(db, given, (workspace, digest)):
+            condition = "workspace=? AND digest=? AND state='approved' ORDER BY answered_at, rowid"
+            for approval in _select(db, condition, (workspace, digest)):
                 if approval.state == "approved" and _is_for(approval, session):
                     db.execute("UPDATE approvals SET state='used' WHERE id=?", (approval.id,))
                     return approval._replace(state="used")
@@ -295,13 +295,13 @@ class Approvals:
         return self._db.write(work)
 
     def use_preview(self, workspace: str, session: str, digest: str) -> bool:
-        """Use up the answer that exactly this call should be previewed first; False if nobody answered so."""
+        """Consume the answer to preview exactly this call first; False if there is none."""
         if not self._db.exists():
             return False
 
         def work(db: sqlite3.Connection) -> bool:
-            wanted = "workspace=? AND digest=? AND state='preview'"
-            for approval in _select(db, wanted, (workspace, digest)):
+            condition = "workspace=? AND digest=? AND state='preview'"
+            for approval in _select(db, condition, (workspace, digest)):
                 if approval.state == "preview" and _is_for(approval, session):
                     db.execute("UPDATE approvals SET state='used' WHERE id=?", (approval.id,))
                     return True
@@ -346,7 +346,7 @@ class Approvals:
 
     @contextmanager
     def attend(self, kind: str, workspace: str = "") -> Iterator[None]:
-        """Announce, while the context lasts, that somebody can answer for one workspace or for all."""
+        """Announce that a user is available to answer, for one workspace or for all, while the context lasts."""
         id = os.urandom(8).hex()
         ended = threading.Event()
 
@@ -371,7 +371,7 @@ class Approvals:
                 self._db.write(lambda db: db.execute("DELETE FROM attendance WHERE id=?", (id,)))
 
     def attended(self, workspace: str) -> bool:
-        """Whether somebody can be asked now about calls in this workspace."""
+        """Whether a user is available to answer for this workspace."""
         if not self._db.exists():
             return False
         now, span = time.time_ns(), int(STALE_SECONDS * _SECOND)
@@ -387,12 +387,12 @@ class Approvals:
 
 
 def refusal(approval: Approval) -> ToolError:
-    """Return the error for a call that may not run, or not yet."""
+    """Return the error for a call whose approval does not let it run, or not yet."""
     id, tool = approval.id, approval.asked.tool
     if approval.state == "pending":
         return ToolError(
             "approval_required",
-            f"{tool} needs approval: {_ended(approval.asked.reason)} The approval {id} is pending.",
+            f"{tool} needs approval: {_punctuated(approval.asked.reason)} The approval {id} is pending.",
             suggestion=f"Ask the user to run: {command('approve', id)}. Then repeat the call with approval: {id!r}.",
             approval=id,
         )
@@ -400,16 +400,18 @@ def refusal(approval: Approval) -> ToolError:
         why = f": {approval.reason}" if approval.reason else "; no reason was given."
         return ToolError("USER_REJECTION", f"The user denied this call of {tool}{why}", approval=id)
     if approval.state == "expired" and approval.answered_at is None:
-        return ToolError("approval_timeout", f"Nobody answered the approval {id} of {tool} in time.", approval=id)
+        return ToolError(
+            "approval_timeout", f"The approval {id} of {tool} expired before anyone answered.", approval=id
+        )
     used = "it has already been used" if approval.state == "used" else "it has expired"
-    return _not_for(used, id)
+    return _not_valid(used, id)
 
 
-def _ended(reason: str) -> str:
+def _punctuated(reason: str) -> str:
     return reason if reason.endswith("?") else reason.rstrip(".") + "."
 
 
-def _not_for(reason: str, id: str) -> ToolError:
+def _not_valid(reason: str, id: str) -> ToolError:
     return ToolError(
         "denied",
         f"The approval {id} does not allow this call: {reason}.",
@@ -419,12 +421,12 @@ def _not_for(reason: str, id: str) -> ToolError:
 
 
 def _answered(approval: Approval) -> ToolError:
-    known = {"expired": "expired", "used": "been approved and used", "preview": "been answered with a preview"}
-    state = known.get(approval.state, f"been {approval.state}")
+    outcomes = {"expired": "expired", "used": "been approved and used", "preview": "been answered with a preview"}
+    outcome = outcomes.get(approval.state, f"been {approval.state}")
     by = f" by {approval.answered_by}" if approval.answered_by and approval.state != "expired" else ""
     return ToolError(
         "not_found",
-        f"The approval {approval.id} is not pending: it has {state}{by}.",
+        f"The approval {approval.id} is not pending: it has {outcome}{by}.",
         suggestion=f"{command('approve')} lists pending approvals.",
     )
 
@@ -477,8 +479,8 @@ def _storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _tidy(db: sqlite3.Connection, now: int) -> None:
-    """Mark expired approvals, and delete what expired long ago."""
+def _expire(db: sqlite3.Connection, now: int) -> None:
+    """Mark expired approvals; delete old approvals, expired grants and stale heartbeats."""
     db.execute("UPDATE approvals SET state='expired' WHERE state='pending' AND expires_at<=?", (now,))
     db.execute("DELETE FROM approvals WHERE expires_at<?", (now - KEPT_DAYS * 86400 * _SECOND,))
     db.execute("DELETE FROM grants WHERE expires_at<=?", (now,))

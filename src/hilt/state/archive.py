@@ -1,7 +1,7 @@
 """A backup of the state in one file: a compressed tar archive with consistent copies of the databases.
 
-Processes may go on while it is written. A restore needs the state directory for itself. It unpacks the archive beside
-the directory, checks the databases, and exchanges the two by renaming; the old directory stays.
+Processes may keep running while it is written. A restore needs exclusive use of the state directory. It unpacks the
+archive next to the directory, checks the databases, and swaps the two by renaming; the old directory is kept.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _VERSIONS = {"state.db": len(tables.MIGRATIONS), "trail.db": len(trail.MIGRATION
 
 
 class Manifest(NamedTuple):
-    """What an archive says about itself."""
+    """The metadata of an archive."""
 
     hilt: str
     created: str
-    bytes: int  # of its files
+    bytes: int  # total size of its files
 
 
 def write(state: str, path: str) -> int:
@@ -64,7 +64,7 @@ def write(state: str, path: str) -> int:
 
 @contextmanager
 def _folder(state: str) -> Iterator[str]:
-    """Yield a temporary folder on the disk of the state directory."""
+    """Yield a temporary folder inside the state directory."""
     folder = os.path.join(state, f"stage-{os.urandom(4).hex()}")
     with writing(state):
         os.mkdir(folder, 0o700)
@@ -81,16 +81,16 @@ def _fill(archive: tarfile.TarFile, state: str, copies: str) -> None:
     for part in PARTS:
         for name in part.paths if part.saved else ():
             path, copy = os.path.join(state, name), os.path.join(copies, name)
-            is_there = os.path.exists(path) or os.path.exists(f"{path}.log")  # of a trail that is not taken in yet
-            if name == "blobs" or not is_there:
-                continue  # the blobs are those of the copy of state.db
+            exists = os.path.exists(path) or os.path.exists(f"{path}.log")  # a new trail may only have a log
+            if name == "blobs" or not exists:
+                continue  # blobs are copied with state.db
             databases += [name] if name.endswith(".db") else []
             if name == "state.db":
                 _copy_state(archive, state, copy)
             elif name == "trail.db":
                 with closing(trail.Trail(path)) as rows, rows.paused():
                     _copy_database(path, copy)
-                    with suppress(FileNotFoundError):  # the trail reports its loss
+                    with suppress(FileNotFoundError):  # verifying the trail reports a missing head
                         shutil.copyfile(f"{path}.head", f"{copy}.head")
                         archive.add(f"{copy}.head", f"{name}.head")
             elif name.endswith(".db"):
@@ -105,16 +105,16 @@ def _fill(archive: tarfile.TarFile, state: str, copies: str) -> None:
 
 
 def _copy_state(archive: tarfile.TarFile, state: str, copy: str) -> None:
-    """Copy state.db, and put the blobs that it refers to into the archive."""
+    """Copy state.db, and add the blobs that it refers to to the archive."""
     folder = os.path.join(os.path.dirname(copy), "blobs")
     os.mkdir(folder, 0o700)
 
     def work(db: sqlite3.Connection) -> list[str]:
-        # blobs are removed in a transaction: there is none but this one
+        # blobs are only removed inside a write transaction, and this is the only one
         _copy_database(os.path.join(state, "state.db"), copy)
         names = [hash.hex() for (hash,) in db.execute("SELECT hash FROM blobs WHERE data IS NULL")]
         for name in names:
-            with suppress(FileNotFoundError):  # damaged before
+            with suppress(FileNotFoundError):  # already missing
                 _link(os.path.join(state, _blob(name)), os.path.join(folder, name))
         return names
 
@@ -142,7 +142,7 @@ def _copy_database(path: str, copy: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as db:
         db.execute("VACUUM INTO ?", (copy,))
     with closing(sqlite3.connect(copy, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode=WAL")  # the mode that hilt expects of a database it has created
+        db.execute("PRAGMA journal_mode=WAL")  # the mode that hilt expects of an existing database
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
@@ -161,7 +161,7 @@ def inspect(path: str) -> Manifest:
             raise _invalid(path, "it has no manifest")
         manifest: dict[str, Any] = json.loads(source.read(_MANIFEST_BYTES))
         if manifest["format"] != FORMAT:
-            raise _invalid(path, f"its format is {manifest['format']!r}; this version of hilt knows {FORMAT}")
+            raise _invalid(path, f"its format is {manifest['format']!r}; this version of hilt supports {FORMAT}")
         size = 0
         for member in members:
             _check(path, member)
@@ -170,7 +170,7 @@ def inspect(path: str) -> Manifest:
 
 
 def restore(state: str, path: str) -> str | None:
-    """Replace the state by that of a backup; return the folder with the old state, or None if there was none."""
+    """Replace the state with a backup; return the folder with the old state, or None if there was none."""
     state = os.path.realpath(state)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     new, old = f"{state}.restoring-{stamp}", f"{state}.before-{stamp}"
@@ -196,7 +196,7 @@ def restore(state: str, path: str) -> str | None:
         if is_new:
             return None
         for name in os.listdir(old):
-            if not part_of(name).saved:  # such as the tokens of this machine, which no backup replaces
+            if not part_of(name).saved:  # such as the tokens of this machine: backups do not contain them
                 os.rename(os.path.join(old, name), os.path.join(state, name))
     return old
 
@@ -220,35 +220,35 @@ def _unpack(path: str, folder: str) -> None:
 
 
 def _check_database(path: str, database: str) -> None:
-    """Raise if a database of a backup is damaged, or a newer hilt has written it."""
+    """Raise if a database in a backup is damaged or was written by a newer hilt."""
     name = os.path.basename(database)
     try:
         with closing(sqlite3.connect(database)) as db:
-            (answer,) = db.execute("PRAGMA quick_check(1)").fetchone()
+            (problem,) = db.execute("PRAGMA quick_check(1)").fetchone()
             (version,) = db.execute("PRAGMA user_version").fetchone()
     except sqlite3.DatabaseError as error:
-        answer, version = str(error), 0
-    if answer != "ok":
-        raise _invalid(path, f"{name} is damaged: {answer}")
-    known = _VERSIONS.get(name, version)
-    if version > known:
+        problem, version = str(error), 0
+    if problem != "ok":
+        raise _invalid(path, f"{name} is damaged: {problem}")
+    supported = _VERSIONS.get(name, version)
+    if version > supported:
         raise ToolError(
             "runtime_missing",
-            f"{name} in {path} has the format {version}; this version of hilt knows formats up to {known}.",
+            f"{name} in {path} has the format {version}; this version of hilt supports formats up to {supported}.",
             suggestion="Restore it with the version of hilt that wrote it, or a newer one.",
         )
 
 
 def _check(path: str, member: tarfile.TarInfo) -> None:
-    """Raise unless a member is a file that a backup contains."""
-    first, *rest = member.name.split("/")
-    if not member.isreg() or first not in _SAVED or any(name in ("", ".", "..") for name in rest):
-        raise _invalid(path, f"a backup has no {member.name[:100]!r}")
+    """Raise unless a member is a regular file that belongs in a backup."""
+    first, *components = member.name.split("/")
+    if not member.isreg() or first not in _SAVED or any(name in ("", ".", "..") for name in components):
+        raise _invalid(path, f"unexpected entry {member.name[:100]!r}")
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[tarfile.TarFile]:
-    """Open an archive, and report whatever is wrong with its contents."""
+    """Open an archive; errors in its contents become one ToolError."""
     try:
         file = open(path, "rb")  # noqa: SIM115  # closed below
     except FileNotFoundError:
@@ -263,4 +263,6 @@ def _opened(path: str) -> Iterator[tarfile.TarFile]:
 
 
 def _invalid(path: str, reason: str) -> ToolError:
-    return ToolError("invalid_request", f"{path} is not a backup of hilt: {reason}.", suggestion="Choose another file.")
+    return ToolError(
+        "invalid_request", f"{path} is not a valid hilt backup: {reason}.", suggestion="Choose another file."
+    )

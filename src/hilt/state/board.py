@@ -1,7 +1,7 @@
 """The task board of a workspace: one for all sessions, agents and processes, in state.db.
 
-Every change is one transaction, so that of two agents that claim a task one gets it, and no cycle of blockers can be
-stored. Ids count from 1 and are never reused.
+Every change is one transaction, so that only one of two agents gets a task that both claim, and blockers can never
+form a cycle. Ids count from 1 and are never reused.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Task(NamedTuple):
 
 
 class TaskChange(NamedTuple):
-    """The new values of a task; None keeps the present one."""
+    """New values for a task; None keeps the current one."""
 
     title: str | None = None
     description: str | None = None
@@ -62,7 +62,7 @@ class TaskChange(NamedTuple):
 
 
 class TaskPage(NamedTuple):
-    """Some of the tasks that match, by id, and how many match from the first one on."""
+    """One page of the matching tasks, by id, and how many match from its first id on."""
 
     tasks: list[Task]
     total: int
@@ -100,7 +100,7 @@ class Board:
                 raise _missing([id])
             row = (workspace, id, "pending", "", now, now, title, "")
             db.execute("INSERT INTO tasks VALUES (?,?,?,?,?,?,?,?)", row)
-            task = self._apply(db, self._one(db, id), change, session, now)
+            task = self._apply(db, self._get(db, id), change, session, now)
             commit()
             return task
 
@@ -110,12 +110,12 @@ class Board:
         """Return a task."""
         if not self._db.exists():
             raise _missing([id])
-        return self._db.read(lambda db: self._one(db, id))
+        return self._db.read(lambda db: self._get(db, id))
 
     def page(
         self, *, ready: bool = False, status: Status | None = None, owner: str | None = None, first: int, limit: int
     ) -> TaskPage:
-        """Return the tasks that match, from the id `first` on."""
+        """Return the matching tasks whose id is at least `first`."""
         if not self._db.exists():
             return TaskPage([], 0)
         condition = "id>=?"
@@ -137,18 +137,18 @@ class Board:
         return self._db.read(work)
 
     def update(self, id: int, change: TaskChange, session: str, *, commit: Callable[[], None]) -> TaskUpdate:
-        """Change a task. Claiming one that another owner has is refused; without an owner, the session claims it."""
+        """Change a task. Claiming one that has another owner is an error; without an owner, the session claims it."""
         _checked(change)
 
         def work(db: sqlite3.Connection) -> TaskUpdate:
-            before = self._one(db, id)
+            before = self._get(db, id)
             task = self._apply(db, before, change, session, time.time_ns())
             became_ready: list[Task] = []
             if task.status == "completed" and before.status != "completed":
                 blocked = "SELECT task FROM task_blockers WHERE workspace=? AND blocker=?"
                 condition = f"id IN ({blocked}) AND {_READY} ORDER BY id"
                 became_ready = self._select(db, condition, [self._workspace, id])
-                self._forget_oldest(db)
+                self._remove_oldest(db)
             commit()
             return TaskUpdate(task, became_ready)
 
@@ -173,17 +173,17 @@ class Board:
         if status != "completed" and db.execute(count, (self._workspace,)).fetchone()[0] > OPEN_MAX:
             raise ToolError(
                 "limit_exceeded",
-                f"The board already has {OPEN_MAX} tasks that are not completed.",
+                f"The board already has {OPEN_MAX} open tasks.",
                 suggestion="Complete some of them first.",
                 limit=OPEN_MAX,
             )
-        return self._one(db, task.id)
+        return self._get(db, task.id)
 
     def _block(self, db: sqlite3.Connection, id: int, blockers: Iterable[int]) -> None:
-        """Replace the blockers of a task, unless one is missing or waits for the task itself."""
+        """Replace the blockers of a task; raise if one is missing or waits for the task itself."""
         workspace = self._workspace
-        known = {known for (known,) in db.execute("SELECT id FROM tasks WHERE workspace=?", (workspace,))}
-        missing = [blocker for blocker in blockers if blocker not in known]
+        existing = {existing for (existing,) in db.execute("SELECT id FROM tasks WHERE workspace=?", (workspace,))}
+        missing = [blocker for blocker in blockers if blocker not in existing]
         if missing:
             raise _missing(missing)
         db.execute("DELETE FROM task_blockers WHERE workspace=? AND task=?", (workspace, id))
@@ -192,17 +192,17 @@ class Board:
             edges.setdefault(task, []).append(blocker)
         cycle = _cycle(edges, id, blockers)
         if cycle is not None:
-            shown = " → ".join(map(str, cycle if len(cycle) <= _SHOWN_MAX else [*cycle[: _SHOWN_MAX - 1], "…", id]))
+            path = " → ".join(map(str, cycle if len(cycle) <= _SHOWN_MAX else [*cycle[: _SHOWN_MAX - 1], "…", id]))
             raise ToolError(
                 "invalid_args",
-                f"Task {id} cannot wait for task {cycle[1]}: the blockers would form the cycle {shown}.",
+                f"Task {id} cannot wait for task {cycle[1]}: the blockers would form the cycle {path}.",
                 suggestion="Remove one of these blockers.",
                 cycle=cycle,
             )
         db.executemany("INSERT INTO task_blockers VALUES (?,?,?)", [(workspace, id, blocker) for blocker in blockers])
 
-    def _forget_oldest(self, db: sqlite3.Connection) -> None:
-        """Remove the completed tasks beyond those that are kept; nothing waits for them any more."""
+    def _remove_oldest(self, db: sqlite3.Connection) -> None:
+        """Remove the oldest completed tasks beyond COMPLETED_KEPT; no task waits for them."""
         workspace = self._workspace
         query = (
             "SELECT id FROM tasks WHERE workspace=? AND status='completed' "
@@ -212,7 +212,7 @@ class Board:
             db.execute("DELETE FROM tasks WHERE workspace=? AND id=?", (workspace, id))
             db.execute("DELETE FROM task_blockers WHERE workspace=? AND (task=? OR blocker=?)", (workspace, id, id))
 
-    def _one(self, db: sqlite3.Connection, id: int) -> Task:
+    def _get(self, db: sqlite3.Connection, id: int) -> Task:
         tasks = self._select(db, "id=?", [id]) if 0 < id <= LARGEST_ID else []
         if not tasks:
             raise _missing([id])
@@ -230,7 +230,7 @@ class Board:
 
 
 def _checked(change: TaskChange) -> TaskChange:
-    """Return a change, or raise if a text is empty or too long."""
+    """Return the change; raise if the title is empty or a text is too long."""
     limits = {"title": TITLE_CHARACTERS, "description": DESCRIPTION_CHARACTERS, "owner": OWNER_CHARACTERS}
     for name, limit in limits.items():
         size = len(getattr(change, name) or "")
@@ -238,31 +238,31 @@ def _checked(change: TaskChange) -> TaskChange:
             raise ToolError(
                 "invalid_args",
                 f"{name} has {size} characters; the limit is {limit}.",
-                suggestion="Shorten it; keep long texts in a file and name its path.",
+                suggestion="Shorten it; write long text to a file and mention its path.",
                 limit=limit,
             )
     if change.title == "":
-        raise ToolError("invalid_args", "title is empty.", suggestion="Say in a few words what is to be done.")
+        raise ToolError("invalid_args", "title is empty.", suggestion="Describe the task in a few words.")
     return change
 
 
 def _owner_after(task: Task, change: TaskChange, session: str) -> str:
     """Return the owner of a task after a change; raise if another owner has it."""
     if change.status == "pending" and task.status != "pending":
-        return change.owner or ""  # released, or given to somebody else
+        return change.owner or ""  # released, or reserved for another owner
     if change.status is None or change.status == "pending":
         return task.owner if change.owner is None else change.owner
     owner = change.owner or ""
     if change.status == "in_progress":
         # a pending task with an owner is reserved for them
         owner = owner or (task.owner if task.status == "pending" else "") or session
-    # a completed task is held too: an agent that listed it before must not do it again
-    is_held = change.status == "in_progress" or task.status == "in_progress"
-    if is_held and owner and task.owner not in ("", owner):
+    # completed tasks count too: an agent with an old list must not do the work again
+    is_claimed = change.status == "in_progress" or task.status == "in_progress"
+    if is_claimed and owner and task.owner not in ("", owner):
         again = "; to do it again, set it to pending first" if task.status == "completed" else ""
         raise ToolError(
             "busy",
-            f"Task {task.id} is {_TAKEN[task.status]}; its owner is {task.owner}.",
+            f"Task {task.id} is {_CLAIMED[task.status]}; its owner is {task.owner}.",
             suggestion=f'Choose another task: action "list" with ready true{again}.',
             id=task.id,
             owner=task.owner,
@@ -270,12 +270,12 @@ def _owner_after(task: Task, change: TaskChange, session: str) -> str:
     return owner or task.owner
 
 
-_TAKEN = {"pending": "reserved", "in_progress": "in progress", "completed": "completed"}
+_CLAIMED = {"pending": "reserved", "in_progress": "in progress", "completed": "completed"}
 
 
 def _cycle(edges: dict[int, list[int]], id: int, blockers: Iterable[int]) -> list[int] | None:
     """Return the shortest path from a task through these blockers back to it, or None."""
-    waits_for: dict[int, int] = {}  # a task that was reached, and the one that waits for it
+    waits_for: dict[int, int] = {}  # each task reached, and the task that waits for it
     queue = [(blocker, id) for blocker in blockers]
     for reached, waiting in queue:
         if reached == id:
@@ -291,6 +291,6 @@ def _cycle(edges: dict[int, list[int]], id: int, blockers: Iterable[int]) -> lis
 
 
 def _missing(ids: Sequence[int]) -> ToolError:
-    named = ", ".join(str(id) for id in ids[:_SHOWN_MAX])
-    message = f"There is no task {named}." if len(ids) == 1 else f"There are no tasks {named}."
+    listed = ", ".join(str(id) for id in ids[:_SHOWN_MAX])
+    message = f"There is no task {listed}." if len(ids) == 1 else f"There are no tasks {listed}."
     return ToolError("not_found", message, suggestion='Use an id from action "list".', ids=list(ids[:_SHOWN_MAX]))

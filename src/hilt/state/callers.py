@@ -1,4 +1,4 @@
-"""Processes that publish calls: a file for each, locked for as long as it lives; and the calls of killed ones."""
+"""Processes that publish calls, each with a file that it locks while it lives, and the calls of killed processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ID = re.compile("[0-9a-f]{16}")
 
 
 class CallerMark:
-    """Marks that the calls of this process still run, until it is closed or the process ends."""
+    """Marks the calls of this process as running, until it is closed or the process ends."""
 
     def __init__(self, state: str) -> None:
         self.id = os.urandom(8).hex()
@@ -36,42 +36,42 @@ class CallerMark:
 
 
 def start_key(id: str) -> str:
-    """Return the key of the event that a call has started."""
+    """Return the key of the event for the start of a call."""
     return f"start {id}"
 
 
 def end_key(id: str) -> str:
-    """Return the key of the event that such a call has ended."""
+    """Return the key of the event for the end of a call."""
     return f"end {id}"
 
 
 class CallObserver:
-    """Ends calls whose process was killed. Not safe to use from several threads."""
+    """Reports the end of calls whose process was killed. Not safe to use from several threads."""
 
     def __init__(self, state: str, events: EventStore) -> None:
         self._folder = os.path.join(state, _FOLDER)
         self._events = events
         self._position = 0
-        self._running: dict[str, tuple[int, dict[str, Json]]] = {}  # when they started, and their facts
+        self._running: dict[str, tuple[int, dict[str, Json]]] = {}  # start time and fields of each call
 
     def look(self) -> list[NewEvent]:
-        """Return the ends of calls whose process was killed since the last time."""
+        """Return an end event for each call whose process was killed since the last time."""
         last = self._events.last()
         if last != self._position:
             for at, data in self._events.of_type("call_started", self._position, last):
-                facts = json.loads(data)
-                if _ID.fullmatch(str(facts.get("process"))):  # otherwise nobody knows whether it still runs
-                    self._running[str(facts["id"])] = at, facts
+                fields = json.loads(data)
+                if _ID.fullmatch(str(fields.get("process"))):  # otherwise its process is unknown
+                    self._running[str(fields["id"])] = at, fields
             self._position = last
         if not self._running:
             return []
-        processes = {str(facts["process"]) for _, facts in self._running.values()}
-        # first: a process stores the end of a call before its own
+        processes = {str(fields["process"]) for _, fields in self._running.values()}
+        # check processes first: each stores the end of its calls before it exits
         dead = {process for process in processes if not self._is_alive(process)}
         for id in [id for id in self._running if self._events.has_key(end_key(id))]:
             del self._running[id]
-        ended = [id for id, (_, facts) in self._running.items() if facts["process"] in dead]
-        return [self._interrupted(id, *self._running.pop(id)) for id in ended]
+        interrupted = [id for id, (_, fields) in self._running.items() if fields["process"] in dead]
+        return [self._interrupted(id, *self._running.pop(id)) for id in interrupted]
 
     def _is_alive(self, process: str) -> bool:
         path = os.path.join(self._folder, process)
@@ -80,7 +80,7 @@ class CallObserver:
         except FileNotFoundError:
             return False
         except OSError:
-            return True  # nobody knows, such as when this process has too many files open
+            return True  # unknown, such as when this process has too many files open
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -93,14 +93,14 @@ class CallObserver:
             os.close(descriptor)
 
     def _interrupted(self, id: str, at: int, started: dict[str, Json]) -> NewEvent:
-        facts = {name: value for name, value in started.items() if name not in ("process", "cut")}
-        facts |= {
+        fields = {name: value for name, value in started.items() if name not in ("process", "cut")}
+        fields |= {
             "verdict": "",
-            "reason": "its process ended before the call did",
+            "reason": "its process was killed",
             "approver": "",
             "outcome": INTERRUPTED,
             "ms": (time.time_ns() - at) / 1_000_000,
             "change": None,
             "votes": [],
         }
-        return NewEvent("call", facts, kept="args" in started, key=end_key(id))
+        return NewEvent("call", fields, kept="args" in started, key=end_key(id))

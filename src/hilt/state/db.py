@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Database:
     """One database file: opened on first use, migrated once, one connection guarded by one lock.
 
-    Before an older file is migrated, it is copied to the folder backups beside it, unless it is only a cache.
+    Before an older file is migrated, it is copied to the folder `backups` next to it, unless it is only a cache.
     """
 
     def __init__(self, path: str, migrations: Sequence[str], *, durable: bool, is_cache: bool = False) -> None:
@@ -39,7 +39,7 @@ class Database:
         return os.path.exists(self._path)
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in one transaction that no other writer can interleave."""
+        """Run `work` in one transaction; other writers wait."""
         deadline = 0.0
         while True:
             with self._lock:
@@ -75,12 +75,12 @@ class Database:
         """Run `work` in a transaction that is rolled back."""
 
         def rolled_back(connection: sqlite3.Connection) -> T:
-            connection.execute("PRAGMA cache_spill=OFF")  # it needs no space on the disk
+            connection.execute("PRAGMA cache_spill=OFF")  # keeps the transaction off the disk
             connection.execute("BEGIN IMMEDIATE")
             try:
                 return work(connection)
             finally:
-                if connection.in_transaction:  # a full disk has ended it
+                if connection.in_transaction:  # a full disk has rolled it back
                     connection.execute("ROLLBACK")
 
         return self.read(rolled_back)
@@ -116,7 +116,7 @@ class Database:
                 self._connection = None
 
     def __del__(self) -> None:
-        """Close the connection of a part that lives as long as its process; Python 3.13 and later warn otherwise."""
+        """Close the connection if it is still open; Python 3.13 and later warn otherwise."""
         connection = getattr(self, "_connection", None)
         if connection is not None:
             connection.close()
@@ -191,17 +191,17 @@ class Database:
                     connection.execute(f"PRAGMA user_version={number:d}")
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:  # a full disk has ended it
+                if connection.in_transaction:  # a full disk has rolled it back
                     connection.execute("ROLLBACK")
                 raise
 
     def _back_up(self, connection: sqlite3.Connection, version: int) -> None:
-        """Copy the file as it was before a migration; the copies of earlier migrations are deleted."""
+        """Copy the file before a migration, and delete the copies of earlier migrations."""
         folder, name = os.path.join(os.path.dirname(self._path), "backups"), os.path.basename(self._path)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         copy = os.path.join(folder, f"{name}.{version}")
         unfinished = f"{copy}.new"
-        # creates the file with its final mode, and empties one that a killed process has left
+        # creates the file with its final mode, or truncates one that a killed process left
         handle = os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             connection.execute("VACUUM INTO ?", (unfinished,))
@@ -222,10 +222,10 @@ class Database:
         has_copy = os.path.isdir(backups) and any(copy.startswith(f"{name}.") for copy in os.listdir(backups))
         return ToolError(
             "runtime_missing",
-            f"{name} in {folder} has the format {version}; this version of hilt knows formats up to "
-            f"{len(self._migrations)}. A newer hilt has written it.",
+            f"{name} in {folder} has the format {version}; this version of hilt supports formats up to "
+            f"{len(self._migrations)}. A newer hilt wrote it.",
             suggestion="Ask the user to install the newer hilt again, or to use another state directory "
-            "(HILT_STATE_DIR)." + f" {backups} has the file as it was before the change of format." * has_copy,
+            "(HILT_STATE_DIR)." + f" {backups} has a copy from before the migration." * has_copy,
             format=version,
             known=len(self._migrations),
         )

@@ -1,4 +1,4 @@
-"""The state directory: its free space, and the error if it cannot be written."""
+"""The state directory: its free space, and the error if it is not writable."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def free_bytes(path: str | int) -> int | None:
 def unwritable(reason: str, directory: str) -> ToolError:
     """Return the error for a state directory, or a folder in it, that cannot be written."""
     free = free_bytes(directory)
-    room = "" if free is None else f", {free >> 10} KB free"
+    free_note = "" if free is None else f", {free >> 10} KB free"
     return ToolError(
         "resource_limit",
-        f"The state directory cannot be written: {reason} ({directory}{room}).",
+        f"The state directory cannot be written: {reason} ({directory}{free_note}).",
         suggestion=(
-            "Ask the user to free disk space: `hilt state clean` removes what can be spared, and `hilt undo clear` the "
-            "undo history of a folder. Or set HILT_STATE_DIR to another folder."
+            "Ask the user to free disk space: `hilt state clean` removes caches and old data, `hilt undo clear` "
+            "the undo history of a folder. Or set HILT_STATE_DIR to another folder."
         ),
         directory=directory,
         free_bytes=free,
@@ -40,7 +40,7 @@ def unwritable(reason: str, directory: str) -> ToolError:
 
 @contextmanager
 def writing(directory: str) -> Iterator[None]:
-    """Report failures of the file system as failures of the state directory."""
+    """Turn any OSError into the error for a state directory that cannot be written."""
     try:
         yield
     except OSError as error:

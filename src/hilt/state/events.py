@@ -1,7 +1,7 @@
-"""What happens in all processes of the user while `hilt serve` runs, as one numbered sequence in events.db.
+"""Events of all the user's processes while `hilt serve` runs, as one numbered sequence in events.db.
 
 Every process appends its own events, and SQLite numbers them in the order of their commits. A process appends only
-while a server holds the lock of `serve.lock`. The server removes old events; numbers are never reused.
+while a server holds the lock on `serve.lock`. The server removes old events; numbers are never reused.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     import sqlite3
 
 EVENTS_MAX = 100_000
-EVENT_CHARACTERS = 256 * 1024  # of one event; longer texts in it are cut
+EVENT_CHARACTERS = 256 * 1024  # of one event; in a longer one, long texts are truncated
 
 _DAY_NS = 86_400 * 1_000_000_000
-_PASSING_NS = 1_000_000_000  # how long events that may not be kept wait for other servers
-_WAITING_MAX = 10_000  # events that could not be stored; then the oldest are dropped
-_CUTS = (16_384, 2_048, 256)  # characters that are kept of each long text, until the event is short enough
+_TRANSIENT_NS = 1_000_000_000  # how long transient events stay for other servers to read
+_UNSTORED_MAX = 10_000  # events that could not be stored yet; beyond this, the oldest are dropped
+_CUTS = (16_384, 2_048, 256)  # characters to keep of each long text, tried in order until the event is short enough
 
 _MIGRATIONS = (
-    # `kept` is 0 for events that are removed as soon as the server has read them; long texts come last
+    # `kept` is 0 for transient events, which are removed once servers have read them; long texts come last
     """CREATE TABLE events (
          seq INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kept INTEGER NOT NULL, size INTEGER NOT NULL,
          type TEXT NOT NULL, key TEXT, data TEXT NOT NULL);
@@ -45,16 +45,16 @@ encode = json_encoder(ascii_only=True, allow_nan=True, default=str)
 
 
 class EventRow(NamedTuple):
-    """A stored event; `text` is the JSON that clients get."""
+    """A stored event; `text` is the JSON sent to clients."""
 
     seq: int
     text: str
 
 
 class NewEvent(NamedTuple):
-    """An event to append: its type, its fields, and whether it may be kept.
+    """An event to append; one that is not `kept` is transient, and removed once servers have read it.
 
-    Of the events with the same key, only the first is stored: several servers may observe the same change.
+    Only the first event with a given key is stored: several servers may observe the same change.
     """
 
     type: str
@@ -67,7 +67,7 @@ class EventStore:
     """The events of all workspaces of a user. Safe to use from many threads and processes."""
 
     def __init__(self, directory: str) -> None:
-        self._waiting: deque[tuple[object, ...]] = deque(maxlen=_WAITING_MAX)
+        self._unstored: deque[tuple[object, ...]] = deque(maxlen=_UNSTORED_MAX)
         self._db = Database(os.path.join(directory, "events.db"), _MIGRATIONS, durable=False)
 
     def close(self) -> None:
@@ -77,18 +77,18 @@ class EventStore:
     def append(self, event: NewEvent, data: str | None = None) -> None:
         """Append an event; `data` are its fields as JSON, if the caller has encoded them."""
         data = _shortened(event.fields, data or encode(event.fields))
-        self._waiting.append((time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key))
-        # threads that wait for the database meanwhile find their events stored, in one transaction
+        self._unstored.append((time.time_ns(), int(event.kept), len(data) + 64, event.type, event.key, data, event.key))
+        # one thread stores the events of all threads that wait for the database, in one transaction
         self._db.read(self._store)
 
     def _store(self, db: sqlite3.Connection) -> None:
         rows: list[tuple[object, ...]] = []
         with suppress(IndexError):
             while True:
-                rows.append(self._waiting.popleft())
+                rows.append(self._unstored.popleft())
         try:
             if len(rows) == 1:
-                db.execute(_INSERT, rows[0])  # a transaction of its own
+                db.execute(_INSERT, rows[0])  # an implicit transaction
             elif rows:
                 db.execute("BEGIN IMMEDIATE")
                 db.executemany(_INSERT, rows)
@@ -96,7 +96,7 @@ class EventStore:
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
-            self._waiting.extendleft(reversed(rows))  # for another try, of this thread or the next
+            self._unstored.extendleft(reversed(rows))  # this thread or another retries
             raise
 
     def last(self) -> int:
@@ -106,13 +106,13 @@ class EventStore:
         return 0 if row is None else int(row[0])
 
     def after(self, seq: int, limit: int) -> list[EventRow]:
-        """Return the oldest events after a number."""
+        """Return the oldest events after number `seq`."""
         query = "SELECT seq, at, type, data FROM events WHERE seq>? ORDER BY seq LIMIT ?"
         rows = self._db.read(lambda db: db.execute(query, (seq, limit)).fetchall())
         return [EventRow(seq, _text(seq, at, type, data)) for seq, at, type, data in rows]
 
     def of_type(self, type: str, after: int, last: int) -> list[tuple[int, str]]:
-        """Return the time and the fields of all events of a type after a number, up to the last, the oldest first."""
+        """Return the time and JSON fields of the events of a type with after < number <= last, oldest first."""
         query = "SELECT at, data FROM events WHERE seq>? AND seq<=? AND type=? ORDER BY seq"
         return self._db.read(lambda db: db.execute(query, (after, last, type)).fetchall())
 
@@ -126,17 +126,17 @@ class EventStore:
         return int(self._db.read(lambda db: db.execute("PRAGMA data_version").fetchone())[0])
 
     def forget(self, seq: int) -> None:
-        """Remove the events up to a number that may not be kept; other servers had time to read them."""
-        query, limit = "DELETE FROM events WHERE kept=0 AND seq<=? AND at<?", time.time_ns() - _PASSING_NS
+        """Remove transient events up to number `seq`, except recent ones, which other servers may not have read yet."""
+        query, limit = "DELETE FROM events WHERE kept=0 AND seq<=? AND at<?", time.time_ns() - _TRANSIENT_NS
         self._db.read(lambda db: db.execute(query, (seq, limit)))
 
     def prune(self, *, days: int, megabytes: int, most: int = EVENTS_MAX) -> int:
         """Remove events that are too old or too many; return how many were removed."""
-        oldest, left = time.time_ns() - days * _DAY_NS, megabytes * 1024 * 1024
+        oldest, max_bytes = time.time_ns() - days * _DAY_NS, megabytes * 1024 * 1024
 
         def work(db: sqlite3.Connection) -> int:
             first = 0
-            room = left
+            room = max_bytes
             # the newest first, until the limits are reached
             rows = db.execute("SELECT seq, at, size FROM events ORDER BY seq DESC LIMIT ?", (most + 1,))
             for count, (seq, at, size) in enumerate(rows, 1):
@@ -160,22 +160,22 @@ _INSERT = (
 
 
 def _shortened(fields: Mapping[str, Json], data: str) -> str:
-    """Return the fields as JSON; long texts are cut if it is too long."""
+    """Return the fields as JSON; long texts are truncated if it is too long."""
     for characters in _CUTS:
         if len(data) <= EVENT_CHARACTERS:
             return data
         data = encode({**_cut(fields, characters), "cut": True})
     if len(data) <= EVENT_CHARACTERS:
         return data
-    # many short values: only the facts are kept
-    plain = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
-    return encode({**_cut(plain, _CUTS[-1]), "cut": True})
+    # many short values: keep only the scalar fields
+    scalars = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
+    return encode({**_cut(scalars, _CUTS[-1]), "cut": True})
 
 
 def _cut(value: Json, characters: int) -> Json:
     if isinstance(value, str):
-        left = len(value) - characters
-        return value if left <= 0 else f"{value[:characters]}… [{left} more characters]"
+        excess = len(value) - characters
+        return value if excess <= 0 else f"{value[:characters]}… [{excess} more characters]"
     if isinstance(value, Mapping):
         return {key: _cut(inner, characters) for key, inner in value.items()}
     return [_cut(inner, characters) for inner in value] if isinstance(value, list | tuple) else value
@@ -186,7 +186,7 @@ def _text(seq: int, at: int, type: str, data: str) -> str:
     return f"{head},{data[1:]}" if data != "{}" else head + "}"
 
 
-# --- whether a server runs ------------------------------------------------------------------------------------------
+# --- whether a server is running --------------------------------------------------------------------------------------
 
 
 def is_served(state: str) -> bool:
@@ -207,7 +207,7 @@ def is_served(state: str) -> bool:
 
 
 class ServingMark:
-    """Marks that a server runs, until it is closed or its process ends. Several servers may share it."""
+    """Marks that a server is running, until it is closed or its process ends. Several servers may share the file."""
 
     def __init__(self, state: str) -> None:
         self._state = state
@@ -217,10 +217,10 @@ class ServingMark:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
             if _is_at(path, self._descriptor):
                 return
-            os.close(self._descriptor)  # somebody has removed the file in the meantime
+            os.close(self._descriptor)  # another process removed the file in the meantime
 
     def close(self) -> None:
-        """Remove the mark, unless another server needs it."""
+        """Remove the marker, unless another server shares it."""
         with suppress(OSError):
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(self._state, self._descriptor)
@@ -228,7 +228,7 @@ class ServingMark:
 
 
 def _remove(state: str, descriptor: int) -> None:
-    """Remove the marker, whose lock the caller holds alone; later calls then need not look at its lock."""
+    """Remove the marker; the caller holds its lock exclusively. Later calls then need not check the lock."""
     path = serving_marker(state)
     with suppress(OSError):
         if _is_at(path, descriptor):

@@ -1,6 +1,6 @@
-"""The newest rows of the trail, noted in a file next to the database, so that truncation of the trail is detected.
+"""The hashes of the newest rows of the trail, in a file next to the database, so that truncation is detected.
 
-Rows are written to a fixed number of slots in turn. The newest row is the largest number in the file.
+The file is a ring of a fixed number of slots. The newest row is the one with the largest number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ class Head:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lock = threading.Lock()  # a descriptor closed in the meantime may already refer to another file
+        self._lock = (
+            threading.Lock()
+        )  # closing the descriptor while it is in use could redirect a write to another file
         self._descriptor: int | None = None
 
     def exists(self) -> bool:
@@ -28,12 +30,12 @@ class Head:
         return os.path.exists(self._path)
 
     def open(self) -> None:
-        """Create the file if it is missing: from the first row on, a missing file is reported."""
+        """Create the file if it is missing; once there is a row, verification reports a missing file."""
         with self._lock:
             self._open()
 
     def next_number(self, last: int) -> int:
-        """Return the number for a row after row `last`: numbers of rows that were lost are not used again."""
+        """Return the number for the row after row `last`; numbers of lost rows are not reused."""
         number = last + 1
         with self._lock:
             descriptor = self._descriptor or self._open()
@@ -41,7 +43,7 @@ class Head:
                 slot = os.pread(descriptor, 8, number % SLOTS * _WIDTH)
             except OSError as error:
                 raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
-        # the slot of the number has a later row if there ever was one
+        # if there ever was a later row, the slot of this number has this number or a larger one
         if int.from_bytes(slot, "big") < number:
             return number
         return max((last, *self.read())) + 1
@@ -58,7 +60,7 @@ class Head:
                 raise unwritable(os.strerror(error.errno or 0), os.path.dirname(self._path)) from error
 
     def read(self) -> dict[int, bytes]:
-        """Return the hashes of the noted rows by number; empty if there is no file."""
+        """Return the noted hashes by row number; empty if there is no file."""
         try:
             with open(self._path, "rb") as file:
                 data = file.read(SLOTS * _WIDTH)

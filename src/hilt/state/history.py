@@ -1,11 +1,11 @@
 """state.db: snapshots taken before every change, the journal that makes changes atomic, and the blobs they refer to.
 
-A change is one call's set of files. Before any file is touched, its old contents and the hash of its new contents are
+A change is one call's set of files. Before any file is modified, its old contents and the hash of its new contents are
 committed to the database with synchronous FULL. A marker file in the journal folder, locked for as long as its process
 lives, marks the change as unfinished. If the lock can be taken, the change was interrupted and must be recovered.
 
-The change of a command keeps no contents here: its rows say which version of each path is in the workspace, and where
-in the folder of its layer the other one is.
+The change of a command stores no contents here: its rows say which version of each path is in the workspace, and where
+the other version is in the folder of its layer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMPRESS_BYTES = 64 * 1024  # larger blobs are compressed later, not during the 
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
 _INODES = 1 << 64
 
-_EVICTED_MAX = 100_000  # newer changes, after which it is forgotten which call made one
+_EVICTED_MAX = 100_000  # newer changes, after which the record of which call made a change is deleted
 
 
 class Snapshot(NamedTuple):
@@ -47,7 +47,7 @@ class Snapshot(NamedTuple):
 
 
 class Version(NamedTuple):
-    """What is at a path before or after the change of a command; the inode is 0 if nothing is."""
+    """The file at a path before or after the change of a command; the inode is 0 if there is none."""
 
     inode: int = 0
     mode: int = 0
@@ -61,7 +61,7 @@ class LayerStep(NamedTuple):
 
     `root` is a workspace folder, `path` is relative to it, and `slot` to the folder of the layer. A step of the kind
     "mode" sets the permissions of a folder; one of the kind "folder" creates or removes an empty folder, whose slot
-    keeps a copy; one of the kind "conflict" is not performed. `size` and `files` count what the layer keeps.
+    holds a copy; one of the kind "conflict" is not performed. `size` and `files` count the contents of the slot.
     """
 
     kind: Kind
@@ -80,7 +80,7 @@ class LayerStep(NamedTuple):
 
 
 class RecordedChange(NamedTuple):
-    """One call's set of snapshots; that of a command has a layer and steps instead."""
+    """One call's set of snapshots; the change of a command has a layer and steps instead."""
 
     id: str
     session: str
@@ -115,7 +115,7 @@ class Recording:
         self._marker = marker
         self._descriptor = descriptor
         self._linked = linked
-        self.is_recorded = False  # of the change of a command
+        self.is_recorded = False  # whether the change of a command was stored
 
     def record(self, change: RecordedChange, *, call: str, is_open: bool) -> None:
         """Store the change of a command: before its steps are performed (`is_open`), or as a preview."""
@@ -145,7 +145,7 @@ class Recording:
         self._close()
 
     def release(self) -> None:
-        """Unlock the marker; an unsettled change is left for the next process to recover."""
+        """Unlock the marker; the next process recovers the change if it is still open."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -165,7 +165,7 @@ class History:
         self._blobs = os.path.join(directory, "blobs")
         self._journal = journal
         self._workspace = workspace
-        self._evicted = f"{workspace} evicted"  # the workspace of changes that cannot be undone any more
+        self._evicted = f"{workspace} evicted"  # stored as the workspace of changes that can no longer be undone
         self._calls = calls
         self._bytes = megabytes * 1024 * 1024
 
@@ -181,7 +181,7 @@ class History:
     ) -> Recording:
         """Store the snapshots with their old contents durably, and open the journal entry.
 
-        `call` is the id that the caller gave the call. `link` may hard-link a large old file instead of copying it;
+        `call` is the caller's id for the call. `link` may hard-link a large old file instead of copying it;
         `secure` later checks whether another process still has it open for writing.
         """
         id = os.urandom(6).hex()
@@ -199,7 +199,9 @@ class History:
     ) -> Recording:
         marker, descriptor = self._mark(id)
         try:
-            blobs = [_packed(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None]
+            blobs = [
+                _to_blob(snapshot.before, data) for snapshot, data in files if snapshot.before and data is not None
+            ]
             large = [blob for blob in blobs if len(blob.data) > INLINE_BYTES]
             if large:
                 self._db.read(lambda db: None)  # a disk without room for the database fails before anything is written
@@ -219,7 +221,7 @@ class History:
         return Recording(self, id, marker, descriptor, {blob.hash: blob.data for blob in linked})
 
     def mark(self) -> Recording:
-        """Open the journal entry of a command, which has no rows before `Recording.record`."""
+        """Open the journal entry of a command; `Recording.record` adds its rows."""
         id = os.urandom(6).hex()
         with writing(self.directory):
             return Recording(self, id, *self._mark(id), {})
@@ -240,7 +242,7 @@ class History:
                 (
                     (
                         *(number, position, step.kind, *map(os.fsencode, (step.root, step.path, step.slot))),
-                        *(*_stored(step.before), *_stored(step.after), step.size, step.files),
+                        *(*_signed(step.before), *_signed(step.after), step.size, step.files),
                     )
                     for position, step in enumerate(change.steps)
                 ),
@@ -261,7 +263,7 @@ class History:
             if is_open:
                 (number,) = db.execute("SELECT number FROM changes WHERE id=?", (preview.id,)).fetchone()
                 query = "UPDATE layer_steps SET before_inode=? WHERE change=? AND position=?"
-                inodes = [_stored(step.before).inode for step in preview.steps]
+                inodes = [_signed(step.before).inode for step in preview.steps]
                 db.executemany(query, [(inode, number, position) for position, inode in enumerate(inodes)])
             return is_open
 
@@ -280,7 +282,7 @@ class History:
             self._db.write(lambda db: db.executemany(query, rows))
 
     def layers(self) -> set[str]:
-        """Return the folders of all layers that changes refer to."""
+        """Return the layer folders that changes refer to."""
         if not self._db.exists():
             return set()
         query = "SELECT DISTINCT layer FROM changes WHERE layer!=''"
@@ -291,7 +293,7 @@ class History:
         return os.path.isdir(os.path.dirname(self._journal)) and self._is_marked(id)
 
     def change_of(self, session: str, call: str) -> tuple[str, bool] | None:
-        """Return the id of the change that a call has made and whether it is unfinished; None if there is none."""
+        """Return the id of the change that a call made and whether it is unfinished; None if it made none."""
         if not self._db.exists():
             return None
         query = "SELECT id, open FROM changes WHERE workspace IN (?, ?) AND session=? AND call=?"
@@ -329,12 +331,12 @@ class History:
     ) -> bool:
         """Store the change; return False if a large blob was evicted in the meantime."""
         for blob in blobs:
-            known = db.execute("SELECT data IS NULL FROM blobs WHERE hash=?", (blob.hash,)).fetchone()
-            apart = len(blob.data) > INLINE_BYTES if known is None else known[0]
-            if apart and not os.path.exists(self._blob_path(blob.hash)):
+            stored = db.execute("SELECT data IS NULL FROM blobs WHERE hash=?", (blob.hash,)).fetchone()
+            is_file = len(blob.data) > INLINE_BYTES if stored is None else stored[0]
+            if is_file and not os.path.exists(self._blob_path(blob.hash)):
                 return False
-            if known is None:
-                db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if apart else blob.data))
+            if stored is None:
+                db.execute("INSERT INTO blobs VALUES (?,?,?,?)", (*blob[:3], None if is_file else blob.data))
         number = db.execute(
             "INSERT INTO changes (id, workspace, session, operation, at, bytes, open, call) VALUES (?,?,?,?,?,?,1,?)",
             (
@@ -354,13 +356,13 @@ class History:
     def _write_blob(self, blob: _Blob, id: str, source: str, link: Linker | None) -> bool:
         """Write a large blob to a synced file unless it exists; return whether it is only a hard link."""
         path = self._blob_path(blob.hash)
-        names = _names(path)
-        if names == 1:
+        links = _link_count(path)
+        if links == 1:
             return False
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         temporary = f"{path}.{id}"  # the id in the name shows other processes whether its writer lives
         # more than one link: another change has linked the file and not yet secured it, so it can still be written to
-        linked = not names and link is not None and hasattr(fcntl, "F_SETLEASE") and link(source, temporary)
+        linked = not links and link is not None and hasattr(fcntl, "F_SETLEASE") and link(source, temporary)
         if not linked:
             _write_synced(temporary, blob.data)
         os.rename(temporary, path)
@@ -368,12 +370,12 @@ class History:
         return linked
 
     def secure(self, hash: bytes, data: bytes | None, id: str) -> None:
-        """Take ownership of a linked file; replace it by a copy if another process has it open for writing.
+        """Take ownership of a linked file; replace it with a copy if another process has it open for writing.
 
-        Once its old name is gone, no process can open it any more, so one check is enough.
+        Once its old name is gone, no process can open it, so one check is enough.
         """
         path = self._blob_path(hash)
-        if _names(path) > 1 or _is_written(path):
+        if _link_count(path) > 1 or _is_written(path):
             _write_synced(f"{path}.{id}", self.blob(hash) if data is None else data)
             os.rename(f"{path}.{id}", path)
             _sync_folder(os.path.dirname(path))
@@ -382,7 +384,7 @@ class History:
                 os.chmod(path, 0o600)  # the snapshot records its mode in the workspace
 
     def _is_sound(self, hash: bytes) -> bool:
-        """Whether a blob is stored as a file with the right contents."""
+        """Whether a blob is stored as a file and is intact."""
         if not os.path.exists(self._blob_path(hash)):
             return False
         try:
@@ -422,14 +424,14 @@ class History:
         return self._evict_numbers(db, numbers)
 
     def _evict_numbers(self, db: sqlite3.Connection, numbers: Sequence[int]) -> list[bytes]:
-        """Remove changes, but keep which calls of agents made one: a process that was killed may not know."""
-        kept = "UPDATE changes SET workspace=?, bytes=0 WHERE number=? AND call<>'' AND session GLOB ?"
-        db.executemany(kept, [(self._evicted, number, f"{AGENT}*") for number in numbers])
-        old = (
+        """Remove changes, but keep which agent calls made one: an agent needs this after its process was killed."""
+        mark_evicted = "UPDATE changes SET workspace=?, bytes=0 WHERE number=? AND call<>'' AND session GLOB ?"
+        db.executemany(mark_evicted, [(self._evicted, number, f"{AGENT}*") for number in numbers])
+        delete_old = (
             "DELETE FROM changes WHERE workspace=?1 "
             "AND number <= (SELECT max(number) FROM changes WHERE workspace=?1) - ?2"
         )
-        db.execute(old, (self._evicted, _EVICTED_MAX))
+        db.execute(delete_old, (self._evicted, _EVICTED_MAX))
         return self._remove(db, numbers)
 
     def _remove(self, db: sqlite3.Connection, numbers: Iterable[int]) -> list[bytes]:
@@ -450,19 +452,19 @@ class History:
     def _unlink_unused(self, hashes: Iterable[bytes]) -> None:
         """Remove the files of unreferenced blobs, after the transaction that deleted their rows is durable.
 
-        This runs in a transaction of its own, because a writer that saw the file checks again inside its transaction.
-        A later sweep removes files that are left over after a kill or an error.
+        This runs in a separate transaction, because a writer that saw the file checks again inside its transaction.
+        A later sweep removes files left over after a kill or an error.
         """
-        apart = [hash for hash in hashes if os.path.exists(self._blob_path(hash))]
+        with_files = [hash for hash in hashes if os.path.exists(self._blob_path(hash))]
 
         def work(db: sqlite3.Connection) -> None:
-            for hash in apart:
+            for hash in with_files:
                 query = "SELECT 1 FROM blobs WHERE hash=? AND data IS NULL"
                 if db.execute(query, (hash,)).fetchone() is None:
                     with suppress(FileNotFoundError):
                         os.unlink(self._blob_path(hash))
 
-        if apart:
+        if with_files:
             with suppress(ToolError, OSError):
                 self._db.write(work)
 
@@ -473,26 +475,26 @@ class History:
 
         This queries the database, not the journal folder: after a power loss a row may exist without its marker.
         """
-        wanted, full = set(paths), [os.fsencode(path) for path in full_paths]
+        relative, absolute = set(paths), [os.fsencode(path) for path in full_paths]
         unfinished = "change IN (SELECT number FROM changes WHERE workspace=? AND open)"
         query = f"SELECT path FROM snapshots WHERE {unfinished}"  # noqa: S608  # constants
         steps = f"SELECT root, path FROM layer_steps WHERE {unfinished}"  # noqa: S608  # constants
 
         def work(db: sqlite3.Connection) -> bool:
-            if any(path in wanted for (path,) in db.execute(query, (self._workspace,))):
+            if any(path in relative for (path,) in db.execute(query, (self._workspace,))):
                 return True
             changed = [os.path.join(*row) for row in db.execute(steps, (self._workspace,))]
-            return any(path == step or path.startswith(step + b"/") for step in changed for path in full)
+            return any(path == step or path.startswith(step + b"/") for step in changed for path in absolute)
 
         return self._db.exists() and self._db.read(work)
 
-    def cut_off(self) -> Iterator[tuple[RecordedChange, Recording]]:
-        """Yield the changes whose process is gone; each marker stays locked until the caller releases it."""
+    def interrupted(self) -> Iterator[tuple[RecordedChange, Recording]]:
+        """Yield the changes whose process died; each marker stays locked until the caller releases it."""
         with writing(self.directory):
             for id in self._open_ids():
                 marker = os.path.join(self._journal, id)
                 if not os.path.exists(marker):
-                    # the row survived a power loss that its marker did not
+                    # a power loss can destroy the marker but not the row
                     os.makedirs(self._journal, mode=0o700, exist_ok=True)
                     os.close(os.open(marker, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
                 descriptor = try_lock(marker)
@@ -500,11 +502,11 @@ class History:
                     continue
                 changes = self._load("id=? AND open", (id,))
                 if changes:
-                    # the process died with the list of links, so all blobs are checked
-                    apart = [
+                    # only the dead process knew which blobs are links, so all are checked
+                    hashes = [
                         file.before for file in changes[0].snapshots if file.before and self._is_sound(file.before)
                     ]
-                    yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(apart))
+                    yield changes[0], Recording(self, id, marker, descriptor, dict.fromkeys(hashes))
                 else:
                     os.close(descriptor)
             self._sweep()
@@ -517,14 +519,14 @@ class History:
 
     def _sweep(self) -> None:
         """Remove the markers of processes that died before their change was stored, or after it was settled."""
-        known = set(self._open_ids())
+        open_ids = set(self._open_ids())
         for name in os.listdir(self._journal) if os.path.isdir(self._journal) else ():
             path = os.path.join(self._journal, name)
-            if name.lstrip(".") in known:
+            if name.lstrip(".") in open_ids:
                 continue
             descriptor = try_lock(path)
             if descriptor is not None:
-                # a change may have been stored and settled since `known` was read; either way the marker is not needed
+                # the change may have been stored since the first query
                 if name not in self._open_ids():
                     self._sweep_blobs(name.lstrip("."))
                     with suppress(FileNotFoundError):
@@ -532,18 +534,18 @@ class History:
                 os.close(descriptor)
 
     def _sweep_blobs(self, dead: str) -> None:
-        """Remove the blob files that a dead change left: partially written ones and unreferenced ones."""
-        whole = []
+        """Remove the blob files that a dead change left behind: partially written and unreferenced ones."""
+        hashes = []
         for folder, _, names in os.walk(self._blobs):
             for name in names:
                 hash, dot, id = name.partition(".")
                 if not dot:
-                    with suppress(ValueError):  # not a file of ours
-                        whole.append(bytes.fromhex(hash))
+                    with suppress(ValueError):  # not a blob
+                        hashes.append(bytes.fromhex(hash))
                 elif id == dead or not self._is_marked(id):
                     with suppress(FileNotFoundError):
                         os.unlink(os.path.join(folder, name))
-        self._unlink_unused(whole)
+        self._unlink_unused(hashes)
 
     def _is_marked(self, id: str) -> bool:
         """Whether a live process holds the marker of this change, in any workspace."""
@@ -572,9 +574,9 @@ class History:
         """Return how many snapshots there are."""
         if not self._db.exists():
             return 0
-        made = "workspace=? AND NOT open AND previewed=''"
+        condition = "workspace=? AND NOT open AND previewed=''"
         counts = [
-            f"(SELECT count(*) FROM {table} JOIN changes ON change=number WHERE {made})"  # noqa: S608  # constants
+            f"(SELECT count(*) FROM {table} JOIN changes ON change=number WHERE {condition})"  # noqa: S608  # constants
             for table in ("snapshots", "layer_steps")
         ]
         query = f"SELECT {counts[0]} + {counts[1]}"
@@ -586,8 +588,8 @@ class History:
             raise _no_snapshot(prefix)
         if not self._db.exists():
             raise _no_snapshot(prefix)
-        made = "workspace=? AND NOT open AND previewed='' AND id GLOB ?"
-        matches = self._load(made, (self._workspace, prefix + "*"), 11)
+        condition = "workspace=? AND NOT open AND previewed='' AND id GLOB ?"
+        matches = self._load(condition, (self._workspace, prefix + "*"), 11)
         exact = [change for change in matches if change.id == prefix]
         if exact or len(matches) == 1:
             return (exact or matches)[0]
@@ -602,15 +604,15 @@ class History:
 
     def find_preview(self, id: str) -> RecordedChange:
         """Return the preview of a command with this id."""
-        found = []
+        previews = []
         if self._db.exists():
-            found = self._load("workspace=? AND NOT open AND previewed!='' AND id=?", (self._workspace, id))
-        if not found:
+            previews = self._load("workspace=? AND NOT open AND previewed!='' AND id=?", (self._workspace, id))
+        if not previews:
             raise _no_preview(id)
-        return found[0]
+        return previews[0]
 
     def blob(self, hash: bytes) -> bytes:
-        """Return the contents with this hash, verified."""
+        """Return the contents with this hash, after verifying them."""
         query = "SELECT packed, data FROM blobs WHERE hash=?"
         row = self._db.read(lambda db: db.execute(query, (hash,)).fetchone())
         if row is None:
@@ -682,7 +684,7 @@ class History:
         return self._db.read(work)
 
 
-def _names(path: str) -> int:
+def _link_count(path: str) -> int:
     """Return the number of hard links of a file; 0 if it does not exist."""
     try:
         return os.stat(path).st_nlink
@@ -722,7 +724,7 @@ def _is_written(path: str) -> bool:
     return False
 
 
-def _packed(hash: bytes, data: bytes) -> _Blob:
+def _to_blob(hash: bytes, data: bytes) -> _Blob:
     if len(data) <= COMPRESS_BYTES:
         return _Blob(hash, len(data), 1, zlib.compress(data, 1))
     return _Blob(hash, len(data), 0, data)
@@ -757,15 +759,15 @@ def _steps(db: sqlite3.Connection, change: int) -> tuple[LayerStep, ...]:
     )
 
 
-def _stored(version: Version) -> Version:
-    """Return a version with the number of its inode as SQLite stores it, which has no unsigned integers."""
+def _signed(version: Version) -> Version:
+    """Return a version with its inode as a signed integer: SQLite has no unsigned ones."""
     return version._replace(inode=version.inode - _INODES) if version.inode > _LAST else version
 
 
 def _no_preview(id: str) -> ToolError:
     return ToolError(
         "not_found",
-        f"There is no preview {id[:40]!r}, or it was applied already.",
+        f"There is no preview {id[:40]!r}, or it was already applied.",
         suggestion="Preview the command again.",
     )
 

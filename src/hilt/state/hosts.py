@@ -1,4 +1,4 @@
-"""The MCP hosts that are connected now: a file for each, locked by its process for as long as that lives."""
+"""The connected MCP hosts, each with a file that its process locks while it lives."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import NamedTuple
 
 from hilt.state.events import NewEvent
 
-CHECK_SECONDS = 1.0  # between two looks for hosts whose process was killed
+CHECK_SECONDS = 1.0  # between two checks for hosts whose process was killed
 
 _FOLDER = "hosts"
 _NEW = "."  # prefix of a file that is not locked yet
-_NEW_SECONDS = 60.0  # after which such a file was left behind
+_NEW_SECONDS = 60.0  # after which such a file is an orphan
 _FILE_BYTES = 16_384
 
 
 class ConnectedHost(NamedTuple):
-    """A host, as it names itself; `since` in nanoseconds since 1970."""
+    """A host, with the name and version that it reports; `since` in nanoseconds since 1970."""
 
     id: str
     name: str
@@ -57,7 +57,7 @@ class HostMark:
 
 
 def connected_hosts(state: str) -> list[ConnectedHost]:
-    """Return the hosts that are connected now, the last one first; remove the marks of killed processes."""
+    """Return the connected hosts, newest first; remove the files of killed processes."""
     folder = os.path.join(state, _FOLDER)
     hosts: list[ConnectedHost] = []
     with suppress(FileNotFoundError):
@@ -95,7 +95,7 @@ class HostObserver:
         self._hosts: dict[str, ConnectedHost] | None = None
 
     def look(self) -> list[NewEvent]:
-        """Return what has changed since the last time; the first time, nothing."""
+        """Return the changes since the last call; none on the first call."""
         stamp = 0
         with suppress(FileNotFoundError):
             stamp = os.stat(self._folder).st_mtime_ns
@@ -107,8 +107,8 @@ class HostObserver:
         self._hosts = hosts
         if before is None:
             return []
-        left = [_event(host, "disconnected") for id, host in before.items() if id not in hosts]
-        return [*left, *(_event(host, "connected") for id, host in hosts.items() if id not in before)]
+        disconnected = [_event(host, "disconnected") for id, host in before.items() if id not in hosts]
+        return [*disconnected, *(_event(host, "connected") for id, host in hosts.items() if id not in before)]
 
 
 def _event(host: ConnectedHost, status: str) -> NewEvent:

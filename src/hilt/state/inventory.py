@@ -1,4 +1,4 @@
-"""What the state directory holds: its parts, their sizes, and whether a process uses it."""
+"""The parts of the state directory, their sizes, and whether a process uses it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hilt.state.events import is_served
 
 
 class StatePart(NamedTuple):
-    """A part of the state directory: its files and folders, what they hold, and what limits them.
+    """A part of the state directory: its files and folders, their contents, and what limits their size.
 
-    `saved`: backups contain it. `spare`: it is removed to get below the quota; the parts are removed in their order.
+    `saved`: backups include it. `spare`: it may be removed to stay within the quota; parts are removed in this order.
     """
 
     name: str
-    paths: tuple[str, ...]  # also those with - or . and a suffix
+    paths: tuple[str, ...]  # also match with a suffix that starts with - or .
     holds: str
     limits: str
     saved: bool = False
@@ -29,7 +29,9 @@ class StatePart(NamedTuple):
 
 
 PARTS = (
-    StatePart("cache", ("cache", "sandbox.json"), "what can be computed or fetched again", "the quota", spare=True),
+    StatePart(
+        "cache", ("cache", "sandbox.json"), "data that can be computed or fetched again", "the quota", spare=True
+    ),
     StatePart(
         "rooms",
         ("sandbox",),
@@ -40,14 +42,14 @@ PARTS = (
     StatePart(
         "output",
         ("overflow",),
-        "results that were too long, output of jobs",
+        "results too long to return, output of jobs",
         "output.keep_days, output.keep_mb, the quota",
         spare=True,
     ),
     StatePart(
         "events",
         ("events.db",),
-        "what happened while hilt serve ran",
+        "events recorded while hilt serve ran",
         "events.keep_days, events.keep_mb, the quota",
         spare=True,
     ),
@@ -59,8 +61,8 @@ PARTS = (
         saved=True,
         spare=True,
     ),
-    StatePart("skills", ("removed-skills",), "skills that were removed", "the quota", saved=True, spare=True),
-    StatePart("copies", ("backups",), "databases as they were before a change of format", "the quota", spare=True),
+    StatePart("skills", ("removed-skills",), "removed skills", "the quota", saved=True, spare=True),
+    StatePart("copies", ("backups",), "copies of databases from before a migration", "the quota", spare=True),
     StatePart(
         "undo",
         ("state.db", "blobs"),
@@ -68,15 +70,19 @@ PARTS = (
         "undo.calls and undo.mb for each folder",
         saved=True,
     ),
-    StatePart("layers", ("layers",), "old contents of what commands changed", "undo.calls and undo.mb for each folder"),
     StatePart(
-        "trail", ("trail.db",), "the record of calls, what sessions have read", "90 days, 1,000,000 calls", saved=True
+        "layers", ("layers",), "old contents of files that commands changed", "undo.calls and undo.mb for each folder"
+    ),
+    StatePart(
+        "trail",
+        ("trail.db",),
+        "the record of calls, and which files sessions have read",
+        "90 days, 1,000,000 calls",
+        saved=True,
     ),
     StatePart("agents", ("agents.db",), "the steps of durable agents", "the agents themselves", saved=True),
-    StatePart(
-        "servers", ("servers",), "the tools that other MCP servers define", "the servers you connect", saved=True
-    ),
-    StatePart("worktrees", ("worktrees",), "where the worktrees of agents are", "the worktrees", saved=True),
+    StatePart("servers", ("servers",), "tool definitions of other MCP servers", "the servers you connect", saved=True),
+    StatePart("worktrees", ("worktrees",), "paths of the agents' worktrees", "the worktrees", saved=True),
     StatePart(
         "processes",
         (
@@ -94,16 +100,16 @@ PARTS = (
             ),
             *("open-console", "owners", "resident", "running", "serve", "stage"),
         ),
-        "locks, sockets, tokens and marks of processes",
+        "locks, sockets, tokens and markers of processes",
         "a few files",
     ),
     StatePart("logs", ("incidents.log", "resident.log"), "errors of hilt itself", "no limit"),
 )
-OTHER = StatePart("other", (), "files that are not of hilt", "never removed")
+OTHER = StatePart("other", (), "files that hilt did not create", "never removed")
 
 
 class PartSize(NamedTuple):
-    """A part, the names in it that exist, and the disk space and number of their files."""
+    """A part, the existing names that belong to it, and the disk space and number of their files."""
 
     part: StatePart
     names: tuple[str, ...]
@@ -121,14 +127,14 @@ def names_of(state: str) -> dict[str, list[str]]:
 
 
 def part_of(name: str) -> StatePart:
-    """Return the part that a name in the state directory belongs to, also that of a file beside a database."""
+    """Return the part that a name in the state directory belongs to; files next to a database belong to its part."""
     paths = {path: part for part in PARTS for path in part.paths}
     matches = [path for path in paths if name == path or name.startswith((f"{path}-", f"{path}."))]
     return paths[max(matches, key=len)] if matches else OTHER
 
 
 def measure(state: str) -> list[PartSize]:
-    """Return the size of every part; those that hilt does not know come last."""
+    """Return the size of every part; unknown files come last."""
     names = names_of(state)
     sizes = []
     for part in (*PARTS, OTHER):
@@ -140,11 +146,11 @@ def measure(state: str) -> list[PartSize]:
 
 
 def files_below(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the files at or below a path, without following links."""
+    """Yield the files at or below a path, without following symlinks."""
     paths = [path]
     while paths:
         path = paths.pop()
-        with suppress(OSError):  # already gone
+        with suppress(OSError):  # deleted in the meantime
             status = os.lstat(path)
             if stat.S_ISDIR(status.st_mode):
                 paths += (os.path.join(path, name) for name in os.listdir(path))
@@ -153,9 +159,9 @@ def files_below(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def is_open(path: str) -> bool:
-    """Whether a process has a file open or locked; where the system cannot tell, only locks count.
+    """Whether a process has a file open or locked; on systems without leases, only locks count.
 
-    Not for a database that this process has open: closing any descriptor of it releases the locks of SQLite.
+    Do not call it for a database that this process has open: closing any descriptor of it releases SQLite's locks.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -164,7 +170,7 @@ def is_open(path: str) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if hasattr(fcntl, "F_SETLEASE"):
-            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # the default would kill this process
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # the default, SIGIO, would kill this process
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except BlockingIOError:
@@ -177,12 +183,12 @@ def is_open(path: str) -> bool:
 
 
 def require_unused(state: str) -> None:
-    """Raise if a process uses the state directory."""
+    """Raise if a process is using the state directory."""
     used = [name for names in names_of(state).values() for name in names if is_open(os.path.join(state, name))]
     if used or is_served(state):
         raise ToolError(
             "busy",
-            f"Another process of hilt uses the state directory{': ' + ', '.join(used) if used else ''}.",
-            suggestion="End hilt serve, hilt worker, hilt mcp and other running sessions, then try again.",
+            f"Another hilt process is using the state directory{': ' + ', '.join(used) if used else ''}.",
+            suggestion="Stop hilt serve, hilt worker, hilt mcp and other sessions, then try again.",
             files=used,
         )

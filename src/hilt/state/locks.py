@@ -11,7 +11,7 @@ from zlib import crc32
 
 from hilt.state.directory import writing
 
-BUCKETS = 256  # each uses a descriptor while it is held, and a process may have 1,024 of those
+BUCKETS = 256  # each held lock uses a descriptor, and 1,024 per process is a common limit
 
 
 def try_lock(path: str) -> int | None:
@@ -32,7 +32,7 @@ def try_lock(path: str) -> int | None:
 
 @contextmanager
 def held(path: str, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of a file, waiting for it; `check` is called while waiting and may raise."""
+    """Wait for the lock of a file and hold it; `check` is called while waiting and may raise."""
     with writing(os.path.dirname(path)):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

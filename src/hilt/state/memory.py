@@ -32,10 +32,10 @@ _IMPORT_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _WORD = re.compile(r"[^\W_]+")
 _QUERY_WORDS = 32
-_UNDIVIDED = "\u0e00"  # scripts from here on may not separate words by spaces: the index has whole sentences for them
-# stop words: they match almost every text
-_FILLER_TEXT = "a an and are as at be by do does for from how in is it of on or that the this to was what which with"
-_FILLERS = frozenset(_FILLER_TEXT.split())
+_UNSPACED_FROM = "\u0e00"  # from here on, scripts may not separate words by spaces; the index has whole sentences
+# they match almost every text
+_STOP_WORD_TEXT = "a an and are as at be by do does for from how in is it of on or that the this to was what which with"
+_STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 
 # the triggers keep the index in sync with the rows
 _MIGRATIONS = (
@@ -75,7 +75,7 @@ class MemoryEntry(NamedTuple):
 
 
 class MemoryPage(NamedTuple):
-    """One page of the entries that match, and how many match in total."""
+    """One page of the matching entries, and how many match in total."""
 
     entries: list[MemoryEntry]
     total: int
@@ -88,10 +88,10 @@ class Memory:
         self._folder = folder
         self._workspace = workspace
         self._db = Database(os.path.join(folder, "memory.db"), _MIGRATIONS, durable=True)
-        self.notes: list[str] = []  # what could not be imported from memory.json
+        self.notes: list[str] = []  # warnings about entries of memory.json that were not imported
 
     def scope(self, name: str | None) -> str:
-        """Return the scope for an argument; None means the project, the nearest folder with a .git."""
+        """Return the scope for an argument; None means the project: the nearest parent folder with a .git."""
         if name is None or name == "project":
             return self._project()
         if name == GLOBAL:
@@ -102,7 +102,7 @@ class Memory:
                 f"scope must be {GLOBAL!r} or an absolute path, not {name[:200]!r}.",
                 suggestion=f'Omit scope for the current project, or pass "{GLOBAL}".',
             )
-        _encodable("scope", name)
+        _encoded("scope", name)
         return utf8_path(os.path.realpath(name))
 
     def _project(self) -> str:
@@ -125,7 +125,7 @@ class Memory:
         commit: Callable[[], None],
     ) -> None:
         """Save a value, replacing an existing one; `commit` is called last and may raise to prevent it."""
-        size = len(_encodable("value", value))
+        size = len(_encoded("value", value))
         if size > VALUE_BYTES:
             raise ToolError(
                 "invalid_args",
@@ -139,16 +139,16 @@ class Memory:
             now = time.time_ns()
             db.execute("DELETE FROM memories WHERE expires<=?", (now,))
             expires = None if seconds is None else now + seconds * 1_000_000_000
-            db.execute(_SAVE, (scope, key, value, _joined(tags), now, now, expires))
+            db.execute(_SAVE, (scope, key, value, _join_tags(tags), now, now, expires))
             commit()
 
         self._write(work)
 
     def recall(self, scope: str, key: str) -> MemoryEntry | None:
         """Return an entry that has not expired, or None."""
-        query = f"SELECT {_columns(whole=True)} FROM memories WHERE scope=? AND key=? AND {_ALIVE}"  # noqa: S608
+        query = f"SELECT {_columns(whole=True)} FROM memories WHERE scope=? AND key=? AND {_NOT_EXPIRED}"  # noqa: S608
         row = self._read(lambda db: db.execute(query, (scope, key, time.time_ns())).fetchone())
-        return None if row is None else _kept(row)
+        return None if row is None else _entry(row)
 
     def forget(self, scope: str, key: str, *, commit: Callable[[], None]) -> bool:
         """Remove an entry; return whether it was there."""
@@ -163,14 +163,14 @@ class Memory:
     def entries(
         self, scope: str, *, tags: Sequence[str] = (), whole: bool = True, limit: int = -1, offset: int = 0
     ) -> MemoryPage:
-        """Return the entries of a scope that have all these tags, by key; unless `whole`, with values cut short."""
+        """Return the entries of a scope that have all these tags, by key; values are truncated unless `whole`."""
         condition, values = _conditions(scope, tags)
         query = f"SELECT {_columns(whole=whole)} FROM memories WHERE {condition} ORDER BY key LIMIT ? OFFSET ?"  # noqa: S608
         count = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> MemoryPage:
-            found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
-            return MemoryPage(found, int(db.execute(count, values).fetchone()[0]))
+            entries = [_entry(row) for row in db.execute(query, (*values, limit, min(offset, _OFFSET_MAX))).fetchall()]
+            return MemoryPage(entries, int(db.execute(count, values).fetchone()[0]))
 
         return self._read(work)
 
@@ -186,15 +186,15 @@ class Memory:
     ) -> MemoryPage:
         """Return the entries of a scope that contain any of the words, best first, each with a snippet."""
         query_words = list(dict.fromkeys(_WORD.findall(words.lower())))
-        terms = ([word for word in query_words if word not in _FILLERS] or query_words)[:_QUERY_WORDS]
+        terms = ([word for word in query_words if word not in _STOP_WORDS] or query_words)[:_QUERY_WORDS]
         if not terms:
             return MemoryPage([], 0)
         condition, values = _conditions(scope, tags)
-        if max(map(max, terms)) >= _UNDIVIDED:
+        if max(map(max, terms)) >= _UNSPACED_FROM:
             hits = " + ".join(["(instr(lower(key || ' ' || value || tags), ?) > 0)"] * len(terms))
             source = f"(SELECT *, {hits} AS hits FROM memories) AS memories WHERE hits AND {condition}"  # noqa: S608
             values = [*terms, *values]
-            snippet, order = f"substr(memories.value, 1, {_BEGINNING})", "hits DESC"
+            snippet, order = f"substr(memories.value, 1, {_SHORT_CHARACTERS})", "hits DESC"
         else:
             source = f"words JOIN memories ON memories.id=words.rowid WHERE words MATCH ? AND {condition}"
             values = [" OR ".join(f'"{term}"' for term in terms), *values]
@@ -206,8 +206,8 @@ class Memory:
         count = f"SELECT count(*) FROM {source}"  # noqa: S608
 
         def work(db: sqlite3.Connection) -> MemoryPage:
-            found = [_kept(row) for row in db.execute(query, (*values, limit, min(offset, _FARTHEST))).fetchall()]
-            return MemoryPage(found, int(db.execute(count, values).fetchone()[0]))
+            entries = [_entry(row) for row in db.execute(query, (*values, limit, min(offset, _OFFSET_MAX))).fetchall()]
+            return MemoryPage(entries, int(db.execute(count, values).fetchone()[0]))
 
         return self._read(work)
 
@@ -218,7 +218,7 @@ class Memory:
     # --- memory.json ----------------------------------------------------------------------------------------------
 
     def _import(self) -> None:
-        """Import a memory.json of an earlier version once, and rename it."""
+        """Import the memory.json of an earlier version, and rename it so that this happens once."""
         path = os.path.join(self._folder, "memory.json")
         if not os.path.exists(path):
             return
@@ -236,7 +236,7 @@ class Memory:
             if not isinstance(entries, dict):
                 self.notes = ["memory.json was not imported: it is not a JSON object"]
                 return
-            rows, refused = _importable(entries)
+            rows, invalid_keys = _importable(entries)
             now = time.time_ns()
 
             def work(db: sqlite3.Connection) -> None:
@@ -247,20 +247,20 @@ class Memory:
 
             self._db.read(lambda db: _transaction(db, work))
             os.replace(path, path + ".migrated")
-            if refused:
-                keys = ", ".join(repr(key[:40]) for key in refused[:5])
-                self.notes = [f"{len(refused)} invalid entries of memory.json were not imported: {keys}"]
+            if invalid_keys:
+                keys = ", ".join(repr(key[:40]) for key in invalid_keys[:5])
+                self.notes = [f"{len(invalid_keys)} invalid entries of memory.json were not imported: {keys}"]
 
     # --- the database ---------------------------------------------------------------------------------------------
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return self._reached(lambda: self._db.read(work))
+        return self._run(lambda: self._db.read(work))
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return self._reached(lambda: self._db.read(lambda db: _transaction(db, work)))
+        return self._run(lambda: self._db.read(lambda db: _transaction(db, work)))
 
-    def _reached(self, work: Callable[[], T]) -> T:
-        """Run `work`; errors of the file system or SQLite become errors that name the memory."""
+    def _run(self, work: Callable[[], T]) -> T:
+        """Run `work`; turn errors of the file system or SQLite into a ToolError about the memory."""
         try:
             self._import()
             return work()
@@ -281,9 +281,9 @@ class Memory:
 
 _DAMAGED = "Ask the user to move memory.db out of the configuration directory; hilt then starts a new one."
 _ADVICE = "Free disk space, or set HILT_CONFIG_DIR to a writable folder."
-_BEGINNING = 400  # characters of a value
-_FARTHEST = 2**63 - 1  # the largest integer in SQLite
-_ALIVE = "(expires IS NULL OR expires>?)"
+_SHORT_CHARACTERS = 400  # of a truncated value
+_OFFSET_MAX = 2**63 - 1  # the largest integer in SQLite
+_NOT_EXPIRED = "(expires IS NULL OR expires>?)"
 
 
 def _transaction(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -318,21 +318,21 @@ def check_name(what: str, name: str, limit: int = KEY_CHARACTERS) -> str:
 
 def _importable(entries: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
     rows: list[tuple[str, str]] = []
-    refused: list[str] = []
+    invalid_keys: list[str] = []
     for key, value in entries.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         try:
             check_name("key", key)
-            if len(_encodable("value", text)) > VALUE_BYTES:
+            if len(_encoded("value", text)) > VALUE_BYTES:
                 raise ToolError("invalid_args", "too long")
         except ToolError:
-            refused.append(key)
+            invalid_keys.append(key)
         else:
             rows.append((key, text))
-    return rows, refused
+    return rows, invalid_keys
 
 
-def _encodable(what: str, text: str) -> bytes:
+def _encoded(what: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -340,21 +340,21 @@ def _encodable(what: str, text: str) -> bytes:
         raise ToolError("invalid_args", message, suggestion="Send valid Unicode.") from None
 
 
-def _joined(tags: Sequence[str]) -> str:
-    """Return tags as text with a space before and after each."""
+def _join_tags(tags: Sequence[str]) -> str:
+    """Return the tags as one string with a space before and after each."""
     return f" {' '.join(dict.fromkeys(tags))} " if tags else ""
 
 
 def _conditions(scope: str, tags: Sequence[str]) -> tuple[str, list[Any]]:
-    condition = f"memories.scope=? AND {_ALIVE}" + " AND instr(memories.tags, ?)" * len(tags)
+    condition = f"memories.scope=? AND {_NOT_EXPIRED}" + " AND instr(memories.tags, ?)" * len(tags)
     return condition, [scope, time.time_ns(), *(f" {tag} " for tag in tags)]
 
 
 def _columns(*, whole: bool) -> str:
-    value = "memories.value" if whole else f"substr(memories.value, 1, {_BEGINNING})"
+    value = "memories.value" if whole else f"substr(memories.value, 1, {_SHORT_CHARACTERS})"
     return f"memories.key, {value}, memories.tags, memories.updated, memories.expires"
 
 
-def _kept(row: Sequence[Any]) -> MemoryEntry:
-    key, value, tags, updated, expires, *rest = row
-    return MemoryEntry(key, value, tuple(tags.split()), updated, expires, rest[0] if rest else "")
+def _entry(row: Sequence[Any]) -> MemoryEntry:
+    key, value, tags, updated, expires, *snippet = row
+    return MemoryEntry(key, value, tuple(tags.split()), updated, expires, snippet[0] if snippet else "")

@@ -1,6 +1,6 @@
-"""Reports what any process changes in state.db: approvals, questions, tasks and agents.
+"""Reports changes of approvals, questions, tasks and agents in state.db, by any process.
 
-The database itself is compared, so that a change is reported even if its process was killed right after the commit.
+It compares rows of the database, so that a change is reported even if its process was killed right after the commit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
-# type of event -> what identifies a row, and the columns of the event
+# type of event -> the two columns that identify a row, and the columns of the event
 _QUERIES = {
     "approval": "SELECT workspace, id, state, session, answered_by, expires_at FROM approvals",
     "question": "SELECT workspace, id, state, session, answered_by, expires_at FROM questions",
@@ -26,22 +26,22 @@ Key = tuple[str, str, object]  # type, workspace, id
 
 
 class StateObserver:
-    """Compares state.db with what it was the last time. Not safe to use from several threads."""
+    """Compares state.db with its rows at the previous call. Not safe to use from several threads."""
 
     def __init__(self, state: str, workspaces: dict[str, str]) -> None:
-        """`workspaces` are the folders by their ids, for the events."""
+        """`workspaces` maps the ids of workspaces to their folders, for the events."""
         self._db = open_state(state)
         self._workspaces = workspaces
         self._rows: dict[Key, tuple[object, ...]] | None = None
         self._version = -1
-        self._expires = 0  # when the next pending row expires, which changes nothing in the database
+        self._expires = 0  # when the next pending row expires: the database does not change then
 
     def close(self) -> None:
         """Close the database."""
         self._db.close()
 
     def look(self) -> list[NewEvent]:
-        """Return what has changed since the last time; the first time, nothing."""
+        """Return the changes since the last call; none on the first call."""
         if not self._db.exists():
             self._rows = {}
             return []

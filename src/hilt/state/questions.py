@@ -1,6 +1,6 @@
-"""Questions of tools to the user, in state.db: any process may ask, and any process with a person may answer.
+"""Questions of tools to the user, in state.db: any process may ask, and any that can prompt the user may answer.
 
-A question waits for as long as its call does. Every state change is one transaction, so that one of two answers wins.
+A question is pending while its call waits. Every state change is one transaction: the first of two answers wins.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class QuestionSet(NamedTuple):
 
 
 class Questions:
-    """The questions of all workspaces of a user; any number of processes use them at once."""
+    """The questions of all workspaces of a user. Safe to use from many processes."""
 
     def __init__(self, directory: str) -> None:
         self._db = open_state(directory)
@@ -76,7 +76,7 @@ class Questions:
                 )
             values = (*row, _storable(folder), json.dumps(list(questions)), "{}")
             db.execute(f"INSERT INTO questions ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)  # noqa: S608  # constants only
-            return _found(db, id)
+            return _get(db, id)
 
         return self._db.write(work)
 
@@ -84,7 +84,7 @@ class Questions:
         """Return the questions with this id."""
         if not self._db.exists():
             raise _unknown(id)
-        return self._db.read(lambda db: _found(db, id))
+        return self._db.read(lambda db: _get(db, id))
 
     def since(self, asked_at: int) -> list[QuestionSet]:
         """Return the questions that were asked or settled after a time, oldest first."""
@@ -103,7 +103,7 @@ class Questions:
         return question
 
     def answer(self, id: str, answers: Mapping[str, Json], *, by: str) -> QuestionSet:
-        """Store the answers; raise conflict with the first answers if somebody was faster."""
+        """Store the answers; raise busy if the question is no longer pending."""
         return self._settle(id, "answered", answers, by)
 
     def withdraw(self, id: str) -> None:
@@ -116,7 +116,7 @@ class Questions:
         now = time.time_ns()
 
         def work(db: sqlite3.Connection) -> QuestionSet:
-            question = _found(db, id, now)
+            question = _get(db, id, now)
             if question.state != "pending":
                 raise ToolError(
                     "busy",
@@ -127,7 +127,7 @@ class Questions:
                 "UPDATE questions SET state=?, answers=?, answered_by=?, answered_at=? WHERE id=?",
                 (state, json.dumps(dict(answers)), by, now, id),
             )
-            return _found(db, id, now)
+            return _get(db, id, now)
 
         return self._db.write(work)
 
@@ -139,7 +139,7 @@ class Questions:
         return [_read(row, now) for row in self._db.read(lambda db: db.execute(query, values).fetchall())]
 
 
-def _found(db: sqlite3.Connection, id: str, now: int | None = None) -> QuestionSet:
+def _get(db: sqlite3.Connection, id: str, now: int | None = None) -> QuestionSet:
     row = db.execute(f"SELECT {_COLUMNS} FROM questions WHERE id=?", (id,)).fetchone()  # noqa: S608  # constants only
     if row is None:
         raise _unknown(id)

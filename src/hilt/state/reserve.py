@@ -1,8 +1,8 @@
 """Disk space in the state directory reserved for a full disk, in one file with two parts.
 
 The first part holds trail rows that could not be written to the database yet. It is overwritten in place, so writing
-to it needs no free space. The second part is released when a person clears the history: clearing needs some space
-before it frees any.
+to it needs no free space. The second part is released when a person clears the undo history: clearing needs some
+space before it frees any.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Reserve:
         self._descriptor: int | None = None
 
     def check(self, *, full: bool = False) -> bool:
-        """Raise unless the row of a call can be stored even if the disk fills up; return whether rows are pending.
+        """Raise unless a call's row can be stored even if the disk fills up; return whether rows are pending.
 
         With `full`, the disk may already be full.
         """
         with self._lock:
-            if self._descriptor is not None and not _is_whole(self._descriptor):
+            if self._descriptor is not None and not _is_usable(self._descriptor):
                 self._close()
             descriptor = self._descriptor or self._open()
             free = None if full else free_bytes(descriptor)
@@ -47,7 +47,7 @@ class Reserve:
                 raise unwritable("too many rows of the audit trail are pending", self._directory)
             return used > 0
 
-    def waits(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether rows are pending; does not create the file."""
         try:
             with open(self._path, "rb", buffering=0) as file:
@@ -67,13 +67,13 @@ class Reserve:
             os.pwrite(descriptor, end.to_bytes(_HEADER, "big"), 0)
 
     @contextmanager
-    def taken(self) -> Iterator[list[bytes]]:
+    def drain(self) -> Iterator[list[bytes]]:
         """Yield the pending rows; they are cleared when the block ends without an error."""
         with self._locked() as descriptor:
             yield os.pread(descriptor, _used(descriptor), _HEADER).splitlines()
             os.pwrite(descriptor, bytes(_HEADER), 0)
 
-    def give_up_ballast(self) -> None:
+    def release_ballast(self) -> None:
         """Release the second part; it is reserved again once there is space."""
         with self._locked() as descriptor:
             os.ftruncate(descriptor, ROWS_BYTES)
@@ -122,14 +122,14 @@ class Reserve:
                 size = ROWS_BYTES
             free = free_bytes(self._directory)
             if free is None or free < 4 * BALLAST_BYTES:
-                return  # leave the rest to calls
+                return  # leave the free space to calls
             try:
                 _write_all(descriptor, bytes(ROWS_BYTES + BALLAST_BYTES - size), size)
             except OSError:
                 os.ftruncate(descriptor, ROWS_BYTES)
 
 
-def _is_whole(descriptor: int) -> bool:
+def _is_usable(descriptor: int) -> bool:
     status = os.fstat(descriptor)
     return status.st_nlink > 0 and status.st_size >= ROWS_BYTES
 

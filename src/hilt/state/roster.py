@@ -1,9 +1,9 @@
 """The agents of a workspace and the messages between them, in state.db or a database that several machines share.
 
 Every change is one transaction, so that limits hold however many processes start agents and send messages at once.
-An agent is run by one process at a time, its owner, which holds a lock for as long as it lives: the kernel releases it
-when the process is killed, and the agents of a dead owner are queued again, or have failed if nobody can go on with
-them. `AgentStore` is what the rest of hilt knows of this module.
+An agent is run by one process at a time, its owner, which holds a lock while it lives: the kernel releases it when the
+process is killed. The agents of a dead owner are queued again, or fail if no process can continue them. Other packages
+use this module through `AgentStore`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MESSAGE_BYTES = 102_400
 QUEUE_MAX = 1_000
 PAIR_MAX = 10
 PAIR_SECONDS = 60
-ENDED_MAX = 1_000  # agents that are kept after their end
-# processes killed in a row at the same step of an agent, before it is stopped: if it was alone in the last one, or not
+ENDED_MAX = 1_000  # ended agents that are kept
+# processes killed in a row at the same step before an agent is stopped: if the last one ran only this agent, or others
 KILLS_ALONE_MAX = 3
 KILLS_MAX = 5
-MESSAGE_DAYS = 30  # that messages to ids that are no agents are kept
-MACHINE_SECONDS = 3600  # that an agent waits for the machine with its worktree
+MESSAGE_DAYS = 30  # how long messages to unknown agents are kept
+MACHINE_SECONDS = 3600  # how long an agent waits for the machine with its worktree
 
-_FORGOTTEN_MAX = 100  # at once
-_CLAIMED_FROM = 20
+_REMOVED_MAX = 100  # ended agents removed at once
+_CANDIDATES_MAX = 20  # queued agents to choose from
 _SECOND = 1_000_000_000
 _QUEUED = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
 _COLUMNS = (
@@ -46,23 +46,23 @@ _COLUMNS = (
 
 
 class AgentProfile(NamedTuple):
-    """What an agent may do at most, besides what its parent may; fixed when it is created."""
+    """What an agent may do, within the limits of its parent; fixed when it is created."""
 
     tools: tuple[str, ...]  # canonical names
     mode: str
-    model: str = ""  # "" for the model of the settings
-    role: str = ""  # its system prompt; "" for the usual one
+    model: str = ""  # "" for the model in the settings
+    role: str = ""  # its system prompt; "" for the default
     turns: int | None = None
     tokens: int | None = None
     seconds: float | None = None
-    worktree: bool = False  # whether it has a git worktree of its own; the agents below it work there too
+    worktree: bool = False  # whether it has its own git worktree; the agents below it work there too
 
 
-_INVALID = AgentProfile((), "plan")  # of a record that cannot be read
+_INVALID = AgentProfile((), "plan")  # for a record that cannot be parsed
 
 
 class NewAgent(NamedTuple):
-    """An agent to create; `caller` is the session that really asked for it, `parent` it or an agent below it."""
+    """An agent to create; `caller` is the session that requested it, `parent` is the caller or an agent below it."""
 
     parent: str
     caller: str
@@ -70,14 +70,14 @@ class NewAgent(NamedTuple):
     name: str
     title: str
     prompt: str
-    settings: str  # that a process must have to run it, as JSON
+    settings: str  # JSON; a process must have the same ones to run it
     profile: AgentProfile
     anywhere: bool = False  # whether workers of other workspaces may run it
-    machine: str = ""  # the name of this one
+    machine: str = ""  # the name of this machine
 
 
 class AgentRecord(NamedTuple):
-    """An agent as it is stored; times in nanoseconds since 1970. It counts as living until it has ended."""
+    """A stored agent; times in nanoseconds since 1970. It counts towards limits until it has ended."""
 
     id: str
     parent: str
@@ -99,7 +99,7 @@ class AgentRecord(NamedTuple):
     profile: AgentProfile
     prompt: str
     answer: str  # the last message, or why it failed
-    machine: str = ""  # the only one that can run it, because its worktree is there
+    machine: str = ""  # the only machine that can run it, because its worktree is there
 
     @property
     def is_idle(self) -> bool:
@@ -126,7 +126,7 @@ class AgentMessage(NamedTuple):
 
 
 class Mail(NamedTuple):
-    """Messages of an agent, oldest first, and how many are left."""
+    """Messages of an agent, oldest first, and how many remain."""
 
     messages: list[AgentMessage]
     left: int
@@ -143,7 +143,7 @@ class AgentOutcome(NamedTuple):
 
 
 class AgentStore(Protocol):
-    """Where the agents of a workspace and their messages are kept."""
+    """The agents of a workspace and their messages."""
 
     database: AgentDatabase
     runs: agent_runs.AgentRuns
@@ -161,25 +161,25 @@ class AgentStore(Protocol):
         """Return an id, its parent, the parent of that, and so on."""
 
     def claim(self, settings: str, owner: str, machine: str = "", *, anywhere: bool = False) -> AgentRecord | None:
-        """Make this process the owner of a queued agent with these settings: the oldest, but fair between callers.
+        """Make this process the owner of the oldest queued agent with these settings, fairly between callers.
 
         An agent with a worktree stays on the machine that has it. With `anywhere`, only agents that any worker may run.
         """
 
     def owned(self, owner: str) -> Sequence[str]:
-        """Return the agents that an owner has to run."""
+        """Return the agents of an owner that have not ended."""
 
     def requeue(self, id: str, owner: str) -> None:
-        """Queue an agent that its owner has but does not run."""
+        """Queue an agent that its owner claimed but does not run."""
 
     def queued_settings(self) -> Sequence[str]:
-        """Return the settings with which queued agents must run."""
+        """Return the settings that queued agents must run with."""
 
     def queued_elsewhere(self) -> Sequence[tuple[str, str]]:
-        """Return other workspaces, with settings, that have agents which any worker may run and nobody does."""
+        """Return other workspaces, with settings, that have agents which any worker may run and none is running."""
 
     def release(self, owner: str) -> None:
-        """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
+        """Queue the agents of an owner that stops; cancel those that end with their caller."""
 
     def finish(self, id: str, owner: str, outcome: AgentOutcome) -> AgentRecord | None:
         """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
@@ -188,13 +188,13 @@ class AgentStore(Protocol):
         """Whether the process of this owner is running."""
 
     def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
-        """Cancel all agents below a session and, if it is an agent, itself; return those that had not ended.
+        """Cancel all agents below a session and, with `itself`, the agent with this id; return those cancelled.
 
-        A cancelled agent has an owner until that has ended what the agent runs.
+        A cancelled agent keeps its owner until that process has stopped it.
         """
 
     def sweep(self, idle_seconds: float) -> int:
-        """Settle the agents of dead owners and end those idle too long; return how many wait for an owner."""
+        """Requeue or end the agents of dead owners, end those idle too long, and return how many are queued."""
 
     def send(self, sender: str, target: str, text: str, commit: Callable[[], None]) -> bool:
         """Store a message, or raise limit_exceeded; return whether it woke an agent. `commit` may raise."""
@@ -207,7 +207,7 @@ class AgentStore(Protocol):
         """
 
     def peek(self, agent: str, limit: int) -> Sequence[AgentMessage]:
-        """Return the oldest messages of an agent, which stay."""
+        """Return the oldest messages of an agent without removing them."""
 
     def drop(self, agent: str, number: int) -> None:
         """Remove the messages of an agent up to a number."""
@@ -217,7 +217,7 @@ class AgentStore(Protocol):
 
 
 class Owner:
-    """This process as the owner of agents: a name, and a lock that lasts as long as the process."""
+    """This process as the owner of agents: a name, and a lock held until the process exits."""
 
     def __init__(self, directory: str) -> None:
         self.name = f"{os.getpid()}-{os.urandom(4).hex()}"
@@ -227,7 +227,7 @@ class Owner:
         temporary = self._path + ".new"
         os.close(os.open(temporary, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         self._descriptor = try_lock(temporary)
-        os.rename(temporary, self._path)  # never seen unlocked
+        os.rename(temporary, self._path)  # no process ever sees it unlocked
 
     def close(self) -> None:
         """Release the lock."""
@@ -258,18 +258,18 @@ class Roster:
         def work(db: Transaction) -> AgentRecord:
             now = self._db.now(db)
             self._settle(db, limits.idle_seconds, now)
-            parent = self._one(db, new.parent)
+            parent = self._get(db, new.parent)
             if parent is not None and parent.status == "cancelled":
                 raise ToolError("cancelled", f"The agent {parent.id} was cancelled.")
             depth = 1 if parent is None else parent.depth + 1
             if depth > limits.depth:
                 raise ToolError(
                     "limit_exceeded",
-                    f"{new.parent} is at depth {depth - 1}; agents may be nested {limits.depth} deep.",
-                    suggestion="Do the work yourself, or give it to an agent further up.",
+                    f"{new.parent} is at depth {depth - 1}; the limit is {limits.depth}.",
+                    suggestion="Do the work yourself, or let an agent higher up start the agent.",
                     limit=limits.depth,
                 )
-            # an agent that creates others below its children must not get more of them
+            # counted by caller too: an agent must not exceed the limit by creating agents below its children
             count = "SELECT count(*) FROM agents WHERE workspace=? AND ended IS NULL AND {}=?"
             for column, session in (("parent", new.parent), ("caller", new.caller)):
                 (living,) = db.execute(count.format(column), (self._workspace, session)).fetchone()
@@ -284,7 +284,7 @@ class Roster:
             if queued >= limits.queued and not owner:
                 raise ToolError(
                     "limit_exceeded",
-                    f"{queued:,} agents of this workspace wait for a process that runs them, which is the limit.",
+                    f"{queued:,} agents of this workspace are queued, which is the limit.",
                     suggestion="Wait until some have run, or start another worker.",
                     limit=limits.queued,
                 )
@@ -296,10 +296,10 @@ class Roster:
                 *(new.settings, json.dumps(new.profile), new.prompt, ""),
                 *(machine or (new.machine if owner and new.profile.worktree else ""), int(new.anywhere)),
             )
-            marks = ",".join("?" * len(row))
-            db.execute(f"INSERT INTO agents (workspace, {_COLUMNS}, anywhere) VALUES ({marks})", row)  # noqa: S608
-            self._forget_oldest(db)
-            agent = self._one(db, id)
+            placeholders = ",".join("?" * len(row))
+            db.execute(f"INSERT INTO agents (workspace, {_COLUMNS}, anywhere) VALUES ({placeholders})", row)  # noqa: S608
+            self._remove_oldest(db)
+            agent = self._get(db, id)
             assert agent is not None  # noqa: S101
             return agent
 
@@ -307,7 +307,7 @@ class Roster:
 
     def get(self, id: str) -> AgentRecord | None:
         """Return an agent, or None."""
-        return self._db.read(lambda db: self._one(db, id)) if self._db.exists() else None
+        return self._db.read(lambda db: self._get(db, id)) if self._db.exists() else None
 
     def newest(self, limit: int) -> Sequence[AgentRecord]:
         """Return the newest agents, newest first."""
@@ -326,7 +326,7 @@ class Roster:
         return ids
 
     def claim(self, settings: str, owner: str, machine: str = "", *, anywhere: bool = False) -> AgentRecord | None:
-        """Make this process the owner of the oldest queued agent with these settings."""
+        """Claim the oldest queued agent with these settings for an owner."""
         if not self._db.exists():
             return None
         # callers with fewer running agents first
@@ -338,12 +338,20 @@ class Roster:
         )
 
         def work(db: Transaction) -> AgentRecord | None:
-            gone = self._db.now(db) - MACHINE_SECONDS * _SECOND
-            values = (self._workspace, self._workspace, settings, int(anywhere), machine, gone, _CLAIMED_FROM)
+            waiting_since = self._db.now(db) - MACHINE_SECONDS * _SECOND
+            values = (
+                self._workspace,
+                self._workspace,
+                settings,
+                int(anywhere),
+                machine,
+                waiting_since,
+                _CANDIDATES_MAX,
+            )
             for (id,) in db.execute(query, values).fetchall():
                 if self._is_suspect(db, id) and any(self._is_suspect(db, other) for other in self._owned(db, owner)):
-                    continue  # if this process is killed, only one of them is to blame
-                agent = self._one(db, id)
+                    continue  # run only one suspect at a time, to know which one kills the process
+                agent = self._get(db, id)
                 assert agent is not None  # noqa: S101
                 if agent.profile is _INVALID:
                     invalid = "Its record in the database is invalid."
@@ -351,32 +359,32 @@ class Roster:
                     continue
                 binds = agent.profile.worktree and not agent.machine
                 self._update(db, id, status="running", owner=owner, machine=machine if binds else agent.machine)
-                return self._one(db, id)
+                return self._get(db, id)
             return None
 
         return self._db.write(work)
 
     def owned(self, owner: str) -> Sequence[str]:
-        """Return the agents that an owner has to run."""
+        """Return the agents of an owner that have not ended."""
         return self._db.read(lambda db: self._owned(db, owner))
 
     def requeue(self, id: str, owner: str) -> None:
-        """Queue an agent that its owner has but does not run."""
+        """Queue an agent that its owner claimed but does not run."""
 
         def work(db: Transaction) -> None:
-            agent = self._one(db, id)
+            agent = self._get(db, id)
             if agent is not None and agent.owner == owner and agent.ended is None:
-                self._let_go(db, id, agent.kind, "failed", self._db.now(db))
+                self._requeue_or_end(db, id, agent.kind, "failed", self._db.now(db))
 
         self._db.write(work)
 
     def queued_settings(self) -> Sequence[str]:
-        """Return the settings with which queued agents must run."""
+        """Return the settings that queued agents must run with."""
         query = "SELECT DISTINCT settings FROM agents WHERE workspace=? AND ended IS NULL AND status='queued'"
         return [settings for (settings,) in self._db.read(lambda db: db.execute(query, (self._workspace,)).fetchall())]
 
     def queued_elsewhere(self) -> Sequence[tuple[str, str]]:
-        """Return other workspaces, with settings, that have agents which any worker may run and nobody does."""
+        """Return other workspaces, with settings, that have agents which any worker may run and none is running."""
         query = (
             "SELECT DISTINCT workspace, settings, owner FROM agents "
             "WHERE ended IS NULL AND anywhere=1 AND status IN ('queued', 'running') AND workspace<>?"
@@ -390,7 +398,7 @@ class Roster:
         return self._db.read(work)
 
     def release(self, owner: str) -> None:
-        """Queue the agents of an owner that stops; those that end with their caller are cancelled."""
+        """Queue the agents of an owner that stops; cancel those that end with their caller."""
 
         def work(db: Transaction) -> None:
             self._abandon(db, owner, "cancelled", self._db.now(db))
@@ -402,7 +410,7 @@ class Roster:
         """Record how a run ended; with unread messages, the agent is queued again. None if it was cancelled."""
 
         def work(db: Transaction) -> AgentRecord | None:
-            agent = self._one(db, id)
+            agent = self._get(db, id)
             if agent is None or agent.owner != owner:
                 return None
             self.runs.end(db, id, outcome.status)
@@ -428,20 +436,20 @@ class Roster:
             )
             if ended is not None:
                 self._cancel_below(db, id)
-            return self._one(db, id)
+            return self._get(db, id)
 
         return self._db.write(work)
 
     def cancel(self, id: str, *, itself: bool = True) -> Sequence[str]:
-        """Cancel all agents below a session and, if it is an agent, itself; return those that had not ended.
+        """Cancel all agents below a session and, with `itself`, the agent with this id; return those cancelled.
 
-        A cancelled agent has an owner until that has ended what the agent runs.
+        A cancelled agent keeps its owner until that process has stopped it.
         """
         if not self._db.exists():
             return []
 
         def work(db: Transaction) -> list[str]:
-            agent = self._one(db, id)
+            agent = self._get(db, id)
             cancelled = self._cancel_below(db, id)
             if itself and agent is not None and agent.ended is None:
                 self._update(db, id, status="cancelled", ended=self._db.now(db))
@@ -451,7 +459,7 @@ class Roster:
         return self._db.write(work)
 
     def sweep(self, idle_seconds: float) -> int:
-        """Settle the agents of dead owners and end those idle too long; return how many wait for an owner."""
+        """Requeue or end the agents of dead owners, end those idle too long, and return how many are queued."""
         if not self._db.exists():
             return 0
 
@@ -477,7 +485,7 @@ class Roster:
         def work(db: Transaction) -> bool:
             now = self._db.now(db)
             workspace = self._workspace
-            agent = self._one(db, target)
+            agent = self._get(db, target)
             if agent is not None and agent.ended is not None:
                 raise ToolError("not_found", f"The agent {target} has ended: {agent.status}.")
             self._prune_messages(db, now)
@@ -490,7 +498,7 @@ class Roster:
                 raise ToolError(
                     "limit_exceeded",
                     f"{sender} has sent {sent} messages to {target} within {PAIR_SECONDS} s, which is the limit.",
-                    suggestion=f"Wait {wait} s, or put several things into one message.",
+                    suggestion=f"Wait {wait} s, or combine several messages into one.",
                     limit=PAIR_MAX,
                 )
             unread = self._unread(db, target)
@@ -521,10 +529,10 @@ class Roster:
         if it dies before that, they are returned again.
         """
         if not self._db.exists() or not self._db.read(lambda db: self._has_messages(db, agent)):
-            return Mail([], 0)  # without a transaction: it is asked again and again
+            return Mail([], 0)  # without a transaction: callers poll this
 
         def work(db: Transaction) -> Mail:
-            self._return_messages(db)
+            self._restore_messages(db)
             if reader:
                 self._confirm(db, reader, agent)
             messages = self._messages(db, agent, limit)
@@ -540,7 +548,7 @@ class Roster:
         return self._db.write(work)
 
     def peek(self, agent: str, limit: int) -> Sequence[AgentMessage]:
-        """Return the oldest messages of an agent, which stay."""
+        """Return the oldest messages of an agent without removing them."""
         return self._db.read(lambda db: self._messages(db, agent, limit)) if self._db.exists() else []
 
     def drop(self, agent: str, number: int) -> None:
@@ -549,7 +557,7 @@ class Roster:
 
     # --- inside a transaction -----------------------------------------------------------------------------------------
 
-    def _one(self, db: Transaction, id: str) -> AgentRecord | None:
+    def _get(self, db: Transaction, id: str) -> AgentRecord | None:
         query = f"SELECT {_COLUMNS} FROM agents WHERE workspace=? AND id=?"  # noqa: S608  # constants only
         row = db.execute(query, (self._workspace, id)).fetchone()
         return None if row is None else _record(row)
@@ -560,12 +568,12 @@ class Roster:
         db.execute(query, (*values.values(), self._db.now(db), self._workspace, id))
 
     def _settle(self, db: Transaction, idle_seconds: float, now: int) -> None:
-        """Take the agents of dead owners from them, and end those that have been idle too long."""
+        """Requeue or end the agents of dead owners, and end those that have been idle too long."""
         owners = "SELECT DISTINCT owner FROM agents WHERE workspace=? AND ended IS NULL AND owner<>''"
         for (owner,) in db.execute(owners, (self._workspace,)).fetchall():
             if not self._db.lives(db, owner):
                 self._abandon(db, owner, "failed", now)
-        self._return_messages(db)
+        self._restore_messages(db)
         idle = "SELECT id FROM agents WHERE workspace=? AND ended IS NULL AND status='completed' AND changed<?"
         for (id,) in db.execute(idle, (self._workspace, now - int(idle_seconds * _SECOND))).fetchall():
             self._update(db, id, ended=now)
@@ -576,23 +584,23 @@ class Roster:
         return self._db.read(lambda db: self._db.lives(db, owner))
 
     def _abandon(self, db: Transaction, owner: str, status: AgentStatus, now: int) -> None:
-        """Queue the agents of an owner that is gone; a call cannot go on without its caller, and ends as `status`."""
+        """Queue the agents of an owner that is gone; calls, which cannot outlive their caller, end as `status`."""
         query = "SELECT id, kind FROM agents WHERE workspace=? AND ended IS NULL AND owner=?"
         owned = db.execute(query, (self._workspace, owner)).fetchall()
         limit = KILLS_ALONE_MAX if len(owned) == 1 else KILLS_MAX
         for id, kind in owned:
             kills = self.runs.lose(db, id) if status == "failed" and kind != "call" else 0
             if kills < limit:
-                self._let_go(db, id, kind, status, now)
+                self._requeue_or_end(db, id, kind, status, now)
                 continue
             answer = f"The process that ran this agent was killed {kills} times at the same step."
             self._update(db, id, status=status, owner="", ended=now, error_code="resource_limit", answer=answer)
             self._cancel_below(db, id)
-        ended = "UPDATE agents SET owner='' WHERE workspace=? AND owner=?"
-        db.execute(ended, (self._workspace, owner))
+        clear_owner = "UPDATE agents SET owner='' WHERE workspace=? AND owner=?"
+        db.execute(clear_owner, (self._workspace, owner))
 
-    def _let_go(self, db: Transaction, id: str, kind: Kind, status: AgentStatus, now: int) -> None:
-        """Queue an agent that its owner does not run; a call cannot go on without its caller, and ends as `status`."""
+    def _requeue_or_end(self, db: Transaction, id: str, kind: Kind, status: AgentStatus, now: int) -> None:
+        """Queue an agent that its owner does not run; a call, which cannot outlive its caller, ends as `status`."""
         if kind == "call":
             self._update(db, id, status=status, owner="", ended=now, error_code="cancelled")
             self._cancel_below(db, id)
@@ -619,14 +627,14 @@ class Roster:
                 cancelled.append(child)
         return cancelled
 
-    def _forget_oldest(self, db: Transaction) -> None:
-        """Remove the ended agents beyond those that are kept, and their messages."""
+    def _remove_oldest(self, db: Transaction) -> None:
+        """Remove the oldest ended agents beyond ENDED_MAX, and their messages."""
         query = (
             "SELECT id FROM agents AS old WHERE workspace=? AND ended IS NOT NULL AND NOT EXISTS "
             "(SELECT 1 FROM agents AS child WHERE child.workspace=old.workspace AND child.parent=old.id "
             "AND child.ended IS NULL) ORDER BY created DESC LIMIT ? OFFSET ?"
         )
-        for (id,) in db.execute(query, (self._workspace, _FORGOTTEN_MAX, ENDED_MAX)).fetchall():
+        for (id,) in db.execute(query, (self._workspace, _REMOVED_MAX, ENDED_MAX)).fetchall():
             db.execute("DELETE FROM agents WHERE workspace=? AND id=?", (self._workspace, id))
             db.execute("DELETE FROM agent_messages WHERE workspace=? AND target=?", (self._workspace, id))
             db.execute("DELETE FROM agent_runs WHERE workspace=? AND agent=?", (self._workspace, id))
@@ -651,16 +659,16 @@ class Roster:
         query = "DELETE FROM agent_messages WHERE workspace=? AND reader=? AND target=coalesce(?, target)"
         db.execute(query, (self._workspace, reader, agent))
 
-    def _return_messages(self, db: Transaction) -> None:
-        """Return the messages whose reader died before it confirmed them."""
+    def _restore_messages(self, db: Transaction) -> None:
+        """Make messages unread again whose reader died before it confirmed them."""
         readers = "SELECT DISTINCT reader FROM agent_messages WHERE workspace=? AND reader<>''"
         for (reader,) in db.execute(readers, (self._workspace,)).fetchall():
             if not self._db.lives(db, reader):
-                back = "UPDATE agent_messages SET reader='' WHERE workspace=? AND reader=?"
-                db.execute(back, (self._workspace, reader))
+                unread = "UPDATE agent_messages SET reader='' WHERE workspace=? AND reader=?"
+                db.execute(unread, (self._workspace, reader))
 
     def _prune_messages(self, db: Transaction, now: int) -> None:
-        """Remove old messages to ids that are no agents: nobody may ever read them."""
+        """Remove old messages to unknown agents: they may never be read."""
         query = (
             "DELETE FROM agent_messages WHERE workspace=? AND at<? AND target NOT IN "
             "(SELECT id FROM agents WHERE workspace=?)"
@@ -676,7 +684,7 @@ def _record(row: Sequence[Any]) -> AgentRecord:
     agent = AgentRecord(*row)
     try:
         tools, *others = json.loads(row[17])
-        known = others[: len(AgentProfile._fields) - 1]  # a newer version may have stored more
-        return agent._replace(profile=AgentProfile(tuple(tools), *known))
+        fields = others[: len(AgentProfile._fields) - 1]  # a newer version may have stored more
+        return agent._replace(profile=AgentProfile(tuple(tools), *fields))
     except (ValueError, TypeError):
         return agent._replace(profile=_INVALID)

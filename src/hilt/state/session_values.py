@@ -41,7 +41,7 @@ class SessionValues:
         self._db.write(lambda db: _put(db, workspace, session, key, value))
 
     def change(self, workspace: str, session: str, key: str, change: Callable[[Json | None], Json | None]) -> Json:
-        """Replace a value by the result of `change`, atomically across processes; return the new value."""
+        """Replace a value with the result of `change`, atomically across processes; return the new value."""
 
         def work(db: sqlite3.Connection) -> Json:
             query = "SELECT value FROM session_values WHERE workspace=? AND session=? AND key=?"

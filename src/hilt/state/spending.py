@@ -1,4 +1,4 @@
-"""What models have cost, per day and lately per ten minutes, counted across processes."""
+"""The cost of models per day, and per ten minutes for recent days, across all processes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 KEPT_DAYS = 400
-SLOTS_DAYS = 8  # for which the slots of ten minutes are kept
+SLOTS_DAYS = 8  # how long the ten-minute slots are kept
 
-_SLOT = "t"  # prefix of the slots, which are in the column of the days
+_SLOT = "t"  # prefix of the slots, which share the column of the days
 _NANO = 1_000_000_000  # amounts are stored as whole billionths of a dollar, so that sums are exact
 
 
@@ -46,11 +46,11 @@ class Spending:
                      input_tokens=input_tokens+excluded.input_tokens,
                      output_tokens=output_tokens+excluded.output_tokens, nanodollars=nanodollars+excluded.nanodollars"""
         forget = "DELETE FROM spending WHERE day<? OR day BETWEEN ? AND ?"
-        oldest = _first(day), _SLOT, _slot(now - SLOTS_DAYS * 86_400)
-        self._db.write(lambda db: (db.executemany(query, rows), db.execute(forget, oldest)))
+        limits = _oldest_kept(day), _SLOT, _slot(now - SLOTS_DAYS * 86_400)
+        self._db.write(lambda db: (db.executemany(query, rows), db.execute(forget, limits)))
 
     def total(self, day: str) -> float:
-        """Return what all models have cost on a day, in dollars."""
+        """Return the cost of all models on a day, in dollars."""
         if not self._db.exists():
             return 0.0
         query = "SELECT coalesce(sum(nanodollars), 0) FROM spending WHERE day=?"
@@ -66,7 +66,7 @@ class Spending:
         return [ModelSpending(*row)._replace(cost=row[-1] / _NANO) for row in rows]
 
     def since(self, moment: float) -> list[ModelSpending]:
-        """Return the models used since a time of the last days, the most expensive first; accurate to ten minutes."""
+        """Return the models used since a recent time, the most expensive first; accurate to ten minutes."""
         if not self._db.exists():
             return []
         query = """SELECT model, sum(requests), sum(unpriced), sum(input_tokens), sum(output_tokens), sum(nanodollars)
@@ -80,12 +80,12 @@ class Spending:
 
 
 def _slot(moment: float) -> str:
-    """Return the slot of a time, which sorts after all days."""
+    """Return the slot of a time; slots sort after all days."""
     return f"{_SLOT}{int(moment // 600):010d}"
 
 
-def _first(day: str) -> str:
-    """Return the first day that is kept on a day."""
+def _oldest_kept(day: str) -> str:
+    """Return the oldest day to keep as of a day."""
     from datetime import date, timedelta
 
     return str(date.fromisoformat(day) - timedelta(days=KEPT_DAYS))

@@ -1,4 +1,4 @@
-"""The tables of state.db, all of which survive a power loss, and how to open it."""
+"""The tables of state.db, which all survive a power loss, and how to open it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CREATE INDEX messages_of_agent ON agent_messages (workspace, target, number);
 CREATE TABLE agent_sends (
          workspace TEXT NOT NULL, sender TEXT NOT NULL, target TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX sends_of_pair ON agent_sends (workspace, sender, target, at)"""
-# the owner whose call has received a message that it has not confirmed yet
+# `reader`: the owner that has received the message but not confirmed it yet
 AGENT_READERS = "ALTER TABLE agent_messages ADD COLUMN reader TEXT NOT NULL DEFAULT ''"
-# `steps` is how far the agent was when the run began; `lease` is null if a lock shows whether the owner lives
+# `steps` is how far the agent was when the run began; `lease` is null if a lock shows whether the owner is alive
 AGENT_RUNS = """CREATE TABLE agent_runs (
          workspace TEXT NOT NULL, agent TEXT NOT NULL, number INTEGER NOT NULL, owner TEXT NOT NULL,
          host TEXT NOT NULL, version TEXT NOT NULL, began INTEGER NOT NULL, ended INTEGER, steps INTEGER NOT NULL,
@@ -40,7 +40,7 @@ CREATE INDEX use_of_provider ON provider_use (provider, at)"""
 # `anywhere` is 1 if any worker may run the agent; `machine` is the only one that can, because its worktree is there
 AGENT_MACHINES = """ALTER TABLE agents ADD COLUMN anywhere INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE agents ADD COLUMN machine TEXT NOT NULL DEFAULT ''"""
-# for the long queues of many machines; state.db has to stay small, because a full disk must have room to rewrite it
+# for the long queues of many machines; not in state.db, which must stay small: a full disk must have room to rewrite it
 AGENT_QUEUES = """CREATE INDEX queued_agents ON agents (workspace, changed) WHERE ended IS NULL AND status='queued';
 CREATE INDEX agents_for_all ON agents (workspace) WHERE ended IS NULL AND anywhere=1"""
 # the tables of a database that several machines share; append only
@@ -86,7 +86,7 @@ DROP TABLE grants;
 ALTER TABLE grants_by_folder RENAME TO grants""",
     # old values are removed whenever one is stored
     "CREATE INDEX session_values_by_age ON session_values (at)",
-    # `boards` holds the last id, which is never given again; long texts come last, so that counting skips them
+    # `boards` holds the last id, so that ids are never reused; long texts come last, so that counting skips them
     """CREATE TABLE boards (workspace TEXT NOT NULL PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE tasks (
          workspace TEXT NOT NULL, id INTEGER NOT NULL, status TEXT NOT NULL, owner TEXT NOT NULL,
@@ -115,8 +115,8 @@ ALTER TABLE approvals ADD COLUMN answer TEXT NOT NULL DEFAULT ''""",
     AGENT_RUNS,
     # the call that made a change
     "ALTER TABLE changes ADD COLUMN call TEXT NOT NULL DEFAULT ''",
-    # changes of commands: `layer` is the folder with the other version of each path, `previewed` what a change that is
-    # not made yet was a preview of; an inode of 0 is a missing file
+    # changes of commands: `layer` is the folder with the other version of each path; `previewed` identifies the call
+    # that a change is only a preview of; an inode of 0 means a missing file
     """ALTER TABLE changes ADD COLUMN layer TEXT NOT NULL DEFAULT '';
 ALTER TABLE changes ADD COLUMN began INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE changes ADD COLUMN previewed TEXT NOT NULL DEFAULT '';

@@ -26,7 +26,7 @@ _DAY = 24 * 3600 * 1_000_000_000
 
 
 class Todo(NamedTuple):
-    """One item of a todo list. Ids are equal if they are equal as strings."""
+    """One item of a todo list. Ids are compared as strings."""
 
     id: str | int
     content: str
@@ -53,7 +53,7 @@ class TodoLists:
     def change(
         self, session: str, change: Callable[[list[Todo]], list[Todo]], *, commit: Callable[[], None]
     ) -> list[Todo]:
-        """Replace a list by the result of `change`, atomically; `commit` is called last and may raise to prevent it."""
+        """Replace a list with the result of `change`, atomically; `commit` is called last and may raise to abort."""
 
         def work(db: sqlite3.Connection) -> list[Todo]:
             todos = change(self._load(db, session))

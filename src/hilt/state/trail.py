@@ -1,10 +1,9 @@
 """trail.db: the audit trail, what each session has read, and when sessions were last used.
 
 Every call appends one row whose hash covers the row and the previous hash; all processes share one chain. Rows are
-appended to a log, and the database takes them in before it is read. The newest rows are also noted in a third file. Old
-rows are removed from the beginning: the chain then starts from the hash
-of the last row removed, and a row of the chain records the removal. Counters are computed from the rows, plus the
-totals of removed rows.
+appended to a log, which is flushed to the database before that is read. The hashes of the newest rows are also in a
+third file. Old rows are removed from the beginning: the chain then starts from the hash of the last row removed, and a
+row of the chain records the removal. Counters are computed from the rows, plus the totals of removed rows.
 """
 
 import json
@@ -19,7 +18,7 @@ from hilt.errors import ToolError
 from hilt.formats.digests import sha256
 from hilt.lazy import Lazy
 from hilt.places import utf8_path
-from hilt.state.append_log import AppendLog, LogLine, parsed
+from hilt.state.append_log import AppendLog, LogLine, parse_line
 from hilt.state.head import Head
 from hilt.state.reserve import Reserve
 from hilt.wire import json_encoder
@@ -37,16 +36,16 @@ else:
 T = TypeVar("T")
 End = tuple[int, bytes]  # the number and the hash of the last row; (0, b"") if there is none
 
-ASKED_TOGETHER = 500  # paths in one query
-SOUGHT_APART = 8  # paths that are searched for one by one in the log
+PATHS_PER_QUERY = 500
+SINGLE_SEARCHES_MAX = 8  # paths to search for one by one in the log; for more, all of it is parsed
 WAL_BYTES = 512 * 1024
 SESSION_IDLE_SECONDS = 24 * 3600
-LOG_BYTES = 2 * 1024 * 1024  # about four thousand rows: a longer log is taken in
-LOG_BYTES_MAX = 16 * LOG_BYTES  # of a log that the database cannot take in: calls are refused
+LOG_BYTES = 2 * 1024 * 1024  # about four thousand rows; a longer log is flushed
+LOG_BYTES_MAX = 16 * LOG_BYTES  # of a log that cannot be flushed; beyond this, calls fail
 KEPT_ROWS = 1_000_000
 KEPT_DAYS = 90
-REMOVED_MOST = 20_000  # rows removed at once: other writers wait meanwhile
-BREAKS_MOST = 20  # that are reported
+REMOVED_MAX = 20_000  # rows removed at once: other writers wait meanwhile
+BREAKS_MAX = 20  # reported at once
 
 _LAST = (1 << 63) - 1  # the largest integer in SQLite
 _SECOND = 1_000_000_000
@@ -79,7 +78,7 @@ CREATE TABLE removed (
 
 _COLUMNS = "at, workspace, session, tool, digest, decision, reason, approver, outcome, micros, agent, contacts, call"
 _INSERT = f"INSERT INTO audit (seq, {_COLUMNS}, hash) VALUES ({','.join('?' * 15)})"  # noqa: S608
-_ONE = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
+_SELECT_ROW = f"SELECT {_COLUMNS}, hash FROM audit WHERE seq=?"  # noqa: S608
 
 
 class TrailEntry(NamedTuple):
@@ -95,9 +94,9 @@ class TrailEntry(NamedTuple):
     approver: str
     outcome: str  # "ok" or an error code
     micros: int
-    agent: str = ""  # of several that share a session; empty for the main one
-    contacts: str = ""  # hosts that it connected to, each with its address
-    call: str = ""  # the id that the caller gave the call
+    agent: str = ""  # if several agents share the session; empty for the main one
+    contacts: str = ""  # hosts that the call connected to, each with its address
+    call: str = ""  # the caller's id for the call
 
 
 class Stamp(NamedTuple):
@@ -117,7 +116,7 @@ class Row(NamedTuple):
 
 
 class _LoggedCall(NamedTuple):
-    """What a line of the log says; `entry` is None if it has only stamps."""
+    """A parsed line of the log; `entry` is None if it has only stamps."""
 
     at: int
     workspace: str
@@ -126,20 +125,20 @@ class _LoggedCall(NamedTuple):
     stamps: dict[str, Stamp | None]
 
 
-_SORTED = json_encoder(ascii_only=True, sort_keys=True, allow_nan=True, default=str)
-_COMPACT = json_encoder()
+_encode_sorted = json_encoder(ascii_only=True, sort_keys=True, allow_nan=True, default=str)
+_encode = json_encoder()
 
 
 def digest(args: object) -> str:
     """Return the digest of a call's arguments."""
     try:
-        text = _SORTED(args)
+        text = _encode_sorted(args)
     except (TypeError, ValueError, RecursionError):
         text = repr(args)  # not JSON: a Python caller may send any object
     return sha256(text.encode("utf-8", "surrogatepass")).hex()
 
 
-def chained(previous: bytes, entry: TrailEntry) -> bytes:
+def chain_hash(previous: bytes, entry: TrailEntry) -> bytes:
     """Return the hash of an entry that follows a row with the hash `previous`."""
     at, workspace, session, tool, args, decision, reason, approver, outcome, micros, agent, contacts, call = entry
     at, micros = str(at), str(micros)  # type: ignore[assignment]
@@ -169,7 +168,7 @@ class Trail:
         self._reserve = Reserve(path + ".reserve")
 
     def _open(self) -> Database:
-        from hilt.state.db import Database  # most processes only append to the log
+        from hilt.state.db import Database  # deferred: most processes only append to the log
 
         # durable, because the log is emptied once the database has its rows
         return Database(self._path, MIGRATIONS, durable=True)
@@ -183,27 +182,27 @@ class Trail:
         return os.path.exists(self._path)
 
     def make_ready(self, *, full: bool = False) -> None:
-        """Raise unless the row of a call that is about to run can be stored, even if the disk fills up meanwhile.
+        """Raise unless the row of the next call can be stored, even if the disk fills up meanwhile.
 
         With `full`, the disk may already be full; the row is then pending until there is space.
         """
         if full:
-            self._settle()
+            self._try_flush_reserve()
             self._reserve.check(full=True)
             return
         if self._reserve.check():
-            self._take_in_reserve()
-        # its length when this process last used it: what others append in the meantime does not matter
+            self._flush_reserve()
+        # the length when this process last used it: rows that others append in the meantime do not matter
         if self._log.length == 0:
             self._head.open()
             with self._log as log:
                 self._end(log)
         if self._log.length > LOG_BYTES_MAX:
-            self._take_in()
+            self._flush()
 
     def make_way(self) -> None:
-        """Release reserved space on a full disk, for an operation that frees more."""
-        self._reserve.give_up_ballast()
+        """Release the reserved space of a full disk, for an operation that frees more."""
+        self._reserve.release_ballast()
 
     def record(self, entry: TrailEntry, stamps: Mapping[str, Stamp | None], *, ran: bool = True) -> None:
         """Append the call and the stamps of files it saw (None deletes a stamp), in one write.
@@ -215,7 +214,7 @@ class Trail:
             payload = _payload(entry, stamps)
             with self._log as log:
                 last, previous = self._end(log)
-                number, hash = self._head.next_number(last), chained(previous, entry)
+                number, hash = self._head.next_number(last), chain_hash(previous, entry)
                 old_size = log.length
                 log.add(payload, number, hash)
                 size = log.length
@@ -223,9 +222,9 @@ class Trail:
         except ToolError:
             if not ran:
                 raise
-            self._reserve.put(_SORTED(entry).encode())
+            self._reserve.put(_encode_sorted(entry).encode())
             return
-        # once for every LOG_BYTES, in case the database cannot take rows in
+        # once for every LOG_BYTES, in case the log cannot be flushed
         if size // LOG_BYTES > old_size // LOG_BYTES:
             with suppress(ToolError):
                 self.prune()
@@ -238,10 +237,10 @@ class Trail:
             log.restart(*end)
         return end
 
-    def _take_in(self, more: Callable[[Connection, End], End] | None = None) -> None:
-        """Move the rows of the log into the database, and do `more` in the same transaction.
+    def _flush(self, more: Callable[[Connection, End], End] | None = None) -> None:
+        """Move the rows of the log to the database, and run `more` in the same transaction.
 
-        It is passed the end of the chain, and returns the new one if it appends rows.
+        `more` receives the end of the chain, and returns the new end if it appends rows.
         """
         with self._log as log:
             if log.is_empty and more is None:
@@ -258,41 +257,41 @@ class Trail:
                 self._head.note(*end)
         self._db.checkpoint(WAL_BYTES)
 
-    def _take_in_reserve(self) -> None:
+    def _flush_reserve(self) -> None:
         """Append the pending rows of the reserve."""
-        with self._reserve.taken() as waiting:
-            entries = [TrailEntry(*json.loads(line)) for line in waiting]
+        with self._reserve.drain() as lines:
+            entries = [TrailEntry(*json.loads(line)) for line in lines]
 
             def append_all(db: Connection, end: End) -> End:
                 for entry in entries:
-                    # a process that died here may already have appended some of them
+                    # a process that died here may have appended some of them
                     query = "SELECT 1 FROM audit WHERE at=? AND session=? AND tool=? AND digest=?"
                     if db.execute(query, (entry.at, entry.session, entry.tool, entry.digest)).fetchone() is None:
                         end = self._append(db, end, entry)
                 return end
 
             if entries:
-                self._take_in(append_all)
+                self._flush(append_all)
 
     def _append(self, db: Connection, end: End, entry: TrailEntry) -> End:
-        """Append a row to the database, whose log has been taken in."""
-        number, hash = self._head.next_number(end[0]), chained(end[1], entry)
+        """Append a row to the database; the log must have been flushed."""
+        number, hash = self._head.next_number(end[0]), chain_hash(end[1], entry)
         db.execute(_INSERT, (number, *entry, hash))
         return number, hash
 
-    def _settle(self) -> None:
+    def _try_flush_reserve(self) -> None:
         """Append pending rows if possible, so that readers see the complete trail."""
-        if self._reserve.waits():
+        if self._reserve.has_pending():
             with suppress(ToolError):
-                self._take_in_reserve()
+                self._flush_reserve()
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         """Return the result of a query on the complete trail."""
-        self._settle()
+        self._try_flush_reserve()
         try:
-            self._take_in()
+            self._flush()
         except ToolError:
-            # the disk is full: insert the rows, and take them out again
+            # the disk is full: insert the rows in a transaction that is rolled back
             with self._log as log:
                 lines = log.lines()
             return self._db.preview(lambda db: (_insert(db, lines), work(db))[1])
@@ -307,30 +306,30 @@ class Trail:
         """Return the stamps of these files; none if the session has been idle for a day."""
         names = {utf8_path(path): path for path in paths}
         with self._log as log:
-            used, stamps = self._stored_stamps(workspace, session, list(names))
+            last_used, stamps = self._stored_stamps(workspace, session, list(names))
             data = log.data()
-        for call in _backwards(data, workspace, session):
-            used = call.at // _SECOND
+        for call in _newest_calls(data, workspace, session):
+            last_used = call.at // _SECOND
             break
-        if len(names) > SOUGHT_APART:
+        if len(names) > SINGLE_SEARCHES_MAX:
             newer: dict[str, Stamp | None] = {}
-            for call in _backwards(data, workspace, session):
+            for call in _newest_calls(data, workspace, session):
                 newer = call.stamps | newer
             stamps |= newer
         else:
             for name in names:
-                for call in _backwards(data, workspace, session, name):
+                for call in _newest_calls(data, workspace, session, name):
                     if name in call.stamps:
                         stamps[name] = call.stamps[name]
                         break
-        if used is not None and used < time.time() - SESSION_IDLE_SECONDS:
+        if last_used is not None and last_used < time.time() - SESSION_IDLE_SECONDS:
             return {}
         return {path: stamp for name, path in names.items() if (stamp := stamps.get(name)) is not None}
 
     def _stored_stamps(
         self, workspace: str, session: str, names: list[str]
     ) -> tuple[int | None, dict[str, Stamp | None]]:
-        """Return when the database says that a session was used, and its stamps."""
+        """Return when a session was last used and its stamps, according to the database."""
         if not self._exists():
             return None, {}
 
@@ -339,13 +338,13 @@ class Trail:
                 "SELECT used FROM sessions WHERE workspace=? AND session=?", (workspace, session)
             ).fetchone()
             stamps: dict[str, Stamp | None] = {}
-            for start in range(0, len(names), ASKED_TOGETHER):
-                some = names[start : start + ASKED_TOGETHER]
-                marks = ",".join("?" * len(some))
+            for start in range(0, len(names), PATHS_PER_QUERY):
+                batch = names[start : start + PATHS_PER_QUERY]
+                marks = ",".join("?" * len(batch))
                 query = (
                     f"SELECT path, size, mtime, hash FROM stamps WHERE workspace=? AND session=? AND path IN ({marks})"  # noqa: S608
                 )
-                for name, *row in db.execute(query, (workspace, session, *some)):
+                for name, *row in db.execute(query, (workspace, session, *batch)):
                     stamps[name] = Stamp(*row)
             return None if used is None else used[0], stamps
 
@@ -355,7 +354,7 @@ class Trail:
         """Whether a session made a call after this time, in seconds."""
         with self._log as log:
             data = log.data()
-        if any(call.at >= since * _SECOND for call in islice(_backwards(data, workspace, session), 1)):
+        if any(call.at >= since * _SECOND for call in islice(_newest_calls(data, workspace, session), 1)):
             return True
         query = "SELECT 1 FROM sessions WHERE workspace=? AND session=? AND used>=?"
         values = (workspace, session, int(since))
@@ -372,10 +371,10 @@ class Trail:
 
         def work(db: Connection, end: End) -> End:
             for key in db.execute("SELECT workspace, session FROM sessions WHERE used<?", (limit,)).fetchall():
-                _forget(db, *key)
+                _delete_session(db, *key)
             return end
 
-        self._take_in(work)
+        self._flush(work)
 
     def end_session(self, workspace: str, session: str) -> bool:
         """Delete a session; return whether it existed."""
@@ -383,10 +382,10 @@ class Trail:
 
         def work(db: Connection, end: End) -> End:
             nonlocal existed
-            existed = _forget(db, workspace, session)
+            existed = _delete_session(db, workspace, session)
             return end
 
-        self._take_in(work)
+        self._flush(work)
         return existed
 
     def rows(
@@ -403,7 +402,7 @@ class Trail:
         before: int = _LAST,
         limit: int = -1,
     ) -> list[Row]:
-        """Return the newest rows that match, oldest first, with numbers between `after` and `before`.
+        """Return the newest matching rows, oldest first, with numbers between `after` and `before` (both exclusive).
 
         `text` must occur in the tool, the session, the reason, the approver or the outcome.
         """
@@ -423,8 +422,8 @@ class Trail:
         return [_row(row) for row in reversed(rows)]
 
     def end(self) -> tuple[int, bytes]:
-        """Return the number and hash of the newest row; stored elsewhere, they vouch for every row up to it."""
-        self._settle()
+        """Return the number and hash of the newest row; a copy stored elsewhere proves every row up to it."""
+        self._try_flush_reserve()
         with self._log as log:
             return self._end(log)
 
@@ -438,13 +437,13 @@ class Trail:
         from hilt.state.verification import ChainMarks, find_breaks
 
         witnessed = dict([witness] if witness else [])
-        self._settle()
+        self._try_flush_reserve()
         while True:
-            noted = self._head.read()  # read before the rows: all rows it names are in the log or the database
-            self._take_in()
+            noted = self._head.read()  # read before the rows: every row in it is already in the log or the database
+            self._flush()
             marks = self._db.read(ChainMarks.read)
-            found = find_breaks(self._all(), marks, noted, witnessed, has_head=self._head.exists)
-            breaks = list(islice(found, BREAKS_MOST))
+            all_breaks = find_breaks(self._all(), marks, noted, witnessed, has_head=self._head.exists)
+            breaks = list(islice(all_breaks, BREAKS_MAX))
             if self._db.read(ChainMarks.read) == marks:  # otherwise rows were removed in the meantime
                 return breaks
 
@@ -462,7 +461,7 @@ class Trail:
 
         def work(db: Connection, end: End) -> End:
             nonlocal removed
-            first, last = _too_much(db, end[0], rows, days, now)
+            first, last = _rows_to_remove(db, end[0], rows, days, now)
             if last < first:
                 return end
             last, hash = db.execute("SELECT seq, hash FROM audit WHERE seq<=? ORDER BY seq DESC", (last,)).fetchone()
@@ -475,15 +474,15 @@ class Trail:
             db.executemany("INSERT OR REPLACE INTO marks VALUES (?,?,?)", marks)
             return end
 
-        self._take_in(work)
+        self._flush(work)
         return removed
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Keep all rows in the database and its head: nothing is appended while this is entered."""
-        self._settle()
+        """Flush the log, and block writers while the context lasts: all rows are then in the database."""
+        self._try_flush_reserve()
         while True:
-            self._take_in()
+            self._flush()
             with self._log as log:
                 if log.is_empty:
                     yield
@@ -504,7 +503,7 @@ class Trail:
         workspace: str | None = None,
         parts: int = 1,
     ) -> "UsageReport":
-        """Return a report of the calls since then, with the period until now divided into this many parts."""
+        """Return a report of the calls since a time, with the period until now divided into `parts`."""
         from hilt.state import usage
 
         start = min(int(since * _SECOND), _LAST)
@@ -535,16 +534,16 @@ def _end(db: Connection) -> tuple[int, bytes]:
 
 
 def _payload(entry: tuple[Any, ...], stamps: Mapping[str, Stamp | None]) -> bytes:
-    """Return what a line of the log stores: a call and the files it saw."""
+    """Return the payload of a line of the log: a call, and the stamps of the files it saw."""
     seen = {
         utf8_path(path): stamp and (stamp.size, stamp.mtime, stamp.hash and stamp.hash.hex())
         for path, stamp in stamps.items()
     }
-    return _COMPACT((entry, seen)).encode()
+    return _encode((entry, seen)).encode()
 
 
 def _logged_call(payload: bytes) -> _LoggedCall | None:
-    """Return what a line of the log says; None if it is empty or was damaged."""
+    """Parse the payload of a line of the log; None if it is empty or damaged."""
     try:
         fields, seen = json.loads(payload)
         stamps = {
@@ -564,26 +563,26 @@ def _check_storable(values: Iterable[object]) -> None:
     """Raise unless the database can store these values."""
     for value in values:
         if isinstance(value, str):
-            value.encode()  # fails with lone surrogates
+            value.encode()  # raises for lone surrogates
         elif type(value) is not int or value.bit_length() > 63:
             raise ValueError
 
 
-def _backwards(data: bytes, workspace: str, session: str, path: str | None = None) -> Iterator[_LoggedCall]:
-    """Yield what the log says about a session, or about a path in it, the newest first; without parsing the rest."""
-    sought = _COMPACT((workspace, session))[1:-1] if path is None else _COMPACT(path)
-    text = sought.encode()
+def _newest_calls(data: bytes, workspace: str, session: str, path: str | None = None) -> Iterator[_LoggedCall]:
+    """Yield the calls of a session in the log, newest first; with a path, at least all that have its stamp."""
+    pattern = _encode((workspace, session))[1:-1] if path is None else _encode(path)
+    encoded = pattern.encode()
     end = len(data)
-    while (position := data.rfind(text, 0, end)) >= 0:
+    while (position := data.rfind(encoded, 0, end)) >= 0:
         end = data.rfind(b"\n", 0, position) + 1
-        line = parsed(data[end : data.find(b"\n", position) + 1])
+        line = parse_line(data[end : data.find(b"\n", position) + 1])
         call = None if line is None else _logged_call(line.payload)
         if call is not None and (call.workspace, call.session) == (workspace, session):
             yield call
 
 
 def _insert(db: Connection, lines: Iterable[LogLine]) -> End:
-    """Store what the log holds, except what is stored already; return the end of the chain."""
+    """Store the lines of the log that are not stored yet; return the end of the chain."""
     end = _end(db)
     (removed,) = db.execute("SELECT coalesce(max(seq), 0) FROM marks WHERE name='removed'").fetchone()
     used: dict[tuple[str, str], int] = {}
@@ -591,7 +590,7 @@ def _insert(db: Connection, lines: Iterable[LogLine]) -> End:
     for line in lines:
         call = _logged_call(line.payload)
         if call is None:
-            continue  # verifying the chain finds that a row is missing
+            continue  # verifying the chain reports the missing row
         key = (call.workspace, call.session)
         used[key] = call.at // _SECOND
         stamps.update({(*key, path): stamp for path, stamp in call.stamps.items()})
@@ -599,9 +598,9 @@ def _insert(db: Connection, lines: Iterable[LogLine]) -> End:
             continue
         number = line.number
         if number <= end[0]:
-            if db.execute(_ONE, (number,)).fetchone() == (*call.entry, line.hash):
-                continue  # a process died after it took the log in
-            number = end[0] + 1  # not the row that had this number: kept, so that it is found
+            if db.execute(_SELECT_ROW, (number,)).fetchone() == (*call.entry, line.hash):
+                continue  # a process died after it flushed the log
+            number = end[0] + 1  # another row has this number: stored anyway, so that verification reports it
         db.execute(_INSERT, (number, *call.entry, line.hash))
         end = number, line.hash
     db.executemany(
@@ -623,28 +622,28 @@ def _row(row: Sequence[Any]) -> Row:
     return Row(row[0], TrailEntry(*row[1:-1]), row[-1])
 
 
-def _too_much(db: Connection, end: int, rows: int, days: int, now: int) -> tuple[int, int]:
-    """Return the first and the last row to remove; last < first if there are none."""
-    found = db.execute("SELECT seq, at FROM audit ORDER BY seq LIMIT 1").fetchone()
-    if found is None:
+def _rows_to_remove(db: Connection, end: int, rows: int, days: int, now: int) -> tuple[int, int]:
+    """Return the first and last row to remove; last < first if there are none."""
+    oldest_row = db.execute("SELECT seq, at FROM audit ORDER BY seq LIMIT 1").fetchone()
+    if oldest_row is None:
         return 1, 0
-    first, oldest = found
-    many = end - first + 1 > rows * 1.01  # some slack: each removal adds a row
-    if not many and oldest >= now - (days + 1) * _DAY:
+    first, oldest = oldest_row
+    too_many = end - first + 1 > rows * 1.01  # some slack: each removal adds a row
+    if not too_many and oldest >= now - (days + 1) * _DAY:
         return first, 0
 
     def before(at: int) -> int:
-        """Return the last row of the oldest rows that are all from before this time."""
-        most = min(end, first + REMOVED_MOST - 1)
+        """Return the last of the oldest rows that are all from before this time."""
+        last = min(end, first + REMOVED_MAX - 1)
         query = "SELECT min(seq) FROM audit WHERE seq<=? AND at>=?"
-        (later,) = db.execute(query, (most, at)).fetchone()
-        return most if later is None else int(later) - 1
+        (later,) = db.execute(query, (last, at)).fetchone()
+        return last if later is None else int(later) - 1
 
     old = before(now - days * _DAY)
-    return first, max(old, min(before(now - _HOUR), end - rows)) if many else old
+    return first, max(old, min(before(now - _HOUR), end - rows)) if too_many else old
 
 
-def _forget(db: Connection, workspace: str, session: str) -> bool:
+def _delete_session(db: Connection, workspace: str, session: str) -> bool:
     key = (workspace, session)
     db.execute("DELETE FROM stamps WHERE workspace=? AND session=?", key)
     return db.execute("DELETE FROM sessions WHERE workspace=? AND session=?", key).rowcount > 0

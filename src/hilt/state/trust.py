@@ -95,12 +95,12 @@ class Trust:
         return self._db.read(lambda db: db.execute(query, (_real(path), kind, sha256)).fetchone()) is not None
 
     def trust(self, kind: str, path: str, content: bytes) -> Trusted:
-        """Trust this content at this path, replacing what was trusted there before."""
+        """Trust this content at this path, replacing any trusted before."""
         if len(content) > MAX_BYTES:
             raise ToolError(
                 "file_too_large",
                 f"{path} has {len(content):,} bytes; the limit for a trusted file is {MAX_BYTES:,}.",
-                suggestion="Make the file shorter, so that a person can review it.",
+                suggestion="Shorten the file, so that a person can review it.",
             )
         new = Trusted(kind, os.path.realpath(path), sha256(content), time.time_ns())
         row = (_real(path), kind, new.hash, content, new.at)
@@ -115,7 +115,7 @@ class Trust:
         return self._db.write(lambda db: db.execute(query, (_real(path),)).rowcount) > 0
 
     def list(self) -> list[Trusted]:
-        """Return everything that is trusted, by path."""
+        """Return all trusted files, by path."""
         if not self._db.exists():
             return []
         query = "SELECT kind, path, hash, at FROM trusted ORDER BY path, kind"

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-UNKNOWN = "(unknown)"  # stands for all names of unknown tools: a caller may send any number of them
+UNKNOWN = "(unknown)"  # replaces the names of unknown tools, of which a caller may send any number
 # upper bounds of the duration buckets; the totals of removed rows are stored per bucket
 BOUNDS_MS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 300_000)
 
@@ -88,23 +88,23 @@ def report(db: Connection, start: int, filters: Mapping[str, str | None], parts:
         if value is not None:
             conditions.append(f"{_TOOL if column == 'tool' else column}=?")
             values.append(value)
-    chosen = f"(SELECT {_TOOL} AS tool, at, outcome, micros FROM audit WHERE {' AND '.join(conditions)})"  # noqa: S608
-    return _usage(db, chosen, values, time.time_ns(), parts)
+    source = f"(SELECT {_TOOL} AS tool, at, outcome, micros FROM audit WHERE {' AND '.join(conditions)})"  # noqa: S608
+    return _usage(db, source, values, time.time_ns(), parts)
 
 
 def _counter(tool: str, status: str, counts: Sequence[tuple[int, int, int]]) -> Counter:
-    buckets = tuple(sum(calls for bound, calls, _ in counts if bound <= most) for most in _BOUNDS[:-1])
+    buckets = tuple(sum(calls for bound, calls, _ in counts if bound <= upper) for upper in _BOUNDS[:-1])
     calls, micros = sum(calls for _, calls, _ in counts), sum(micros for _, _, micros in counts)
     return Counter(tool, status, calls, micros / 1000, buckets)
 
 
-def _usage(db: Connection, chosen: str, values: list[Any], now: int, parts: int) -> UsageReport:
-    """Return the report of the calls that `chosen` selects; `values` are its parameters, the start time first."""
-    start = values[0] or db.execute(f"SELECT min(at) FROM {chosen}", values).fetchone()[0] or now  # noqa: S608
+def _usage(db: Connection, source: str, values: list[Any], now: int, parts: int) -> UsageReport:
+    """Return the report of the calls that `source` selects; `values` are its parameters, the start time first."""
+    start = values[0] or db.execute(f"SELECT min(at) FROM {source}", values).fetchone()[0] or now  # noqa: S608
     width = max(1, -(-(now - start) // parts))
     plots: dict[str, list[int]] = {}
     failures = [0] * parts
-    query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*), sum(outcome<>'ok') FROM {chosen} GROUP BY 1, 2"  # noqa: S608
+    query = f"SELECT tool, max(0, min((at-?)/?, ?)), count(*), sum(outcome<>'ok') FROM {source} GROUP BY 1, 2"  # noqa: S608
     for name, part, calls, failed in db.execute(query, (start, width, parts - 1, *values)):
         plots.setdefault(name, [0] * parts)[part] = calls
         failures[part] += failed
@@ -113,9 +113,9 @@ def _usage(db: Connection, chosen: str, values: list[Any], now: int, parts: int)
         "SELECT tool, calls, sum(outcome<>'ok'), max(iif(rank=(calls*50+99)/100, micros, 0))/1000.0, "  # noqa: S608
         "max(iif(rank=(calls*95+99)/100, micros, 0))/1000.0 FROM (SELECT tool, outcome, micros, "
         "count(*) OVER (PARTITION BY tool) AS calls, row_number() OVER (PARTITION BY tool ORDER BY micros) AS rank "
-        f"FROM {chosen}) GROUP BY tool ORDER BY calls DESC, tool"
+        f"FROM {source}) GROUP BY tool ORDER BY calls DESC, tool"
     )
     tools = [Use(name, *use, tuple(plots[name])) for name, *use in db.execute(query, values)]  # type: ignore[call-arg]
-    query = f"SELECT outcome, count(*) FROM {chosen} WHERE outcome<>'ok' GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608
+    query = f"SELECT outcome, count(*) FROM {source} WHERE outcome<>'ok' GROUP BY 1 ORDER BY 2 DESC, 1"  # noqa: S608
     errors = dict(db.execute(query, values).fetchall())
     return UsageReport(start / 1_000_000_000, now / 1_000_000_000, tools, errors, tuple(failures))

@@ -1,1 +1,1 @@
-"""Text algorithms that know nothing of tools: encodings, matching, patching, diffing."""
+"""Text algorithms, independent of tools: encodings, matching, patching, diffing."""

@@ -1,4 +1,4 @@
-"""Binary files in patches, as `git diff --binary` writes whole ones: deflated, in lines of base 85.
+"""Binary files in patches, as literals of `git diff --binary`: deflated, in lines of base 85.
 
 binary = "index " old ".." new "GIT binary patch" "literal " size line* blank
 line   = length base-85            length: A to Z for 1 to 26 bytes, a to z for 27 to 52
@@ -19,7 +19,7 @@ _MISSING = "0" * 40
 
 
 def blob_id(data: bytes | None, digits: int = 40) -> str:
-    """Return the id that git gives to a file's contents; zeros for a missing file. 64 digits are those of SHA-256."""
+    """Return the git object id of a file's contents; zeros for a missing file. 64 digits mean SHA-256."""
     if data is None:
         return _MISSING
     digest = hasher(digits)
@@ -29,7 +29,7 @@ def blob_id(data: bytes | None, digits: int = 40) -> str:
 
 
 def hasher(digits: int) -> hashlib._Hash:
-    """Return the hash of a repository whose ids have this many digits."""
+    """Return a new hash object for a repository whose ids have this many digits."""
     return hashlib.new("sha1" if digits == 40 else "sha256", usedforsecurity=False)
 
 
@@ -48,6 +48,8 @@ def unpack(size: int, lines: Iterator[str]) -> bytes:
     """Return the contents of a literal of this size; raise ValueError if it is damaged."""
     packed = bytearray()
     for line in lines:
+        if line[0] not in _LENGTHS:
+            raise ValueError(f"a line has the invalid length {line[0]!r}")
         length = _LENGTHS.index(line[0]) + 1
         packed += base64.b85decode(line[1:])[:length]
     inflater = zlib.decompressobj()

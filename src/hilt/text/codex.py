@@ -75,7 +75,7 @@ class _Parser:
         return Operation("update", path, move_to=move_to, hunks=tuple(hunks))
 
     def _at_marker(self, *markers: str) -> bool:
-        """Whether a marker is next, after skipping blank lines; an indented marker is content."""
+        """Whether a marker follows; skips blank lines before it. An indented marker is content."""
         at = self.at
         while not self.lines[at]:
             at += 1

@@ -1,4 +1,4 @@
-"""The line diff of all previews: minimal for ordinary edits, bounded in time for any two texts."""
+"""Line diffs: minimal for ordinary edits, and bounded in time for any two texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hunk(NamedTuple):
 
 
 def diff_hunks(old: str, new: str, context: int = 3) -> list[Hunk]:
-    """Return the differing lines with up to `context` equal lines around them; equal texts give none."""
+    """Return the differing lines with up to `context` equal lines around them; none for equal texts."""
     return stripped(compare(old, new, context))
 
 
@@ -53,10 +53,10 @@ def unified_diff(
     hunks: list[Hunk] | None = None,
     executable: tuple[bool, bool] = (False, False),
 ) -> str:
-    """Return a diff for `git apply` that turns old into new; None means a missing file; no change gives "".
+    """Return a diff for `git apply` that turns old into new, "" if they are equal; None means a missing file.
 
-    Two paths mean a renamed file, or with rename=False a comparison of two files. `hunks` are those of `compare`, if
-    already known. `executable` is the flag before and after.
+    Two paths mean a renamed file, or with rename=False a comparison of two files. `hunks` is the result of
+    `compare`, if already known. `executable` is the flag before and after.
     """
     target = path if new_path is None else new_path
     pieces = list(_git_header(old, new, path, target, executable)) if rename else []
@@ -161,7 +161,7 @@ def _starts_line(text: str, offset: int) -> bool:
 
 
 def _common_prefix(old: str, new: str) -> int:
-    # in chunks: fast comparison without copying a large text
+    # comparing chunks is fast and does not copy a large text
     limit, at, step = min(len(old), len(new)), 0, _CHUNK
     while step:
         while at + step <= limit and old[at : at + step] == new[at : at + step]:
@@ -210,8 +210,8 @@ def _hunk(group: Sequence[EqualRun], old: Sequence[str], new: Sequence[str], con
     for run in group[1:]:
         changes += (DiffLine("removed", line) for line in old[x : run.old])
         changes += (DiffLine("added", line) for line in new[y : run.new])
-        shown = trail if run is last else run.length
-        changes += (DiffLine("context", line) for line in old[run.old : run.old + shown])
+        count = trail if run is last else run.length
+        changes += (DiffLine("context", line) for line in old[run.old : run.old + count])
         x, y = run.old + run.length, run.new + run.length
     old_at, new_at = first.old + first.length - lead, first.new + first.length - lead
     old_count, new_count = last.old + trail - old_at, last.new + trail - new_at

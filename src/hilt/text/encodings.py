@@ -38,7 +38,7 @@ _MARKS = (
     Encoding("utf-16-be", codecs.BOM_UTF16_BE),
 )
 
-# the detector returns Web names; these are the codecs that browsers use for them
+# the detector returns names from the WHATWG standard; these are the Python codecs for them
 _CODECS = {
     "Shift_JIS": "cp932",
     "EUC-KR": "cp949",
@@ -48,14 +48,16 @@ _CODECS = {
     "ISO-8859-8-I": "iso8859-8",
 }
 
-_SNIFFED = 512
-_SAMPLE = 1 << 17  # the detector reads about 10 MB a second; 128 KB from the first non-ASCII byte on are enough
+_SNIFF_BYTES = 512
+_SAMPLE_BYTES = 1 << 17  # the detector reads about 10 MB a second; 128 KB from the first non-ASCII byte on are enough
 _SURROGATE = "[\ud800-\udfff]"  # compiled when a file needs it
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file that starts with these bytes is binary: an early NUL, and no UTF-16 or UTF-32 mark."""
-    return b"\0" in head[:_SNIFFED] and not head.startswith(tuple(mark.bom for mark in _MARKS if mark != _MARKED_UTF8))
+    """Whether a file that starts with these bytes is binary: it has an early NUL, and no UTF-16 or UTF-32 mark."""
+    return b"\0" in head[:_SNIFF_BYTES] and not head.startswith(
+        tuple(mark.bom for mark in _MARKS if mark != _MARKED_UTF8)
+    )
 
 
 def detect(data: bytes) -> Encoding:
@@ -64,7 +66,7 @@ def detect(data: bytes) -> Encoding:
         if data.startswith(mark.bom) and (mark == _MARKED_UTF8 or _decodes(data[len(mark.bom) :], mark.name)):
             return mark
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return Encoding("latin-1")  # cut in the middle of a character: latin-1 loses no byte
+        return Encoding("latin-1")  # truncated inside a character: latin-1 preserves every byte
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as failure:
@@ -74,7 +76,7 @@ def detect(data: bytes) -> Encoding:
 
 
 def decode(data: bytes) -> tuple[str, Encoding]:
-    """Return the text without its byte order mark, line endings untouched, and its encoding.
+    """Return the text without its byte order mark, with its line endings unchanged, and its encoding.
 
     Invalid bytes in a file that is otherwise UTF-8 become lone surrogates; encode and splice convert them back.
     """
@@ -93,15 +95,15 @@ def encode(text: str, encoding: Encoding) -> bytes:
 def splice(data: bytes, text: str, encoding: Encoding, spans: Sequence[Span]) -> bytes:
     """Return the data with the spans replaced and all other bytes unchanged; text and encoding come from decode."""
     ordered = sorted(spans, key=lambda span: (span.start, span.end))
-    for one, two in pairwise(ordered):
-        if two.start < one.end:
-            lines = [line_number(text, one.start), line_number(text, two.start)]
+    for left, right in pairwise(ordered):
+        if right.start < left.end:
+            lines = [line_number(text, left.start), line_number(text, right.start)]
             raise ToolError("edit_overlap", f"Two changes, on lines {lines[0]} and {lines[1]}, overlap.", lines=lines)
-    fresh = [_encode_new(span, text, encoding.name) for span in ordered]
+    replacements = [_encode_new(span, text, encoding.name) for span in ordered]
     cuts = [offset for span in ordered for offset in (span.start, span.end)]
     if encoding.name.startswith("utf-"):
-        return _join(data, [at + len(encoding.bom) for at in _widths(text, cuts, encoding.name)], fresh)
-    return _join(data, _legacy_offsets(data, text, cuts, encoding.name), fresh)
+        return _join(data, [at + len(encoding.bom) for at in _byte_offsets(text, cuts, encoding.name)], replacements)
+    return _join(data, _legacy_offsets(data, text, cuts, encoding.name), replacements)
 
 
 def visible(text: str) -> str:
@@ -131,12 +133,12 @@ def _is_damaged_utf8(data: bytes) -> bool:
     return multi_byte >= 2 * stray
 
 
-def _detect_legacy(data: bytes, foreign: int) -> str:
-    """Return the codec of data that is not UTF-8; `foreign` is the offset of the first invalid byte."""
+def _detect_legacy(data: bytes, first_invalid: int) -> str:
+    """Return the codec of data that is not UTF-8; `first_invalid` is the offset of the first invalid byte."""
     from chardetng_py import EncodingDetector  # type: ignore[import-untyped]
 
-    start = data.rfind(b"\n", 0, foreign) + 1
-    for sample in (data[start : start + _SAMPLE], data):
+    start = data.rfind(b"\n", 0, first_invalid) + 1
+    for sample in (data[start : start + _SAMPLE_BYTES], data):
         detector = EncodingDetector()
         detector.feed(sample, last=sample is data)
         guess: str = detector.guess(tld=None, allow_utf8=False)
@@ -171,16 +173,16 @@ def _unencodable(text: str, at: int, codec: str, first_line: int) -> ToolError:
     )
 
 
-def _widths(text: str, cuts: Sequence[int], codec: str) -> list[int]:
+def _byte_offsets(text: str, cuts: Sequence[int], codec: str) -> list[int]:
     """Return the byte offsets of ascending character offsets, for a codec with one encoding per character."""
     if codec == "utf-8" and text.isascii():
         return list(cuts)
     offsets: list[int] = []
-    at = done = 0
+    offset = previous = 0
     for cut in cuts:
-        at += len(text[done:cut].encode(codec, _errors(codec)))
-        done = cut
-        offsets.append(at)
+        offset += len(text[previous:cut].encode(codec, _errors(codec)))
+        previous = cut
+        offsets.append(offset)
     return offsets
 
 
@@ -188,22 +190,22 @@ def _legacy_offsets(data: bytes, text: str, cuts: Sequence[int], codec: str) -> 
     """Return the byte offsets of ascending character offsets, verified by decoding the bytes between them."""
     if len(data) == len(text):
         return list(cuts)
-    offsets = _widths(text, cuts, codec)
-    if not _divides(data, offsets, text, cuts, codec):
-        # a character has a second, longer encoding: count characters instead of bytes
+    offsets = _byte_offsets(text, cuts, codec)
+    if not _matches(data, offsets, text, cuts, codec):
+        # a character may have a second, longer encoding: count characters instead of bytes
         sizes = range(len(data) + 1)
         offsets = [bisect_left(sizes, cut, key=lambda size: len(data[:size].decode(codec, "ignore"))) for cut in cuts]
-        if not _divides(data, offsets, text, cuts, codec):
+        if not _matches(data, offsets, text, cuts, codec):
             raise ToolError(
                 "encoding_error",
-                f"This change to a {codec} file would also change bytes around it.",
+                f"The change would also alter bytes around it, because the file is {codec}.",
                 suggestion="Ask the user whether to convert the file to UTF-8, then write the whole file.",
                 encoding=codec,
             )
     return offsets
 
 
-def _divides(data: bytes, offsets: Sequence[int], text: str, cuts: Sequence[int], codec: str) -> bool:
+def _matches(data: bytes, offsets: Sequence[int], text: str, cuts: Sequence[int], codec: str) -> bool:
     """Whether the bytes between the offsets decode to exactly the characters between the cuts."""
     sizes, places = [0, *offsets, len(data)], [0, *cuts, len(text)]
     return all(
@@ -212,14 +214,14 @@ def _divides(data: bytes, offsets: Sequence[int], text: str, cuts: Sequence[int]
     )
 
 
-def _join(data: bytes, offsets: Sequence[int], fresh: Sequence[bytes]) -> bytes:
-    """Replace data[offsets[0]:offsets[1]], data[offsets[2]:offsets[3]] and so on by the fresh bytes."""
+def _join(data: bytes, offsets: Sequence[int], replacements: Sequence[bytes]) -> bytes:
+    """Replace data[offsets[0]:offsets[1]], data[offsets[2]:offsets[3]] and so on with the new bytes."""
     # memory views, so that a large file is copied only once
-    whole = memoryview(data)
+    view = memoryview(data)
     pieces: list[bytes | memoryview] = []
-    done = 0
-    for index, new in enumerate(fresh):
-        pieces += (whole[done : offsets[2 * index]], new)
-        done = offsets[2 * index + 1]
-    pieces.append(whole[done:])
+    position = 0
+    for index, new in enumerate(replacements):
+        pieces += (view[position : offsets[2 * index]], new)
+        position = offsets[2 * index + 1]
+    pieces.append(view[position:])
     return b"".join(pieces)

@@ -17,14 +17,14 @@ _FOLDED = {ord(character): " " for character in _SPACES}
 _FOLDED |= {ord(character): "-" for character in _DASHES}
 _FOLDED |= {ord(character): "'" for character in _SINGLE_QUOTES}
 _FOLDED |= {ord(character): '"' for character in _DOUBLE_QUOTES}
-# invalid bytes are shown as U+FFFD, and a model sends that back
+# invalid bytes are shown as U+FFFD, which a model then sends back
 _FOLDED |= dict.fromkeys(range(0xDC80, 0xDD00), STRAY)
 
 _FOLDABLE = "[" + "".join(map(chr, _FOLDED)) + "]"
 
 
 def fold(text: str) -> str:
-    """Return the text with plain quotes, dashes and spaces for typographic ones; it keeps its length."""
+    """Return the text with typographic quotes, dashes and spaces replaced by plain ones; the length is unchanged."""
     if text.isascii() or re.search(_FOLDABLE, text) is None:
         return text
     return text.translate(_FOLDED)

@@ -12,29 +12,29 @@ def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def correspondence(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str] | None:
-    """Return a map from each of our indentations to theirs, line by line; None if there is no consistent one.
+def map_indents(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str] | None:
+    """Return a map from each of our indentations to theirs, taken line by line; None if it would be inconsistent.
 
     Consistent: equal indentations map to equal ones, and deeper ones to deeper ones. Blank lines are ignored.
     """
-    known: dict[str, str] = {}
+    indents: dict[str, str] = {}
     for our, their in zip(ours, theirs, strict=True):
-        if our.strip() and known.setdefault(indent_of(our), indent_of(their)) != indent_of(their):
+        if our.strip() and indents.setdefault(indent_of(our), indent_of(their)) != indent_of(their):
             return None
-    widths = [_width(indent) for _, indent in sorted(known.items(), key=lambda pair: _width(pair[0]))]
-    return known if widths == sorted(set(widths)) else None
+    widths = [_width(indent) for _, indent in sorted(indents.items(), key=lambda pair: _width(pair[0]))]
+    return indents if widths == sorted(set(widths)) else None
 
 
-def reindent(lines: Sequence[str], known: Mapping[str, str]) -> list[str]:
+def reindent(lines: Sequence[str], indents: Mapping[str, str]) -> list[str]:
     """Return the lines with their indentation translated; unknown depths are derived from the nearest known one."""
-    pairs = sorted((_width(ours), theirs) for ours, theirs in known.items())
-    indents = [indent_of(line) for line in lines if line.strip()]
-    unit = _unit(pairs, indents)
-    per_column = _per_column(pairs, indents, unit)
+    pairs = sorted((_width(ours), theirs) for ours, theirs in indents.items())
+    line_indents = [indent_of(line) for line in lines if line.strip()]
+    unit = _unit(pairs, line_indents)
+    per_column = _per_column(pairs, line_indents, unit)
 
     def translate(indent: str) -> str:
-        if indent in known:
-            return known[indent]
+        if indent in indents:
+            return indents[indent]
         width = _width(indent)
         base, theirs = max((pair for pair in pairs if pair[0] <= width), default=pairs[0])
         length = round((width - base) * per_column)
@@ -43,8 +43,8 @@ def reindent(lines: Sequence[str], known: Mapping[str, str]) -> list[str]:
     return [translate(indent_of(line)) + line.lstrip(" \t") if line.strip() else line for line in lines]
 
 
-def settle(text: str, start: int, old_text: str, new_text: str) -> str:
-    """Return new_text, which replaces old_text at `start`, with the indentation of the line there."""
+def adopt_indent(text: str, start: int, old_text: str, new_text: str) -> str:
+    """Return new_text, which replaces old_text at `start`, with the indentation that the file has there."""
     head = text[text.rfind("\n", 0, start) + 1 : start]
     old_lines, new_lines = old_text.rstrip("\r\n").split("\n"), new_text.split("\n")
     # if old_text starts after the indentation and has more lines, those already have the file's indentation
@@ -54,9 +54,9 @@ def settle(text: str, start: int, old_text: str, new_text: str) -> str:
     first_new = next((line for line in new_lines if line.strip()), None)
     if first_old is None or first_new is None or indent_of(first_new) == head + indent_of(first_old):
         return new_text
-    settled = reindent(new_lines, {indent_of(first_new): head + indent_of(first_old)})
-    settled[0] = settled[0].removeprefix(head)
-    return "\n".join(settled)
+    lines = reindent(new_lines, {indent_of(first_new): head + indent_of(first_old)})
+    lines[0] = lines[0].removeprefix(head)
+    return "\n".join(lines)
 
 
 def _width(indent: str) -> int:

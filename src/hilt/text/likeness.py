@@ -1,4 +1,4 @@
-"""Places that match a model's copy of a text except for whitespace, quotes, dashes or line endings."""
+"""Finds places that match a model's copy of a text except for whitespace, quotes, dashes or line endings."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from itertools import accumulate, islice
 from typing import NamedTuple
 
 from hilt.text.folding import BLANKS, STRAY, fold
-from hilt.text.indentation import correspondence, reindent
+from hilt.text.indentation import map_indents, reindent
 from hilt.text.lines import occurrences
 from hilt.text.sequences import equal_runs
 
 _TRAILING = BLANKS + "\r"
-MOST_PLACES = 100  # the search for a copy stops after this many places
+PLACES_MAX = 100  # the search for a copy stops after this many places
 
 
 class TextPage:
-    """A text, its line ending, its lines raw and normalized (plain), and the offset of each."""
+    """A text prepared for comparison: its line ending, its lines, raw and normalized (plain), and their offsets."""
 
     def __init__(self, text: str, feed: str, lines: list[str], plain: list[str], starts: list[int]) -> None:
         self.text = text
@@ -28,7 +28,7 @@ class TextPage:
 
     @cached_property
     def joined(self) -> str:
-        """The plain lines as one text; the last gets a line ending, because a copy may add a missing one."""
+        """The plain lines as one text; the last line gets an ending, because a copy may add a missing one."""
         return "\n".join(self.plain) + "\n" * bool(self.plain[-1])
 
     @cached_property
@@ -43,7 +43,7 @@ class TextPage:
 
 
 class TextPlace(NamedTuple):
-    """Characters start to end of a page and the plain lines of the copy that match there, one for one.
+    """Characters start to end of a page, and the plain lines of the copy that match its lines, one to one.
 
     If the copy ends with a line ending that the file lacks, `unended` is set and the copy has no line for it.
     `indents` maps each indentation of the copy to that of the file.
@@ -64,24 +64,24 @@ def read_page(text: str) -> TextPage:
     return TextPage(text, feed, lines, _plain_lines(text, feed), starts)
 
 
-def alike(page: TextPage, copy: str) -> list[TextPlace]:
-    """Return the first places that differ from the copy only in trailing whitespace, quotes, dashes or endings."""
+def find_similar(page: TextPage, copy: str) -> list[TextPlace]:
+    """Return the first places that differ from the copy only in trailing whitespace, quotes, dashes or line endings."""
     lines = _plain_lines(copy, "\n")
     if lines == [""]:
         return []
     haystack = page.joined
     tail = fold(copy).rpartition("\n")[2]
     part = "\n".join([*lines[:-1], tail])
-    found = [(at, at + len(part)) for at in islice(occurrences(haystack, part), MOST_PLACES)]
+    ranges = [(at, at + len(part)) for at in islice(occurrences(haystack, part), PLACES_MAX)]
     if tail != lines[-1]:
-        # trailing whitespace of the copy may be missing in the file, but only at the end of a line
+        # the file may lack trailing whitespace of the copy, but only at the end of a line
         part = "\n".join(lines)
-        found += ((at, at + len(part)) for at in islice(occurrences(haystack, part + "\n"), MOST_PLACES))
-    return [_place(page, haystack, at, end, lines) for at, end in found]
+        ranges += ((at, at + len(part)) for at in islice(occurrences(haystack, part + "\n"), PLACES_MAX))
+    return [_place(page, haystack, at, end, lines) for at, end in ranges]
 
 
-def indented(page: TextPage, copy: str) -> list[TextPlace]:
-    """Return the first places whose lines also differ from the copy by a shift in indentation."""
+def find_reindented(page: TextPage, copy: str) -> list[TextPlace]:
+    """Return the first places that also differ from the copy in indentation."""
     lines = _plain_lines(copy, "\n")
     body = lines[:-1] if len(lines) > 1 and not lines[-1] else lines
     if not any(body):
@@ -89,35 +89,39 @@ def indented(page: TextPage, copy: str) -> list[TextPlace]:
     haystack = page.unindented
     needle = "\n" + "\n".join(line.strip() for line in body) + "\n"
     places = []
-    for at in islice(occurrences(haystack, needle), MOST_PLACES):
+    for at in islice(occurrences(haystack, needle), PLACES_MAX):
         first = haystack.count("\n", 0, at)
         after = first + len(body)
-        indents = correspondence(body, page.plain[first:after])
+        indents = map_indents(body, page.plain[first:after])
         if indents is None:
             continue
         unended = body is not lines and after == len(page.lines)
-        whole = body is not lines and not unended
-        end = page.starts[after] if whole else page.starts[after - 1] + len(page.lines[after - 1].removesuffix("\r"))
-        places.append(TextPlace(page.starts[first], end, lines if whole else body, unended, indents))
+        includes_ending = body is not lines and not unended
+        end = (
+            page.starts[after]
+            if includes_ending
+            else page.starts[after - 1] + len(page.lines[after - 1].removesuffix("\r"))
+        )
+        places.append(TextPlace(page.starts[first], end, lines if includes_ending else body, unended, indents))
     return places
 
 
 def rewrite(page: TextPage, place: TextPlace, new_text: str, ending: str) -> str:
-    """Return new_text for the place: lines that are also in the copy keep the file's form, others get the ending."""
-    theirs = page.text[place.start : place.end].split(page.feed)
-    fresh, plain = new_text.split("\n"), _plain_lines(new_text, "\n")
+    """Return new_text for the place: lines that are also in the copy keep the file's form; new lines get `ending`."""
+    file_lines = page.text[place.start : place.end].split(page.feed)
+    new_lines, plain = new_text.split("\n"), _plain_lines(new_text, "\n")
     if place.unended and not plain[-1]:
-        fresh, plain = fresh[:-1] or [""], plain[:-1] or [""]
-    kept = {run.new + i: run.old + i for run in equal_runs(place.copy, plain) for i in range(run.length)}
-    fresh = _restore_strays(theirs, fresh, kept)
+        new_lines, plain = new_lines[:-1] or [""], plain[:-1] or [""]
+    unchanged = {run.new + i: run.old + i for run in equal_runs(place.copy, plain) for i in range(run.length)}
+    new_lines = _restore_strays(file_lines, new_lines, unchanged)
     if place.indents:
-        fresh = reindent(fresh, place.indents)
+        new_lines = reindent(new_lines, place.indents)
     pieces: list[str] = []
-    for index, line in enumerate(fresh):
-        old = kept.get(index)
-        text = line if old is None else theirs[old]
-        # the last line of a place has no ending to keep, and a CR at the end of a line is part of its ending
-        after = page.feed if old is not None and old < len(theirs) - 1 else ending
+    for index, line in enumerate(new_lines):
+        old = unchanged.get(index)
+        text = line if old is None else file_lines[old]
+        # the last line of a place has no ending to preserve, and a CR at the end of a line is part of its ending
+        after = page.feed if old is not None and old < len(file_lines) - 1 else ending
         pieces += (text.removesuffix("\r"), "\r\n" if text.endswith("\r") else after)
     return "".join(pieces[:-1])
 
@@ -135,14 +139,15 @@ def _place(page: TextPage, haystack: str, at: int, end: int, lines: list[str]) -
     return TextPlace(start, page.starts[last] + end - (haystack.rfind("\n", 0, end) + 1), lines)
 
 
-def _restore_strays(theirs: Sequence[str], fresh: list[str], kept: Mapping[int, int]) -> list[str]:
-    """Restore invalid bytes where changed lines have the U+FFFD shown for them."""
-    lost = set(kept.values())
-    strays = [c for i, line in enumerate(theirs) if i not in lost for c in line if fold(c) == STRAY]
-    changed = "".join(line for i, line in enumerate(fresh) if i not in kept)
+def _restore_strays(file_lines: Sequence[str], new_lines: list[str], unchanged: Mapping[int, int]) -> list[str]:
+    """Restore invalid bytes where changed lines have U+FFFD in their place."""
+    unchanged_old = set(unchanged.values())
+    strays = [c for i, line in enumerate(file_lines) if i not in unchanged_old for c in line if fold(c) == STRAY]
+    changed = "".join(line for i, line in enumerate(new_lines) if i not in unchanged)
     if not strays or changed.count(STRAY) != len(strays):
-        return fresh
+        return new_lines
     supply = iter(strays)
     return [
-        line if i in kept else "".join(next(supply) if c == STRAY else c for c in line) for i, line in enumerate(fresh)
+        line if i in unchanged else "".join(next(supply) if c == STRAY else c for c in line)
+        for i, line in enumerate(new_lines)
     ]

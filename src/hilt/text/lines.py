@@ -28,16 +28,16 @@ def count_lines(text: str) -> int:
 
 
 def line_number(text: str, offset: int) -> int:
-    """Return the number, from 1, of the line that holds the character at the offset."""
+    """Return the number, from 1, of the line that contains the character at the offset."""
     return text.count("\n", 0, offset) + 1
 
 
 def occurrences(text: str, part: str) -> Iterator[int]:
     """Yield the offsets of the part, including overlapping ones."""
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
+    offset = text.find(part)
+    while offset >= 0:
+        yield offset
+        offset = text.find(part, offset + 1)
 
 
 def dominant_ending(text: str) -> str:

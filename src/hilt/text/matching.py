@@ -14,9 +14,9 @@ from hilt.text.lines import count_lines, dominant_ending, line_number, occurrenc
 if TYPE_CHECKING:
     from hilt.text.likeness import TextPage
 
-_LISTED = 10  # line numbers that an error names
-_MANY = 1000  # occurrences that get one line ending: finding the nearest for each could take long
-_MOST = 100_000  # occurrences that one edit replaces
+_LISTED_MAX = 10  # line numbers in an error
+_MANY = 1000  # more occurrences share one line ending: finding the nearest for each could take long
+_OCCURRENCES_MAX = 100_000  # for one edit
 _BARE_FEED = re.compile(r"(?<!\r)\n")
 
 
@@ -43,24 +43,24 @@ def find_edit(
     read: Callable[[str], TextPage] | None = None,
     nearest: bool = True,
 ) -> EditMatch:
-    """Return the only change that replaces old_text by new_text; raise if there is none.
+    """Return the only change that replaces old_text with new_text; raise unless there is exactly one.
 
     `read` prepares the text for comparison, for callers that cache pages. Without `nearest`, the error does not name
     the nearest line: finding it takes longer than everything else.
     """
     if not old_text:
         raise ToolError("old_text_empty", f"old_text is empty; it must match one place in {path}.")
-    exact = list(islice(occurrences(text, old_text), _LISTED))
+    exact = list(islice(occurrences(text, old_text), _LISTED_MAX))
     if len(exact) > 1:
-        # beyond those listed, overlapping occurrences are counted once, which takes one pass for any text
-        more = text.count(old_text, exact[-1] + 1) if len(exact) == _LISTED else 0
+        # beyond those listed, overlapping occurrences count once, so that one pass is enough
+        more = text.count(old_text, exact[-1] + 1) if len(exact) == _LISTED_MAX else 0
         raise _not_unique(text, exact, len(exact) + more, path)
     if exact:
         return match_at(text, exact[0], old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
     from hilt.text.likeness import read_page
 
     page = (read or read_page)(text)
-    match = match_alike(page, old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
+    match = match_fuzzy(page, old_text, new_text, path=path, fuzzy_indent=fuzzy_indent)
     if match is None:
         raise _not_found(page, old_text, path, fuzzy_indent=fuzzy_indent, nearest=nearest)
     return match
@@ -71,10 +71,12 @@ def find_all(text: str, old_text: str, new_text: str, *, path: str, fuzzy_indent
     if old_text not in text and "\r\n" in text:
         old_text = _BARE_FEED.sub("\r\n", old_text)
     count = text.count(old_text)
-    if count > _MOST:
+    if count > _OCCURRENCES_MAX:
         advice = "Replace a longer text that occurs less often."
         raise ToolError(
-            "limit_exceeded", f"old_text occurs {count} times in {path}; at most {_MOST}.", suggestion=advice
+            "limit_exceeded",
+            f"old_text occurs {count} times in {path}; the limit is {_OCCURRENCES_MAX}.",
+            suggestion=advice,
         )
     ending = dominant_ending(text) if count > _MANY else None
     spans: list[Span] = []
@@ -91,7 +93,7 @@ def find_all(text: str, old_text: str, new_text: str, *, path: str, fuzzy_indent
 
 
 def match_at(text: str, at: int, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch:
-    """Return the change that replaces the old_text at an offset by new_text."""
+    """Return the change that replaces the old_text at an offset with new_text."""
     return _match(text, _span_at(text, at, old_text, new_text, fuzzy_indent=fuzzy_indent), path, exact=True)
 
 
@@ -100,41 +102,41 @@ def _span_at(
 ) -> Span:
     start, end = at, at + len(old_text)
     if fuzzy_indent:
-        from hilt.text.indentation import settle
+        from hilt.text.indentation import adopt_indent
 
-        new_text = settle(text, at, old_text, new_text)
-    # if old_text has both line endings, those of new_text are meant literally
+        new_text = adopt_indent(text, at, old_text, new_text)
+    # if old_text has both line endings, those of new_text are literal
     literal = "\r\n" in old_text and _BARE_FEED.search(old_text) is not None
-    written = new_text
+    original = new_text
     if not literal:
         new_text = new_text.replace("\r\n", "\n")
     if text[start] == "\n" and text[start - 1 : start] == "\r":
         start -= 1  # never split a CRLF
         new_text = "\r" + new_text if new_text.startswith("\n") else new_text
     new = new_text if literal else _BARE_FEED.sub(ending or _ending_at(text, start, end), new_text)
-    if new == text[start:end] and "\r\n" in written:
-        new = written  # only the line endings change
+    if new == text[start:end] and "\r\n" in original:
+        new = original  # only the line endings change
     return Span(start, end, new)
 
 
-def match_alike(page: TextPage, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
+def match_fuzzy(page: TextPage, old_text: str, new_text: str, *, path: str, fuzzy_indent: bool) -> EditMatch | None:
     """Return the only change at a place similar to old_text, or None if there is none."""
-    # imported here: most edits match exactly and do not need them
-    from hilt.text.indentation import settle
-    from hilt.text.likeness import MOST_PLACES, alike, indented, rewrite
+    # deferred: most edits match exactly and do not need them
+    from hilt.text.indentation import adopt_indent
+    from hilt.text.likeness import PLACES_MAX, find_reindented, find_similar, rewrite
 
     text = page.text
-    places = alike(page, old_text)
+    places = find_similar(page, old_text)
     if not places and fuzzy_indent:
-        places = indented(page, old_text)
+        places = find_reindented(page, old_text)
     if not places:
         return None
     if len(places) > 1:
         starts = [place.start for place in places]
-        raise _not_unique(text, starts, len(places), path, least=len(places) >= MOST_PLACES)
+        raise _not_unique(text, starts, len(places), path, is_minimum=len(places) >= PLACES_MAX)
     place = places[0]
     if fuzzy_indent and not place.indents:
-        new_text = settle(text, place.start, old_text, new_text)
+        new_text = adopt_indent(text, place.start, old_text, new_text)
     if "\r\n" in old_text and "\r\n" not in text[place.start : place.end]:
         new_text = new_text.replace("\r\n", "\n")  # old_text uses CRLF where the file does not
     new = rewrite(page, place, new_text, _ending_at(text, place.start, place.end))
@@ -153,7 +155,7 @@ def _no_change(path: str) -> ToolError:
 
 
 def _ending_at(text: str, start: int, end: int) -> str:
-    """Return the line ending for new text: the one it replaces, or else that of the surrounding lines."""
+    """Return the line ending for new text: the one that it replaces, or else that of the surrounding lines."""
     if "\n" in text[start:end]:
         return dominant_ending(text[start:end])
     feed = text.find("\n", end)
@@ -162,35 +164,37 @@ def _ending_at(text: str, start: int, end: int) -> str:
     return dominant_ending(text[max(feed - 1, 0) : feed + 1] if feed >= 0 else text)
 
 
-def _not_unique(text: str, offsets: Sequence[int], count: int, path: str, *, least: bool = False) -> ToolError:
-    listed = offsets[:_LISTED]
+def _not_unique(text: str, offsets: Sequence[int], count: int, path: str, *, is_minimum: bool = False) -> ToolError:
+    listed = offsets[:_LISTED_MAX]
     lines = sorted({line_number(text, offset) for offset in listed})
     places = f"on line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
-    rest = f" and {count - len(listed)} more" if count > len(listed) else ""
-    times = f"at least {count}" if least else str(count)
+    more = f" and {count - len(listed)} more" if count > len(listed) else ""
+    times = f"at least {count}" if is_minimum else str(count)
     return ToolError(
-        "edit_not_unique", f"old_text occurs {times} times in {path}, {places}{rest}.", lines=lines, count=count
+        "edit_not_unique", f"old_text occurs {times} times in {path}, {places}{more}.", lines=lines, count=count
     )
 
 
 def _not_found(page: TextPage, old_text: str, path: str, *, fuzzy_indent: bool, nearest: bool) -> ToolError:
-    from hilt.text.likeness import indented
+    from hilt.text.likeness import find_reindented
     from hilt.text.nearest import nearest_line, quote
 
     length = count_lines(page.text)
     message = f"old_text is not in {path}, which has {length} line{'' if length == 1 else 's'}."
     copied = [line.strip() for line in old_text.split("\n")]
-    number, wanted = next(
+    number, target = next(
         ((number, line) for number, line in enumerate(copied, 1) if line and line not in page.stripped), (1, copied[0])
     )
-    like = nearest_line(page.lines, wanted) if nearest else None
+    closest = nearest_line(page.lines, target) if nearest else None
     suggestion = None
     details: dict[str, object] = {}
-    if like is not None:
-        message += f" The closest match for its line {number}, {quote(wanted)!r}, is line {like.line}: {like.text!r}."
-        details = {"nearest_line": like.line, "nearest_text": like.text}
-    shifted = [] if fuzzy_indent else indented(page, old_text)
+    if closest is not None:
+        message += (
+            f" The closest match for its line {number}, {quote(target)!r}, is line {closest.line}: {closest.text!r}."
+        )
+        details = {"nearest_line": closest.line, "nearest_text": closest.text}
+    shifted = [] if fuzzy_indent else find_reindented(page, old_text)
     if len(shifted) == 1:
         line = line_number(page.text, shifted[0].start)
-        suggestion = f"It occurs on line {line} with different indentation; send fuzzy_indent: true."
+        suggestion = f"It occurs on line {line} with different indentation; pass fuzzy_indent: true."
     return ToolError("edit_not_found", message, suggestion=suggestion, **details)

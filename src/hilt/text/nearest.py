@@ -7,27 +7,27 @@ from typing import NamedTuple
 
 from hilt.text.encodings import visible
 
-SHOWN = 200  # characters of a line that an error quotes
-_LEAST_LIKENESS = 40
-_COMPARED = 100_000  # lines at the start of a file that are compared
+SHOWN = 200  # characters of a line to quote in an error
+_MIN_SIMILARITY = 40  # percent
+_LINES_MAX = 100_000  # lines to compare, from the start of the file
 
 
 class Nearest(NamedTuple):
-    """A line number, from 1, and its text, cut for a message."""
+    """A line number, from 1, and its text, truncated for a message."""
 
     line: int
     text: str
 
 
-def nearest_line(lines: Sequence[str], wanted: str) -> Nearest | None:
+def nearest_line(lines: Sequence[str], target: str) -> Nearest | None:
     """Return the first of the most similar lines, or None if no line is similar."""
-    if not wanted.strip():
+    if not target.strip():
         return None
     from rapidfuzz import fuzz, process
 
-    # cut first: the cost of a comparison grows with the length of both
-    choices = [line.strip()[:SHOWN] for line in lines[:_COMPARED]]
-    best = process.extractOne(wanted.strip()[:SHOWN], choices, scorer=fuzz.ratio, score_cutoff=_LEAST_LIKENESS)
+    # truncate first: the cost of a comparison grows with the length of both
+    choices = [line.strip()[:SHOWN] for line in lines[:_LINES_MAX]]
+    best = process.extractOne(target.strip()[:SHOWN], choices, scorer=fuzz.ratio, score_cutoff=_MIN_SIMILARITY)
     return None if best is None else Nearest(best[2] + 1, quote(lines[best[2]]))
 
 

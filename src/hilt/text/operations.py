@@ -17,7 +17,7 @@ class PatchLine(NamedTuple):
 
 
 class PatchHunk(NamedTuple):
-    """Lines to find and change, and hints where: anchors above them, the stated line, the end of the file."""
+    """Lines to find and change, and hints about where: anchors above them, a line number, the end of the file."""
 
     lines: tuple[PatchLine, ...]
     anchors: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class PatchHunk(NamedTuple):
 
 
 class WholeContents(NamedTuple):
-    """The contents of a binary file after a change; `before` is the git id of those that it replaces."""
+    """The contents of a binary file after a change; `before` is the git id of the contents that it replaces."""
 
     before: str
     data: bytes
@@ -36,9 +36,7 @@ class WholeContents(NamedTuple):
 class Operation(NamedTuple):
     """The change of one file: "add" (content), "delete", or "update" (hunks, a move, or only a new git mode).
 
-    A binary file has `whole` contents instead of hunks.
-
-    In a `unified` patch, line endings and line numbers are meant literally.
+    A binary file has `whole` contents instead of hunks. In a `unified` patch, line endings and numbers are literal.
     """
 
     kind: str

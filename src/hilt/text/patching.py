@@ -35,18 +35,18 @@ _HEREDOC = re.compile(r"\s*(?:[\w./-]+\s+)?<<-?\s*(['\"]?)(\w+)\1\s*")
 
 
 def parse_patch(patch: str, *, path: str | None = None) -> list[Operation]:
-    """Return the operations of a patch in order; several may change one file, each on the result of the previous one.
+    """Return the operations of a patch in order; several may change the same file, each based on the previous one.
 
     With a path, the patch must change one file, and the path overrides the headers.
     """
     lines = patch.split("\n")
-    filled = [index for index, line in enumerate(lines) if line.strip()]
-    if not filled:
+    nonblank = [index for index, line in enumerate(lines) if line.strip()]
+    if not nonblank:
         raise ToolError("patch_invalid", "The patch is empty.", suggestion=f"Start it with '{BEGIN}' or '--- PATH'.")
-    first, last = filled[0], filled[-1]
+    first, last = nonblank[0], nonblank[-1]
     heredoc = _HEREDOC.fullmatch(lines[first])
-    if heredoc is not None and lines[last].strip() == heredoc[2] and len(filled) > 2:
-        first, last = filled[1], filled[-2]
+    if heredoc is not None and lines[last].strip() == heredoc[2] and len(nonblank) > 2:
+        first, last = nonblank[1], nonblank[-2]
     if lines[first].strip() == BEGIN:
         operations = parse_codex(lines, first, last)
     elif lines[first].startswith(OPENINGS):

@@ -1,4 +1,4 @@
-"""Where the hunks of a patch apply, and the changes they make there."""
+"""Finds where the hunks of a patch apply, and the changes they make there."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hilt.text.nearest import nearest_line, quote
 from hilt.text.operations import Operation, PatchHunk, PatchLine
 from hilt.text.ranges import Ranges
 
-_LISTED = 10  # line numbers that an error names
-_MOST = 100  # places to check before a hunk is rejected as ambiguous
-_SEARCHES = 16  # linear searches of a text before an index of its lines is worth its cost
+_LISTED_MAX = 10  # line numbers in an error
+_PLACES_MAX = 100  # places to check before a hunk is rejected as ambiguous
+_SEARCHES_MAX = 16  # linear searches of a text; for more, an index of its lines is faster
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _ANY_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
@@ -69,7 +69,7 @@ _FORMS: tuple[_Form, ...] = (_bare, _unpadded, _unspaced, _normalized)
 
 
 class _View:
-    """The lines in one normalized form, also joined, with the offset of the line feed before each."""
+    """The lines of a text in one normalized form, indexed for search."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
@@ -77,16 +77,16 @@ class _View:
         self._feeds = list(accumulate((len(line) + 1 for line in lines), initial=0))
         self._searches = 0
 
-    def search(self, wanted: Sequence[str], first: int) -> Iterator[int]:
-        """Yield each line number, from `first` on, at which the wanted lines start."""
+    def search(self, target: Sequence[str], first: int) -> Iterator[int]:
+        """Yield each line number, from `first` on, where a sequence of lines starts."""
         self._searches += 1
-        if self._searches > _SEARCHES and self.lines:
-            offset, line = min(enumerate(wanted), key=lambda pair: len(self._numbers.get(pair[1], ())))
+        if self._searches > _SEARCHES_MAX and self.lines:
+            offset, line = min(enumerate(target), key=lambda pair: len(self._numbers.get(pair[1], ())))
             numbers = self._numbers.get(line, [])
-            if len(numbers) <= _MOST:
+            if len(numbers) <= _PLACES_MAX:
                 starts = (number - offset for number in numbers[bisect_left(numbers, first + offset) :])
-                return (at for at in starts if self.lines[at : at + len(wanted)] == wanted)
-        return self._find(wanted, first)
+                return (at for at in starts if self.lines[at : at + len(target)] == target)
+        return self._find(target, first)
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
@@ -96,8 +96,8 @@ class _View:
             numbers.setdefault(line, []).append(number)
         return numbers
 
-    def _find(self, wanted: Sequence[str], first: int) -> Iterator[int]:
-        part = "\n" + "\n".join(wanted) + "\n"
+    def _find(self, target: Sequence[str], first: int) -> Iterator[int]:
+        part = "\n" + "\n".join(target) + "\n"
         at = self._joined.find(part, self._feeds[first])
         while at >= 0:
             yield bisect_left(self._feeds, at)
@@ -115,10 +115,10 @@ class _Placement:
         self.ending = dominant_ending(text)
         self.unended = bool(lines) and not lines[-1].endswith(("\n", "\r"))
         self.views: dict[_Form, _View] = {}
-        self.taken = Ranges()
-        self.behind = 0  # the line after the previous hunk
-        self.drift = 0
-        self.number = 0
+        self.occupied = Ranges()  # the lines of earlier hunks
+        self.next_line = 0  # after the previous hunk
+        self.drift = 0  # how far the previous hunk is from its stated line
+        self.number = 0  # of the current hunk, from 1
 
     def spans(self) -> list[Span]:
         spans: list[Span] = []
@@ -130,7 +130,7 @@ class _Placement:
     def _apply(self, hunk: PatchHunk) -> Iterator[Span]:
         placed = self._place(hunk)
         if placed is None and hunk.lines[-1][:2] == ("context", ""):
-            # a blank line before the next marker often does not belong to the file
+            # blank lines before the next marker often do not belong to the hunk
             size = len(hunk.lines)
             while size and hunk.lines[size - 1][:2] == ("context", ""):
                 size -= 1
@@ -141,9 +141,9 @@ class _Placement:
             raise self._not_found(old, "line", at_end=hunk.at_end)
         first, form = placed
         size = sum(line.kind != "added" for line in hunk.lines)
-        if not self.taken.overlapping(first, first + size):  # an earlier hunk may contain the place of an insertion
-            self.taken.add(first, first + size)
-        self.behind = first + size
+        if not self.occupied.overlapping(first, first + size):  # an insertion may be inside an earlier hunk
+            self.occupied.add(first, first + size)
+        self.next_line = first + size
         if hunk.old_start is not None and size:
             self.drift = first - (hunk.old_start - 1)
         yield from self._changes(hunk.lines, first, literal=form is _literal)
@@ -168,16 +168,16 @@ class _Placement:
             return self._only(places)
         if hunk.old_start is None or hunk.at_end:
             return len(self.lines)
-        # an empty range gives the line before it
+        # an empty range states the line before it
         first = hunk.old_start - (hunk.old_count != 0) + self.drift
         return min(max(first, 0), len(self.lines))
 
-    def _fit(self, hunk: PatchHunk, wanted: list[str], form: _Form) -> int | None:
-        view, size = self._view(form), len(wanted)
+    def _fit(self, hunk: PatchHunk, target: list[str], form: _Form) -> int | None:
+        view, size = self._view(form), len(target)
         last = len(self.lines) - size
 
         def fits(first: int) -> bool:
-            return 0 <= first <= last and view.lines[first : first + size] == wanted and self._is_free(first, size)
+            return 0 <= first <= last and view.lines[first : first + size] == target and self._is_free(first, size)
 
         if hunk.at_end:
             return next((first for first in (last, last - self._blank_tail) if fits(first)), None)
@@ -187,38 +187,38 @@ class _Placement:
             if guess is not None:
                 return guess
         anchors = self._anchors(hunk.anchors) if hunk.anchors else [self._floor()]
-        found = (first for first in view.search(wanted, anchors[0]) if self._is_free(first, size))
-        places = list(islice(found, _MOST))
+        matches = (first for first in view.search(target, anchors[0]) if self._is_free(first, size))
+        places = list(islice(matches, _PLACES_MAX))
         if hunk.anchors:
-            # an anchor selects the first place below it; an anchor that occurs twice may not be enough
+            # an anchor selects the first place below it; one that occurs twice may select two
             below = (bisect_left(places, anchor) for anchor in anchors)
             places = sorted({places[index] for index in below if index < len(places)})
         return self._only(places) if places else None
 
     def _anchors(self, anchors: Sequence[str]) -> list[int]:
-        """Return the lines of the last anchor, each the first one below a line of the previous anchor."""
+        """Return the lines that match the last anchor, each the first below a match of the previous anchor."""
         lines = self._find_anchor(anchors[0], self._floor())
         if not lines:
             # a second hunk in a function may repeat the anchor of the first
             lines = self._find_anchor(anchors[0], 0)[-1:]
         for anchor in anchors[1:]:
-            found = self._find_anchor(anchor, lines[0] + 1) if lines else []
-            below = (bisect_left(found, line + 1) for line in lines)
-            lines = sorted({found[index] for index in below if index < len(found)})
+            matches = self._find_anchor(anchor, lines[0] + 1) if lines else []
+            below = (bisect_left(matches, line + 1) for line in lines)
+            lines = sorted({matches[index] for index in below if index < len(matches)})
         if not lines:
             raise self._not_found(anchors, "anchor")
         return lines
 
     def _find_anchor(self, anchor: str, first: int) -> list[int]:
         searches = (self._view(form).search([form(anchor)], first) for form in _FORMS)
-        return next(filter(None, (list(islice(search, _MOST)) for search in searches)), [])
+        return next(filter(None, (list(islice(search, _PLACES_MAX)) for search in searches)), [])
 
     def _floor(self) -> int:
         """Return the first line to search: in the Codex format, hunks are in file order."""
-        return 0 if self.operation.unified else self.behind
+        return 0 if self.operation.unified else self.next_line
 
     def _is_free(self, first: int, size: int) -> bool:
-        return first >= self._floor() and not self.taken.overlapping(first, first + size)
+        return first >= self._floor() and not self.occupied.overlapping(first, first + size)
 
     @cached_property
     def _blank_tail(self) -> int:
@@ -256,23 +256,23 @@ class _Placement:
     def _only(self, places: Sequence[int]) -> int:
         if len(places) == 1:
             return places[0]
-        lines = [place + 1 for place in places[:_LISTED]]
-        rest = f" and {len(places) - len(lines)} more" if len(places) > len(lines) else ""
+        lines = [place + 1 for place in places[:_LISTED_MAX]]
+        more = f" and {len(places) - len(lines)} more" if len(places) > len(lines) else ""
         raise self._conflict(
-            f"matches {len(places)} places, at lines {', '.join(map(str, lines))}{rest}.",
-            "Add context lines, or an '@@' line with the function or class above, so that it matches one place.",
+            f"matches {len(places)} places, at lines {', '.join(map(str, lines))}{more}.",
+            "Add context lines, or an '@@' line with the function or class above, so that it matches only one place.",
             lines=lines,
         )
 
-    def _not_found(self, wanted: Sequence[str], what: str, *, at_end: bool = False) -> ToolError:
+    def _not_found(self, target: Sequence[str], what: str, *, at_end: bool = False) -> ToolError:
         present = set(self._view(_unspaced).lines)
-        missing = next((line for line in wanted if _unspaced(line) not in present), None)
-        nearest = nearest_line(self.lines, wanted[0] if missing is None else missing)
+        missing = next((line for line in target if _unspaced(line) not in present), None)
+        nearest = nearest_line(self.lines, target[0] if missing is None else missing)
         if missing is None:
-            places = self._view(_unspaced).search([_unspaced(line) for line in wanted], 0)
-            why = "at its end" if at_end else "below its anchor or the previous hunk"
-            why = why if next(places, None) is not None else "in this order"
-            message = f"does not match: its lines from {quote(wanted[0])!r} on are in the file, but not {why}."
+            places = self._view(_unspaced).search([_unspaced(line) for line in target], 0)
+            where = "at its end" if at_end else "below its anchor or the previous hunk"
+            where = where if next(places, None) is not None else "in this order"
+            message = f"does not match: its lines from {quote(target[0])!r} on are in the file, but not {where}."
         else:
             message = f"does not match: its {what} {quote(missing)!r} is not in the file."
         if nearest is None:

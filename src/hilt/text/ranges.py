@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 
 
 class Ranges:
-    """Ranges with a number each. Adjacent ranges do not overlap; an empty range overlaps the one that contains it."""
+    """Numbered ranges. Adjacent ranges do not overlap; an empty range overlaps one that contains it."""
 
     def __init__(self) -> None:
         # both are sorted, because no two ranges overlap
@@ -19,10 +19,10 @@ class Ranges:
         return self._numbers[bisect_right(self._ends, start) : bisect_left(self._starts, end)]
 
     def add(self, start: int, end: int, number: int = 0) -> None:
-        """Add a range that overlaps none."""
-        at = bisect_right(self._starts, start)
-        while at and self._ends[at - 1] > end:
-            at -= 1
-        self._starts.insert(at, start)
-        self._ends.insert(at, end)
-        self._numbers.insert(at, number)
+        """Add a range that overlaps no other."""
+        index = bisect_right(self._starts, start)
+        while index and self._ends[index - 1] > end:
+            index -= 1
+        self._starts.insert(index, start)
+        self._ends.insert(index, end)
+        self._numbers.insert(index, number)

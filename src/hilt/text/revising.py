@@ -1,7 +1,7 @@
-"""A text with pending replacements: finds where a part occurs in it without rebuilding the text each time.
+"""A text with pending replacements, which can be searched without rebuilding the text each time.
 
-Searching for many parts one by one reads the whole text once per part. A sweep reads it once for all: it samples the
-text at every stride-th character, and each part has a window in which any of its occurrences must contain a sample.
+Searching for many parts one by one reads the whole text once per part. A sweep reads it once for all parts: it samples
+the text at every stride-th character, and each part has a window of offsets, one of which is sampled in any occurrence.
 The text of replacements is sampled at every character when it is added.
 """
 
@@ -14,18 +14,18 @@ from typing import NamedTuple
 from hilt.text.encodings import Span
 from hilt.text.lines import occurrences
 
-SEARCHES = 16  # single searches of a text before a sweep is worth its cost
+SEARCHES = 16  # single searches of a text before a sweep pays off
 _STRIDES = (16, 8, 4, 2, 1)
-_EARNED = 128  # number of parts that make a sweep worth its cost at stride 1; fewer at longer strides
-_TOGETHER = 8192  # parts per sweep
-_LOOKED = 64  # samples of a part to choose its window from
-_MOST_HITS = 16  # places stored per sample; more common samples are not used
-_MOST_APART = 256  # replacements whose surroundings are searched one by one
+_PARTS_MIN = 128  # for a sweep to pay off at stride 1; fewer at longer strides
+_PARTS_PER_SWEEP = 8192
+_SAMPLES_MAX = 64  # samples of a part to choose its window from
+_HITS_MAX = 16  # places stored per sample; more common samples are not used
+_SPANS_MAX = 256  # replacements whose surroundings are searched one by one
 _BLOCKS = 256  # blocks of the text, each with a line count
 
 
 class _SampleWindow(NamedTuple):
-    """The samples used to find a part: their first offset in it, their number, and their length."""
+    """The samples used to find a part: the offset of the first, how many there are, and their length."""
 
     start: int
     stride: int
@@ -37,7 +37,7 @@ class _SampleWindow(NamedTuple):
 
 
 class SamplePlaces:
-    """Where samples of the parts to search for occur in a text."""
+    """The places in a text where samples of the parts to search for occur."""
 
     def __init__(self, text: str, parts: Sequence[str]) -> None:
         self.text = text
@@ -48,7 +48,7 @@ class SamplePlaces:
         self._searches = 0
 
     def window(self, part: str) -> _SampleWindow | None:
-        """Return the sample window of a part; None if the whole text must be searched for it."""
+        """Return the sample window of a part; None if the whole text must be searched instead."""
         self._searches += 1
         if self._searches == SEARCHES:
             self._sweep_all()
@@ -61,27 +61,27 @@ class SamplePlaces:
             if stride is not None:
                 groups.setdefault(stride, []).append(part)
         for stride, parts in groups.items():
-            for first in range(0, len(parts), _TOGETHER):
-                some = parts[first : first + _TOGETHER]
-                if len(some) * stride >= _EARNED:
-                    self._sweep(some, stride)
+            for first in range(0, len(parts), _PARTS_PER_SWEEP):
+                batch = parts[first : first + _PARTS_PER_SWEEP]
+                if len(batch) * stride >= _PARTS_MIN:
+                    self._sweep(batch, stride)
 
     def _sweep(self, parts: Sequence[str], stride: int) -> None:
         size = 3 * stride + 1
         hits_of: dict[str, list[int]] = {
-            part[at : at + size]: [] for part in parts for at in range(min(len(part) - size + 1, _LOOKED))
+            part[at : at + size]: [] for part in parts for at in range(min(len(part) - size + 1, _SAMPLES_MAX))
         }
         text = self.text
         for at in range(0, len(text) - size + 1, stride):
             hits = hits_of.get(text[at : at + size])
-            if hits is not None and len(hits) <= _MOST_HITS:
+            if hits is not None and len(hits) <= _HITS_MAX:
                 hits.append(at)
         for part in parts:
-            counts = [len(hits_of[part[at : at + size]]) for at in range(min(len(part) - size + 1, _LOOKED))]
+            counts = [len(hits_of[part[at : at + size]]) for at in range(min(len(part) - size + 1, _SAMPLES_MAX))]
             sums = [sum(counts[at : at + stride]) for at in range(len(counts) - stride + 1)]
             window = _SampleWindow(sums.index(min(sums)), stride, size)
             samples = [sample for _, sample in window.samples(part)]
-            if all(len(hits_of[sample]) <= _MOST_HITS for sample in samples):
+            if all(len(hits_of[sample]) <= _HITS_MAX for sample in samples):
                 self._windows[part] = window
                 self.sizes.add(size)
                 self.hits.update((sample, hits_of[sample]) for sample in samples)
@@ -90,7 +90,7 @@ class SamplePlaces:
 class Revision:
     """A text and its pending replacements, which do not overlap.
 
-    Offsets refer to the original text. Search results apply to the text with the replacements made.
+    Offsets refer to the original text. Search results apply to the text after the replacements.
     """
 
     def __init__(self, places: SamplePlaces) -> None:
@@ -100,18 +100,19 @@ class Revision:
         self._places = places
         self._starts: list[int] = []
         self._block = len(self.text) // _BLOCKS + 1
-        self._grown: list[tuple[int, int]] = []  # lines and characters that each replacement adds
-        self._blocks: list[tuple[int, int]] = []  # for each block, its lines and the characters added
-        self._fresh: dict[str, list[tuple[int, int]]] | None = None  # replacement and offset from it, by sample
+        self._growth: list[tuple[int, int]] = []  # lines and characters added by each replacement
+        self._blocks: list[tuple[int, int]] = []  # lines and added characters of each block
+        # by sample: the start of a replacement, and the offset from it
+        self._new_hits: dict[str, list[tuple[int, int]]] | None = None
 
-    def only(self, part: str) -> int | None:
+    def find_only(self, part: str) -> int | None:
         """Return the offset of the part; None unless it occurs exactly once and not in replaced text."""
         window = self._places.window(part)
         places = self._by_search(part) if window is None else self._by_samples(part, window)
         return next(iter(places)) if places is not None and len(places) == 1 else None
 
     def _by_search(self, part: str) -> set[int] | None:
-        if len(self.spans) > _MOST_APART:
+        if len(self.spans) > _SPANS_MAX:
             return None
         places: set[int] = set()
         for at in occurrences(self.text, part):
@@ -126,10 +127,10 @@ class Revision:
         return places
 
     def _by_samples(self, part: str, window: _SampleWindow) -> set[int] | None:
-        if self._fresh is None:
-            self._fresh = {}
+        if self._new_hits is None:
+            self._new_hits = {}
             for span in self.spans:
-                self._sample(span, self._fresh)
+                self._sample(span, self._new_hits)
         places: set[int] = set()
         for offset, sample in window.samples(part):
             for at in self._places.hits[sample]:
@@ -141,8 +142,8 @@ class Revision:
                         places.add(start)
                 elif self.before(at, offset) + self.after(at, len(part) - offset) == part:
                     return None
-            fresh = self._fresh.get(sample, ())
-            if len(fresh) > _MOST_HITS or any(self._occurs(part, at, away - offset) for at, away in fresh):
+            new_hits = self._new_hits.get(sample, ())
+            if len(new_hits) > _HITS_MAX or any(self._occurs(part, at, away - offset) for at, away in new_hits):
                 return None
         return places
 
@@ -163,45 +164,45 @@ class Revision:
     def add(self, span: Span) -> None:
         """Add a replacement that does not overlap any other."""
         index = bisect_left(self._starts, span.start)
-        grown = (
+        growth = (
             span.new.count("\n") - self.text.count("\n", span.start, span.end),
             len(span.new) - (span.end - span.start),
         )
         self.latest = span
         self.spans.insert(index, span)
         self._starts.insert(index, span.start)
-        self._grown.insert(index, grown)
+        self._growth.insert(index, growth)
         if self._blocks:
             block = span.start // self._block
             lines, characters = self._blocks[block]
-            self._blocks[block] = lines + grown[0], characters + grown[1]
-        if self._fresh is not None:
-            self._sample(span, self._fresh)
+            self._blocks[block] = lines + growth[0], characters + growth[1]
+        if self._new_hits is not None:
+            self._sample(span, self._new_hits)
 
-    def _sample(self, span: Span, fresh: dict[str, list[tuple[int, int]]]) -> None:
+    def _sample(self, span: Span, new_hits: dict[str, list[tuple[int, int]]]) -> None:
         for size in self._places.sizes:
             head = self.before(span.start, size - 1)
-            near = head + span.new + self.after(span.end, size - 1)
-            for at in range(len(near) - size + 1):
-                sample = near[at : at + size]
+            surroundings = head + span.new + self.after(span.end, size - 1)
+            for at in range(len(surroundings) - size + 1):
+                sample = surroundings[at : at + size]
                 if sample in self._places.hits:
-                    fresh.setdefault(sample, []).append((span.start, at - len(head)))
+                    new_hits.setdefault(sample, []).append((span.start, at - len(head)))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Return the line, from 1, and the offset of a place after the replacements."""
+        """Return the line, from 1, and the offset that a place has after the replacements."""
         if not self._blocks:
             starts = range(0, len(self.text) + 1, self._block)
             self._blocks = [(self.text.count("\n", start, start + self._block), 0) for start in starts]
-            for start, (more, longer) in zip(self._starts, self._grown, strict=True):
+            for start, (more_lines, more_characters) in zip(self._starts, self._growth, strict=True):
                 lines, characters = self._blocks[start // self._block]
-                self._blocks[start // self._block] = lines + more, characters + longer
+                self._blocks[start // self._block] = lines + more_lines, characters + more_characters
         block = offset // self._block
         first = bisect_left(self._starts, block * self._block)
-        near = self._grown[first : bisect_left(self._starts, offset)]
+        in_block = self._growth[first : bisect_left(self._starts, offset)]
         lines = 1 + self.text.count("\n", block * self._block, offset)
-        for more, longer in (*self._blocks[:block], *near):
-            lines += more
-            offset += longer
+        for more_lines, more_characters in (*self._blocks[:block], *in_block):
+            lines += more_lines
+            offset += more_characters
         return lines, offset
 
     def before(self, at: int, count: int) -> str:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-# Number of differences up to which the result is minimal; the cost grows with its square.
+# Up to this many differences, the result is minimal; the cost grows with its square.
 _EXACT = 256
-# Differences to look ahead after that, between two anchors or in repeated items.
+# Beyond that, differences to look ahead, between two anchors or in repeated items.
 _LOOKAHEAD = 32
 # Extra steps a search may take without progress: repetitive input has many equally good paths.
 _SLACK = 1 << 17
@@ -36,10 +36,10 @@ def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[EqualRu
     numbers: dict[Hashable, int] = {}
     a = [numbers.setdefault(item, len(numbers)) for item in old]
     b = [numbers.setdefault(item, len(numbers)) for item in new]
-    found: list[EqualRun] = []
+    found_runs: list[EqualRun] = []
     areas = [_Area(range(len(a)), range(len(b)), 0)]
     while areas:
-        area = _trim(a, b, areas.pop(), found)
+        area = _trim(a, b, areas.pop(), found_runs)
         common = set(a[area.old.start : area.old.stop]) & set(b[area.new.start : area.new.stop])
         if not common:
             continue
@@ -47,13 +47,13 @@ def equal_runs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[EqualRu
         xs = [x for x in area.old if a[x] in common]
         ys = [y for y in area.new if b[y] in common]
         runs, anchors = _align([a[x] for x in xs], [b[y] for y in ys], area.depth)
-        found += (EqualRun(xs[run.old + i], ys[run.new + i], 1) for run in runs for i in range(run.length))
-        areas += _between(area, [(xs[x], ys[y]) for x, y in anchors], found)
-    return _merge(found)
+        found_runs += (EqualRun(xs[run.old + i], ys[run.new + i], 1) for run in runs for i in range(run.length))
+        areas += _between(area, [(xs[x], ys[y]) for x, y in anchors], found_runs)
+    return _merge(found_runs)
 
 
-def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[EqualRun]) -> _Area:
-    """Move the common prefix and suffix of the area to the runs."""
+def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found_runs: list[EqualRun]) -> _Area:
+    """Add the common prefix and suffix of the area to the runs, and return the area without them."""
     old, new, _ = area
     head, limit = 0, min(len(old), len(new))
     while head < limit and a[old.start + head] == b[new.start + head]:
@@ -61,7 +61,7 @@ def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[EqualRun]
     tail, limit = 0, limit - head
     while tail < limit and a[old.stop - 1 - tail] == b[new.stop - 1 - tail]:
         tail += 1
-    found += (EqualRun(old.start, new.start, head), EqualRun(old.stop - tail, new.stop - tail, tail))
+    found_runs += (EqualRun(old.start, new.start, head), EqualRun(old.stop - tail, new.stop - tail, tail))
     return area._replace(
         old=range(old.start + head, old.stop - tail),
         new=range(new.start + head, new.stop - tail),
@@ -69,7 +69,7 @@ def _trim(a: Sequence[int], b: Sequence[int], area: _Area, found: list[EqualRun]
 
 
 def _align(a: Sequence[int], b: Sequence[int], depth: int) -> tuple[list[EqualRun], list[tuple[int, int]]]:
-    """Return the common runs; or, if too much differs, pairs of unique items at which to divide the area."""
+    """Return the common runs; or, if too many items differ, pairs of unique items at which to divide the area."""
     runs, x, y = _walk(a, b, 0, 0, _LOOKAHEAD if depth else _EXACT)
     if (x, y) == (len(a), len(b)):
         return runs, []
@@ -144,7 +144,7 @@ def _unique_pairs(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
     return series[::-1]
 
 
-def _between(area: _Area, anchors: Sequence[tuple[int, int]], found: list[EqualRun]) -> Iterator[_Area]:
+def _between(area: _Area, anchors: Sequence[tuple[int, int]], found_runs: list[EqualRun]) -> Iterator[_Area]:
     """Add the anchors to the runs, and yield the areas between them; nothing without anchors."""
     if not anchors:
         return
@@ -153,7 +153,7 @@ def _between(area: _Area, anchors: Sequence[tuple[int, int]], found: list[EqualR
         if x < next_x and y < next_y:
             yield _Area(range(x, next_x), range(y, next_y), area.depth + 1)
         x, y = next_x + 1, next_y + 1
-    found += (EqualRun(x, y, 1) for x, y in anchors)
+    found_runs += (EqualRun(x, y, 1) for x, y in anchors)
 
 
 def _merge(runs: Iterable[EqualRun]) -> list[EqualRun]:

@@ -36,18 +36,18 @@ _BODY = "a line that starts with a blank, '+', '-' or '\\'"
 
 def parse_unified(lines: Sequence[str], first: int, last: int, path: str | None) -> list[Operation]:
     """Return the operations of lines[first:last + 1]; `path` is used if there are no headers."""
-    chosen = list(lines[: last + 1])
-    # CRLF on every line comes from how the patch was sent; on some lines only, it comes from the file
+    patch = list(lines[: last + 1])
+    # CRLF on every line comes from the transport of the patch; on only some lines, from the file
     if all(line.endswith("\r") for line in lines[first:last]):
-        chosen = [line.removesuffix("\r") for line in chosen]
-    return _Parser(chosen, first).parse(path)
+        patch = [line.removesuffix("\r") for line in patch]
+    return _Parser(patch, first).parse(path)
 
 
 def parse_ranges(header: str) -> tuple[int, int, int] | None:
     """Return the old start, old count and new count that a hunk header states."""
-    found = _RANGES.match(header)
-    # they are hints: the first digits of absurd numbers are enough
-    return (int(found[1][:18]), int((found[2] or "1")[:18]), int((found[3] or "1")[:18])) if found else None
+    match = _RANGES.match(header)
+    # numbers are hints: the first digits of absurd ones are enough
+    return (int(match[1][:18]), int((match[2] or "1")[:18]), int((match[3] or "1")[:18])) if match else None
 
 
 class _Parser:
@@ -78,25 +78,25 @@ class _Parser:
 
     def _file(self) -> Operation:
         start = self.at
-        facts = self._git_facts() if not self._at_names() else {}
-        old, new = facts.get("old"), facts.get("new")
+        header = self._git_header() if not self._at_names() else {}
+        old, new = header.get("old"), header.get("new")
         hunks: tuple[PatchHunk, ...] = ()
         whole = None
         if self.at < len(self.lines) and self.lines[self.at].rstrip("\r") == BINARY:
-            whole = self._whole(facts.get("index", ""))
+            whole = self._whole(header.get("index", ""))
         elif self.at < len(self.lines) and self._at_names():
             old, new = _strip_prefixes(*(_unquote(line[4:]) for line in self.lines[self.at : self.at + 2]))
             self.at += 2
             hunks = self._hunks()
-        if any(facts.get(key, "").endswith(_NOT_FILES) for key in (*_MODES, "index")):
+        if any(header.get(key, "").endswith(_NOT_FILES) for key in (*_MODES, "index")):
             raise invalid(start + 1, self.lines[start], "a regular file; links and submodules are not supported")
-        deleted = "deleted file mode" in facts or new == _NOWHERE
-        path = _unquote(facts["rename from"]) if "rename from" in facts else old if deleted else new
-        target = _unquote(facts["rename to"]) if "rename to" in facts else None
-        mode = facts.get("new file mode") or facts.get("new mode")
-        if not path or path == _NOWHERE or ("rename from" in facts) != (target is not None):
+        deleted = "deleted file mode" in header or new == _NOWHERE
+        path = _unquote(header["rename from"]) if "rename from" in header else old if deleted else new
+        target = _unquote(header["rename to"]) if "rename to" in header else None
+        mode = header.get("new file mode") or header.get("new mode")
+        if not path or path == _NOWHERE or ("rename from" in header) != (target is not None):
             raise invalid(start + 1, self.lines[start], "a header with the file name")
-        if "new file mode" in facts or old == _NOWHERE:
+        if "new file mode" in header or old == _NOWHERE:
             return Operation("add", path, content=self._content(hunks, start), unified=True, mode=mode, whole=whole)
         if deleted:
             return Operation("delete", path, hunks=hunks, unified=True, whole=whole)
@@ -108,7 +108,7 @@ class _Parser:
         """Read the new contents of a binary file, and skip the old ones if they follow."""
         ids = _INDEX.fullmatch(index)
         if ids is None:
-            raise invalid(self.at + 1, self.lines[self.at], "an index line with two whole ids before it")
+            raise invalid(self.at + 1, self.lines[self.at], "an index line with two full ids before it")
         self.at += 1
         contents = self._literal()
         if self.at < len(self.lines) and self.lines[self.at].startswith(("literal ", "delta ")):
@@ -140,18 +140,18 @@ class _Parser:
         self.at += 1
         return lines
 
-    def _git_facts(self) -> dict[str, str]:
-        """Read a "diff --git" header into what its lines state, by their first words."""
+    def _git_header(self) -> dict[str, str]:
+        """Parse a "diff --git" header into a dictionary of its lines by keyword."""
         old, new = _git_names(self.lines[self.at])
-        facts = {"old": old, "new": new}
+        header = {"old": old, "new": new}
         self.at += 1
         while self.at < len(self.lines) and not self._at_names():
             line = self.lines[self.at].rstrip("\r")
             if line.startswith("Binary files "):
                 raise ToolError(
                     "patch_invalid",
-                    f"Line {self.at + 1} of the patch changes a binary file, and the patch does not contain it.",
-                    suggestion="Create the patch with git diff --binary, or remove that file from it.",
+                    f"Line {self.at + 1} of the patch changes a binary file whose contents are not in the patch.",
+                    suggestion="Create the patch with git diff --binary, or remove the file from it.",
                     line=self.at + 1,
                 )
             if line.startswith("copy "):
@@ -159,9 +159,9 @@ class _Parser:
             key = next((key for key in _GIT_KEYS if line.startswith(key + " ")), None)
             if key is None:
                 break
-            facts[key] = line[len(key) + 1 :]
+            header[key] = line[len(key) + 1 :]
             self.at += 1
-        return facts
+        return header
 
     def _hunks(self) -> tuple[PatchHunk, ...]:
         hunks = []
@@ -173,10 +173,10 @@ class _Parser:
         start = self.at
         ranges = parse_ranges(self.lines[start])
         anchor = "" if ranges else self.lines[start][2:].rstrip().removesuffix("@@").strip()
-        left = ranges[1:] if ranges else None
+        remaining = ranges[1:] if ranges else None
         body: list[PatchLine] = []
         self.at += 1
-        while self.at < len(self.lines) and not self._at_hunk_end(left):
+        while self.at < len(self.lines) and not self._at_hunk_end(remaining):
             line = self.lines[self.at]
             self.at += 1
             if line.startswith("\\") and body:
@@ -186,25 +186,25 @@ class _Parser:
             if not blank and line[0] not in KINDS:
                 raise invalid(self.at, line, _BODY)
             body.append(PatchLine("context", line) if blank else PatchLine(KINDS[line[0]], line[1:]))
-            if left:
-                left = (left[0] - (body[-1].kind != "added"), left[1] - (body[-1].kind != "removed"))
+            if remaining:
+                remaining = (remaining[0] - (body[-1].kind != "added"), remaining[1] - (body[-1].kind != "removed"))
         if not body:
             raise invalid(start + 1, self.lines[start], f"{_BODY} below it")
         anchors = (anchor,) if anchor.strip(".") else ()
         at_end = not all(line.ended for line in body)
         return PatchHunk(tuple(body), anchors, at_end, *(ranges[:2] if ranges else ()))
 
-    def _at_hunk_end(self, left: tuple[int, int] | None) -> bool:
-        """Whether the hunk ends before the next line; `left` counts the old and new lines still expected."""
+    def _at_hunk_end(self, remaining: tuple[int, int] | None) -> bool:
+        """Whether the hunk ends before the next line; `remaining` counts the old and new lines still expected."""
         line, *following = self.lines[self.at : self.at + 3]
         if line.startswith(("@@", "diff ", "Index: ")):
             return True
-        complete = left is not None and max(left) <= 0
+        complete = remaining is not None and max(remaining) <= 0
         if self._at_names():
-            # a removed "-- " and an added "++ " look like names: if only those two are left, require git's prefixes
+            # a removed "-- " and an added "++ " look like names: if only those two remain, require git's prefixes
             before_hunk = len(following) == 2 and following[1].startswith("@@")
             by_git = line.startswith(("--- a/", '--- "a/', "--- /dev/null"))
-            return left is None or complete or (before_hunk and (by_git or left != (1, 1)))
+            return remaining is None or complete or (before_hunk and (by_git or remaining != (1, 1)))
         if not complete or line.startswith("\\"):
             return False
         if not line.rstrip("\r"):
@@ -225,8 +225,8 @@ def _git_names(line: str) -> tuple[str, str]:
     if names[1:middle] == names[middle + 2 :]:
         old, new = names[:middle], names[middle + 1 :]
     else:
-        found = _TWO_NAMES.fullmatch(names)
-        old, new = (found[1], found[2]) if found else ("", "")
+        match = _TWO_NAMES.fullmatch(names)
+        old, new = (match[1], match[2]) if match else ("", "")
     return _strip_prefixes(_unquote(old), _unquote(new))
 
 
@@ -238,7 +238,7 @@ def _strip_prefixes(old: str, new: str) -> tuple[str, str]:
 
 
 def _unquote(name: str) -> str:
-    """Return the path with C escapes decoded, or cut before the tab and time stamp."""
+    """Return the path with C escapes decoded, or without the tab and timestamp after it."""
     if not name.startswith('"'):
         return name.partition("\t")[0].rstrip()
     raw = name[1 : name.rfind('"')].encode("utf-8", "surrogateescape")

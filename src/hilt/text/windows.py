@@ -6,7 +6,7 @@ Truncate = Literal["head", "tail", "middle", "none", "smart"]
 
 LINES_MAX = 2000
 BYTES_MAX = 50 * 1024
-_AHEAD = 100  # lines after a cut in which to find the next non-blank line
+_AHEAD = 100  # lines after the cut to search for the next non-blank line
 
 _BRACES = frozenset(
     ["go", "rs", "ts", "js", "java", "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "tsx", "jsx", "mjs", "cjs"]
@@ -28,11 +28,11 @@ class WindowPart(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The part of a text to show: one run of lines, or both ends; `cut` if a limit removed lines."""
+    """The part of a text to show: one run of lines, or both ends; `cut` is set if a limit removed lines."""
 
     parts: list[WindowPart]
     cut: bool
-    clipped: bool = False  # the only line is cut itself, at its end, or with "tail" at its beginning
+    clipped: bool = False  # whether its only line is truncated, at the end, or with "tail" at the beginning
 
     @property
     def last(self) -> int:
@@ -46,7 +46,7 @@ class Window(NamedTuple):
 
 
 class Lines:
-    """The lines of UTF-8 text by number, found without splitting all of it."""
+    """The lines of a UTF-8 text by number, without splitting all of it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -92,7 +92,7 @@ def resolve(total: int, start: int, end: int | None, tail: int, truncate: str) -
 
 
 def select(lines: list[str], first: int, truncate: str, extension: str, *, numbered: bool) -> Window:
-    """Cut the requested lines to the limits, as `truncate` says."""
+    """Reduce the requested lines to the limits; `truncate` selects which part to keep."""
     window = _by_lines(lines, first, truncate, extension)
     return _by_bytes(window, truncate, extension, numbered=numbered)
 
@@ -115,33 +115,33 @@ def _by_lines(lines: list[str], first: int, truncate: str, extension: str) -> Wi
 def _by_bytes(window: Window, truncate: str, extension: str, *, numbered: bool) -> Window:
     extra = len(str(window.last)) + 2 if numbered else 1
     parts = window.parts
-    most = 0  # a character has at most four bytes
+    upper_bound = 0  # a character has at most four bytes
     for part in parts:
-        most += 4 * sum(map(len, part.lines)) + extra * len(part.lines)
-    if most <= BYTES_MAX:
+        upper_bound += 4 * sum(map(len, part.lines)) + extra * len(part.lines)
+    if upper_bound <= BYTES_MAX:
         return window
     sizes = [[len(line.encode("utf-8", "surrogatepass")) + extra for line in part.lines] for part in parts]
     if sum(map(sum, sizes)) <= BYTES_MAX:
         return window
     if truncate == "tail":
-        kept = [_from_end(parts[0], sizes[0], BYTES_MAX)]
+        selected = [_from_end(parts[0], sizes[0], BYTES_MAX)]
     elif truncate == "middle":
         if len(parts) == 1:
             middle = len(parts[0].lines) // 2
             (part,) = parts
             parts = [WindowPart(part.first, part.lines[:middle]), WindowPart(part.first + middle, part.lines[middle:])]
             sizes = [sizes[0][:middle], sizes[0][middle:]]
-        kept = [_from_start(parts[0], sizes[0], BYTES_MAX // 2), _from_end(parts[1], sizes[1], BYTES_MAX // 2)]
+        selected = [_from_start(parts[0], sizes[0], BYTES_MAX // 2), _from_end(parts[1], sizes[1], BYTES_MAX // 2)]
     else:
-        kept = [_from_start(parts[0], sizes[0], BYTES_MAX)]
-        if truncate == "smart" and (end := block_end(parts[0].lines, len(kept[0].lines), extension)):
-            kept = [WindowPart(kept[0].first, kept[0].lines[:end])]
-    kept = [part for part in kept if part.lines]
-    return Window(kept, cut=True) if kept else _clipped(window, truncate, BYTES_MAX - extra)
+        selected = [_from_start(parts[0], sizes[0], BYTES_MAX)]
+        if truncate == "smart" and (end := block_end(parts[0].lines, len(selected[0].lines), extension)):
+            selected = [WindowPart(selected[0].first, selected[0].lines[:end])]
+    selected = [part for part in selected if part.lines]
+    return Window(selected, cut=True) if selected else _clipped(window, truncate, BYTES_MAX - extra)
 
 
 def _clipped(window: Window, truncate: str, size: int) -> Window:
-    """Return as much as fits of a single line that is too long."""
+    """Return the part of a single line that fits, if the line is too long."""
     if truncate == "tail":
         part = window.parts[-1]
         text = part.lines[-1].encode("utf-8", "surrogatepass")[-size:].decode("utf-8", "ignore")
@@ -168,27 +168,27 @@ def _from_end(part: WindowPart, sizes: list[int], budget: int) -> WindowPart:
 
 
 def numbered(parts: list[WindowPart]) -> list[str]:
-    """Return the lines with their numbers, right-justified to the width of the last one, and a tab."""
+    """Return the lines, each after its number, right-justified to the width of the last one, and a tab."""
     width = len(str(parts[-1].last))
     return [
         f"{str(number).rjust(width)}\t{line}" for part in parts for number, line in enumerate(part.lines, part.first)
     ]
 
 
-def block_end(lines: list[str], most: int, extension: str) -> int | None:
-    """Return how many lines to keep, at most `most`, so that the last block is complete; None if unknown."""
+def block_end(lines: list[str], limit: int, extension: str) -> int | None:
+    """Return how many lines to keep, at most `limit`, so that the last block is complete; None if unknown."""
     # the next line shows whether a block continues
-    seen = lines[:most] + [line for line in lines[most : most + _AHEAD] if line.strip()][:1]
+    visible = lines[:limit] + [line for line in lines[limit : limit + _AHEAD] if line.strip()][:1]
     if extension in ("py", "pyi"):
-        ends = _python_ends(seen)
+        ends = _python_ends(visible)
     elif extension in _BRACES:
-        ends = _brace_ends(seen)
+        ends = _brace_ends(visible)
     elif extension in _CLOSED:
-        ends = [number for number, line in enumerate(seen, 1) if line.rstrip() in _CLOSERS]
+        ends = [number for number, line in enumerate(visible, 1) if line.rstrip() in _CLOSERS]
     else:
         return None
     # do not drop more than half of the window
-    return next((end for end in reversed(ends) if most // 2 < end <= most), None)
+    return next((end for end in reversed(ends) if limit // 2 < end <= limit), None)
 
 
 def _python_ends(lines: list[str]) -> list[int]:
@@ -205,10 +205,12 @@ def _python_ends(lines: list[str]) -> list[int]:
         except SyntaxError as error:
             # the cut is inside a statement: retry without the incomplete one
             error_line = error.lineno or 0
-            bad = max((number for number, line in enumerate(text[:error_line], 1) if line[:1].strip()), default=0)
-            if bad <= 1:
+            incomplete = max(
+                (number for number, line in enumerate(text[:error_line], 1) if line[:1].strip()), default=0
+            )
+            if incomplete <= 1:
                 return []
-            text = text[: bad - 1]
+            text = text[: incomplete - 1]
             continue
         except (ValueError, RecursionError, MemoryError):
             return []
