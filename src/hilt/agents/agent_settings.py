@@ -1,4 +1,4 @@
-"""The settings of agents: with a model of their own, and kept as text for another process that goes on with them."""
+"""The settings of agents: with their own model, and stored as JSON for the process that continues them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from hilt.errors import ToolError
 from hilt.runtime import Runtime
 from hilt.state.roster import AgentProfile
 
-# settings that do not matter for what an agent may do, or are too secret to be stored
-_LEFT_OUT = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
+# settings that do not affect what an agent may do, or are secret
+_NOT_STORED = ("resident", "telemetry.endpoint", "workspace.name", "agents.database", "agents.lease_s")
 
 
 def with_model(runtime: Runtime, profile: AgentProfile) -> Any:
-    """Return the settings with the agent's own model; the address of one provider's server is not another's."""
+    """Return the settings with the agent's own model; base URL and key apply only to a model of the same provider."""
     settings = runtime.settings
     if not profile.model or profile.model == settings["model.name"]:
         return settings
-    is_same = profile.model.partition(":")[0] == (settings["model.name"] or "").partition(":")[0]
-    address = settings["model.base_url"] if is_same else None
-    key = settings["model.api_key_env"] if is_same else None
-    changes = {"model.name": profile.model, "model.base_url": address, "model.api_key_env": key}
+    is_same_provider = profile.model.partition(":")[0] == (settings["model.name"] or "").partition(":")[0]
+    base_url = settings["model.base_url"] if is_same_provider else None
+    key_variable = settings["model.api_key_env"] if is_same_provider else None
+    changes = {"model.name": profile.model, "model.base_url": base_url, "model.api_key_env": key_variable}
     return settings.replaced("agent", {**changes, "model.context_tokens": None})
 
 
 def stored(settings: Mapping[str, Any]) -> str:
-    """Return the settings that an agent needs, as JSON: without defaults, so that other versions of hilt know them."""
+    """Return the settings that an agent needs as JSON, without defaults, so that other versions of hilt can read it."""
     needed = {
         name: value
         for name, value in settings.items()
         if name not in KEYS
         or (
             KEYS[name].type is not dict
-            and name not in _LEFT_OUT
+            and name not in _NOT_STORED
             and json.dumps(value) != json.dumps(KEYS[name].default)
         )
     }
@@ -44,12 +44,12 @@ def stored(settings: Mapping[str, Any]) -> str:
 
 
 def open_stored(runtime: Runtime, text: str, workspace: str) -> Runtime | None:
-    """Return a runtime with exactly these settings; None if the user's own rule that out.
+    """Return a runtime with exactly these settings; None if settings of the user override them.
 
     For the agents of another workspace, it works in an empty folder.
     """
-    own = {name: runtime.settings[name] for name in _LEFT_OUT}
-    defaults = {name: key.default for name, key in KEYS.items() if key.type is not dict and name not in _LEFT_OUT}
+    own = {name: runtime.settings[name] for name in _NOT_STORED}
+    defaults = {name: key.default for name, key in KEYS.items() if key.type is not dict and name not in _NOT_STORED}
     root = runtime.root
     try:
         values = {**own, **defaults, **json.loads(text)}
@@ -60,7 +60,7 @@ def open_stored(runtime: Runtime, text: str, workspace: str) -> Runtime | None:
         flags = {name: value for name, value in values.items() if value is not None}
         other = Runtime(root, environ=runtime.environ, flags=flags)
     except (ToolError, ValueError, TypeError):
-        return None  # of another version
+        return None  # stored by another version
     if other.agents().settings == stored(json.loads(text)):
         return other
     other.close()

@@ -1,4 +1,4 @@
-"""One answer of a model: the request is repeated after a fault, with growing pauses, and the pieces are passed on."""
+"""One request to a model: retried after a fault with growing pauses, the pieces of the answer emitted as they come."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilt.agents.model import LanguageModel, Listener, ModelFault, ModelInput
 ATTEMPTS = 6
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
-LONGEST_WISH = 60.0  # the longest pause that a provider may ask for
+LONGEST_RETRY_AFTER = 60.0  # the longest pause that a provider may ask for
 
 
 class Clock(NamedTuple):
@@ -47,51 +47,51 @@ async def ask(model: LanguageModel, request: ModelInput, emit: Callable[[Event],
         return response
 
 
-def pause_before(attempt: int, wish: float | None, jitter: float) -> float:
-    """Return the seconds to wait after this many attempts: doubling, or as the provider wishes; `jitter` is 0 to 1."""
-    if wish is not None:
-        return min(wish * (1 + jitter / 10), LONGEST_WISH)
+def pause_before(attempt: int, retry_after: float | None, jitter: float) -> float:
+    """Return the seconds to wait after this many attempts: doubling, or as the provider asks; `jitter` is 0 to 1."""
+    if retry_after is not None:
+        return min(retry_after * (1 + jitter / 10), LONGEST_RETRY_AFTER)
     longest: float = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE)
     return longest * (0.5 + jitter / 2)
 
 
 class MessageText:
-    """Passes on the pieces of one message. After a fault, only what differs from the pieces passed on before."""
+    """Emits the pieces of one message. A retry emits only what differs from the pieces of earlier attempts."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
         self._pieces: list[str] = []
-        self._before = ""  # the text passed on in earlier attempts
-        self._agreed: int | None = None  # how much of it this attempt has repeated; None: all, or it differs
+        self._emitted = ""  # the text emitted in earlier attempts
+        self._repeated: int | None = None  # how much of it this attempt has repeated; None: all, or it differs
 
     def begin(self) -> None:
         """Begin an attempt."""
-        self._before = "".join(self._pieces)
-        self._agreed = 0 if self._before else None
+        self._emitted = "".join(self._pieces)
+        self._repeated = 0 if self._emitted else None
 
     def add(self, piece: str) -> None:
-        """Pass on a piece."""
-        agreed = self._agreed
-        if agreed is None:
+        """Emit a piece, unless an earlier attempt has."""
+        repeated = self._repeated
+        if repeated is None:
             self._pieces.append(piece)
             self._emit(TextPiece(piece))
             return
-        old = self._before[agreed : agreed + len(piece)]
+        old = self._emitted[repeated : repeated + len(piece)]
         if not piece.startswith(old):
-            self._start_over(self._before[:agreed] + piece)
+            self._start_over(self._emitted[:repeated] + piece)
             return
         if len(old) == len(piece):
-            self._agreed = agreed + len(piece)
+            self._repeated = repeated + len(piece)
             return
-        self._agreed = None
+        self._repeated = None
         self._pieces.append(piece[len(old) :])
         self._emit(TextPiece(piece[len(old) :]))
 
     def end(self) -> None:
         """End the message with the text of this attempt."""
-        if self._agreed is not None and self._agreed < len(self._before):
-            self._start_over(self._before[: self._agreed])
+        if self._repeated is not None and self._repeated < len(self._emitted):
+            self._start_over(self._emitted[: self._repeated])
 
     def _start_over(self, text: str) -> None:
-        self._agreed, self._pieces = None, [text]
+        self._repeated, self._pieces = None, [text]
         self._emit(TextPiece(text, restart=True))

@@ -20,7 +20,7 @@ class RunLimits(NamedTuple):
 
 
 class Budget:
-    """What a run has used of its limits. The tokens that an agent uses count against its parent's limits, too."""
+    """What a run has used of its limits. The tokens of an agent count against the limits of its parent, too."""
 
     def __init__(self, limits: RunLimits, clock: Callable[[], float], above: Allowance | None = None) -> None:
         """`above` is what the run that started this one may use."""
@@ -40,7 +40,7 @@ class Budget:
         self.turns += 1
 
     def check(self) -> None:
-        """Raise if tokens or seconds have run out, here or further up."""
+        """Raise if tokens or seconds have run out, in this run or one above it."""
         limits = self._limits
         if limits.tokens is not None and self.tokens >= limits.tokens:
             raise _exceeded(f"The run has used {self.tokens:,} of {limits.tokens:,} tokens.", "--max-tokens")
@@ -49,25 +49,25 @@ class Budget:
             self._above.check()
 
     def spend(self, tokens: int) -> None:
-        """Count tokens, here and further up."""
+        """Count tokens, in this run and those above it."""
         self.tokens += tokens
         if self._above is not None:
             self._above.spend(tokens)
 
     def left(self) -> Remainder:
-        """Return what is left for an agent that this run starts; it may take as many turns as the run itself."""
+        """Return the remaining budget for an agent of this run; it may take as many turns as the run itself."""
         tokens = None if self._limits.tokens is None else max(0, self._limits.tokens - self.tokens)
         own = Remainder(self._limits.turns, tokens, self.seconds_left())
         return own if self._above is None else own.within(self._above.left())
 
     def seconds_left(self) -> float | None:
-        """Return the seconds that are left, None without a limit; raise if there are none."""
+        """Return the remaining seconds, None without a limit; raise if none remain."""
         if self._limits.seconds is None:
             return None
-        left = self._limits.seconds - (self._clock() - self._began)
-        if left <= 0:
+        remaining = self._limits.seconds - (self._clock() - self._began)
+        if remaining <= 0:
             raise self.out_of_time()
-        return left
+        return remaining
 
     def out_of_time(self) -> ToolError:
         """Return the error of a run that took too long."""

@@ -1,4 +1,4 @@
-"""The agents of one caller: what the tools that start, wait for and message agents may do."""
+"""The agents of one caller, for the tools that start, wait for and message agents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hilt.agents.children import AgentHost
 
 _POLL_SECONDS = 0.05
-_LOOK_SECONDS = 1.0  # between two looks for agents whose process was killed
+_CHECK_SECONDS = 1.0  # between checks for agents whose process was killed
 
 
 class CallAgents:
@@ -57,21 +57,21 @@ class CallAgents:
             raise ToolError("resident_required", "An agent in the background would end with this call.")
         definition = self._host.define(order.agent, or_default=kind == "spawned")
         if order.parent and not self._acts_as(order.parent):
-            order = order._replace(parent="")  # the real caller counts, whatever a client calls it
+            order = order._replace(parent="")  # the caller is the parent, whatever id the client passed
         agent = self._host.create(order, definition, kind, self._caller, self._allowance)
         self._host.serve()
         return agent
 
     def wait(self, id: str, seconds: float) -> AgentRecord:
         """Return an agent after its first answer, or after this time."""
-        until, next_look = time.monotonic() + seconds, 0.0
+        deadline, next_check = time.monotonic() + seconds, 0.0
         while True:
             agent = self.get(id)
             now = time.monotonic()
-            if agent.answers or agent.ended is not None or now >= until:
+            if agent.answers or agent.ended is not None or now >= deadline:
                 return agent
-            if now >= next_look:
-                next_look = now + _LOOK_SECONDS
+            if now >= next_check:
+                next_check = now + _CHECK_SECONDS
                 self._host.serve()  # its process may have been killed
             self._ctx.fence.check()
             time.sleep(_POLL_SECONDS)
@@ -116,17 +116,17 @@ class CallAgents:
         they are returned once more.
         """
         self._check_acting(agent)
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         reader = self._host.owner().name
         while True:
             mail = self._store.receive(agent, limit, self._ctx.fence.commit, reader=reader)
-            if mail.messages or time.monotonic() >= until:
+            if mail.messages or time.monotonic() >= deadline:
                 return mail
             self._ctx.fence.check()
             time.sleep(_POLL_SECONDS)
 
     def _acts_as(self, id: str) -> bool:
-        """Whether the caller may act as an agent: as itself, or one below it; a client's id counts if it is known."""
+        """Whether `id` is the caller or an agent below it; raise if it is another agent, or the caller is an agent."""
         if id == self._caller or self._caller in self._store.chain(id):
             return True
         if self._is_agent or self._store.get(id) is not None:
@@ -138,7 +138,7 @@ class CallAgents:
         return False
 
     def _check_acting(self, id: str) -> None:
-        """Raise unless the caller may send and receive as this id; a person's client may use any."""
+        """Raise unless the caller may send and receive as this id; a client may use any id."""
         if not id.strip():
             raise ToolError("invalid_args", "agentId is empty.", suggestion="Use an id from agent_list.")
         if self._is_agent:

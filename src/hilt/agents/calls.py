@@ -1,6 +1,6 @@
-"""The tool calls of one turn: run through the pipeline, at the same time where they touch nothing in common.
+"""The tool calls of one turn: run through the pipeline, in parallel unless they touch the same targets.
 
-Every call gets exactly one result, also when it is interrupted.
+Every call gets exactly one result, even if it is interrupted.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class TurnCalls:
         allowance: Callable[[], Allowance],
         person: Attendant | None = None,
     ) -> None:
-        """`client` is the name of the model, for the record. `asks_person`: somebody can be asked.
+        """`client` is the name of the model, for the record. `asks_person` is whether a user is available to ask.
 
-        `person` is the client that asks them, if it is not the runtime itself. Once `is_stopped`, no further call
+        `person` is the client that asks the user, if it is not the runtime itself. Once `is_stopped`, no further call
         starts.
         """
         self._runtime = runtime
@@ -92,7 +92,7 @@ class TurnCalls:
         self._active: list[ActiveCall] = []
 
     def stop(self) -> None:
-        """Cancel the calls that run; those that commit still end by themselves."""
+        """Cancel the running calls; one that is already committing finishes."""
         for active in list(self._active):
             active.cancel()
 
@@ -127,7 +127,7 @@ class TurnCalls:
                 )
                 self._runtime.submit(request, partial(deliver, call), began=self._active.append, attendant=attendant)
             if self._is_stopped():
-                self.stop()  # calls that began after it
+                self.stop()  # calls that began after the stop
 
         try:
             # finding a tool that is not built in may be slow
@@ -135,12 +135,12 @@ class TurnCalls:
             for _ in calls:
                 finished(*await results.get())
         except BaseException:
-            self.stop()  # nobody takes their results any more
+            self.stop()  # nobody waits for their results any more
             raise
 
 
 class CallAttendant:
-    """The conversation as the client of one call. It reports approvals; a person or the runtime's approver answers."""
+    """The conversation as the client of one call. It reports approvals; the user or the runtime's approver answers."""
 
     def __init__(
         self,
@@ -161,16 +161,16 @@ class CallAttendant:
         self.has_questions = False
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
-        """Report the question, and return the answer of the person; None if the runtime's approver answers it."""
+        """Report the question, and return the user's answer; None leaves it to the runtime's approver."""
         self._emit(ApprovalAsked(self._call.id, self._call.tool))
         return None if self._person is None else self._person.approve(asked, digest)
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Return the answers of the person; None leaves the questions to the runtime."""
+        """Return the user's answers; None leaves the questions to the runtime."""
         return None if self._person is None else self._person.ask(questions)
 
     def for_agents(self) -> Attendant | None:
-        """Return the client that asks a person."""
+        """Return the client that asks the user."""
         return self._person
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -186,7 +186,7 @@ class CallAttendant:
         return dict.fromkeys(requests)
 
     def require(self, capability: str) -> None:
-        """Raise: there is no capability of a client."""
+        """Raise: the agent loop has no capabilities of a client."""
         raise ToolError("no_one_to_ask", f"The agent loop does not support {capability}.")
 
     def compact(self, focus: str) -> str | None:
@@ -234,7 +234,7 @@ def _text(result: Result) -> str:
 
 
 def image_of(block: Mapping[str, Any]) -> BinaryContent | None:
-    """Return the image of an MCP content block, None if it has none."""
+    """Return the image of an MCP content block; None if it is not an image."""
     if block.get("type") != "image":
         return None
     with suppress(KeyError, TypeError, binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""What the next run of an agent may use, counted from its record and its transcript."""
+"""The limits of an agent's next run, computed from its record and its transcript."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hilt.state.agent_calls import Allowance
 from hilt.state.roster import AgentRecord, AgentStore
 
 _LEAST_SECONDS = 0.001  # of an agent whose time is up: it ends with budget_exceeded
-_LISTED_MAX = 1_000  # agents that may share a budget
+_SHARING_MAX = 1_000  # agents of one workspace that are searched for those that share a budget
 
 
 class SharedBudgets:
-    """The budgets that agents share with the others of their caller, whose process has ended. Safe for threads."""
+    """The token budgets that agents of one caller share once its process has ended. Safe to use from many threads."""
 
     def __init__(self, runtime: Runtime, store: AgentStore) -> None:
         self._runtime = runtime
@@ -29,7 +29,8 @@ class SharedBudgets:
     def of(self, agent: AgentRecord) -> Allowance | None:
         """Return the budget that an agent shares with the others of its caller, after the end of the caller's process.
 
-        An agent had `tokens` when it was created; all that agents of the caller have used since then counts.
+        `tokens` is what an agent could use when it was created; everything that agents of the caller have used since
+        then counts.
         """
         if agent.profile.tokens is None or agent.kind == "call":
             return None
@@ -38,27 +39,27 @@ class SharedBudgets:
         if shared is None:
             from hilt.agents.budgets import Budget, RunLimits
 
-            left = self._tokens_left(agent)
+            tokens_left = self._tokens_left(agent)
             with self._lock:
-                budget = Budget(RunLimits(None, left, None), time.monotonic)
+                budget = Budget(RunLimits(None, tokens_left, None), time.monotonic)
                 shared = self._budgets.setdefault(agent.caller, budget)
         return shared
 
     def _tokens_left(self, agent: AgentRecord) -> int:
-        """Return what agents of one caller may still use together."""
+        """Return how many tokens the agents of one caller may still use together."""
         transcripts = transcripts_of(self._runtime)
         used: dict[str, int] = {}
-        group = [other for other in self._store.newest(_LISTED_MAX) if other.caller == agent.caller]
+        group = [other for other in self._store.newest(_SHARING_MAX) if other.caller == agent.caller]
         for other in group:
             used[other.id] = other.input_tokens + other.output_tokens
             with suppress(FileNotFoundError):
                 used[other.id] = max(used[other.id], sum(map(tokens, read(transcripts.path(other.id)))))
-        left = []
+        remainders = []
         for first in group:
             if first.profile.tokens is not None and first.created <= agent.created:
-                since = sum(used[other.id] for other in group if other.created >= first.created)
-                left.append(first.profile.tokens - since)
-        return max(0, min(left, default=0))
+                used_since = sum(used[other.id] for other in group if other.created >= first.created)
+                remainders.append(first.profile.tokens - used_since)
+        return max(0, min(remainders, default=0))
 
 
 def limits_of(agent: AgentRecord, unrecorded: int, now: int) -> Any:
@@ -72,7 +73,7 @@ def limits_of(agent: AgentRecord, unrecorded: int, now: int) -> Any:
 
 
 def _seconds_left(agent: AgentRecord, now: int) -> float | None:
-    """Return the seconds that an agent has; they pass while no process runs it."""
+    """Return the remaining seconds of an agent; they also pass while no process runs it."""
     if agent.profile.seconds is None:
         return None
     return max(_LEAST_SECONDS, agent.profile.seconds - (now - agent.created) / 1e9)

@@ -1,4 +1,4 @@
-"""The conversation of a child: one run of an agent, from where its transcript ends to its answer."""
+"""One run of a child agent: continues its transcript until it has answered."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ class AgentRun:
 
     def __init__(self, agent: AgentRecord) -> None:
         self.agent = agent
-        self.mail = 0  # the number of the last message that it is sent
+        self.mail = 0  # the number of the last message that was sent to the model
         self._lock = threading.Lock()
         self._conversation: Conversation | None = None
         self._is_cancelled = False
         self.is_lost = False  # another process runs the agent now
 
     def set(self, conversation: Conversation | None) -> None:
-        """Set what `cancel` ends; None when it has ended by itself."""
+        """Set the conversation that `cancel` ends; None once it has ended."""
         with self._lock:
             self._conversation = conversation
 
     def cancel(self) -> None:
-        """End the run and everything that it runs; may be called from any thread, also before it has begun."""
+        """End the run and everything that it runs; may be called from any thread, even before it has begun."""
         with self._lock:
             self._is_cancelled = True
             if self._conversation is not None:
@@ -65,14 +65,14 @@ class AgentRun:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was told to end."""
+        """Whether the run was cancelled."""
         return self._is_cancelled
 
 
 class RunCaller(NamedTuple):
-    """Who asked for a run: whether a person can be asked, the budget above it, and who hears of it.
+    """Who asked for a run: whether a user is available to ask, the budget above it, and callbacks for its progress.
 
-    `client` is that of the call that waits for the agent; it asks a person.
+    `client` is the client of the call that waits for the agent; it asks the user.
     """
 
     asks_person: bool
@@ -83,7 +83,7 @@ class RunCaller(NamedTuple):
 
 
 class ChildConversation:
-    """Holds the conversation of one run of an agent."""
+    """The conversation of one run of an agent."""
 
     def __init__(self, host: AgentHost, run: AgentRun, caller: RunCaller) -> None:
         self._host = host
@@ -92,13 +92,13 @@ class ChildConversation:
         self._agent = run.agent
         self._caller = caller
 
-    def hold(self) -> AgentOutcome:
+    def run(self) -> AgentOutcome:
         """Run the agent until it has answered; return how it ended."""
         host, agent = self._host, self._agent
         if self._store.database.is_shared:
             self._check_worktree()
         with host.worktrees.in_folder(agent.id, with_model(host.runtime, agent.profile)) as runtime:
-            return self._hold_in(runtime)
+            return self._run_in(runtime)
 
     def _check_worktree(self) -> None:
         """Raise if the agent works in a worktree of another machine."""
@@ -106,11 +106,11 @@ class ChildConversation:
         if machine not in ("", self._host.owner().record.host):
             raise ToolError(
                 "not_found",
-                f"The worktree of this agent is on {machine}, where no worker has taken it for an hour.",
-                suggestion="Look there for what it changed, and start the agent again.",
+                f"The worktree of this agent is on {machine}, where no worker has taken the agent for an hour.",
+                suggestion="Look for its changes there, and start the agent again.",
             )
 
-    def _hold_in(self, runtime: Runtime) -> AgentOutcome:
+    def _run_in(self, runtime: Runtime) -> AgentOutcome:
         agent, caller, store, owner = self._agent, self._caller, self._store, self._host.owner
         earlier = [] if agent.kind == "call" else store.runs.of(agent.id)
         transcripts = transcripts_of(runtime)
@@ -123,11 +123,11 @@ class ChildConversation:
         if earlier and earlier[-1].outcome == LOST:
             settle = InterruptedCalls(runtime, runs_of_last_turn(earlier, records)).settle
         used = [0, 0]
-        # a run whose process was killed has used tokens that the store does not know
-        before = sum(map(tokens, records)) - agent.input_tokens - agent.output_tokens
+        # the store does not have the tokens of a run whose process was killed
+        unrecorded = sum(map(tokens, records)) - agent.input_tokens - agent.output_tokens
         above = caller.above or self._host.shared_budgets.of(agent)
 
-        def heard(event: Event) -> None:
+        def on_event(event: Event) -> None:
             caller.emit(event)
             if isinstance(event, TokensUsed):
                 used[0] += event.input_tokens
@@ -141,10 +141,10 @@ class ChildConversation:
         def talk() -> RunEnded:
             conversation = open_conversation(
                 runtime,
-                heard,
+                on_event,
                 title=agent.title,
                 is_new=is_new,
-                limits=limits_of(agent, max(0, before), now=store.database.read(store.database.now)),
+                limits=limits_of(agent, max(0, unrecorded), now=store.database.read(store.database.now)),
                 asks_person=caller.asks_person,
                 role=agent.profile.role,
                 above=above,
@@ -156,8 +156,8 @@ class ChildConversation:
             talking = self._talk(conversation, records)
             return asyncio.run(talking) if durable is None else durable.run_loop(talking)
 
-        def checked() -> RunEnded:
-            # who takes over from now on ends the workflow, which exists; who did so before is seen here
+        def talk_if_owned() -> RunEnded:
+            # the workflow exists now, so a process that takes over ends it; an earlier takeover is detected here
             if agent.id not in store.owned(owner().name):
                 raise TakenOver
             return talk()
@@ -166,16 +166,16 @@ class ChildConversation:
             ended = talk()
         else:
             number = store.runs.begin(agent.id, owner().record, len(records))
-            ended = talk() if durable is None else durable.run_workflow(agent.id, number, checked)
+            ended = talk() if durable is None else durable.run_workflow(agent.id, number, talk_if_owned)
         if ended.status in (DONE, UNAPPROVED):
             return AgentOutcome("completed", ended.text, "", *used)
         error = ended.error or ToolError("internal", "The agent ended without an error.")
         return AgentOutcome("cancelled" if ended.status == INTERRUPTED else "failed", error.message, error.code, *used)
 
     def _open_durable(self) -> DurableRuns | None:
-        """Return what runs agents as workflows; None if this process runs those of another state directory.
+        """Return the durable runs; None if this process already has those of another state directory.
 
-        On one machine, a transcript alone is enough to go on.
+        On one machine, the transcript alone is enough to continue.
         """
         try:
             return self._host.durable()
@@ -185,15 +185,15 @@ class ChildConversation:
             return None
 
     async def _talk(self, conversation: Conversation, records: Sequence[Record]) -> RunEnded:
-        """Send what the agent has not seen yet, or go on with what was interrupted."""
+        """Send what the agent has not seen yet, or continue an interrupted turn."""
         run, agent = self._run, self._agent
         try:
             if run.is_cancelled:
                 return RunEnded(INTERRUPTED, agent.id, error=ToolError("cancelled", "The agent was cancelled."))
-            seen = [record for record in records if record.get("type") == "user"]
-            if not seen:
+            user_records = [record for record in records if record.get("type") == "user"]
+            if not user_records:
                 return await conversation.send(agent.prompt)
-            sent = max(record.get("mail", 0) for record in seen)
+            sent = max(record.get("mail", 0) for record in user_records)
             if sent:  # the process may have been killed before it could remove them
                 self._store.drop(agent.id, sent)
             mail = self._store.peek(agent.id, MAIL_MAX)
@@ -202,23 +202,23 @@ class ChildConversation:
             if not mail:
                 return RunEnded(DONE, agent.id, _last_text(records))
             run.mail = mail[-1].number
-            letter = _letter(mail, self._store.chain(agent.id), conversation.marks)
-            return await conversation.send(letter, mail=run.mail)
+            text = _mail_text(mail, self._store.chain(agent.id), conversation.marks)
+            return await conversation.send(text, mail=run.mail)
         finally:
             run.set(None)
             await conversation.close()
 
 
-def _letter(mail: Sequence[AgentMessage], above: Sequence[str], marks: Marks) -> str:
+def _mail_text(mail: Sequence[AgentMessage], above: Sequence[str], marks: Marks) -> str:
     """Return messages as one text for the model; the numbers make it unique.
 
     Text of agents that are not above the reader is data, not instructions.
     """
     parts = []
-    for one in mail:
-        is_data = one.sender.startswith(AGENT) and one.sender not in above
-        text = marks.around(one.text, f"message of {one.sender}") if is_data else one.text
-        parts.append(f"[message {one.number} from {one.sender}, {rfc3339(one.at)}]\n{text}")
+    for message in mail:
+        is_data = message.sender.startswith(AGENT) and message.sender not in above
+        text = marks.around(message.text, f"message of {message.sender}") if is_data else message.text
+        parts.append(f"[message {message.number} from {message.sender}, {rfc3339(message.at)}]\n{text}")
     return "\n\n".join(parts)
 
 

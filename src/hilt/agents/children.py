@@ -1,12 +1,12 @@
 """Runs agents for other agents: in the call that asked for them, or in the background.
 
-A child is a conversation in a session of its own, named after its id. What it may do is the intersection of what its
+A child is a conversation in its own session, named after its id. What it may do is the intersection of what its
 parent may and what its definition says: the authority looks both up by the session, on every call and in every process
-(`Authority.agent`). This module adds the model, the limits, the record in the store, and the end.
+(`Authority.agent`). This module adds the model, the limits and the record in the store, and ends the child.
 
 An agent in the background runs in a worker if there is one, else in the process that keeps the caller's jobs. If that
-process ends or is killed, the agent is queued again, and the next process that looks at the agents of the workspace
-with the same settings goes on with its transcript. Each of its runs is a workflow (`durable/`).
+process ends or is killed, the agent is queued again, and the next process that serves the agents of the workspace with
+the same settings continues its transcript. Each of its runs is a workflow (`durable/`).
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ RUNNING_MAX = 256  # agents in the background of one process; others stay queued
 PROGRESS_LINES = 50
 STOP_SECONDS = 10.0  # for agents to end when their process does
 
-_WATCH_SECONDS = 0.25  # between two looks at what other processes have cancelled
+_WATCH_SECONDS = 0.25  # between checks for agents that other processes have cancelled
 _POLL_SECONDS = 0.05
-_OTHERS_SECONDS = 60.0  # that a runtime for other settings is kept without an agent
+_OTHERS_SECONDS = 60.0  # after which a runtime for other settings is closed if it has no agent
 
 
 class OtherRuntime(NamedTuple):
-    """A runtime for agents with other settings, and when it was last needed; None: the settings do not apply here."""
+    """A runtime for agents with other settings, None if they cannot apply here, and when it was last needed."""
 
     runtime: Runtime | None
     used: float
@@ -83,7 +83,7 @@ class AgentHost:
         self._lock = threading.Lock()
         self._others: dict[tuple[str, str], OtherRuntime] = {}  # by workspace, "" for this one, and settings
         self._claiming = threading.Lock()
-        self._starting: set[str] = set()  # agents that are to run here at once
+        self._starting: set[str] = set()  # agents that are about to run here
         self._is_closing = False
         self._is_watching = False
 
@@ -98,8 +98,8 @@ class AgentHost:
             runs = list(self._runs.values())
         for run in runs:
             run.cancel()
-        until = time.monotonic() + STOP_SECONDS
-        while self._runs and time.monotonic() < until:
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._runs and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         with self._lock:
             others = list(self._others.values())
@@ -107,7 +107,7 @@ class AgentHost:
             if other.runtime is not None:
                 other.runtime.close()
         if self.owner.part is not None:
-            with suppress(ToolError):  # then they are queued when somebody sees that the owner is gone
+            with suppress(ToolError):  # another process queues them once it notices that the owner is gone
                 self.store.release(self.owner.part.name)
             self.owner.close()
         self.durable.close()
@@ -129,10 +129,10 @@ class AgentHost:
         self.slots = slots
         self.durable()
         self.owner()
-        self.runtime.listen(lambda: None)  # keeps one watch of the tools' folders, which each agent would start anew
+        self.runtime.listen(lambda: None)  # keeps one watch on the tool folders, instead of a new one for each agent
 
     def _release_lost(self) -> None:
-        """Queue the agents that this process should run but does not: it had lost them, or the database."""
+        """Queue the agents that this process owns but does not run: it had lost them, or the database."""
         with self._claiming:
             for id in self.store.owned(self.owner().name):
                 if id not in self._runs and id not in self._starting:
@@ -164,10 +164,10 @@ class AgentHost:
         *,
         here: bool = False,
     ) -> AgentRecord:
-        """Create an agent; a call, or any with `here`, is to run in this process at once, the others are queued."""
+        """Create an agent; with `here` or of the kind "call", this process owns it and runs it; else it is queued."""
         parent = order.parent or caller
-        left = Remainder() if above is None else above.left()
-        turns = left.within(Remainder(turns=definition.turns)).turns
+        remaining = Remainder() if above is None else above.left()
+        turns = remaining.within(Remainder(turns=definition.turns)).turns
         has_worktree = order.worktree or definition.worktree
         if has_worktree:
             self.worktrees.check()
@@ -190,8 +190,8 @@ class AgentHost:
                 model=_model(order.model or definition.model),
                 role=definition.body,
                 turns=turns,
-                tokens=left.tokens,
-                seconds=left.seconds,
+                tokens=remaining.tokens,
+                seconds=remaining.seconds,
                 worktree=has_worktree,
             ),
         )
@@ -206,8 +206,8 @@ class AgentHost:
     def _needs_no_folder(self, tools: Sequence[str], parent: str) -> bool:
         """Whether an agent with these tools can run without the files and the rules of this folder."""
         authority = self.runtime.authority
-        travelling = {tool.name for tool in authority.catalog.tools() if tool.traits.anywhere}
-        return self._is_elsewhere or (travelling.issuperset(tools) and not authority.is_restricted_here(parent))
+        portable = {tool.name for tool in authority.catalog.tools() if tool.traits.anywhere}
+        return self._is_elsewhere or (portable.issuperset(tools) and not authority.is_restricted_here(parent))
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class AgentHost:
         self._watch()
         outcome = AgentOutcome("failed", "hilt failed to run the agent.", "internal")
         try:
-            outcome = ChildConversation(self, run, caller).hold()
+            outcome = ChildConversation(self, run, caller).run()
         except ToolError as error:
             outcome = AgentOutcome("failed", f"{error.message} {error.suggestion}".strip(), error.code)
         except TakenOver:
@@ -242,7 +242,7 @@ class AgentHost:
         return outcome
 
     def _settle_worktree(self, agent: AgentRecord, outcome: AgentOutcome, client: Attendant | None) -> AgentOutcome:
-        """Take over what an agent changed in a worktree of its own, and say so after its answer."""
+        """Apply the changes in an agent's own worktree, and report that after its answer."""
         if not agent.profile.worktree:
             return outcome
         if agent.kind != "spawned" or outcome.status != "completed":
@@ -255,7 +255,7 @@ class AgentHost:
         except ToolError as error:
             note = f"[worktree] {error.message} {error.suggestion}"
         except OSError as error:
-            note = f"[worktree] Its worktree could not be settled: {error}."
+            note = f"[worktree] Checking its worktree failed: {error}."
         return outcome._replace(answer=f"{outcome.answer}\n\n{note}".lstrip()) if note else outcome
 
     def _end_below(self, id: str) -> None:
@@ -264,14 +264,14 @@ class AgentHost:
         self.runtime.end_session(id)
 
     def take_over(self, agent: AgentRecord, client: Attendant | None) -> str:
-        """Apply what an agent changed in its worktree to the folder of its parent; return what happened."""
+        """Apply the changes in an agent's worktree to the folder of its parent; return what happened."""
         with self.worktrees.in_folder(agent.parent, self.runtime.settings) as target:
-            return self.worktrees.take_over(agent, target, client)
+            return self.worktrees.apply_changes(agent, target, client)
 
     # --- in the background --------------------------------------------------------------------------------------------
 
     def serve(self) -> int:
-        """Go on with the agents that nobody runs, as far as this process may; return how many wait for one like it."""
+        """Run the queued agents that this process may run; return how many with these settings stay queued."""
         waiting = self.store.sweep(self.limits.idle_seconds)
         if waiting and not self.slots and any(owner.slots for owner in self.store.runs.owners()):
             return 0  # a worker takes them
@@ -287,7 +287,7 @@ class AgentHost:
                     break
                 waiting -= 1
                 if agent.id in self._runs:
-                    continue  # its lease had run out, but nobody else took the agent
+                    continue  # the lease had expired, but nobody else took the agent
                 run = AgentRun(agent)
                 with self._lock:
                     self._runs[agent.id] = run  # counts from now on
@@ -297,14 +297,14 @@ class AgentHost:
         return waiting
 
     def _serve_others(self, waiting: int) -> None:
-        """Go on with agents that were started with other settings, such as a stricter mode, under exactly those.
+        """Run queued agents that were started with other settings, such as a stricter mode, under exactly those.
 
         A worker also takes agents of other workspaces if any worker may run them.
         """
-        wanted = [("", settings) for settings in self.store.queued_settings()] if waiting else []
+        keys = [("", settings) for settings in self.store.queued_settings()] if waiting else []
         if self.slots and self.store.database.is_shared:
-            wanted += self.store.queued_elsewhere()
-        for key in wanted:
+            keys += self.store.queued_elsewhere()
+        for key in keys:
             if key == ("", self.settings) or not self._has_room:
                 continue
             now = time.monotonic()
@@ -323,12 +323,12 @@ class AgentHost:
         self._close_idle()
 
     def _open_other(self, workspace: str, settings: str) -> Runtime | None:
-        """Return a runtime with exactly these settings; None if the user's own rule that out."""
+        """Return a runtime with exactly these settings; None if settings of the user override them."""
         runtime = open_stored(self.runtime, settings, workspace)
         if runtime is not None:
             host = runtime.agents()
             host.settings, host._main, host._is_elsewhere = settings, self, bool(workspace)
-            host.slots = 0 if workspace else self.slots  # the workspace may wait for a worker of its own
+            host.slots = 0 if workspace else self.slots  # the workers of that workspace come first
             host._claiming = self._claiming
         return runtime
 
@@ -351,7 +351,7 @@ class AgentHost:
             self.run(run, RunCaller(self.runtime.asks_person, self._above.get(run.agent.id)))
         finally:
             if not self._is_closing:
-                self.serve()  # what waited for room, or was woken meanwhile
+                self.serve()  # agents that waited for room, or were woken meanwhile
 
     def _watch(self) -> None:
         with self._lock:
@@ -385,8 +385,8 @@ class AgentHost:
         """Cancel an agent and all below it, and wait until everything that they run has ended."""
         ids = self.store.cancel(id)
         self._end_runs(ids)
-        for one in ids:
-            self.runtime.end_session(one)
+        for agent_id in ids:
+            self.runtime.end_session(agent_id)
 
     def _end_runs(self, ids: Sequence[str]) -> None:
         """End the runs of cancelled agents, and wait until everything that they run has ended."""
@@ -394,8 +394,8 @@ class AgentHost:
             runs = [run for run in self._runs.values() if run.agent.id in ids]
         for run in runs:
             run.cancel()
-        until = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < until and any(self._is_ending(one) for one in ids):
+        deadline = time.monotonic() + STOP_SECONDS
+        while time.monotonic() < deadline and any(map(self._is_ending, ids)):
             time.sleep(_POLL_SECONDS)
 
     def _is_ending(self, id: str) -> bool:
@@ -414,7 +414,7 @@ class AgentHost:
         return "\n".join(lines)
 
     def _records(self, id: str) -> Sequence[Record]:
-        """Return what an agent has done: of the transcript, or of the steps if another machine has run it."""
+        """Return the records of an agent: from the transcript, or from the steps if another machine has run it."""
         if self.store.database.is_shared:
             runs = self.store.runs.of(id)
             if any(run.host != machine_name(self.runtime.state) for run in runs):

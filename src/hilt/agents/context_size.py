@@ -1,4 +1,4 @@
-"""How many tokens a conversation takes: what the provider counted, and an estimate of what came after it."""
+"""The size of a conversation in tokens: the provider's count, plus an estimate for later messages."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class ContextSize:
 
     def __init__(self, messages: Sequence[ModelMessage]) -> None:
         self._counted = 0  # tokens that the provider counted
-        self._of = 0  # how many messages those are
+        self._counted_messages = 0
         for number, message in enumerate(messages, 1):
             if isinstance(message, ModelResponse) and message.usage.input_tokens:
-                self._counted, self._of = message.usage.input_tokens + message.usage.output_tokens, number
+                self.answered(message, number)
 
     def answered(self, response: ModelResponse, number: int) -> None:
-        """Take over what the provider counted for an answer, which is this message, counted from 1."""
-        self._counted, self._of = response.usage.input_tokens + response.usage.output_tokens, number
+        """Use the provider's token count for an answer; `number` is its position among the messages, from 1."""
+        self._counted, self._counted_messages = response.usage.input_tokens + response.usage.output_tokens, number
 
     def of(self, messages: Sequence[ModelMessage], overhead: int = 0) -> int:
-        """Return the tokens that the messages take; `overhead` is for what the provider counts besides them."""
+        """Return the tokens of the messages; `overhead` is added if the provider has not counted anything yet."""
         if not self._counted:
             return overhead + self.estimate(messages)
-        return self._counted + self.estimate(messages[self._of :])
+        return self._counted + self.estimate(messages[self._counted_messages :])
 
     @staticmethod
     def estimate(messages: Iterable[ModelMessage]) -> int:
-        """Return about how many tokens the messages take."""
+        """Return an estimate of the tokens of the messages."""
         return sum(MESSAGE_TOKENS + sum(map(_tokens, message.parts)) for message in messages)
 
 

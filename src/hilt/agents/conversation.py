@@ -5,18 +5,18 @@ How to use it from another surface:
     with open_runtime(...) as runtime:
         conversation = Conversation(runtime, model, transcript, emit, ...)
         ended = await conversation.send("Fix the test.")     # a RunEnded, which is also the last event
-        ended = await conversation.send("Now the docs.")     # the same conversation goes on
+        ended = await conversation.send("Now the docs.")     # continues the conversation
         await conversation.close()
 
 - `emit` receives every event (see `events`) on the thread of the event loop, in order.
 - `cancel()` may be called from any thread: it ends the current turn and everything that it runs. The conversation can
-  go on afterwards.
-- People answer approvals and questions through the `asker` and `questioner` of the runtime, on its own threads.
-- `send(None)` goes on with what was interrupted, after a crash too.
+  continue afterwards.
+- The user answers approvals and questions through the `asker` and `questioner` of the runtime, on its own threads.
+- `send(None)` continues an interrupted turn, even after a crash.
 - `compact(focus)` shortens the conversation between turns.
 
-Everything is in the transcript before the next request is made: `hilt run --continue` can go on after a kill at any
-time. One conversation belongs to one event loop.
+Everything is in the transcript before the next request is made: `hilt run --continue` works after a kill at any time.
+One conversation belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -110,10 +110,10 @@ class Conversation:
     ) -> None:
         """Continue the transcript, which may only have its first record; see `starting.open_conversation`.
 
-        `limits` apply to each `send`. `asks_person`: the runtime has somebody to ask. `meter` counts the cost.
+        `limits` apply to each `send`. `asks_person` is whether the runtime has a user to ask. `meter` counts the cost.
         `role` replaces the usual prompt. `above` is what the run that started this conversation may use, `person` the
-        client that asks people, if it is not the runtime itself. `steps` keep everything that is in the transcript,
-        too. `settle` decides about calls without a result.
+        client that asks the user, if it is not the runtime itself. `steps` store every record of the transcript, too.
+        `settle` decides on calls without a result.
         """
         self.runtime = runtime
         self.model = model
@@ -151,7 +151,7 @@ class Conversation:
         self._project: ProjectPrompt | None = None
         self._tools: dict[str, Tool] = {}
         self._offered: list[Shown] | None = None
-        self._schema_tokens = 0  # of all offered tools, about
+        self._schema_tokens = 0  # of all offered tools, estimated
         self._focus: str | None = None  # of a compaction planned by the tool
         self._unapproved = False
         self._has_started = False
@@ -177,14 +177,14 @@ class Conversation:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether something is left to go on with: the last message is not an answer without calls."""
+        """Whether a turn is unfinished: the last message is not an answer without calls."""
         last = self.messages[-1] if self.messages else None
         return last is not None and (not isinstance(last, ModelResponse) or bool(last.tool_calls))
 
     async def send(self, content: Content | None, *, mail: int = 0) -> RunEnded:
-        """Send a message and return after the model's last answer; None goes on with what was interrupted.
+        """Send a message and return after the model's last answer; None continues an interrupted turn.
 
-        `mail` is the number of the last message of other agents in it, for the transcript.
+        `mail` is the number of the last message from other agents in it, for the transcript.
         """
         loop = self._begin()
         self._budget = Budget(self._limits, self._clock.now, self._above)
@@ -202,16 +202,16 @@ class Conversation:
             if alarm is not None:
                 alarm.cancel()
         code = None if ended.error is None else ended.error.code
-        with suppress(ToolError):  # the disk is full: the messages so far are there
+        with suppress(ToolError):  # the disk is full; the messages so far are saved
             self._transcript.append("ended", status=ended.status, error_code=code)
         self._emit(ended)
         return ended
 
     def cancel(self) -> None:
         """End the current turn and everything that it runs; may be called from any thread."""
-        # --continue alone is the newest session that is no agent's
-        named = (self.session,) if self.session.startswith(AGENT) else ()
-        advice = f"Go on with {command('run', '--continue', *named)}."
+        # without an id, --continue skips the sessions of agents
+        id_argument = (self.session,) if self.session.startswith(AGENT) else ()
+        advice = f"Continue with {command('run', '--continue', *id_argument)}."
         self._end_turn(ToolError("cancelled", "The run was interrupted.", suggestion=advice))
 
     async def compact(self, focus: str = "") -> bool:
@@ -220,22 +220,22 @@ class Conversation:
         return await self._compact(focus, automatic=False)
 
     def set_mode(self, mode: str | None) -> None:
-        """Change the mode of the session on behalf of the person; None restores the mode of the settings."""
+        """Change the mode of the session on behalf of the user; None restores the mode from the settings."""
         Values(self.runtime.authority, self.session).set(MODE, mode)
         self._forget_tools()
 
     async def change_model(self, model: LanguageModel, meter: CostMeter | None) -> None:
-        """Go on with another model; the one before is closed."""
-        before, before_meter = self.model, self._meter
+        """Switch to another model, and close the previous one."""
+        previous, previous_meter = self.model, self._meter
         self.model, self._meter = model, meter
         self._calls.client = model.name
         self.size = ContextSize(self.messages)
-        await before.close()
-        if before_meter is not None:
-            before_meter.close()
+        await previous.close()
+        if previous_meter is not None:
+            previous_meter.close()
 
     async def close(self) -> None:
-        """End the session's hooks, the connections and the transcript."""
+        """Fire the session's end, and close the connections and the transcript."""
         self._unlisten()
         if self._has_started:
             await self._offload(lambda: self.runtime.fire("session_end"))
@@ -245,7 +245,7 @@ class Conversation:
             self._meter.close()
 
     async def expand(self, prompt: str) -> Content:
-        """Return a prompt that a person typed with the contents of its references, such as @file:a.py."""
+        """Return a prompt that the user typed, with the contents of its references, such as @file:a.py."""
         expansion = await self._offload(
             lambda: references.expand(
                 self.runtime, prompt, command=self.runtime.skills().expand, around=self._marks.around
@@ -277,7 +277,7 @@ class Conversation:
         elif not self.is_interrupted:
             raise ToolError(
                 "invalid_request",
-                "The session was not interrupted, so there is nothing to go on with.",
+                "The session was not interrupted, so there is nothing to continue.",
                 suggestion="Pass a prompt.",
             )
         while True:
@@ -310,7 +310,7 @@ class Conversation:
         await self._read_project()
 
     async def _read_project(self) -> None:
-        """Read the project's instructions and the names of skills, and report what is not used."""
+        """Read the project's instructions and the names of skills, and report untrusted files."""
         self._project = project = await self._offload(lambda: read_project(self.runtime))
         for path in project.instructions.unused:
             self._emit(Notice(f"{path} is not used, because it is not trusted: {command('trust', path)}"))
@@ -381,27 +381,27 @@ class Conversation:
             self._emit(CallStarted(call.id, call.tool, call.args))
         results: dict[int, ToolReturnPart] = {}
         self._guard.begin_turn()
-        ending: ToolError | None = None
+        stop_error: ToolError | None = None
 
-        def finished(keep: Callable[[MadeCall, Record], None], call: MadeCall, result: Result) -> None:
-            nonlocal ending
+        def finished(save: Callable[[MadeCall, Record], None], call: MadeCall, result: Result) -> None:
+            nonlocal stop_error
             repetition = None
             if result.error is None or result.error.code != "cancelled":
                 polls = call.tool in self._tools and self._tools[call.tool].traits.polls
                 repetition = self._guard.add(call.place, call.tool, call.args, result, polls=polls)
             if repetition is not None and repetition.times >= END_AT:
-                ending = ToolError(
+                stop_error = ToolError(
                     "loop_detected",
                     f"{call.tool} was called {repetition.times} times in a row with the same result.",
                 )
             part = result_part(call, result, self._marks, "" if repetition is None else repetition.hint)
             results[call.place] = part
             record = self._transcript.record("result", **result_record(part))
-            keep(call, record)
+            save(call, record)
             self._emit(CallFinished(call.id, call.tool, result))
             if result.error is not None and result.error.code in _MISSING_APPROVALS:
                 self._unapproved = True
-            ending = ending or _stopped_by_hook(result)
+            stop_error = stop_error or _stopped_by_hook(result)
             if call.tool in self._tools and self._tools[call.tool].traits.sets_mode:
                 self._forget_tools()
 
@@ -409,33 +409,33 @@ class Conversation:
             if self._steps is None:
                 await self._calls.run(calls, partial(finished, lambda call, record: self._transcript.write(record)))
             else:
-                run = lambda keep: self._calls.run(calls, partial(finished, keep))  # noqa: E731
+                run = lambda save: self._calls.run(calls, partial(finished, save))  # noqa: E731
                 await run_calls(self._steps, calls, run, self._transcript.write)
         finally:
             if results:
                 self.messages.append(ModelRequest(parts=[results[place] for place in sorted(results)]))
         self._check_stopped()
-        if ending is not None:
-            raise ending
+        if stop_error is not None:
+            raise stop_error
 
     async def _settle_calls(self) -> None:
-        """Give each call that has no result one: hilt was killed before it was recorded."""
+        """Add a result to each call that has none because hilt was killed before it was recorded."""
         last = self.messages[-1] if self.messages else None
         answered = {part.tool_call_id for part in last.parts if isinstance(part, ToolReturnPart)} if last else set()
         response = self.messages[-2] if answered and len(self.messages) > 1 else last
         if not isinstance(response, ModelResponse):
             return
         parts, repeated = [], []
-        for call, made in zip(made_calls(response.tool_calls), response.tool_calls, strict=True):
+        for call, part in zip(made_calls(response.tool_calls), response.tool_calls, strict=True):
             if call.id in answered:
                 continue
             settle = self._settle or _unknown
             result = await self._offload(partial(settle, call))
             if result is None:
-                repeated.append(made)
+                repeated.append(part)
                 continue
             parts.append(result_part(call, result, self._marks))
-            await self._keep("result", **result_record(parts[-1]))
+            await self._save("result", **result_record(parts[-1]))
             self._emit(CallFinished(call.id, call.tool, result))
         if answered and isinstance(last, ModelRequest):
             last.parts = [*last.parts, *parts]
@@ -452,10 +452,10 @@ class Conversation:
 
     async def _add_user(self, content: Content, mail: int = 0) -> None:
         self.messages.append(ModelRequest(parts=[UserPromptPart(content)]))
-        await self._keep("user", content=content_record(content), **({"mail": mail} if mail else {}))
+        await self._save("user", content=content_record(content), **({"mail": mail} if mail else {}))
 
-    async def _keep(self, kind: str, **fields: Any) -> None:
-        """Write a record to the transcript, and keep it as a step."""
+    async def _save(self, kind: str, **fields: Any) -> None:
+        """Write a record to the transcript, and store it as a step."""
         record = self._transcript.record(kind, **fields)
         if self._steps is not None:
 
@@ -496,7 +496,7 @@ class Conversation:
             await self._compact("", automatic=True)
 
     async def _compact(self, focus: str, *, automatic: bool, needed: bool = False) -> bool:
-        """Compact the messages; `needed`: the model has refused them. Return whether they changed."""
+        """Compact the messages, `needed` if the model has rejected them as too long; return whether they changed."""
         before = await self._fire("pre_compact", arguments={"focus": focus, "automatic": automatic})
         if before is not None:
             if before.decision == "stop":
@@ -510,10 +510,10 @@ class Conversation:
         path = await self._offload(self._save_readable)
         estimate, context = self.size.estimate(self.messages), self.model.context_tokens
         # the provider may count more tokens than the estimate
-        error = min(1.0, estimate / max(1, self.size.of(self.messages)))
+        ratio = min(1.0, estimate / max(1, self.size.of(self.messages)))
         plan = compaction.plan(
             self.messages,
-            room=int(context * compaction.TARGET * error),
+            room=int(context * compaction.TARGET * ratio),
             path=path,
             lasting=lambda tool: self._tools[tool].traits.lasting if tool in self._tools else "",
             summarise=not automatic or needed,
@@ -523,7 +523,7 @@ class Conversation:
             return False
         messages = plan.messages
         if plan.old:
-            room = int(context * compaction.QUOTED * error)
+            room = int(context * compaction.QUOTED * ratio)
             request = compaction.request(plan.old, focus, self._marks, room)
             try:
                 response = await self._interruptible(ask(self.model, request, _no_text(self._emit), self._clock))
@@ -537,7 +537,7 @@ class Conversation:
                 return False
             messages = compaction.joined(plan, summary)
         sizes = estimate, self.size.estimate(messages)
-        await self._keep("compacted", records=compaction.records_of(messages))
+        await self._save("compacted", records=compaction.records_of(messages))
         self.messages = messages
         self.size = ContextSize(messages)
         self._emit(Notice(f"Compacted: about {sizes[0]:,} tokens became {sizes[1]:,}.", "compaction"))
@@ -547,7 +547,7 @@ class Conversation:
         return True
 
     def _save_readable(self) -> str | None:
-        """Save the whole transcript where `read_file` can open it; return its path."""
+        """Save the whole transcript as Markdown where `read_file` can open it; return its path."""
         from hilt.agents.reading import as_markdown
 
         return self.runtime.keep_text(as_markdown(self._transcript.records()), "transcript.md")
@@ -702,12 +702,12 @@ def _model_error(fault: ModelFault) -> ToolError:
 
 
 def _no_text(emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Return an `emit` that passes on notices only: a summary is not part of the answer."""
+    """Return an `emit` that only passes notices: a summary is not part of the answer."""
     return lambda event: emit(event) if isinstance(event, Notice) else None
 
 
 def _with_unique_ids(response: ModelResponse, used: set[str]) -> ModelResponse:
-    """Return the answer with ids of calls that are not `used`, and add them; some servers repeat ids."""
+    """Return the answer with call ids that are not yet `used`, and add them; some servers repeat ids."""
     parts = []
     for part in response.parts:
         if isinstance(part, ToolCallPart):

@@ -1,7 +1,7 @@
 """Definitions of agents: Markdown files whose front matter says what an agent may use, and whose text is its prompt.
 
-A project's file counts only if the user trusts its content. A definition restricts an agent: one whose front matter
-cannot be read as a whole is rejected, because what it was meant to forbid is unknown.
+A project's file counts only if the user trusts its content. A definition restricts an agent: if its front matter cannot
+be parsed completely, it is rejected, because what it was meant to forbid is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RESTRICTING = re.compile(
 
 
 class AgentDefinition(NamedTuple):
-    """What an agent of this name is: the tools it has at most, and its prompt."""
+    """An agent by its name: the tools it may have, and its prompt."""
 
     name: str
     description: str
@@ -51,7 +51,7 @@ class AgentDefinition(NamedTuple):
     mode: str  # "" for the mode of its parent
     turns: int | None
     body: str
-    worktree: bool = False  # whether it works in a git worktree of its own
+    worktree: bool = False  # whether it works in its own git worktree
 
 
 class AgentDefinitions(NamedTuple):
@@ -63,14 +63,14 @@ class AgentDefinitions(NamedTuple):
 
     def find(self, name: str) -> AgentDefinition:
         """Return a definition; raise if there is none that may be used."""
-        wanted = normal(name)
-        if wanted in self.known:
-            return self.known[wanted]
-        if wanted in self.untrusted:
-            path = utf8_path(self.untrusted[wanted])
+        key = normal(name)
+        if key in self.known:
+            return self.known[key]
+        if key in self.untrusted:
+            path = utf8_path(self.untrusted[key])
             raise ToolError(
                 "untrusted",
-                f"The agent {wanted} is not available: the user has not trusted {path}.",
+                f"The agent {key} is not available: the user has not trusted {path}.",
                 suggestion=f"Ask the user to review it: {command('trust', path)}",
             )
         raise unknown("agent", name, self.known)
@@ -85,28 +85,28 @@ def with_all_tools(definition: AgentDefinition, tools: Sequence[str]) -> AgentDe
 
 def read_definitions(runtime: Runtime) -> AgentDefinitions:
     """Return the definitions of the project, the user and hilt; the first of a name counts."""
-    found = AgentDefinitions({}, {}, {})
+    definitions = AgentDefinitions({}, {}, {})
     roots = [runtime.root, *(os.path.expanduser(path) for path in runtime.settings["workspace.roots"])]
     reach = territory(roots, runtime.environ)
     trust = Trust(runtime.state, everything=trusts_all(runtime.environ))
     try:
         for place in _places(runtime.root, runtime.environ):
-            for path, data in _files(place, runtime.root, found.problems):
+            for path, data in _files(place, runtime.root, definitions.problems):
                 try:
                     if place.source == "personal" and reach.holds(os.path.realpath(path)):
                         raise UnusableFile("It is inside the workspace, where tools can write.")
                     name = _file_name(path)
                     if place.source == "project" and not trust.is_trusted("agent", path, sha256(data)):
-                        found.untrusted.setdefault(name, path)
+                        definitions.untrusted.setdefault(name, path)
                         continue
                     definition = parse(data, place.source, path)
                 except UnusableFile as error:
-                    found.problems[path] = str(error)
+                    definitions.problems[path] = str(error)
                     continue
-                found.known.setdefault(definition.name, definition)
+                definitions.known.setdefault(definition.name, definition)
     finally:
         trust.close()
-    return found
+    return definitions
 
 
 def _places(root: str, environ: Mapping[str, str]) -> list[LibraryPlace]:

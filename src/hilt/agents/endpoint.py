@@ -1,4 +1,4 @@
-"""Asks the server of a model for its list of models: is it there, does it accept the key, does it have the model?
+"""Checks the server of a model: is it reachable, does it accept the key, does it list the model?
 
 This connects to the configured server and nowhere else: redirects are not followed.
 """
@@ -29,7 +29,7 @@ class EndpointState(NamedTuple):
 
 
 def check_endpoint(choice: ModelChoice, seconds: float = SECONDS) -> EndpointState:
-    """Ask the server of a model for its models, with the configured key."""
+    """Request the list of models from the server of a model, with the configured key."""
     provider, _, name = choice.name.partition(":")
     base_url = choice.base_url or _BASE_URLS.get(provider)
     if base_url is None or provider not in _BASE_URLS:
@@ -50,10 +50,10 @@ def check_endpoint(choice: ModelChoice, seconds: float = SECONDS) -> EndpointSta
     status = response.status_code
     if status in (401, 403):
         source = f"the key in {choice.key_variable}" if choice.key else "a request without a key"
-        return EndpointState("refused", f"{host} refuses {source} (status {status})")
+        return EndpointState("refused", f"{host} rejects {source} (status {status})")
     if status != 200:
         # not every compatible server has a list of models
-        return EndpointState("ok" if status == 404 else "unreachable", f"{host} answers with status {status}")
+        return EndpointState("ok" if status == 404 else "unreachable", f"{host} returned status {status}")
     models = _models(response)
     if models and not any(model == name or model.startswith(f"{name}-") for model in models):
         return EndpointState("unlisted", f"{host} accepts the key, but does not list the model {name}")

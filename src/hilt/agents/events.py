@@ -1,7 +1,7 @@
-"""What happens in a conversation, as values: drawn on a terminal, printed by `--json`, sent by other surfaces.
+"""The events of a conversation: drawn on a terminal, printed by `--json`, sent by other surfaces.
 
 A `Conversation` passes each event to its `emit` function, on the thread of its event loop and in order. `as_json`
-returns the events that programs read; the others are for people.
+returns the events for programs; the others are for people.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TextPiece(NamedTuple):
 
 
 class ThoughtPiece(NamedTuple):
-    """The next piece of what the model thinks before it answers."""
+    """The next piece of the model's reasoning before it answers."""
 
     text: str
 
@@ -53,7 +53,7 @@ class CallFinished(NamedTuple):
 
 
 class ApprovalAsked(NamedTuple):
-    """A call needs the approval of a person."""
+    """A call needs the user's approval."""
 
     id: str
     tool: str
@@ -70,7 +70,7 @@ class TokensUsed(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """A message for the person: a retry, a file that is not used, a compaction."""
+    """A message for the user: a retry, a file that is not used, a compaction."""
 
     text: str
     kind: Literal["retry", "compaction", "note"] = "note"

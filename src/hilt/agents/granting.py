@@ -1,4 +1,4 @@
-"""What a child may do: what its parent may, as far as its definition allows it."""
+"""The tools and the mode of a child: those of its parent, restricted by its definition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilt.policy.modes import named, narrowest
 def granted_tools(
     authority: Authority, definition: AgentDefinition, parent: str, *, in_worktree: bool = False
 ) -> tuple[str, ...]:
-    """Return the tools that an agent has: those of its parent, as far as its definition allows them.
+    """Return the tools of an agent: those of its parent that its definition allows.
 
     Custom tools and those of MCP servers work in the user's own folder, so an agent in a worktree has none of them.
     """
@@ -21,15 +21,15 @@ def granted_tools(
     def canonical(names: Sequence[str] | None) -> set[str]:
         return {twin for name in names or () for twin in twins.get(name, (name,))}
 
-    wanted = None if definition.tools is None else canonical(definition.tools)
-    refused = canonical(definition.disallowed)
+    allowed = None if definition.tools is None else canonical(definition.tools)
+    disallowed = canonical(definition.disallowed)
     return tuple(
         tool.name
         for tool in authority.catalog.tools()
         if not authority.hidden(tool, parent)
         and not (in_worktree and tool.source != "built-in")
-        and tool.name not in refused
-        and (tool.name in wanted if wanted is not None else not tool.traits.nests)
+        and tool.name not in disallowed
+        and (tool.name in allowed if allowed is not None else not tool.traits.nests)
     )
 
 

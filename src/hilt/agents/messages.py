@@ -27,7 +27,7 @@ from hilt.call import Json
 
 Content = str | Sequence[UserContent]
 
-# the name of the first field of a part in a record, and the part
+# the parts of an answer by the name of their first field in a record
 _PARTS: dict[str, type[TextPart | ThinkingPart | ToolCallPart]] = {
     "text": TextPart,
     "thought": ThinkingPart,
@@ -35,12 +35,12 @@ _PARTS: dict[str, type[TextPart | ThinkingPart | ToolCallPart]] = {
 }
 _RENAMED = {"content": "text", "tool_name": "call", "tool_call_id": "id"}
 _DERIVED = {"part_kind", "tool_kind", "citations"}
-# what a provider needs to see again of its own answer
+# fields of an answer that its provider needs in later requests
 _OF_ANSWER = ("model_name", "provider_name", "provider_response_id", "canonical_system", "finish_reason")
 
 
 def content_record(content: Content) -> Json:
-    """Return the content of a message or result as a record has it."""
+    """Return the content of a message or result for a record."""
     if isinstance(content, str):
         return content
     return [
@@ -70,7 +70,7 @@ def result_record(part: ToolReturnPart) -> Record:
 
 
 def messages_of(records: Iterable[Record]) -> list[ModelMessage]:
-    """Return the messages that user, answer and result records stand for; the results of a turn are one message."""
+    """Return user, answer and result records as messages; the results of a turn become one message."""
     messages: list[ModelMessage] = []
     results: list[ToolReturnPart] = []
     for record in records:
@@ -94,8 +94,8 @@ def messages_of(records: Iterable[Record]) -> list[ModelMessage]:
 
 
 def _part_record(part: ModelResponsePart) -> Record | None:
-    """Return a part with the fields that differ from their defaults; None for parts that hilt does not ask for."""
-    kind = next((name for name, known in _PARTS.items() if isinstance(part, known)), None)
+    """Return a part with the fields that differ from their defaults; None for parts that hilt does not request."""
+    kind = next((name for name, part_type in _PARTS.items() if isinstance(part, part_type)), None)
     if kind is None:
         return None
     record: Record = {}

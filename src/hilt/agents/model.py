@@ -1,6 +1,7 @@
-"""One model: what the loop asks of it, and the faults it may have.
+"""The interface of a model, and its faults.
 
-`Model` is implemented by `providers` (any model that pydantic-ai knows) and `programs` (a program of the user's).
+`LanguageModel` is implemented by `providers` (any model that pydantic-ai supports) and `program_model` (the user's own
+program).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 
 from hilt.schema import Schema
 
-CONTEXT_TOKENS = 128_000  # when neither the settings nor the model say
+CONTEXT_TOKENS = 128_000  # the default, if neither the settings nor the model have a size
 
 
 class OfferedTool(NamedTuple):
@@ -32,7 +33,7 @@ class ModelInput(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """What to call with the pieces of an answer as they arrive."""
+    """Callbacks for the pieces of an answer as they arrive."""
 
     text: Callable[[str], None] = lambda piece: None
     thought: Callable[[str], None] = lambda piece: None
@@ -43,7 +44,7 @@ class LanguageModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The name, as the settings have it."""
+        """The name, as in the settings."""
 
     @property
     def context_tokens(self) -> int:
@@ -57,7 +58,7 @@ class LanguageModel(Protocol):
 
 
 class ModelFault(Exception):
-    """A request failed: why, whether to try again, and after how many seconds if the provider says."""
+    """A request failed: why, whether to retry, and after how many seconds if the provider asks for a pause."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Limits of a model provider, held by all processes that share the database of agents.
+"""Rate limits of a model provider, which all processes that share the agents' database keep together.
 
 [agents.limits.anthropic]
 requests = 50       # a minute
@@ -32,7 +32,7 @@ class ProviderLimits(NamedTuple):
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], provider: str) -> ProviderLimits | None:
-        """Return the limits of a provider in the settings; None without any."""
+        """Return the limits of a provider in the settings; None if it has none."""
         limits = settings.get(provider)
         if limits is None:
             return None
@@ -54,7 +54,7 @@ def _is_limit(value: object) -> bool:
 
 
 class ProviderPace:
-    """What all processes have used of a provider within the last minute, by the clock of the database."""
+    """The use of a provider by all processes within the last minute, by the clock of the database."""
 
     def __init__(self, database: AgentDatabase, provider: str, limits: ProviderLimits) -> None:
         self._db = database

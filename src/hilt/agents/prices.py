@@ -1,8 +1,8 @@
 """What a request to a model costs, and the limit of a day (`agents.max_cost_day`).
 
-Prices come from genai-prices, a table that is installed with pydantic-ai; `agents.prices` overrides it. A price that
-neither has is unknown, never zero. So is the price at a base URL that the table does not list: a server on this
-machine may be free, and a gateway may charge more.
+Prices come from genai-prices, a table that is installed with pydantic-ai; `agents.prices` overrides it. A price that is
+in neither is unknown, not zero. So is the price at a base URL that the table does not list: a server on this machine
+may be free, and a gateway may charge more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KEYS = ("input", "output", "cached")
 
 
 class OwnPrice(NamedTuple):
-    """A price of the user's, in dollars per million tokens; input tokens read from a cache cost `cached`."""
+    """A price set by the user, in dollars per million tokens; input tokens read from a cache cost `cached`."""
 
     input: Decimal
     output: Decimal

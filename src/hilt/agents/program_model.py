@@ -1,4 +1,4 @@
-"""A program of the user's in place of a model: it reads the prompt on standard input and prints the answer."""
+"""The user's own program as a model: it reads the prompt on standard input and prints the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProgramModel:
         """Do nothing: each run of the program has ended."""
 
     async def answer(self, request: ModelInput, listener: Listener) -> ModelResponse:
-        """Return what the program prints; the first prompt alone, later ones after the conversation so far."""
+        """Return what the program prints; its input is the first prompt alone, later the whole conversation."""
         cancelled = threading.Event()
         work = asyncio.get_running_loop().run_in_executor(None, self._run, prompt_of(request.messages), cancelled)
         try:
@@ -61,14 +61,14 @@ class ProgramModel:
 
 
 def prompt_of(messages: Sequence[ModelMessage]) -> str:
-    """Return the prompt; with more than one message, the conversation with the speakers named."""
-    said = list(_said(messages))
-    if len(said) == 1:
-        return said[0][1]
-    return "\n\n".join(f"{speaker}: {text}" for speaker, text in said)
+    """Return the prompt; with more than one message, the conversation with the names of the speakers."""
+    texts = list(_speakers_and_texts(messages))
+    if len(texts) == 1:
+        return texts[0][1]
+    return "\n\n".join(f"{speaker}: {text}" for speaker, text in texts)
 
 
-def _said(messages: Sequence[ModelMessage]) -> Iterator[tuple[str, str]]:
+def _speakers_and_texts(messages: Sequence[ModelMessage]) -> Iterator[tuple[str, str]]:
     for message in messages:
         if isinstance(message, ModelRequest):
             for part in message.parts:

@@ -1,4 +1,4 @@
-"""The system prompt: what an agent is told about its work, the workspace, the project and its skills."""
+"""The system prompt: how an agent works, the workspace, the project's instructions and the skills."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ You are an agent that works for the user with the tools of hilt. You act only th
 
 _MODES = {
     "plan": "Plan mode: look and plan, change nothing. Submit the plan with exit_plan_mode.",
-    "scheduler": "Scheduler mode: nobody can be asked or approve. Work with what you may do; say what is left.",
+    "scheduler": "Scheduler mode: no user is available to answer or approve. Do what is allowed; say what is left.",
 }
 
 
 class Instructions(NamedTuple):
-    """The project's instructions: the text for the prompt, and the files that are not used, with the reason."""
+    """The project's instructions: the text for the prompt, and the untrusted files, which are not used."""
 
     text: str = ""
     unused: tuple[str, ...] = ()
@@ -100,18 +100,18 @@ def project_instructions(runtime: Runtime) -> Instructions:
     seen: set[bytes] = set()
     for path in _instruction_files(runtime):
         data = _read(path)
-        shown = os.path.relpath(path, runtime.authority.place.root)
+        relative = os.path.relpath(path, runtime.authority.place.root)
         if data is None or not data.strip() or data in seen:
             continue  # CLAUDE.md is often a link to AGENTS.md, or a copy
         seen.add(data)
         if not trusts_file(runtime.state, runtime.environ, kind_of(path), path, data):
-            unused.append(shown)
+            unused.append(relative)
             continue
         text = data[:room].decode("utf-8", "replace").strip()
         if len(data) > room:
-            text += f"\n[… {len(data) - room:,} more bytes; read {shown} with read_file]"
+            text += f"\n[… {len(data) - room:,} more bytes; read {relative} with read_file]"
         room = max(0, room - len(data))
-        texts.append(f"## {shown}\n\n{text}")
+        texts.append(f"## {relative}\n\n{text}")
     return Instructions("\n\n".join(texts), tuple(unused))
 
 

@@ -1,4 +1,4 @@
-"""Models of any provider that pydantic-ai knows, with its own retries switched off: the loop retries."""
+"""Models of any provider that pydantic-ai supports, with its own retries disabled: the loop retries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ProviderModel:
     """A model of a provider, by its name `provider:model`."""
 
     def __init__(self, name: str, *, base_url: str | None, key: str | None, context_tokens: int | None) -> None:
-        """`key` is the API key; None lets the provider's library look for its own variable."""
+        """`key` is the API key; if it is None, the provider's library reads its own variable."""
         self.name = name
         self._end = StreamEnd()
         self._http = self._end.client()
@@ -92,7 +92,7 @@ class ProviderModel:
     async def _events(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters
     ) -> AsyncGenerator[ModelResponse | ModelResponseStreamEvent]:
-        """Yield the events of an answer, and last the answer; raise ModelFault for anything that goes wrong."""
+        """Yield the events of an answer, and then the answer; raise ModelFault on any failure."""
         try:
             async with self._model.request_stream(messages, _SETTINGS, parameters) as stream:
                 async for event in stream:
@@ -101,7 +101,7 @@ class ProviderModel:
         except AgentRunError as error:
             raise fault_of(error) from error
         except (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError, KeyError, TypeError) as error:
-            # a provider's library that meets a malformed answer may raise anything of these
+            # a provider's library may raise any of these for a malformed answer
             raise ModelFault(f"The answer cannot be read: {_short(str(error) or type(error).__name__)}") from error
 
 
@@ -180,7 +180,7 @@ def _build(name: str, base_url: str | None, key: str | None, http: httpx2.AsyncC
 
 
 def _openai(kind: str, name: str, base_url: str | None, key: str | None, http: httpx2.AsyncClient) -> Model[Any]:
-    """Return an OpenAI model; with a base URL it is some compatible server, and those speak chat completions."""
+    """Return an OpenAI model; with a base URL it is a compatible server, which supports chat completions."""
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -191,13 +191,13 @@ def _openai(kind: str, name: str, base_url: str | None, key: str | None, http: h
 
 
 def _provider(kind: str, base_url: str | None, key: str | None, http: httpx2.AsyncClient) -> Provider[Any]:
-    """Return a provider, with those of the values that it takes."""
+    """Return a provider, created with those arguments that it accepts."""
     provider = infer_provider_class(kind)
-    known = inspect.signature(provider.__init__).parameters
+    accepted = inspect.signature(provider.__init__).parameters
     offered = {"base_url": base_url, "api_key": key, "http_client": http}
-    values: dict[str, Any] = {name: value for name, value in offered.items() if name in known and value is not None}
+    values: dict[str, Any] = {name: value for name, value in offered.items() if name in accepted and value is not None}
     if base_url is not None and "base_url" not in values:
-        raise UserError(f"The provider {kind} takes no base URL")
+        raise UserError(f"The provider {kind} does not support a base URL")
     return provider(**values)
 
 
@@ -213,7 +213,7 @@ def _unusable(name: str, reason: str) -> ToolError:
 
 
 def fault_of(error: AgentRunError) -> ModelFault:
-    """Return what an exception of pydantic-ai means for the loop."""
+    """Return an exception of pydantic-ai as a fault."""
     message = _message(error)
     if isinstance(error, ModelContextWindowExceededError):
         return ModelFault(message, retry=False, too_long=True)

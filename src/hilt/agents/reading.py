@@ -34,8 +34,8 @@ def _sections(record: Record) -> Iterator[str]:
                     yield str(part["text"])
                 elif "call" in part:
                     args = part.get("args") or "{}"
-                    shown = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-                    yield f"### Call {part['call']} ({part['id']})\n\n{_fenced(shown)}"
+                    text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+                    yield f"### Call {part['call']} ({part['id']})\n\n{_fenced(text)}"
         case "result":
             yield f"### Result of {record['tool']} ({record['id']}), {record['outcome']}"
             yield _fenced(_text(record["content"]))

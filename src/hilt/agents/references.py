@@ -1,7 +1,7 @@
-"""References in a prompt, such as `@file:src/main.py:10-40`, and the text and images that they stand for.
+"""References in a prompt, such as `@file:src/main.py:10-40`, and the text and images that they include.
 
 Everything is read by calling tools, so that the same rules, approvals and record apply as for any other call. Only the
-prompt is searched for references, never what they bring in.
+prompt is searched for references, never the included text.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _BARE = r"[^\s\"'`<>]+"
 _REFERENCE = re.compile(rf"(?<![^\s(\[{{<\"'`,;])@(file|skill|command):(?:\"([^\"\n]+)\"((?::\d[\d-]*)?)|({_BARE}))")
 _RANGE = re.compile(r":(\d{1,9})(?:(-)(\d{1,9})?)?\Z")
 _PUNCTUATION = ".,;:!?)]}"
-_SHOWING = "\n[Showing lines "  # begins read_file's note on what it left out
+_SHOWING = "\n[Showing lines "  # the start of read_file's note about omitted lines
 _KINDS = ("file", "skill", "command")
 _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{},!])")
 
 
 class Expansion(NamedTuple):
-    """A prompt with the text that its references stand for, and their images as MCP content blocks."""
+    """A prompt with the text of its references, and their images as MCP content blocks."""
 
     text: str
     images: tuple[dict[str, Any], ...] = ()
@@ -56,17 +56,17 @@ def expand(
     command: Callable[[str], str] | None = None,
     around: Callable[[str, str], str] | None = None,
 ) -> Expansion:
-    """Return a prompt that a person typed, followed by what its references stand for.
+    """Return a prompt that the user typed, followed by the contents of its references.
 
-    What is missing, refused or too long is said behind the reference. `command` returns the text of a command by its
-    name, or raises a ToolError. `around` puts marks around the content of a file, given with its source, that the
-    content cannot imitate; without it, the expansion has marks of its own and explains them.
+    If one is missing, denied or too long, a note after the reference says so. `command` returns the text of a command
+    by its name, or raises a ToolError. `around` puts marks that the content of a file cannot imitate around it, given
+    with its source; without it, the expansion uses its own marks and explains them.
     """
     reader = _Reader(runtime, session, command)
     text = _REFERENCE.sub(reader.replace, prompt)
     if not reader.blocks:
         return Expansion(text, tuple(reader.images))
-    mark = token_hex(8)  # made after the contents were read, so that none of them can contain it
+    mark = token_hex(8)  # chosen after the contents were read, so that none of them can contain it
     opening = [_RULE.format(mark=mark)] if around is None and any(block.is_data for block in reader.blocks) else []
     blocks = [_marked(block, mark, around) for block in reader.blocks]
     return Expansion("\n\n".join([text, *opening, *blocks]), tuple(reader.images))
@@ -118,25 +118,25 @@ class _Reader:
         self.images: list[dict[str, Any]] = []
 
     def replace(self, match: re.Match[str]) -> str:
-        """Return a reference as it was typed, with a note if there is something to say."""
+        """Return a reference as it was typed, with a note if there is one."""
         kind, quoted, lines, bare = match.groups()
         # a name may end with punctuation, but usually that belongs to the sentence
         name = quoted or bare.rstrip(_PUNCTUATION) or bare
-        rest = "" if quoted else bare[len(name) :]
-        reference = match[0].removesuffix(rest)
+        punctuation = "" if quoted else bare[len(name) :]
+        reference = match[0].removesuffix(punctuation)
         if reference not in self._notes:
             if kind != "file":
                 self._notes[reference] = self._noted(self._instructions, reference, kind, name)
             else:
                 whole = file_range(f"x{lines}")._replace(path=quoted) if quoted else file_range(bare)
-                candidates = [whole, file_range(name)] if rest else [whole]
+                candidates = [whole, file_range(name)] if punctuation else [whole]
                 self._notes[reference] = self._noted(self._first_file, reference, candidates)
-        return f"{reference}{self._notes[reference]}{rest}"
+        return f"{reference}{self._notes[reference]}{punctuation}"
 
     def _noted(self, read: Callable[..., str], *args: Any) -> str:
-        """Return the note of a reference, mostly none."""
+        """Return the note of a reference, usually empty."""
         if len(self._notes) >= REFERENCES_MAX:
-            return f" [not included: a prompt may have {REFERENCES_MAX} references]"
+            return f" [not included: a prompt can have at most {REFERENCES_MAX} references]"
         try:
             return read(*args)
         except _Refused as refused:
@@ -150,24 +150,24 @@ class _Reader:
         elif self._command is not None:
             text = self._command(name)
         else:
-            raise _Refused("there are no commands here")
-        return self._keep(reference, text, "it is too long to use", is_data=False)
+            raise _Refused("commands are not available here")
+        return self._include(reference, text, "it is too long to use", is_data=False)
 
     def _first_file(self, reference: str, candidates: list[FileRange]) -> str:
         """Read the first of these files that exists."""
-        for wanted in candidates[:-1]:
+        for candidate in candidates[:-1]:
             try:
-                return self._file(reference, wanted)
+                return self._file(reference, candidate)
             except ToolError as error:
                 if error.code != "file_not_found":
                     raise
         return self._file(reference, candidates[-1])
 
-    def _file(self, reference: str, wanted: FileRange) -> str:
-        path = wanted.path
+    def _file(self, reference: str, target: FileRange) -> str:
+        path = target.path
         try:
-            if wanted.first is not None:
-                return self._lines(reference, wanted)
+            if target.first is not None:
+                return self._lines(reference, target)
             result = self._call("read_file", path=path, max_bytes=self._room)
         except ToolError as error:
             if error.code != "not_a_file":
@@ -180,29 +180,29 @@ class _Reader:
             raise _Refused(f"a binary file of {size} bytes")
         if result.meta.get("truncated"):
             raise _too_long(f"{size} bytes", f"read {path} with read_file")
-        return self._keep(reference, result.result, f"read {path} with read_file")
+        return self._include(reference, result.result, f"read {path} with read_file")
 
-    def _lines(self, reference: str, wanted: FileRange) -> str:
+    def _lines(self, reference: str, target: FileRange) -> str:
         """Read a range of lines, which may take several calls."""
-        first, last = wanted.first or 1, wanted.last
+        first, last = target.first or 1, target.last
         pages: list[str] = []
         size = 0
         while True:
             args = {} if last is None else {"end_line": last}
-            result = self._call("read_file", path=wanted.path, start_line=first, truncate="none", **args)
+            result = self._call("read_file", path=target.path, start_line=first, truncate="none", **args)
             if result.content:
                 return self._images(result)
             text, size = result.result, size + len(result.result)
             if size > self._room:
-                raise _too_long("the lines are too long", f"read a part of {wanted.path} with read_file")
-            following = _following(result)
-            if following is None or following <= first or (last is not None and following > last):
+                raise _too_long("the lines are too long", f"read a part of {target.path} with read_file")
+            next_line = _line_after(result)
+            if next_line is None or next_line <= first or (last is not None and next_line > last):
                 pages.append(text)
-                return self._keep(reference, "\n".join(pages), f"read a part of {wanted.path} with read_file")
-            shown, mark, note = text.rpartition(_SHOWING)
+                return self._include(reference, "\n".join(pages), f"read a part of {target.path} with read_file")
+            page, mark, note = text.rpartition(_SHOWING)
             # the note stays if it says that a line was cut
-            pages.append(text if not mark or "too long to show" in note else shown)
-            first = following
+            pages.append(text if not mark or "too long to show" in note else page)
+            first = next_line
 
     def _folder(self, reference: str, path: str, error: ToolError) -> str:
         result = self._request("list_dir", path=path, depth=FOLDER_DEPTH, max_entries=ENTRIES_MAX)
@@ -210,18 +210,18 @@ class _Reader:
             raise error  # neither a file nor a folder
         entries, total = result.data["entries"], result.data["total_count"]
         lines = [*entries, *([f"[{len(entries)} of {total} entries]"] if len(entries) < total else [])]
-        return self._keep(reference, "\n".join(lines) or "[an empty folder]", f"list {path} with list_dir")
+        return self._include(reference, "\n".join(lines) or "[an empty folder]", f"list {path} with list_dir")
 
     def _images(self, result: Result) -> str:
         blocks = [block for block in result.content if block.get("type") == "image"]
         if not blocks:
             raise _Refused("not a text or an image")
         if len(self.images) + len(blocks) > IMAGES_MAX:
-            raise _Refused(f"a prompt may have {IMAGES_MAX} images; view it with read_file")
+            raise _Refused(f"a prompt can have at most {IMAGES_MAX} images; view it with read_file")
         self.images += blocks
         return f" [image {len(self.images)}]"
 
-    def _keep(self, reference: str, text: str, advice: str, *, is_data: bool = True) -> str:
+    def _include(self, reference: str, text: str, advice: str, *, is_data: bool = True) -> str:
         size = len(text.encode("utf-8", "replace"))
         if size > self._room:
             raise _too_long(f"{size} bytes", advice)
@@ -240,14 +240,14 @@ class _Reader:
 
 
 def _too_long(size: str, advice: str) -> _Refused:
-    return _Refused(f"{size}, and all references together may have {TOTAL_BYTES >> 10} KB; {advice}")
+    return _Refused(f"{size}; all references together can have at most {TOTAL_BYTES >> 10} KB; {advice}")
 
 
-def _following(result: Result) -> int | None:
+def _line_after(result: Result) -> int | None:
     """Return the line after those that a call of read_file returned, or None at the end of the file."""
     truncation = result.meta.get("truncation")
-    following = truncation["next"]["args"].get("start_line") if truncation and "next" in truncation else None
-    return following if isinstance(following, int) else None
+    next_line = truncation["next"]["args"].get("start_line") if truncation and "next" in truncation else None
+    return next_line if isinstance(next_line, int) else None
 
 
 # --- completion -----------------------------------------------------------------------------------------------------
@@ -261,16 +261,16 @@ def complete(
     skills: Iterable[str] = (),
     commands: Iterable[str] = (),
 ) -> list[str]:
-    """Return the references that a word under the cursor, such as `@file:src/ma`, may become.
+    """Return the references that complete the word under the cursor, such as `@file:src/ma`.
 
-    A candidate that ends with a slash or a colon is only a part of a reference. Files that ignore rules or path rules
-    hide are not offered. `skills` and `commands` are their names.
+    A candidate that ends with a slash or a colon is incomplete. Files that ignore rules or path rules hide are not
+    offered. `skills` and `commands` are their names.
     """
     kind, colon, typed = prefix.removeprefix("@").partition(":")
     if not prefix.startswith("@"):
         return []
     if not colon:
-        return [f"@{known}:" for known in _KINDS if known.startswith(kind)]
+        return [f"@{name}:" for name in _KINDS if name.startswith(kind)]
     if kind == "file":
         return [f"@file:{path}" for path in _paths(runtime, session, typed.removeprefix('"'))]
     names = {"skill": skills, "command": commands}.get(kind, ())
@@ -278,13 +278,18 @@ def complete(
 
 
 def _paths(runtime: Runtime, session: str | None, typed: str) -> list[str]:
-    """Return the files and folders whose path begins as typed, one level deep, quoted where they need it."""
+    """Return the files and folders whose path starts as typed, one level deep, quoted if needed."""
     folder, slash, start = typed.rpartition("/")
     place = os.path.normpath(folder + slash) if folder + slash else "."
     if os.path.isabs(place) and (place + "/").startswith(runtime.root + "/"):
         place = os.path.relpath(place, runtime.root)
-    begun = _GLOB_CHARACTERS.sub(r"\\\1", start)
-    args = {"path": place, "pattern": f"/{{{begun}*,{begun}*/**}}", "limit": 10_000, "hidden": start.startswith(".")}
+    escaped = _GLOB_CHARACTERS.sub(r"\\\1", start)
+    args = {
+        "path": place,
+        "pattern": f"/{{{escaped}*,{escaped}*/**}}",
+        "limit": 10_000,
+        "hidden": start.startswith("."),
+    }
     result = runtime.request(Call("find_files", args, session=session, dialect="jinn"))
     if result.error is not None:
         return []
@@ -293,12 +298,12 @@ def _paths(runtime: Runtime, session: str | None, typed: str) -> list[str]:
     for path in result.data["files"]:
         first, more, _ = path.removeprefix(above).partition("/")
         if path.startswith(above) and first.startswith(start):
-            names.setdefault(_written(f"{folder}{slash}{first}{more}"))
+            names.setdefault(_as_reference(f"{folder}{slash}{first}{more}"))
     return [name for name in names if name][:CANDIDATES_MAX]
 
 
-def _written(path: str) -> str:
-    """Return a path as a reference has it; "" if it cannot be written. A folder's quotes stay open."""
+def _as_reference(path: str) -> str:
+    """Return a path as written in a reference, "" if that is impossible; the quotes of a folder stay open."""
     if path.isprintable() and re.fullmatch(_BARE, path) and path[-1] not in _PUNCTUATION and not _RANGE.search(path):
         return path
     if '"' in path or not path.isprintable():

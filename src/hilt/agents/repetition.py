@@ -1,4 +1,4 @@
-"""Notices when an agent repeats itself: the same calls with the same results, alone or in short cycles."""
+"""Detects an agent that repeats itself: the same calls with the same results, alone or in short cycles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Repetition(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """What the model is told."""
+        """The hint for the model."""
         what = "This call has" if self.calls == 1 else f"These {self.calls} calls have"
         return (
             f"[{what} given the same result {self.times} times in a row. Do something else; "
@@ -51,9 +51,9 @@ class LoopGuard:
         self._early[index] = sha256(call), polls
         longest: Repetition | None = None
         while self._next in self._early:
-            found = self._push(*self._early.pop(self._next))
+            repetition = self._push(*self._early.pop(self._next))
             self._next += 1
-            longest = max(filter(None, (longest, found)), default=None)
+            longest = max(filter(None, (longest, repetition)), default=None)
         return longest
 
     def _push(self, call: bytes, polls: bool) -> Repetition | None:
@@ -63,8 +63,8 @@ class LoopGuard:
                 return None
         self._seen.append(call)
         del self._seen[: -END_AT * LONGEST_CYCLE]
-        found = max(Repetition(self._times(length), length) for length in range(1, LONGEST_CYCLE + 1))
-        return found if found.times >= HINT_AT else None
+        longest = max(Repetition(self._times(length), length) for length in range(1, LONGEST_CYCLE + 1))
+        return longest if longest.times >= HINT_AT else None
 
     def _times(self, length: int) -> int:
         """Return how often the last `length` calls follow each other at the end."""

@@ -1,7 +1,7 @@
-"""Runs git without running anything that a repository names: no hooks, filters, file system monitors or diff programs.
+"""Runs git without any program that a repository configures: no hooks, filters, file system monitors or diff programs.
 
-Contents are taken from the object database and written here, byte for byte: git would run the filters that attributes
-and configuration name. What changed is found the same way, by comparing files with the ids in a tree. Nothing below a
+Contents are read from the object database and written here, byte for byte: git would run the filters that attributes
+and configuration name. Changes are found the same way, by comparing files with the ids in a tree. Nothing below a
 worktree is opened through a link.
 """
 
@@ -20,7 +20,7 @@ from hilt.text.binary_patch import blob_id, hasher
 
 SECONDS = 600.0
 OUTPUT_BYTES = 256 << 20  # of a listing
-FILE_BYTES = 50 << 20  # of a changed file: that is what one change can hold
+FILE_BYTES = 50 << 20  # of a changed file: the limit of one change
 TOTAL_BYTES = 200 << 20  # of all changed files
 
 LINK, MODULE = "120000", "160000"
@@ -90,30 +90,30 @@ class SafeGit:
         self._path = search_path
         self._git_dir = git_dir
 
-    def run(self, *words: str, stdin: bytes = b"", index: str = "", output: BinaryIO | None = None) -> bytes:
+    def run(self, *args: str, stdin: bytes = b"", index: str = "", output: BinaryIO | None = None) -> bytes:
         """Return what git prints, or write it to a file; raise if it fails."""
-        located = ["--git-dir", self._git_dir, "--work-tree", self._folder] if self._git_dir else []
-        argv = ["git", *(word for setting in _HARDENED for word in ("-c", setting)), *located, *words]
+        location = ["--git-dir", self._git_dir, "--work-tree", self._folder] if self._git_dir else []
+        argv = ["git", *(word for setting in _HARDENED for word in ("-c", setting)), *location, *args]
         env = {**_VARIABLES, "PATH": self._path, **({"GIT_INDEX_FILE": index} if index else {})}
         if output is not None:
             return self._stream(argv, env, stdin, output)
         limits = process.Limits(timeout=SECONDS, keep_bytes=OUTPUT_BYTES, max_bytes=OUTPUT_BYTES)
         finished = process.run(argv, cwd=self._folder, env=env, stdin=stdin, limits=limits)
         if finished.exit_code:
-            raise git_failed(words[0], finished.stderr.head)
+            raise git_failed(args[0], finished.stderr.head)
         return finished.stdout.head
 
     def _stream(self, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, output: BinaryIO) -> bytes:
         import tempfile
 
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
-            given.write(stdin)
-            given.seek(0)
+        with tempfile.TemporaryFile() as input_file, tempfile.TemporaryFile() as errors:
+            input_file.write(stdin)
+            input_file.seek(0)
             child = process.start(
                 argv,
                 cwd=self._folder,
                 env=env,
-                stdin=given.fileno(),
+                stdin=input_file.fileno(),
                 stdout=output.fileno(),
                 stderr=errors.fileno(),
                 limits=process.Limits(timeout=SECONDS),
@@ -178,20 +178,20 @@ class SafeGit:
                     file.write(data)
 
     def changes(self, folder: str, commit: str, index: str) -> Changes:
-        """Return how a folder differs from a commit, files that git ignores left out; `index` is a file to use."""
+        """Return how a folder differs from a commit, without files that git ignores; `index` is a scratch file."""
         entries = self.entries(commit)
         self.run("read-tree", commit, index=index)
-        listed = self.run("ls-files", "--others", "--exclude-standard", "-z", index=index).split(b"\0")[:-1]
+        untracked = self.run("ls-files", "--others", "--exclude-standard", "-z", index=index).split(b"\0")[:-1]
         differing: dict[str, FileState | None] = {}
         unsupported: dict[str, str] = {}
         room = TOTAL_BYTES
-        for path in dict.fromkeys((*entries, *map(os.fsdecode, listed))):
+        for path in dict.fromkeys((*entries, *map(os.fsdecode, untracked))):
             if path.endswith("/"):
                 unsupported[path] = "it is a repository"
                 continue
             try:
                 if path not in entries or not is_same(folder, path, entries[path]):
-                    state = look(folder, path, room)
+                    state = file_state(folder, path, room)
                     room -= 0 if state is None else len(state.data)
                     differing[path] = state
             except ToolError as error:
@@ -220,7 +220,7 @@ class SafeGit:
         self.run("read-tree", commit)
         self.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
         tree = self.run("write-tree").decode().strip()
-        new = self.run("commit-tree", tree, "-p", commit, stdin=b"Changes that were taken over\n").decode().strip()
+        new = self.run("commit-tree", tree, "-p", commit, stdin=b"Changes that were applied\n").decode().strip()
         self.run("update-ref", "--no-deref", "HEAD", new)
         return new
 
@@ -232,20 +232,20 @@ def git_failed(command: str, errors: bytes) -> ToolError:
     return ToolError("invalid_request", message, suggestion="Start the agent without a worktree.")
 
 
-def look(folder: str, path: str, limit: int = FILE_BYTES) -> FileState | None:
+def file_state(folder: str, path: str, limit: int = FILE_BYTES) -> FileState | None:
     """Return a file in a folder without following links, None if there is none; raise if a patch cannot hold it."""
     with _file(folder, path) as file:
         if file is None or isinstance(file, FileState):
             return file
         status = os.fstat(file.fileno())
-        most = min(limit, FILE_BYTES)
-        if status.st_size > most:
-            raise ToolError("file_too_large", f"it has {status.st_size:,} bytes, and a patch has room for {most:,}")
+        limit = min(limit, FILE_BYTES)
+        if status.st_size > limit:
+            raise ToolError("file_too_large", f"it has {status.st_size:,} bytes, and a patch has room for {limit:,}")
         return FileState(_mode(status), file.read(status.st_size))
 
 
 def is_same(folder: str, path: str, entry: TreeEntry) -> bool:
-    """Whether a file in a folder is as a commit has it."""
+    """Whether a file in a folder is the same as in a commit."""
     with _file(folder, path) as file:
         if file is None:
             return False
@@ -267,34 +267,36 @@ def _mode(status: os.stat_result) -> str:
 
 @contextmanager
 def _file(folder: str, path: str) -> Iterator[BinaryIO | FileState | None]:
-    """Yield an open file, or a link as a state; None if there is neither. A link on the way is not followed."""
+    """Yield an open file, or a link as a state; None if there is neither. Links among the folders are not followed."""
     names = path.split("/")
     with ExitStack() as stack:
         try:
             handle = stack.enter_context(_opened(folder, names[:-1]))
             status = os.lstat(names[-1], dir_fd=handle)
             if stat.S_ISLNK(status.st_mode):
-                found: BinaryIO | FileState | None = FileState(LINK, os.fsencode(os.readlink(names[-1], dir_fd=handle)))
+                content: BinaryIO | FileState | None = FileState(
+                    LINK, os.fsencode(os.readlink(names[-1], dir_fd=handle))
+                )
             elif stat.S_ISDIR(status.st_mode):
-                found = None
+                content = None
             elif not stat.S_ISREG(status.st_mode):
                 raise ToolError("unsupported_file", "it is neither a file nor a link")
             else:
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-                found = stack.enter_context(open(os.open(names[-1], flags, dir_fd=handle), "rb"))
+                content = stack.enter_context(open(os.open(names[-1], flags, dir_fd=handle), "rb"))
         except (FileNotFoundError, NotADirectoryError):
-            found = None
+            content = None
         except OSError as error:
-            # a link in place of a folder: what was below it is gone
+            # a link instead of a folder: the files below it are gone
             if error.errno != errno.ELOOP:
                 raise ToolError("permission_denied", f"it cannot be read: {os.strerror(error.errno or 0)}") from error
-            found = None
-        yield found
+            content = None
+        yield content
 
 
 @contextmanager
 def _opened(folder: str, names: Sequence[str], *, create: bool = False) -> Iterator[int]:
-    """Yield a handle of a folder below another; a link on the way is not followed."""
+    """Yield a handle of a folder below another; links among the folders are not followed."""
     handle = os.open(folder, _DIRECTORY)
     try:
         for name in names:

@@ -1,4 +1,4 @@
-"""Starts and continues conversations: the model of the settings, and a new transcript or an earlier one.
+"""Starts and continues conversations: the model from the settings, and a new or earlier transcript.
 
 Importing this module is cheap, and works without the extra `agents`.
 """
@@ -50,7 +50,7 @@ To check it: {doctor}"""
 
 
 class ModelChoice(NamedTuple):
-    """Which model to use: its name, where it is, the variable with its key, and the key."""
+    """Which model to use: its name, its base URL, the variable with its key, and the key."""
 
     name: str
     base_url: str | None
@@ -64,17 +64,17 @@ def transcripts_of(runtime: Runtime) -> Transcripts:
 
 
 def redactor_of(runtime: Runtime) -> Redactor:
-    """Return what removes the user's secrets from text."""
+    """Return the redactor that removes the user's secrets from text."""
     from hilt.custom.launching import own_variables
 
-    named = runtime.settings["model.api_key_env"]
-    return Redactor({**own_variables(runtime.environ), **runtime.environ}, [named] if named else [])
+    key_variable = runtime.settings["model.api_key_env"]
+    return Redactor({**own_variables(runtime.environ), **runtime.environ}, [key_variable] if key_variable else [])
 
 
 def choose_model(runtime: Runtime, name: str | None = None, base_url: str | None = None) -> ModelChoice:
-    """Return the model of the settings with its key, or another one; raise no_model without one.
+    """Return the model from the settings with its key, or another one; raise no_model if there is none.
 
-    Another model of the same provider has the base URL of the settings.
+    Another model of the same provider uses the base URL from the settings.
     """
     from hilt.custom.launching import own_variable
 
@@ -99,7 +99,7 @@ def _no_model(message: str, runtime: Runtime) -> ToolError:
 
 
 def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> LanguageModel:
-    """Return the model of the settings, or another one; `program` or HILT_AGENT_COMMAND names a program instead."""
+    """Return the model from the settings, or another one; `program` or HILT_AGENT_COMMAND names a program instead."""
     program = None if choice else program or runtime.environ.get(COMMAND)
     choice = None if program else choice or choose_model(runtime)
     context = runtime.settings["model.context_tokens"]
@@ -121,7 +121,7 @@ def open_model(runtime: Runtime, program: str | None = None, choice: ModelChoice
 
 
 def open_meter(runtime: Runtime, program: str | None = None, choice: ModelChoice | None = None) -> CostMeter | None:
-    """Return what counts the costs of a model; None for a program, which has no price."""
+    """Return the cost meter of a model; None for a program, which has no price."""
     if choice is None and (program or runtime.environ.get(COMMAND)):
         return None
     from hilt.agents.prices import CostMeter
@@ -163,7 +163,7 @@ def open_conversation(
     settle: Settle | None = None,
     person: Attendant | None = None,
 ) -> Conversation:
-    """Return a conversation in the runtime's session; raise no_model without a model, busy if it is in use.
+    """Return a conversation in the runtime's session; raise no_model without a model, busy if the session is in use.
 
     `agent` is the name of the definition whose text is the `role`, for the record.
     """

@@ -1,4 +1,4 @@
-"""Steps: the parts of a conversation whose outcome is kept before the next part begins."""
+"""Steps: the parts of a conversation whose outcome is stored before the next part begins."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hilt.call import Result
 
 
 class Steps(Protocol):
-    """Where the steps of a conversation are kept, besides its transcript."""
+    """Where the steps of a conversation are stored, besides its transcript."""
 
     async def run(self, name: str, work: Callable[[], Awaitable[Record]]) -> Record:
-        """Do the work of a step and return its record once it is kept; raise if another process has taken over."""
+        """Do the work of a step and return its record once it is stored; raise if another process has taken over."""
 
 
-# what became of a call that was running when its process was killed; None: run it again
+# returns the result of a call whose process was killed; None to run it again
 Settle = Callable[[MadeCall], Result | None]
 
 
@@ -26,9 +26,9 @@ async def run_calls(
     steps: Steps,
     calls: Sequence[MadeCall],
     run: Callable[[Callable[[MadeCall, Record], None]], Awaitable[None]],
-    kept: Callable[[Record], None],
+    on_stored: Callable[[Record], None],
 ) -> None:
-    """Run the calls of a turn, each as a step; `kept` receives each record once its step is kept.
+    """Run the calls of a turn, each as a step; `on_stored` receives each record once it is stored.
 
     `run` begins when every step has begun, so that the calls start in their order, and passes on each record.
     """
@@ -45,7 +45,7 @@ async def run_calls(
                 all_begun.set()
             return await records[call.place]
 
-        kept(await steps.run(f"{call.tool} {call.id}", work))
+        on_stored(await steps.run(f"{call.tool} {call.id}", work))
 
     begun = asyncio.ensure_future(all_begun.wait())
     tasks = [asyncio.ensure_future(step(call)) for call in calls]

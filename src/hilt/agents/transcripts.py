@@ -1,7 +1,7 @@
-"""Transcripts: what was said in each session, one JSON record per line, in files that only grow.
+"""Transcripts: the messages and calls of each session, one JSON record per line, in append-only files.
 
     {"type": "session", "id": …, "workspace": …, "model": …, "title": …, "word": …}    first line
-    {"type": "user", "content": text or list}            a message of the person; images are {"image": type, "data": …}
+    {"type": "user", "content": text or list}            a message of the user; images are {"image": type, "data": …}
     {"type": "answer", "parts": [{"text": …}, {"call": tool, "id": …, "args": …}], "usage": …, "cost": …}
     {"type": "result", "id": …, "tool": …, "outcome": …, "content": …}                 of one call
     {"type": "compacted", "records": [user, answer and result records]}               replaces everything before it
@@ -102,8 +102,8 @@ class Transcripts:
         return os.path.exists(self.path(session))
 
     def find(self, session: str) -> SessionFile:
-        """Return the transcript of a session, by its id or an unambiguous beginning of it."""
-        exact = _looked_at(self.path(session))
+        """Return the transcript of a session, by its id or an unambiguous prefix of it."""
+        exact = _read_head(self.path(session))
         if exact is not None:
             return exact
         matches = [file for file in self.list() if file.id.startswith(session)]
@@ -112,12 +112,12 @@ class Transcripts:
         advice = f"To list the sessions of this folder: {command('sessions')}"
         if matches:
             ids = ", ".join(file.id for file in matches[:5])
-            raise ToolError("ambiguous_id", f"{session!r} is the beginning of {len(matches)} sessions: {ids}.")
+            raise ToolError("ambiguous_id", f"{session!r} is a prefix of {len(matches)} sessions: {ids}.")
         raise ToolError("not_found", f"There is no session {session[:100]!r} in this folder.", suggestion=advice)
 
     def newest(self) -> SessionFile:
         """Return the transcript that was written last."""
-        files = [file for file in self.list() if not file.id.startswith(AGENT)]  # of sub-agents only by their id
+        files = [file for file in self.list() if not file.id.startswith(AGENT)]  # those of agents only by their id
         if not files:
             advice = f"Start one: {command('run')} 'your task'"
             raise ToolError("not_found", "There is no session in this folder yet.", suggestion=advice)
@@ -130,7 +130,7 @@ class Transcripts:
             names = os.listdir(folder)
         except FileNotFoundError:
             return []
-        files = (_looked_at(os.path.join(folder, name)) for name in names if name.endswith(_SUFFIX))
+        files = (_read_head(os.path.join(folder, name)) for name in names if name.endswith(_SUFFIX))
         return sorted((file for file in files if file is not None), key=lambda file: file.changed, reverse=True)
 
     def delete(self, session: str) -> str:
@@ -232,7 +232,7 @@ def _line(record: Record) -> bytes:
 
 
 def read(path: str) -> Iterator[Record]:
-    """Yield the records of a transcript; damaged lines are left out."""
+    """Yield the records of a transcript; damaged lines are skipped."""
     with open(path, "rb") as file:
         data = file.read()
     lines = data[: data.rfind(b"\n") + 1].splitlines()
@@ -248,18 +248,18 @@ def read(path: str) -> Iterator[Record]:
 
 def current(records: Iterable[Record]) -> list[Record]:
     """Return the user, answer and result records that the model still sees: those since the last compaction."""
-    kept: list[Record] = []
+    visible: list[Record] = []
     for record in records:
         match record.get("type"):
             case "compacted":
-                kept = list(record["records"])
+                visible = list(record["records"])
             case "user" | "answer" | "result":
-                kept.append(record)
-    return kept
+                visible.append(record)
+    return visible
 
 
-def _looked_at(path: str) -> SessionFile | None:
-    """Return a transcript with its first record; None if there is no valid one."""
+def _read_head(path: str) -> SessionFile | None:
+    """Return a transcript with its first record; None if it is missing or invalid."""
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())

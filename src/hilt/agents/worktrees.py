@@ -1,12 +1,12 @@
-"""The git worktrees of agents: created from the last commit, and removed when their changes were taken over.
+"""The git worktrees of agents: created from the last commit, and removed once their changes have been applied.
 
-A worktree is a folder beside the state directory: tools and commands cannot reach the state directory itself. The agent
-works there under the rules of the user's workspace. What it changed becomes a patch, which the tool apply_patch applies
-to the folder of its parent, in the session of its parent, with approval. A worktree whose changes were not taken over
-stays until the user removes it.
+A worktree is a folder next to the state directory: tools and commands cannot reach the state directory itself. The
+agent works there under the rules of the user's workspace. Its changes become a patch, which the tool apply_patch
+applies to the folder of its parent, in the session of its parent, with approval. A worktree whose changes were not
+applied stays until the user removes it.
 
-The record of a worktree, in the state directory, is written when the worktree is complete: one without a record is
-what a killed process left, and nobody has worked in it.
+The record of a worktree, in the state directory, is written when the worktree is complete: a worktree without a record
+was left by a killed process, and nobody has worked in it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from hilt.agents.safe_git import Changes, FileChange, SafeGit, look
+from hilt.agents.safe_git import Changes, FileChange, SafeGit, file_state
 from hilt.call import Call
 from hilt.config import Settings
 from hilt.errors import ToolError
@@ -46,9 +46,9 @@ class Repository(NamedTuple):
 
 
 class WorktreeRecord(NamedTuple):
-    """A worktree: the folder, its own folder in the repository, the commit that its changes are relative to.
+    """A worktree: its folder, its metadata in the repository, and the commit that its changes are relative to.
 
-    `problem` says why its changes were not taken over.
+    `problem` says why its changes were not applied.
     """
 
     workspace: str
@@ -161,9 +161,9 @@ class Worktrees:
         top = os.path.join(self._trees, id)
         git_dir = os.path.join(repository.common, "worktrees", id)
         os.makedirs(self._trees, mode=0o700, exist_ok=True)
-        for left in (top, git_dir):  # by a process that was killed; nobody has worked there
-            if os.path.lexists(left):
-                shutil.rmtree(left)
+        for leftover in (top, git_dir):  # of a process that was killed; nobody has worked there
+            if os.path.lexists(leftover):
+                shutil.rmtree(leftover)
         git.run("worktree", "add", "--quiet", "--detach", "--no-checkout", top, base)
         git.write(top, entries)
         self._git(top, git_dir).run("read-tree", base)
@@ -188,10 +188,10 @@ class Worktrees:
             os.fsync(file.fileno())
         os.replace(path + ".new", path)
 
-    # --- taking changes over ------------------------------------------------------------------------------------------
+    # --- applying changes ---------------------------------------------------------------------------------------------
 
     def changes(self, record: WorktreeRecord, id: str) -> Changes:
-        """Return what differs in a worktree from what was taken over so far."""
+        """Return the changes in a worktree that have not been applied yet."""
         index = self._record_path(id) + ".index"
         try:
             return self._git(record.top, record.git_dir).changes(record.top, record.base, index)
@@ -200,11 +200,11 @@ class Worktrees:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
 
-    def take_over(self, agent: AgentRecord, target: Runtime, client: Attendant | None) -> str:
-        """Apply what an agent changed to the folder of its parent; return what happened, for people and models.
+    def apply_changes(self, agent: AgentRecord, target: Runtime, client: Attendant | None) -> str:
+        """Apply the changes of an agent to the folder of its parent; return what happened, for people and models.
 
-        `target` is the runtime of the parent's folder, and `client` asks a person. A worktree whose changes were
-        applied is removed if the agent will not go on.
+        `target` is the runtime of the parent's folder, and `client` asks the user. The worktree is removed after that
+        if the agent cannot continue.
         """
         record = self.record(agent.id)
         if record is None:
@@ -213,44 +213,44 @@ class Worktrees:
         if not changes.files and not changes.unsupported:
             self._settle(agent, record, changes)
             return ""
-        problem, note = self._applied(agent, record, changes, target, client)
+        problem, note = self._apply(agent, record, changes, target, client)
         if problem:
-            return self._kept(agent.id, record, problem)
+            return self._keep_changes(agent.id, record, problem)
         # the agent, its jobs and its agents have ended, but a person may work there too
         if self.changes(record, agent.id) != changes:
             record = self._advance(agent.id, record, changes)
-            self._kept(agent.id, record, "Something changed there while the patch was applied.")
-            return f"{note} Something else changed in {record.root} meanwhile, so it stays."
+            self._keep_changes(agent.id, record, "Something changed there while the patch was applied.")
+            return f"{note} Something else changed in {record.root} meanwhile, so the worktree stays."
         self._settle(agent, record, changes)
         return note
 
     def keep(self, agent: AgentRecord, reason: str) -> str:
-        """Remove the worktree of an agent that has failed if nothing has changed there; else say where it is."""
+        """Remove the worktree of a failed agent if it has no changes; else keep it, and return where it is."""
         record = self.record(agent.id)
         if record is None:
             return ""
         changes = self.changes(record, agent.id)
         if changes.files or changes.unsupported:
-            return self._kept(agent.id, record, reason)
+            return self._keep_changes(agent.id, record, reason)
         self.remove(agent.id, record)
         return ""
 
-    def _applied(
+    def _apply(
         self, agent: AgentRecord, record: WorktreeRecord, changes: Changes, target: Runtime, client: Attendant | None
     ) -> tuple[str, str]:
-        """Return why changes were not applied, and what to report if they were."""
+        """Apply changes; return why that failed, or "" and what to report."""
         outside = [change.path for change in changes.files if not change.path.startswith(record.prefix)]
         problems = {**changes.unsupported, **dict.fromkeys(outside, "it is outside the workspace")}
         if problems:
-            return f"A patch cannot hold {_listed([f'{path}: {why}' for path, why in problems.items()])}.", ""
+            return f"A patch cannot hold {_joined([f'{path}: {why}' for path, why in problems.items()])}.", ""
         files = [_moved(change, record.prefix) for change in changes.files]
         count = f"{len(files)} file{'s' * (len(files) != 1)}"
-        if all(look(target.root, change.path) == change.new for change in files):
+        if all(file_state(target.root, change.path) == change.new for change in files):
             return "", f"[worktree] Its changes to {count} are in the workspace."
         patch = make_patch(files)
         if len(patch) > PATCH_CHARACTERS:
             return f"The patch has {len(patch):,} characters; the limit is {PATCH_CHARACTERS:,}.", ""
-        # a call through another tool that is not its own choice: `weigh` asks before the patch is applied
+        # with `through`, the decision on the call asks before the patch is applied
         through = "agent_spawn" if agent.kind == "spawned" else "agent"
         call = Call("apply_patch", {"patch": patch}, id=f"{agent.id}-patch", session=agent.parent, through=(through,))
         result = target.request(call, attendant=client)
@@ -262,7 +262,7 @@ class Worktrees:
         where = f" The patch is in {saved}." if saved else ""
         return f"{result.error.code}: {result.error.message} {result.error.suggestion}{where}", ""
 
-    def _kept(self, id: str, record: WorktreeRecord, problem: str) -> str:
+    def _keep_changes(self, id: str, record: WorktreeRecord, problem: str) -> str:
         self._save(id, record._replace(problem=problem))
         retry = command("agents", "apply", id)
         return f"[worktree] Its changes were not applied. {problem} They stay in {record.root}; to apply them: {retry}"
@@ -281,7 +281,7 @@ class Worktrees:
         return record
 
     def remove(self, id: str, record: WorktreeRecord) -> None:
-        """Remove a worktree, and what git knows of it."""
+        """Remove a worktree with its metadata in the repository."""
         from hilt.config import digest
 
         other = self._runtime.in_session(id, self._runtime.settings, record.root)
@@ -297,24 +297,24 @@ class Worktrees:
 
     def sweep(self) -> None:
         """Remove the worktrees of agents that have ended, unless they hold changes."""
-        for id in self._known():
+        for id in self._recorded():
             record, agent = self.record(id), self._store.get(id)
             if record is None or record.workspace != self._runtime.id:
                 continue
             if agent is not None and (agent.ended is None or agent.owner):
                 continue
             if record.problem and os.path.isdir(record.top):
-                continue  # looked at before
+                continue  # checked before
             if not os.path.isdir(record.top):
                 self.remove(id, record)
                 continue
             changes = self.changes(record, id)
             if changes.files or changes.unsupported:
-                self._kept(id, record, "The agent has ended.")
+                self._keep_changes(id, record, "The agent has ended.")
             else:
                 self.remove(id, record)
 
-    def _known(self) -> Iterator[str]:
+    def _recorded(self) -> Iterator[str]:
         with suppress(FileNotFoundError):
             for name in sorted(os.listdir(self._records)):
                 if name.endswith(".json"):
@@ -322,14 +322,14 @@ class Worktrees:
 
 
 def make_patch(files: list[FileChange]) -> str:
-    """Return a patch, as git writes it; a file that only has another name is renamed."""
+    """Return a patch in git's format; a file that only has another name is a rename."""
     removed = {change.old: change.path for change in reversed(files) if change.new is None and change.old is not None}
     renamed: dict[str, str] = {}  # by the new path
     for change in files:
         if change.old is None and change.new is not None and change.new.data and change.new in removed:
             renamed[change.path] = removed.pop(change.new)
-    gone = set(renamed.values())
-    return "".join(_diff(change, renamed.get(change.path)) for change in files if change.path not in gone)
+    sources = set(renamed.values())
+    return "".join(_diff(change, renamed.get(change.path)) for change in files if change.path not in sources)
 
 
 def _diff(change: FileChange, source: str | None) -> str:
@@ -353,7 +353,7 @@ def _diff(change: FileChange, source: str | None) -> str:
 
 
 def _text(data: bytes) -> str | None:
-    """Return text as UTF-8; None if it is not."""
+    """Return data as text; None if it is not UTF-8 text."""
     if b"\0" in data:
         return None
     try:
@@ -366,7 +366,7 @@ def _moved(change: FileChange, prefix: str) -> FileChange:
     return change._replace(path=change.path[len(prefix) :])
 
 
-def _listed(texts: list[str]) -> str:
+def _joined(texts: list[str]) -> str:
     more = len(texts) - _NAMED_MAX
     return "; ".join(texts[:_NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
 

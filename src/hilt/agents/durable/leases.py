@@ -1,7 +1,7 @@
 """This process as the owner of agents: a lock on this machine and, for other machines, a lease that it renews.
 
-The kernel releases the lock of a process that is killed; other machines see that its lease runs out, by the clock of
-the database.
+The kernel releases the lock of a process that is killed; for other machines its lease expires, by the clock of the
+database.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class AgentOwner:
     """A living owner of agents, until it is closed."""
 
     def __init__(self, runtime: Runtime, slots: int) -> None:
-        """`slots` is how many agents a worker runs at once; 0: it only runs those that no worker takes."""
+        """`slots` is how many agents a worker runs at once; 0: this process runs only those that no worker takes."""
         self._lock = Owner(runtime.state)
         self.name = self._lock.name
         self.record = OwnerRecord(self.name, machine_name(runtime.state), __version__, slots, 0)
         store = runtime.roster()
-        # agents that keep all connections busy must not hold up the lease
+        # agents that keep all connections busy must not delay the renewal of the lease
         self._database = store.database.apart()
         self._runs = store.runs.within(self._database)
         self._lease = float(runtime.settings["agents.lease_s"]) if store.database.is_shared else None
-        self._is_known = bool(slots) or self._lease is not None
+        self._is_registered = bool(slots) or self._lease is not None
         self._ended = threading.Event()
-        if self._is_known:
+        if self._is_registered:
             self._runs.register(self.record, self._lease)
         self._renewing: threading.Thread | None = None
         if self._lease is not None:
@@ -49,7 +49,7 @@ class AgentOwner:
 
     def _renew(self, lease: float) -> None:
         while not self._ended.wait(lease / _RENEWALS):
-            with suppress(ToolError):  # the database is away: nobody else can take over either
+            with suppress(ToolError):  # the database is unreachable, so nobody else can take over either
                 self._runs.register(self.record, lease)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class AgentOwner:
         self._ended.set()
         if self._renewing is not None:
             self._renewing.join(_CLOSE_SECONDS)  # it could register this process again
-        if self._is_known:
+        if self._is_registered:
             with suppress(ToolError):
                 self._runs.unregister(self.name)
         self._database.close()

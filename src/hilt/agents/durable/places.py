@@ -1,4 +1,4 @@
-"""Where durable agents are kept, and the name of this machine.
+"""Where the steps of durable agents are stored, and the name of this machine.
 
 Importing this module is cheap, and works without the extra `agents`.
 """
@@ -24,7 +24,7 @@ _LOCAL = "agents.db"  # in the state directory: the steps of agents that one mac
 
 
 class DurablePlace(NamedTuple):
-    """Where the steps of agents are kept: a database that several machines share, or a file."""
+    """Where the steps of agents are stored: a database that several machines share, or a file."""
 
     state: str
     database: AgentDatabase
@@ -35,8 +35,8 @@ def open_shared(url: str, workspace: str) -> AgentDatabase:
     if not url.startswith(_POSTGRES):
         raise ToolError(
             "invalid_request",
-            "agents.database must be a URL of PostgreSQL.",
-            suggestion="Set it to postgresql://USER:PASSWORD@HOST/DATABASE, or unset it to use this machine alone.",
+            "agents.database must be a PostgreSQL URL.",
+            suggestion="Set it to postgresql://USER:PASSWORD@HOST/DATABASE, or unset it to use only this machine.",
         )
     with needs("agents", _FEATURE):
         from hilt.agents.durable.postgres import PostgresDatabase
@@ -44,7 +44,7 @@ def open_shared(url: str, workspace: str) -> AgentDatabase:
 
 
 def open_workflows(place: DurablePlace) -> Workflows:
-    """Return the workflows of this process, with its steps in this place."""
+    """Return the workflows of this process, which store their steps in this place."""
     with needs("agents", _FEATURE):
         from hilt.agents.durable.workflows import Workflows
     return Workflows.of(place)
@@ -56,7 +56,7 @@ def local_steps(state: str) -> str:
 
 
 def machine_name(state: str) -> str:
-    """Return the name of the machine, unique for its state directory: its journal is what settles calls."""
+    """Return a name for this machine and state directory, whose journal decides on interrupted calls."""
     path = os.path.join(state, "machine")
     try:
         with open(path, encoding="ascii") as file:

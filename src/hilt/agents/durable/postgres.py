@@ -19,8 +19,8 @@ from hilt.state.tables import AGENT_TABLES
 T = TypeVar("T")
 
 SCHEMA = "hilt"
-POOL_SIZE, SPARE = 30, 10  # connections of a process that are kept, and more that are closed after use
-PATIENCE_SECONDS = 180.0  # for a database that is away
+POOL_SIZE, SPARE = 30, 10  # connections of a process that stay open, and further ones that are closed after use
+PATIENCE_SECONDS = 180.0  # for a database that is unreachable
 CONNECT_SECONDS = 5
 IDLE_SECONDS = 5  # within a transaction
 
@@ -45,7 +45,7 @@ def open_engine(url: str) -> sqlalchemy.Engine:
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
             "application_name": "hilt",
-            # a process that hangs, or a machine that is cut off, must not keep its locks
+            # a process that hangs, or a machine that is offline, must not keep its locks
             "options": f"-c idle_in_transaction_session_timeout={IDLE_SECONDS}s",
         },
     )
@@ -54,8 +54,8 @@ def open_engine(url: str) -> sqlalchemy.Engine:
 class PostgresDatabase:
     """The agents of one workspace in PostgreSQL; implements AgentDatabase.
 
-    Writers of one workspace wait for each other, as in SQLite. Every time is the database's, so clocks of machines may
-    differ. If the database cannot be reached, calls wait for it.
+    Writers of one workspace wait for each other, as in SQLite. Every time is the database's, so the clocks of machines
+    may differ. While the database is unreachable, calls wait for it.
     """
 
     is_shared = True
@@ -72,7 +72,7 @@ class PostgresDatabase:
         with self._opening:
             if self._engine is None:
                 engine = open_engine(self.url)
-                self._patiently(lambda: _set_up(engine))
+                self._retry(lambda: _set_up(engine))
                 self._engine = engine
             return self._engine
 
@@ -81,7 +81,7 @@ class PostgresDatabase:
         return True
 
     def apart(self) -> PostgresDatabase:
-        """Return the same database with connections of its own."""
+        """Return the same database with its own connections."""
         return PostgresDatabase(self.url, self._workspace)
 
     def close(self) -> None:
@@ -106,27 +106,27 @@ class PostgresDatabase:
         return int(now)
 
     def lives(self, db: Transaction, owner: str) -> bool:
-        """Whether the lease of this owner has not run out."""
+        """Whether the lease of this owner has not expired."""
         query = "SELECT lease > extract(epoch FROM clock_timestamp()) * 1000000000 FROM agent_owners WHERE name=?"
         row = db.execute(query, (owner,)).fetchone()
         return row is not None and row[0] is not False
 
     def _run(self, work: Callable[[Transaction], T], lock: int | None) -> T:
         engine = self.engine
-        return self._patiently(lambda: _transact(engine, work, lock, lambda: self._engine is engine))
+        return self._retry(lambda: _transact(engine, work, lock, lambda: self._engine is engine))
 
-    def _patiently(self, work: Callable[[], T]) -> T:
-        """Repeat work until the database can be reached."""
-        until, pause = time.monotonic() + PATIENCE_SECONDS, _FIRST_PAUSE
+    def _retry(self, work: Callable[[], T]) -> T:
+        """Retry work while the database is unreachable."""
+        deadline, pause = time.monotonic() + PATIENCE_SECONDS, _FIRST_PAUSE
         while True:
             try:
                 return work()
             except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.TimeoutError, psycopg.OperationalError) as error:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     reason = " ".join(str(error.__cause__ or error).split())[:300]
                     raise ToolError(
                         "busy",
-                        f"The database of the agents could not be reached for {PATIENCE_SECONDS:.0f} s: {reason}",
+                        f"The agents' database was unreachable for {PATIENCE_SECONDS:.0f} s: {reason}",
                         suggestion="Check agents.database and the server.",
                     ) from error
             time.sleep(pause * (0.5 + random.random() / 2))  # noqa: S311
@@ -141,7 +141,7 @@ class _Connection:
 
     def execute(self, query: str, values: Sequence[Any] = (), /) -> Rows:
         """Run one statement with the values in place of question marks."""
-        # neither a zero byte nor a lone surrogate fits into PostgreSQL's text
+        # PostgreSQL's text can hold neither a zero byte nor a lone surrogate
         texts = (_storable(value) if isinstance(value, str) else value for value in values)
         return self._cursor.execute(query.replace("?", "%s").encode(), tuple(texts) or None)
 
@@ -166,7 +166,7 @@ def _transact(
             connection.commit()
         except psycopg.OperationalError as error:
             raise ToolError(
-                "outcome_unknown", "The connection to the database of the agents was lost while a change was saved."
+                "outcome_unknown", "The connection to the agents' database was lost while saving a change."
             ) from error
         return value
     finally:

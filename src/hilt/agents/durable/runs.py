@@ -1,4 +1,4 @@
-"""One run of an agent as a workflow: what earlier runs have done, its own steps, and calls that were interrupted."""
+"""One run of an agent as a workflow: the steps of earlier runs, its own steps, and interrupted calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_KEPT = ("session", "user", "answer", "result", "compacted")
+_STORED_TYPES = ("session", "user", "answer", "result", "compacted")
 
 
 class DurableRuns:
@@ -44,7 +44,7 @@ class DurableRuns:
             self._workflows.close()
 
     def records(self, agent: str, runs: Sequence[RunRecord]) -> list[Record]:
-        """Return the records of an agent that the steps of these runs have kept."""
+        """Return the records of an agent that the steps of these runs have stored."""
         return self._workflows.records([_id(agent, run.number) for run in runs])
 
     def take_over(self, agent: str, earlier: Sequence[RunRecord], transcripts: Transcripts) -> None:
@@ -52,9 +52,9 @@ class DurableRuns:
         self._workflows.cancel([_id(agent, run.number) for run in earlier])
         records = self.records(agent, earlier)
         if not self._database.is_shared and transcripts.exists(agent):
-            written = [record for record in read(transcripts.path(agent)) if record.get("type") in _KEPT]
+            written = [record for record in read(transcripts.path(agent)) if record.get("type") in _STORED_TYPES]
             if len(written) >= len(records) or records[0]["type"] != "session":
-                return  # runs that were not durable have gone on with it
+                return  # runs that were not durable have continued it
         transcripts.restore(agent, records)
 
     def run_workflow(self, agent: str, number: int, talk: Callable[[], RunEnded]) -> RunEnded:
@@ -81,25 +81,25 @@ class DurableRuns:
     def clean(self, days: float) -> int:
         """Delete the steps of agents that ended, if they are older than this; return how many runs."""
 
-        def keeps(ids: list[str]) -> set[str]:
+        def select_needed(ids: list[str]) -> set[str]:
             living = self._runs.living(sorted({_agent(id) for id in ids}))
             return {id for id in ids if _agent(id) in living}
 
         now = datetime.fromtimestamp(self._database.read(self._database.now) / 1e9, UTC)
-        return self._workflows.delete_before(now - timedelta(days=days), keeps)
+        return self._workflows.delete_before(now - timedelta(days=days), select_needed)
 
 
 class _StepLoop(asyncio.SelectorEventLoop):
-    """A loop that keeps its threads: DBOS would have it use the threads of all loops, and its end would end those."""
+    """A loop with its own executor: DBOS would set one that all loops share, and closing the loop would close it."""
 
     def set_default_executor(self, executor: object) -> None:
         """Do nothing."""
 
 
 def runs_of_last_turn(runs: Sequence[RunRecord], records: Sequence[Record]) -> Sequence[RunRecord]:
-    """Return the runs that may have made the calls of the last answer: the one that kept it, and all after it.
+    """Return the runs that may have made the calls of the last answer: the one that stored it, and all after it.
 
-    A run may be killed before it has settled what an earlier one left.
+    A run may be killed before it has settled the calls of an earlier one.
     """
     answered = max((place for place, record in enumerate(records) if record.get("type") == "answer"), default=0)
     first = max((place for place, run in enumerate(runs) if run.steps <= answered), default=0)
@@ -107,14 +107,14 @@ def runs_of_last_turn(runs: Sequence[RunRecord], records: Sequence[Record]) -> S
 
 
 class InterruptedCalls:
-    """What became of calls whose process was killed."""
+    """Decides on calls whose process was killed."""
 
     def __init__(self, runtime: Runtime, runs: Sequence[RunRecord]) -> None:
         """`runs` are those that may have made the calls, oldest first."""
         self._runtime = runtime
         self._host = runs[0].host
         here = machine_name(runtime.state)
-        # of a process that only lost its lease, nobody knows whether it will still commit
+        # a process that only lost its lease may still commit
         self._is_dead = all(run.host == here and not holds_lock(runtime.state, run.owner) for run in runs)
 
     def settle(self, call: MadeCall) -> Result | None:
@@ -123,10 +123,10 @@ class InterruptedCalls:
         if call.error is not None:
             return None
         try:
-            made, found = runtime.resolve(Call(call.tool, call.args))
-            prepared = pipeline.prepare(made, *found)
+            request, resolved = runtime.resolve(Call(call.tool, call.args))
+            prepared = pipeline.prepare(request, *resolved)
         except ToolError:
-            return self._unknown(call)  # the tool may have been there before
+            return self._unknown(call)  # the tool may have existed before
         tool = prepared.tool
         if tool.source == "built-in" and only_reads(tool):
             return None

@@ -1,8 +1,8 @@
 """DBOS in this process: each run of an agent is a workflow, and its model turns and calls are the workflow's steps.
 
-DBOS is one per process, so `Workflows.of` returns the same object to all that use the same database. A run is never
-replayed: the next run of the agent is a new workflow that begins with the records of the earlier ones. Cancelling a
-workflow takes it away from its process: DBOS then neither begins nor keeps another step of it.
+There is one DBOS per process, so `Workflows.of` returns the same object to all that use the same database. A run is
+never replayed: the next run of the agent is a new workflow that begins with the records of the earlier ones. Once a
+workflow is cancelled, DBOS neither begins nor stores another step of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TAKEN_OVER = (
 
 
 class _JsonText(Serializer):
-    """Keeps steps as JSON: pickled ones would let whoever can write to the database run code."""
+    """Stores steps as JSON: pickled ones would let anyone who can write to the database run code."""
 
     def serialize(self, data: Any) -> str:
         return json.dumps(data, default=str)
@@ -53,11 +53,11 @@ class Workflows:
 
     _lock = threading.Lock()
     _opened: Workflows | None = None
-    _works: dict[str, Callable[[], Any]] = {}  # noqa: RUF012  # of workflows that are about to begin
+    _works: dict[str, Callable[[], Any]] = {}  # noqa: RUF012  # by id, for workflows that are about to begin
 
     @classmethod
     def of(cls, place: DurablePlace) -> Workflows:
-        """Return the workflows of this process, opening DBOS if it is not open; close what this returns."""
+        """Return the workflows of this process, opening DBOS if needed; the caller closes them."""
         database = place.database
         key = database.url if isinstance(database, PostgresDatabase) else local_steps(place.state)
         with cls._lock:
@@ -68,7 +68,7 @@ class Workflows:
                 raise ToolError(
                     "busy",
                     "This process already runs durable agents of another database.",
-                    suggestion="Run the agents of each database in a worker of their own: hilt worker.",
+                    suggestion="Run the agents of each database in a separate worker: hilt worker.",
                 )
             opened._users += 1
             return opened
@@ -76,7 +76,7 @@ class Workflows:
     def __init__(self, key: str, database: object) -> None:
         self.key = key
         self._users = 0
-        self._file: sqlalchemy.Engine | None = None  # DBOS does not close what it is given
+        self._file: sqlalchemy.Engine | None = None  # DBOS does not close an engine that is passed in
         if isinstance(database, PostgresDatabase):
             self._launch(key, database.engine)
         else:
@@ -112,7 +112,7 @@ class Workflows:
                     self._file.dispose()
 
     def run(self, id: str, work: Callable[[], Any]) -> Any:
-        """Run work as a workflow on this thread and return its value; raise TakenOver if another process did."""
+        """Run work as a workflow on this thread and return its value; raise TakenOver if another process takes over."""
         self._works[id] = work
         try:
             with SetWorkflowID(id):
@@ -134,28 +134,28 @@ class Workflows:
             raise TakenOver from error
 
     def cancel(self, ids: Sequence[str]) -> None:
-        """Take workflows away from the processes that run them."""
+        """Cancel workflows, whichever process runs them."""
         if ids:
             DBOS.cancel_workflows(list(ids))
 
     def records(self, ids: Sequence[str]) -> list[Record]:
-        """Return the records that the steps of these workflows have kept."""
+        """Return the records that the steps of these workflows have stored."""
         steps = [step["output"] for id in ids for step in DBOS.list_workflow_steps(id)]
         return [output for output in steps if isinstance(output, dict) and "type" in output]
 
-    def delete_before(self, time: datetime, keeps: Callable[[list[str]], set[str]]) -> int:
-        """Delete workflows that began before a time, except those that `keeps` returns; return how many."""
+    def delete_before(self, time: datetime, select_needed: Callable[[list[str]], set[str]]) -> int:
+        """Delete workflows that began before a time, except those that `select_needed` returns; return how many."""
         deleted = offset = 0
         while True:
             old = DBOS.list_workflows(
                 end_time=time.isoformat(), load_input=False, load_output=False, limit=_BATCH, offset=offset
             )
             ids = [workflow.workflow_id for workflow in old]
-            kept = keeps(ids)
-            if len(kept) < len(ids):
-                DBOS.delete_workflows([id for id in ids if id not in kept])
-                deleted += len(ids) - len(kept)
-            offset += len(kept)
+            needed = select_needed(ids)
+            if len(needed) < len(ids):
+                DBOS.delete_workflows([id for id in ids if id not in needed])
+                deleted += len(ids) - len(needed)
+            offset += len(needed)
             if len(ids) < _BATCH:
                 return deleted
 
@@ -172,6 +172,6 @@ def _open_file(path: str) -> sqlalchemy.Engine:
     def _set_up(connection: Any, _: object) -> None:
         with suppress(sqlalchemy.exc.OperationalError):
             connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")  # a turn must be known after a power loss if its call has run
+        connection.execute("PRAGMA synchronous=FULL")  # a turn whose calls have run must survive a power loss
 
     return engine
