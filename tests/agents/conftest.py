@@ -38,8 +38,8 @@ def talk(base, model_server) -> Iterator[Callable[..., Any]]:
         return talks[-1]
 
     yield start
-    for one in talks:
-        one.runtime.close()
+    for opened_talk in talks:
+        opened_talk.runtime.close()
 
 
 @pytest.fixture

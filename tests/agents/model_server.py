@@ -1,6 +1,6 @@
 """A scripted model on loopback: OpenAI chat completions, OpenAI responses and Anthropic messages, streaming or not.
 
-A script is a list of turns that know nothing of the format. Each request takes the next turn that fits it and gets it
+A script is a list of turns, independent of the format. Each request takes the next turn that matches it and gets it
 in the format of its path, faults included. `python -m tests.agents.model_server SCRIPT.json` serves a script, a JSON
 list of turns, until it is interrupted; the first line it prints is the address.
 """

@@ -26,7 +26,7 @@ async def until(happened: Callable[[], Any]) -> None:
 
 
 class Talk:
-    """A conversation with a model server, and what happened in it."""
+    """A conversation with a model server, and its events."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Talk:
 
     @property
     def notices(self) -> list[str]:
-        """What the person was told."""
+        """The notices for the user."""
         return [event.text for event in self.events if isinstance(event, Notice)]
 
     @property

@@ -1,4 +1,4 @@
-"""Compaction: what is kept, what becomes a summary, and that nothing changes when it fails."""
+"""Compaction: what stays verbatim, what becomes a summary, and that nothing changes when it fails."""
 
 from __future__ import annotations
 
@@ -160,8 +160,8 @@ def test_lasting_results_and_the_users_messages_survive_two_compactions(talk, fi
     text = talking.server.prompts[-1].raw.decode("unicode_escape")
     body = talking.server.prompts[-1].body["messages"][1]["content"]
     assert "second summary" in text
-    for kept in ("The first task: α.", "The second task: β.", "The plan: new plan", "How to sing", "How to dance"):
-        assert kept in body, kept
+    for verbatim in ("The first task: α.", "The second task: β.", "The plan: new plan", "How to sing", "How to dance"):
+        assert verbatim in body, verbatim
     assert "old plan" not in body
     summarised = talking.server.prompts[-2].body["messages"][1]["content"]
     assert "first summary" in summarised
@@ -179,16 +179,16 @@ def test_compaction_survives_the_process(talk, files):
     assert "contents of 0" not in talking.server.prompts[-1].raw.decode()
 
 
-def test_there_may_be_nothing_to_compact(talk, runtime):
+def test_a_short_conversation_has_nothing_to_compact(talk, runtime):
     talking = talk(Turn("", [ScriptedCall("compact", {})]), Turn("Done."))
 
     assert talking.send("Hi").status == 0
     assert "Nothing to compact." in talking.notices
     result = runtime.call("compact")
-    assert (result.ok, result.text) == (True, "There is nothing to compact: the conversation is not hilt's.")
+    assert (result.ok, "nothing to compact" in result.text) == (True, True)
 
 
-def test_a_person_compacts_between_turns(talk, files):
+def test_the_user_compacts_between_turns(talk, files):
     turns = [Turn(f"Step {n}.", [long_file(n)]) for n in range(4)]
     talking = talk(*turns, Turn("Done."), Turn(SUMMARY), Turn("Again."))
 

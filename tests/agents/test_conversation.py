@@ -135,7 +135,7 @@ def test_an_image_reaches_the_model(talk, folder, kind):
     assert "iVBORw0KGgo" in talking.server.prompts[1].raw.decode()
 
 
-def test_an_answer_of_2_mb_arrives_whole(talk, kind):
+def test_an_answer_of_2_mb_arrives_complete(talk, kind):
     text = "x" * (2 << 20)
     talking = talk(Turn(text), kind=kind)
 
@@ -146,7 +146,7 @@ def test_an_answer_of_2_mb_arrives_whole(talk, kind):
     assert talking.records[2]["parts"] == [{**talking.records[2]["parts"][0], "text": text}]
 
 
-def test_the_conversation_goes_on_with_the_next_message(talk, kind):
+def test_the_next_message_continues_the_conversation(talk, kind):
     talking = talk(Turn("One."), Turn("Two."), kind=kind)
 
     talking.send("First", "Second")
@@ -160,7 +160,7 @@ def test_the_conversation_goes_on_with_the_next_message(talk, kind):
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
-def test_a_passing_fault_is_retried_with_growing_pauses(talk, kind, status):
+def test_a_transient_fault_is_retried_with_growing_pauses(talk, kind, status):
     talking = talk(*[Turn(status=status)] * 5, Turn("At last."), kind=kind)
 
     ended = talking.send("Hi")
@@ -172,7 +172,7 @@ def test_a_passing_fault_is_retried_with_growing_pauses(talk, kind, status):
     assert "Attempt 2 of 6" in talking.notices[0]
 
 
-def test_six_faults_end_the_run_and_the_next_run_goes_on(talk, kind):
+def test_six_faults_end_the_run_and_the_next_run_continues(talk, kind):
     talking = talk(*[Turn(status=500)] * 6, Turn("Here I am."), kind=kind)
 
     ended = talking.send("Hi")
@@ -182,16 +182,16 @@ def test_six_faults_end_the_run_and_the_next_run_goes_on(talk, kind):
     assert talking.send(None, is_new=False).text == "Here I am."
 
 
-@pytest.mark.parametrize("wish, pause", [("7", 7.7), ("2", 2.2), ("3600", 60)])
-def test_the_provider_may_ask_for_a_pause_of_up_to_a_minute(talk, kind, wish, pause):
-    talking = talk(Turn(status=429, retry_after=wish), Turn("ok"), kind=kind)
+@pytest.mark.parametrize("retry_after, pause", [("7", 7.7), ("2", 2.2), ("3600", 60)])
+def test_the_provider_may_ask_for_a_pause_of_up_to_a_minute(talk, kind, retry_after, pause):
+    talking = talk(Turn(status=429, retry_after=retry_after), Turn("ok"), kind=kind)
 
     assert talking.send("Hi").status == 0
     assert talking.pauses == [pytest.approx(pause)]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])
-def test_a_refused_request_is_sent_once(talk, kind, status):
+def test_a_rejected_request_is_sent_once(talk, kind, status):
     talking = talk(Turn(status=status), kind=kind)
 
     ended = talking.send("Hi")
@@ -202,7 +202,7 @@ def test_a_refused_request_is_sent_once(talk, kind, status):
     assert talking.pauses == []
 
 
-def test_a_stream_without_its_end_is_cut_nothing_of_it_runs_or_is_kept(talk, folder, kind):
+def test_nothing_of_a_stream_without_its_end_runs_or_is_recorded(talk, folder, kind):
     write = ScriptedCall("write_file", {"path": "a.txt", "content": "x"})
     talking = talk(Turn("Half of", [write], finish=False), Turn("Half of it, then all."), kind=kind)
 
@@ -232,9 +232,9 @@ def test_the_last_event_of_anthropic_is_required(talk, folder):
     write = ScriptedCall("write_file", {"path": "a.txt", "content": "x"})
     from tests.agents import model_server
 
-    spoken = model_server._format("/v1/messages")
-    assert spoken
-    events = list(spoken.stream(Turn("Hi", [write]), {}))
+    wire_format = model_server._format("/v1/messages")
+    assert wire_format
+    events = list(wire_format.stream(Turn("Hi", [write]), {}))
     size = sum(len(f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n") for name, data in events[:-1])
     assert events[-1][0] == "message_stop"
     talking = talk(Turn("Hi", [write], cut_at=size), Turn("Done."), kind="anthropic")
@@ -257,7 +257,7 @@ def test_an_error_inside_the_stream_is_a_fault(talk, kind):
     assert talking.text == "Some more."
 
 
-def test_a_server_that_is_not_there_is_retried_and_reported(talk, model_server):
+def test_an_unreachable_server_is_retried_and_reported(talk, model_server):
     server = model_server()
     talking = talk(server=server)
     server.close()
@@ -355,7 +355,7 @@ def test_a_cycle_of_calls_counts_too(talk, folder):
 
 
 @needs_sandbox
-def test_a_changing_result_is_no_loop(talk, folder):
+def test_a_changing_result_is_not_a_loop(talk, folder):
     append = [
         Turn("", [ScriptedCall("run_shell", {"command": "echo x >> log; wc -l < log"}), ScriptedCall("list_dir", {})])
     ]
@@ -402,7 +402,7 @@ def test_a_missing_approval_is_the_result_and_the_run_ends_with_4(talk, folder):
     assert ApprovalAsked("call_0_0", "write_file") in talking.events
 
 
-def test_a_person_approves_in_place(talk, folder):
+def test_the_user_approves_in_place(talk, folder):
     folder.write(".hilt/permissions.yaml", "ask: [write_file]\n")
     asked = []
 
@@ -423,7 +423,7 @@ def test_a_person_approves_in_place(talk, folder):
 # --- interruption -----------------------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_answer_leaves_no_trace_and_the_conversation_goes_on(talk, base, kind):
+def test_an_interrupted_answer_leaves_no_trace_and_the_conversation_continues(talk, base, kind):
     talking = talk(Turn("never ends", hold=f"{base}/never"), Turn("Again."), kind=kind)
 
     async def work(conversation):
@@ -481,7 +481,7 @@ async def _endless(talking, seconds):
 
 
 def test_nothing_runs_once_the_turn_is_interrupted(talk, folder):
-    """The person interrupts between the answer and its calls."""
+    """The user interrupts between the answer and its calls."""
     write = ScriptedCall("write_file", {"path": "a.txt", "content": "x"})
     talking = talk(Turn("", [write, write]), Turn("Again."))
 
@@ -501,7 +501,7 @@ def test_nothing_runs_once_the_turn_is_interrupted(talk, folder):
     assert talking.kinds() == ["session", "user", "answer", "result", "result", "ended"]
 
 
-def test_a_listener_that_fails_is_no_fault_of_the_provider(talk):
+def test_a_failing_listener_is_not_a_fault_of_the_provider(talk):
     talking = talk(Turn("Hello."), Turn("Again."))
 
     async def work(conversation):

@@ -12,20 +12,21 @@ from hilt.state.trust import Trust
 POET = "---\nname: poet\ndescription: Writes.\n---\nYou are a poet.\n"
 
 
-def test_built_in_definitions_are_there(runtime):
-    known = read_definitions(runtime).known
+def test_there_are_three_built_in_definitions(runtime):
+    definitions = read_definitions(runtime).known
 
-    assert sorted(known) == ["explore", "general", "review"]
-    assert (known["explore"].mode, known["review"].mode, known["general"].tools) == ("plan", "plan", None)
-    assert "write_file" not in (known["explore"].tools or ())
+    assert sorted(definitions) == ["explore", "general", "review"]
+    assert (definitions["explore"].mode, definitions["review"].mode) == ("plan", "plan")
+    assert definitions["general"].tools is None
+    assert "write_file" not in (definitions["explore"].tools or ())
 
 
 @pytest.mark.parametrize("folder", [".hilt/agents", ".claude/agents", ".nanocoder/agents"])
 def test_a_projects_definition_counts_while_its_content_is_trusted(runtime, workspace, folder):
     path = workspace.write(f"{folder}/poet.md", POET)
-    with pytest.raises(ToolError) as refused:
+    with pytest.raises(ToolError) as raised:
         read_definitions(runtime).find("poet")
-    assert refused.value.code == "untrusted"
+    assert raised.value.code == "untrusted"
 
     Trust(runtime.state).trust("agent", path, POET.encode())
     assert read_definitions(runtime).find("poet").body == "You are a poet."
@@ -74,29 +75,30 @@ def test_a_link_in_the_project_is_not_followed(runtime, workspace, tmp_path):
         "---\ndescription: Use it: like this\ntools: Read\n---\nx",  # invalid YAML, and it may restrict
     ],
 )
-def test_a_definition_that_cannot_be_read_as_a_whole_is_rejected(text):
+def test_an_invalid_definition_is_rejected(text):
     with pytest.raises(UnusableFile):
         parse(text.encode(), "project", "a.md")
 
 
 def test_loose_front_matter_counts_if_it_restricts_nothing():
-    found = parse(b"---\nname: a\ndescription: Use it: like this\n---\nBe kind.\n", "personal", "a.md")
+    definition = parse(b"---\nname: a\ndescription: Use it: like this\n---\nBe kind.\n", "personal", "a.md")
 
-    assert (found.name, found.description, found.tools, found.body) == ("a", "Use it: like this", None, "Be kind.")
+    assert (definition.name, definition.description) == ("a", "Use it: like this")
+    assert (definition.tools, definition.body) == (None, "Be kind.")
 
 
 def test_all_keys_are_read():
     text = "---\nname: a\nmodel: openai:x\ntools: Read, Bash\ndisallowedTools: [Write]\nmode: plan\nmaxTurns: 7\n---\nx"
 
-    found = parse(text.encode(), "personal", "a.md")
+    definition = parse(text.encode(), "personal", "a.md")
 
-    assert (found.model, found.tools, found.disallowed) == ("openai:x", ("Read", "Bash"), ("Write",))
-    assert (found.mode, found.turns) == ("plan", 7)
+    assert (definition.model, definition.tools, definition.disallowed) == ("openai:x", ("Read", "Bash"), ("Write",))
+    assert (definition.mode, definition.turns) == ("plan", 7)
     assert parse(text.replace("openai:x", "sonnet").encode(), "personal", "a.md").model == ""
 
 
-def test_an_unknown_agent_names_the_nearest(runtime):
-    with pytest.raises(ToolError) as refused:
+def test_the_error_for_an_unknown_agent_names_the_nearest(runtime):
+    with pytest.raises(ToolError) as raised:
         read_definitions(runtime).find("reviews")
 
-    assert (refused.value.code, refused.value.details["nearest"]) == ("not_found", ["review"])
+    assert (raised.value.code, raised.value.details["nearest"]) == ("not_found", ["review"])

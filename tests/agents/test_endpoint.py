@@ -1,4 +1,4 @@
-"""The check of a model's server and key, alone, in `hilt doctor`, and what `hilt run` says without a model."""
+"""The check of a model's server and key, alone and in `hilt doctor`, and `hilt run` without a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_server_that_accepts_the_key_and_has_the_model_is_ok(model_server, pro
 
 
 @pytest.mark.parametrize("key", ["wrong", None])
-def test_a_refused_key_is_named_by_its_variable_and_never_shown(model_server, key):
+def test_a_rejected_key_is_named_by_its_variable_and_never_shown(model_server, key):
     server = model_server(key="right")
 
     state = check_endpoint(choice(server.openai_url, key=key))
@@ -55,14 +55,14 @@ def test_a_model_that_the_server_does_not_list_is_reported(model_server):
     assert (state.kind, "another" in state.fact) == ("unlisted", True)
 
 
-def test_a_server_that_is_not_there_is_reported():
+def test_an_unreachable_server_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
     assert check_endpoint(choice(f"http://127.0.0.1:{port}/v1")).kind == "unreachable"
 
 
-def test_a_server_that_never_answers_is_given_up():
+def test_a_server_that_never_answers_times_out():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
@@ -107,7 +107,7 @@ def model_finding(command: Command) -> dict[str, str]:
     return dict(finding)
 
 
-def test_doctor_connects_to_nobody_without_a_model(command):
+def test_doctor_connects_to_no_server_without_a_model(command):
     finding = model_finding(command)
 
     assert finding["level"] == "missing"
@@ -166,8 +166,7 @@ def test_without_a_model_a_run_says_what_to_set_for_three_providers_and_a_local_
 
 
 @pytest.mark.parametrize("line", range(3))
-def test_each_line_of_the_advice_works_as_written(command, line):
-    """With a server on loopback in place of the provider, which would be asked otherwise."""
+def test_each_line_of_the_advice_names_the_variable_of_its_model(command, line):
     text = command.run("run", "Hello").stderr.decode()
     model, variable = re.findall(r"export HILT_MODEL=(\S+) (\S+)=", text)[line]
     command.environ |= {"HILT_MODEL": model}

@@ -1,4 +1,4 @@
-"""Hooks of the loop: all events fire, may change what they may change, and a block ends the run."""
+"""Hooks of the loop: all events fire, hooks make the changes that their event allows, and a block ends the run."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_hooks_change_the_message_the_prompt_the_answer_and_the_last_message(tal
     assert talking.records[2]["parts"] == [{"text": "Changed answer."}]
 
 
-def test_a_hook_keeps_the_agent_going_until_it_is_content(talk, folder, hooked):
+def test_a_hook_keeps_the_agent_working_until_it_allows_the_end(talk, folder, hooked):
     hooked(stop="test -e a.txt || { echo 'a.txt is missing' >&2; exit 2; }")
     talking = talk(Turn("Done."), Turn("", [WRITE]), Turn("Now it is."))
 

@@ -22,12 +22,12 @@ import threading
 from hilt.state.approvals import UserAnswer
 
 def wait_for_ever(asked):
-    open(given["at"], "w").close()
+    open(options["at"], "w").close()
     time.sleep(600)
 
 runtime.close()
-runtime = Runtime(given["workspace"], session="talk", flags=given["flags"], asker=wait_for_ever)
-if given["kind"] == "call":
+runtime = Runtime(options["workspace"], session="talk", flags=options["flags"], asker=wait_for_ever)
+if options["kind"] == "call":
     threading.Thread(target=lambda: runtime.call("agent", prompt="Work."), daemon=True).start()
     while not (agents := runtime.roster().newest(1)):
         time.sleep(0.01)
@@ -35,20 +35,20 @@ if given["kind"] == "call":
 else:
     id = runtime.call("agent", prompt="Work.", run_in_background=True).data["task_id"]
     print(json.dumps(id), flush=True)
-    if given["cancels"]:
-        while not os.path.exists(given["at"]):
+    if options["cancels"]:
+        while not os.path.exists(options["at"]):
             time.sleep(0.01)
         threading.Thread(target=lambda: runtime.call("job_stop", task_id=id), daemon=True).start()
         while runtime.roster().get(id).ended is None:
             time.sleep(0.01)
-        open(given["at"] + "-cancelled", "w").close()
+        open(options["at"] + "-cancelled", "w").close()
 time.sleep(600)
 """
 WAIT = "touch at; while [ ! -e gate ]; do sleep 0.02; done"
 
 
 class Phase(NamedTuple):
-    """Where an agent is when its process is killed: a call of its first turn, a hook that waits, or rules that ask."""
+    """What an agent does when its process is killed: a call of its first turn, a hook that waits, or rules that ask."""
 
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
     event: str = ""  # of the hook
@@ -98,10 +98,10 @@ def prepare(base: str, phase: Phase) -> None:
 
 @pytest.mark.parametrize("kind", ["background", "call"])
 @pytest.mark.parametrize("name", PHASES if STRESS else QUICK)
-def test_an_agent_whose_process_is_killed(base, model_server, name, kind):
+def test_a_kill_loses_and_repeats_nothing_in_any_phase(base, model_server, name, kind):
     phase = PHASES[name]
     if phase.cancels and kind == "call":
-        pytest.skip("the call that waits is what is cancelled")
+        pytest.skip("cancelling would end the waiting call itself")
     mark, root = Mark(), f"{base}/workspace"
     prepare(base, phase)
     calls = [
@@ -120,7 +120,7 @@ def test_an_agent_whose_process_is_killed(base, model_server, name, kind):
     server.add(*(Turn("finished") for _ in range(3)))
 
     with opened(base, {**settings(server), "approve": "once", "agents.max_children": 1}) as runtime:
-        # a new process with other settings must not run it, but whoever looks settles what the dead one left
+        # a process with other settings must not run the agent, but any process ends the agents of a dead one
         assert runtime.call("agent_list").ok
         agent = runtime.roster().get(id)
         assert agent is not None
@@ -131,26 +131,25 @@ def test_an_agent_whose_process_is_killed(base, model_server, name, kind):
         assert agent.status == ("failed" if kind == "call" else "cancelled" if phase.cancels else "completed")
         assert agent.owner == "" or not runtime.roster().lives(agent.owner)
         server.add(Turn("another"))
-        assert runtime.call("agent", prompt="y").text in ("another", "finished")  # the place was given back
+        assert runtime.call("agent", prompt="y").text in ("another", "finished")  # the slot is free again
     wait_until(lambda: mark.alive() == [])
-    for file, most in (("b.txt", "x"), ("log", "x\n")):
-        if os.path.exists(f"{root}/{file}"):
-            with open(f"{root}/{file}") as opened_file:
-                assert opened_file.read() == most
+    for relative, once in (("b.txt", "x"), ("log", "x\n")):
+        if os.path.exists(f"{root}/{relative}"):
+            with open(f"{root}/{relative}") as file:
+                assert file.read() == once
     if name == "after a write":
         assert os.path.exists(f"{root}/b.txt")
 
 
-def test_a_worktree_outlives_a_kill(base, model_server):
+def test_changes_in_a_worktree_survive_a_kill(base, model_server):
     """The process is killed after the patch was applied, and before that was recorded."""
     root = f"{base}/workspace"
     os.makedirs(root)
-    for words in (["init", "-q"], ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
+    for args in (["init", "-q"], ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"]):
+        subprocess.run(["git", *args], cwd=root, check=True)
     server = model_server(Turn(calls=[ScriptedCall("write_file", {"path": "b.txt", "content": "x"})]), Turn("written"))
     script = """
 from hilt.agents.worktrees import Worktrees
-keep = Worktrees._settle
 def settle(self, agent, record, changes):
     print(json.dumps(agent.id), flush=True)
     time.sleep(600)
@@ -177,8 +176,8 @@ time.sleep(600)
 def test_a_half_created_worktree_is_created_again(base, model_server):
     root = f"{base}/workspace"
     os.makedirs(root)
-    for words in (["init", "-q"], ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
+    for args in (["init", "-q"], ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"]):
+        subprocess.run(["git", *args], cwd=root, check=True)
     server = model_server(Turn("done"))
     script = """
 from hilt.agents.worktrees import Worktrees

@@ -25,8 +25,8 @@ import json, os, sys, time
 from hilt.call import Call
 from hilt.runtime import Runtime
 from hilt.state.locks import try_lock
-given = json.loads(sys.argv[1])
-runtime = Runtime(given["workspace"], session="talk", flags=given["flags"])
+options = json.loads(sys.argv[1])
+runtime = Runtime(options["workspace"], session="talk", flags=options["flags"])
 print("ready", flush=True)
 sys.stdin.readline()
 """
@@ -37,7 +37,7 @@ def settings(server: Any) -> dict[str, Any]:
 
 
 class Script:
-    """A process that runs a script; `begin` lets it go on, `kill` ends it without notice."""
+    """A process that runs a script once `begin` is called; `kill` ends it without notice."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -59,10 +59,10 @@ class Script:
             self._output.read()  # to its end: then the fork has ended, too
 
 
-def started(base: str, script: str, flags: dict[str, Any], **given: Any) -> Script:
+def started(base: str, script: str, flags: dict[str, Any], **options: Any) -> Script:
     os.makedirs(f"{base}/workspace", exist_ok=True)
     os.makedirs(f"{base}/home", exist_ok=True)
-    arguments = json.dumps({"workspace": f"{base}/workspace", "flags": flags, **given})
+    arguments = json.dumps({"workspace": f"{base}/workspace", "flags": flags, **options})
     process = subprocess.Popen(
         forked("-c", OPEN + script, arguments),
         env={**environment(base), "OPENAI_API_KEY": "key-of-the-test"},
@@ -73,9 +73,9 @@ def started(base: str, script: str, flags: dict[str, Any], **given: Any) -> Scri
     return Script(process)
 
 
-def together(base: str, script: str, flags: dict[str, Any], **given: Any) -> list[Any]:
+def together(base: str, script: str, flags: dict[str, Any], **options: Any) -> list[Any]:
     """Run a script in several processes that begin at the same time; return what each of them prints, as JSON."""
-    processes = [started(base, script, flags, number=number, **given) for number in range(PROCESSES)]
+    processes = [started(base, script, flags, number=number, **options) for number in range(PROCESSES)]
     for process in processes:
         process.begin()
     printed = [process.printed() for process in processes]
@@ -89,7 +89,7 @@ def opened(base: str, flags: dict[str, Any], session: str = "talk") -> Runtime:
     return Runtime(f"{base}/workspace", session=session, environ=environ, flags=flags)
 
 
-def test_a_parent_has_twenty_agents_however_many_processes_start_them(base, model_server):
+def test_a_parent_has_at_most_twenty_agents_however_many_processes_start_them(base, model_server):
     server = model_server(Turn("hi"), repeat=True)
     script = """
 codes = []
@@ -98,20 +98,20 @@ for number in range(8):
     codes.append("ok" if result.ok else result.error.code)
 print(json.dumps(codes), flush=True)
 """
-    codes = [code for one in together(base, script, settings(server)) for code in one]
+    codes = [code for printed in together(base, script, settings(server)) for code in printed]
 
     assert (codes.count("ok"), codes.count("limit_exceeded")) == (20, 12)
 
 
-def test_a_pair_exchanges_ten_messages_a_minute(base):
+def test_a_pair_exchanges_at_most_ten_messages_a_minute(base):
     script = """
 codes = []
 for number in range(6):
-    result = runtime.call("agent_send", agentId="a", targetAgentId="b", message=f"{given['number']} {number}")
+    result = runtime.call("agent_send", agentId="a", targetAgentId="b", message=f"{options['number']} {number}")
     codes.append("ok" if result.ok else result.error.code)
 print(json.dumps(codes), flush=True)
 """
-    codes = [code for one in together(base, script, {}) for code in one]
+    codes = [code for printed in together(base, script, {}) for code in printed]
 
     assert (codes.count("ok"), codes.count("limit_exceeded")) == (10, 14)
     with opened(base, {}) as runtime:
@@ -123,18 +123,18 @@ def test_a_queue_holds_a_thousand_messages_and_each_is_read_once(base):
     fill = """
 sent = []
 for number in range(260):
-    result = runtime.call("agent_send", agentId=f"{given['number']}-{number}", targetAgentId="b", message=str(number))
-    sent += [f"{given['number']}-{number}"] if result.ok else []
+    result = runtime.call("agent_send", agentId=f"{options['number']}-{number}", targetAgentId="b", message=str(number))
+    sent += [f"{options['number']}-{number}"] if result.ok else []
 print(json.dumps(sent), flush=True)
 """
-    sent = [name for one in together(base, fill, {}) for name in one]
+    sent = [name for printed in together(base, fill, {}) for name in printed]
     read = """
 names = []
 while mail := runtime.call("agent_receive", agentId="b", limit=7).data["messages"]:
     names += [message["from"] for message in mail]
 print(json.dumps(names), flush=True)
 """
-    received = [name for one in together(base, read, {}) for name in one]
+    received = [name for printed in together(base, read, {}) for name in printed]
 
     assert len(sent) == 1000
     assert sorted(received) == sorted(sent)
@@ -149,7 +149,7 @@ def test_a_message_has_at_most_100_kb(runtime, size, code):
     assert (result.error.code if result.error else None) == code
 
 
-def test_messages_outlive_the_process_that_sent_them(base):
+def test_messages_survive_the_process_that_sent_them(base):
     script = """
 print(json.dumps(runtime.call("agent_send", agentId="a", targetAgentId="b", message="kept").ok), flush=True)
 time.sleep(600)
@@ -175,7 +175,7 @@ time.sleep(600)
     "phase",
     ["before the answer", *(pytest.param(f"{when} a call", marks=needs_sandbox) for when in ("during", "after"))],
 )
-def test_an_agent_whose_process_is_killed_goes_on_in_another(base, model_server, phase):
+def test_an_agent_whose_process_is_killed_continues_in_another(base, model_server, phase):
     gate, marker = f"{base}/gate", f"{base}/workspace/marker"
     command = f"echo x >> {marker}" + ("; sleep 600" if phase == "during a call" else "")
     calls = [ScriptedCall("run_shell", {"command": command})]
@@ -203,7 +203,7 @@ def test_an_agent_whose_process_is_killed_goes_on_in_another(base, model_server,
             assert file.read() == "x\n"  # it did not run twice
 
 
-def test_the_place_of_a_call_whose_process_was_killed_is_given_back(base, model_server):
+def test_an_agent_of_a_call_whose_process_was_killed_frees_its_slot(base, model_server):
     server = model_server(Turn("never", hold=f"{base}/never"), Turn("fine"))
     flags = {**settings(server), "agents.max_children": 1}
     process = started(base, 'runtime.call("agent", prompt="x")', flags)
@@ -212,15 +212,15 @@ def test_the_place_of_a_call_whose_process_was_killed_is_given_back(base, model_
         time.sleep(0.01)
 
     with opened(base, flags) as runtime:
-        refused = runtime.call("agent", prompt="y").error
-        assert refused is not None
-        assert refused.code == "limit_exceeded"
+        error = runtime.call("agent", prompt="y").error
+        assert error is not None
+        assert error.code == "limit_exceeded"
         process.kill()
         assert runtime.call("agent", prompt="y").text == "fine"
         assert [agent.status for agent in runtime.roster().newest(9)] == ["completed", "failed"]
 
 
-def test_an_agent_goes_on_only_under_the_settings_it_was_started_with(base, model_server):
+def test_an_agent_continues_only_under_the_settings_it_was_started_with(base, model_server):
     server = model_server(Turn("late", hold=f"{base}/never"))
     process = started(base, BACKGROUND, {**settings(server), "mode": "plan"})
     process.begin()
@@ -238,7 +238,7 @@ def test_an_agent_goes_on_only_under_the_settings_it_was_started_with(base, mode
     assert not os.path.exists(f"{base}/workspace/b.txt")
 
 
-def test_an_agent_that_its_process_leaves_is_queued_and_goes_on(base, model_server):
+def test_an_agent_is_queued_when_its_process_ends_and_continues_in_another(base, model_server):
     server = model_server(Turn("late", hold=f"{base}/never"))
     os.makedirs(f"{base}/workspace")
     os.makedirs(f"{base}/home")
@@ -248,7 +248,7 @@ def test_an_agent_that_its_process_leaves_is_queued_and_goes_on(base, model_serv
             time.sleep(0.01)
     server.add(Turn("finished"))
     with opened(base, settings(server)) as runtime:
-        assert [known.status for known in runtime.roster().newest(9)] == ["queued"]
+        assert [queued.status for queued in runtime.roster().newest(9)] == ["queued"]
         assert runtime.call("agent_list").ok
         assert settled(runtime, agent).answer == "finished"
 
@@ -278,7 +278,7 @@ time.sleep(600)
     assert server.prompts[-1].raw.count(b"how are you") == 1
 
 
-def test_messages_come_again_with_the_same_ids_if_their_reader_is_killed(base):
+def test_messages_are_received_again_with_the_same_ids_if_their_reader_is_killed(base):
     script = """
 for number in range(3):
     runtime.call("agent_send", agentId="a", targetAgentId="b", message=f"{number}")
@@ -343,7 +343,7 @@ def test_old_messages_to_nobody_are_removed(runtime, base):
 
 
 def test_agents_share_the_tokens_of_a_caller_whose_process_was_killed(base, model_server):
-    """Two agents were started with 1,000 tokens between them; after the kill, they still have no more."""
+    """Two agents share 1,000 tokens; after the kill, they get no more."""
     server = model_server(Turn("never", hold=f"{base}/never"), Turn("never", hold=f"{base}/never"))
     script = """
 from hilt.agents.budgets import Budget, RunLimits
@@ -373,7 +373,7 @@ time.sleep(600)
     assert 1000 <= sum(agent.input_tokens for agent in ended) <= 1000 + 2 * 350
 
 
-def test_an_agent_does_not_get_its_time_again_after_a_kill(base, model_server):
+def test_the_time_limit_of_an_agent_does_not_restart_after_a_kill(base, model_server):
     server = model_server(Turn("never", hold=f"{base}/never"))
     script = """
 from hilt.agents.budgets import Budget, RunLimits
@@ -402,7 +402,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("empty", ["", " "])
-def test_messages_have_a_sender_and_a_reader(runtime, empty):
+def test_messages_need_a_sender_and_a_reader(runtime, empty):
     results = [
         runtime.call("agent_receive", agentId=empty),
         runtime.call("agent_send", agentId=empty, targetAgentId="b", message="x"),

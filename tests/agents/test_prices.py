@@ -69,7 +69,7 @@ def test_cached_tokens_cost_less():
         ("gpt-5", "http://localhost/v1"),
     ],
 )
-def test_a_model_or_place_that_the_table_lacks_has_an_unknown_price(model, base_url):
+def test_a_model_or_base_url_that_the_table_lacks_has_an_unknown_price(model, base_url):
     assert find_pricing(model, base_url, {}) is None
 
 
@@ -87,7 +87,7 @@ def test_a_price_of_the_user_counts_first_and_at_every_base_url(key):
         assert pricing(USAGE) == Decimal("1.2") + Decimal("0.1") + Decimal("1.05")
 
 
-def test_without_a_price_of_its_own_a_cached_token_costs_what_others_do():
+def test_cached_tokens_without_their_own_price_cost_as_much_as_others():
     pricing = find_pricing("a:b", None, {"b": {"input": 3, "output": 0}})
 
     assert pricing is not None
@@ -107,46 +107,46 @@ def test_an_invalid_price_is_reported(table):
 
 
 def test_costs_of_a_day_add_up_exactly(tmp_path):
-    counted = meter(tmp_path)
+    cost_meter = meter(tmp_path)
 
-    costs = [counted.add(RequestUsage(input_tokens=1, output_tokens=0)) for _ in range(1000)]
+    costs = [cost_meter.add(RequestUsage(input_tokens=1, output_tokens=0)) for _ in range(1000)]
 
     assert costs[0] == 0.000002
-    assert counted.spent_today() == 0.002
-    counted.close()
+    assert cost_meter.spent_today() == 0.002
+    cost_meter.close()
 
 
 def test_a_request_without_counts_has_an_unknown_cost(tmp_path):
-    counted = meter(tmp_path)
+    cost_meter = meter(tmp_path)
 
-    assert counted.add(RequestUsage(unmeasured_requests=1)) is None
+    assert cost_meter.add(RequestUsage(unmeasured_requests=1)) is None
 
-    (row,) = Spending(str(tmp_path / "state")).models(counted.today())
+    (row,) = Spending(str(tmp_path / "state")).models(cost_meter.today())
     assert (row.requests, row.unpriced, row.cost) == (1, 1, 0)
 
 
 def test_a_free_model_costs_nothing_with_or_without_counts(tmp_path):
     free = {"agents__prices": {"mine": {"input": 0, "output": 0}}, "agents__max_cost_day": 1}
-    counted = meter(tmp_path, base_url="http://127.0.0.1:1/v1", flags=free)
+    cost_meter = meter(tmp_path, base_url="http://127.0.0.1:1/v1", flags=free)
 
-    counted.check()
+    cost_meter.check()
 
-    assert counted.add(RequestUsage(unmeasured_requests=1)) == 0
+    assert cost_meter.add(RequestUsage(unmeasured_requests=1)) == 0
 
 
 def test_the_limit_of_a_day_counts_all_models_and_processes(tmp_path):
     limited = {"agents__max_cost_day": 0.5}
-    other, counted = (
+    other, cost_meter = (
         meter(tmp_path, "other:mine", flags={"agents__prices": {"mine": OWN["openai:mine"]}}),
         meter(tmp_path, flags=limited),
     )
-    counted.check()
+    cost_meter.check()
     other.add(RequestUsage(input_tokens=200_000))
-    counted.check()
+    cost_meter.check()
     other.add(RequestUsage(input_tokens=50_000))
 
     with pytest.raises(ToolError) as caught:
-        counted.check()
+        cost_meter.check()
 
     assert (caught.value.code, caught.value.details) == (
         "budget_exceeded",
@@ -157,26 +157,26 @@ def test_the_limit_of_a_day_counts_all_models_and_processes(tmp_path):
 def test_the_next_day_starts_at_zero(tmp_path):
     now = time.mktime((2026, 11, 16, 23, 59, 0, 0, 0, -1))
     times = [now]
-    counted = meter(tmp_path, flags={"agents__max_cost_day": 1}, clock=lambda: times[0])
-    counted.add(RequestUsage(input_tokens=1_000_000))
+    cost_meter = meter(tmp_path, flags={"agents__max_cost_day": 1}, clock=lambda: times[0])
+    cost_meter.add(RequestUsage(input_tokens=1_000_000))
     with pytest.raises(ToolError):
-        counted.check()
+        cost_meter.check()
 
     times[0] += 120
-    counted.check()
+    cost_meter.check()
 
-    assert counted.spent_today() == 0
+    assert cost_meter.spent_today() == 0
 
 
 def test_a_limit_that_cannot_be_enforced_is_an_error(tmp_path):
-    counted = meter(tmp_path, "openai:nobody-knows-this", flags={"agents__max_cost_day": 5})
+    cost_meter = meter(tmp_path, "openai:nobody-knows-this", flags={"agents__max_cost_day": 5})
 
     with pytest.raises(ToolError) as caught:
-        counted.check()
+        cost_meter.check()
 
     assert caught.value.code == "budget_exceeded"
     assert "openai:nobody-knows-this" in caught.value.message
-    assert not counted.is_priced
+    assert not cost_meter.is_priced
 
 
 def test_processes_that_spend_at_once_lose_nothing(tmp_path):
@@ -206,7 +206,7 @@ def test_old_days_are_dropped(tmp_path):
     spending.close()
 
 
-def test_looking_makes_no_database(tmp_path):
+def test_reading_creates_no_database(tmp_path):
     spending = Spending(str(tmp_path / "state"))
 
     assert (spending.total("2026-11-16"), spending.models("2026-11-16")) == (0, [])
@@ -222,7 +222,7 @@ def test_a_cost_is_shown_in_dollars(cost, text):
 
 
 @pytest.mark.parametrize("value", [0, -1, "five", True, float("nan"), float("inf")])
-def test_an_invalid_limit_is_refused(tmp_path, value):
+def test_an_invalid_limit_is_rejected(tmp_path, value):
     with pytest.raises(ToolError, match="max_cost_day"):
         settings(tmp_path, agents__max_cost_day=value)
 
@@ -238,7 +238,7 @@ def test_a_project_can_lower_the_limit_but_not_raise_it(tmp_path):
     assert config.load(str(tmp_path), environ, {})["agents.max_cost_day"] == 1
 
 
-def test_the_limit_can_be_a_variable(tmp_path):
+def test_the_limit_can_be_set_by_a_variable(tmp_path):
     environ = {
         "HILT_CONFIG_DIR": str(tmp_path / "config"),
         "HILT_STATE_DIR": str(tmp_path / "state"),

@@ -1,4 +1,4 @@
-"""A child tries to get more than its parent by every tool of the catalog, however the parent is restricted."""
+"""A child tries to get more rights than its parent by every tool of the catalog, under every restriction."""
 
 from __future__ import annotations
 
@@ -90,24 +90,24 @@ def calls_of(tool: Any) -> Iterator[dict[str, Any]]:
     properties = tool.schema["properties"]
 
     def value(name: str) -> Any:
-        known = properties[name]
+        schema = properties[name]
         if name in VALUES:
             return VALUES[name]
-        return known["enum"][0] if "enum" in known else SAMPLES[_type(known)]
+        return schema["enum"][0] if "enum" in schema else SAMPLES[_type(schema)]
 
     required = {name: value(name) for name in tool.schema.get("required", ())}
     yield required
-    choices = [(name, choice) for name, known in properties.items() for choice in known.get("enum", ())]
-    flags = {name: True for name, known in properties.items() if known.get("type") == "boolean"}
+    choices = [(name, choice) for name, schema in properties.items() for choice in schema.get("enum", ())]
+    flags = {name: True for name, schema in properties.items() if schema.get("type") == "boolean"}
     yield {**required, **{name: on for name, on in flags.items() if name != "dry_run"}}
     for name, choice in choices if STRESS else choices[-2:]:
         yield {**required, name: choice}
         yield {**required, **flags, name: choice}
 
 
-def _type(known: dict[str, Any]) -> str:
-    kind = known.get("type", "string")
-    return kind if isinstance(kind, str) else next(one for one in kind if one != "null")
+def _type(schema: dict[str, Any]) -> str:
+    kind = schema.get("type", "string")
+    return kind if isinstance(kind, str) else next(name for name in kind if name != "null")
 
 
 def strictness(runtime: Runtime, tool: str, args: dict[str, Any], session: str) -> int:
@@ -146,9 +146,9 @@ def test_no_tool_gives_a_child_more_than_its_parent(base, restriction):
                         more.append((tool.name, args, STRICTNESS[above], STRICTNESS[below]))
         assert more == []
         assert compared > len(tools)  # the arguments are valid for most tools
-        shown = {name for name, _, _ in runtime.schemas()}
+        parent_names = {name for name, _, _ in runtime.schemas()}
         below_names = {name for name, _, _ in runtime.in_session(grandchild, runtime.settings).schemas()}
-        assert below_names <= shown
+        assert below_names <= parent_names
 
 
 # in two parts: a traceback of Python 3.13 or newer shows the code

@@ -1,4 +1,4 @@
-"""Transcripts: what is written is read back, in one piece and without secrets."""
+"""Transcripts: records are read back complete and without secrets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def transcripts(tmp_path) -> Transcripts:
     return Transcripts(str(tmp_path), "workspace", PLAIN)
 
 
-def test_messages_come_back_as_they_were(transcripts):
+def test_messages_are_read_back_unchanged(transcripts):
     image = BinaryContent(b"\x89PNG", media_type="image/png")
     messages: list[ModelMessage] = [
         ModelRequest(parts=[UserPromptPart(["Look", image])]),
@@ -102,7 +102,7 @@ def test_a_partial_last_line_is_removed(transcripts, cut):
     assert [record.get("content") for record in transcript.records()] == [None, "whole", "next"]
 
 
-def test_damaged_lines_are_left_out(transcripts):
+def test_damaged_lines_are_skipped(transcripts):
     transcript = transcripts.create("s")
     with open(transcript.path, "ab") as file:
         file.write(b"\x00\xff not json\n[1]\n")
@@ -111,15 +111,15 @@ def test_damaged_lines_are_left_out(transcripts):
     assert [record["type"] for record in transcript.records()] == ["session", "user"]
 
 
-def test_a_session_is_found_by_the_beginning_of_its_id(transcripts):
+def test_a_session_is_found_by_a_prefix_of_its_id(transcripts):
     for name in ("20260101-000000-aaa", "20260101-000000-bbb", "odd name/../x"):
         transcripts.create(name).close()
 
     assert transcripts.find("20260101-000000-a").id == "20260101-000000-aaa"
     assert transcripts.find("odd name/../x").id == "odd name/../x"
-    for wanted, code in (("20260101", "ambiguous_id"), ("2025", "not_found"), ("../state", "not_found")):
+    for prefix, code in (("20260101", "ambiguous_id"), ("2025", "not_found"), ("../state", "not_found")):
         with pytest.raises(ToolError) as raised:
-            transcripts.find(wanted)
+            transcripts.find(prefix)
         assert raised.value.code == code
 
 

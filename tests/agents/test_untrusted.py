@@ -1,4 +1,4 @@
-"""Text that nobody vouches for is marked, and instructions in it change nothing."""
+"""Untrusted text is marked, and instructions in it change nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_project_instructions_are_used_after_trust(talk, folder):
     assert talking.notices == []
 
 
-def test_untrusted_instructions_are_reported_to_the_person(talk, folder):
+def test_untrusted_instructions_are_reported_to_the_user(talk, folder):
     folder.write("AGENTS.md", "Use tabs.\n")
     talking = talk(Turn("ok"))
 

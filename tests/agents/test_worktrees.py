@@ -1,4 +1,4 @@
-"""Agents that work in a git worktree of their own: isolation, the patch, and what stays."""
+"""Agents that work in their own git worktree: isolation, the patch, and worktrees that stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hilt.agents.safe_git import FileChange, FileState, look
+from hilt.agents.safe_git import FileChange, FileState, file_state
 from hilt.agents.worktrees import make_patch
 from hilt.testing import temporary_runtime
 from tests.agents.model_server import ScriptedCall, Turn
@@ -25,9 +25,9 @@ def call(tool: str, **args: Any) -> ScriptedCall:
     return ScriptedCall(tool, args)
 
 
-def git(folder: str, *words: str) -> str:
+def git(folder: str, *args: str) -> str:
     identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
-    done = subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True)
+    done = subprocess.run(["git", *identity, *args], cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout
 
 
@@ -60,7 +60,7 @@ CHANGE = (
 
 
 @needs_sandbox
-def test_what_an_agent_changed_in_its_worktree_is_applied_with_approval(talk, repository, base):
+def test_changes_in_a_worktree_are_applied_with_approval(talk, repository, base):
     from hilt.state.approvals import UserAnswer
 
     asked: list[Any] = []
@@ -70,7 +70,7 @@ def test_what_an_agent_changed_in_its_worktree_is_applied_with_approval(talk, re
         assert repository.read("a.txt") == "one\ntwo\nthree\n"
         return UserAnswer("once")
 
-    one = talk(
+    talking = talk(
         Turn(calls=[call("agent", prompt="x", worktree=True)]),
         Turn(calls=[call("run_shell", command=CHANGE, force=True)]),
         Turn(calls=[call("write_file", path="w.txt", content="w"), call("read_file", path="a.txt")]),
@@ -79,11 +79,11 @@ def test_what_an_agent_changed_in_its_worktree_is_applied_with_approval(talk, re
         asker=asker,
     )
 
-    one.send("go")
+    talking.send("go")
 
     assert [question.tool for question in asked] == ["apply_patch"]
     assert "TWO" in asked[0].diff
-    text = one.results[0].result.text
+    text = talking.results[0].result.text
     assert text.startswith("changed\n\n[worktree] Its changes to 9 files were applied"), text
     assert repository.read("a.txt") == "one\nTWO\nthree\n"
     assert repository.read("new.txt") == "moved as it is\n"
@@ -97,28 +97,28 @@ def test_what_an_agent_changed_in_its_worktree_is_applied_with_approval(talk, re
     assert worktrees(base) == []
     assert len(git(repository.join(""), "worktree", "list").splitlines()) == 1
     undo = text.partition("(undo ")[2].partition(")")[0]
-    assert one.runtime.call("undo", action="restore", id=undo).ok
+    assert talking.runtime.call("undo", action="restore", id=undo).ok
     assert repository.read("a.txt") == "one\ntwo\nthree\n"
     assert sorted(os.listdir(repository.join(""))) == [".git", "a.txt", "b.bin", "gone.txt", "old.txt", "run.sh"]
 
 
 def by_agent(talk: Any, *calls: ScriptedCall, flags: dict[str, Any] | None = None, **options: Any) -> Any:
     """Let an agent in a worktree make these calls, and return the conversation of its parent."""
-    one = talk(
+    talking = talk(
         Turn(calls=[call("agent", prompt="x", worktree=True, **options)]),
         Turn(calls=list(calls)),
         Turn("done"),
         Turn("ok"),
         flags={"approve": "once"} if flags is None else flags,
     )
-    one.send("go")
-    return one
+    talking.send("go")
+    return talking
 
 
-def kept(one: Any, base: str) -> str:
+def kept_worktree(talking: Any, base: str) -> str:
     """Return the worktree that a result names."""
     (name,) = worktrees(base)
-    text = one.results[0].result.text or str(one.results[0].result.error.message)
+    text = talking.results[0].result.text or str(talking.results[0].result.error.message)
     assert f"{base}/state-worktrees/{name}" in text
     return f"{base}/state-worktrees/{name}"
 
@@ -127,35 +127,35 @@ WRITE = call("write_file", path="w.txt", content="of the agent")
 
 
 def test_a_worktree_in_which_nothing_changed_is_removed(talk, repository, base):
-    one = by_agent(talk, call("read_file", path="a.txt"))
+    talking = by_agent(talk, call("read_file", path="a.txt"))
 
-    assert one.results[0].result.text == "done"
+    assert talking.results[0].result.text == "done"
     assert worktrees(base) == []
     assert os.listdir(repository.join(".git/worktrees")) == []
 
 
 @pytest.mark.parametrize("flags, code", [({}, "approval_required"), ({"approve": "deny"}, "USER_REJECTION")])
 def test_changes_that_nobody_approved_stay_in_the_worktree(talk, repository, base, flags, code):
-    one = by_agent(talk, WRITE, flags=flags)
+    talking = by_agent(talk, WRITE, flags=flags)
 
-    folder = kept(one, base)
-    assert code in one.results[0].result.text
+    folder = kept_worktree(talking, base)
+    assert code in talking.results[0].result.text
     assert not os.path.exists(repository.join("w.txt"))
     with open(f"{folder}/w.txt") as file:
         assert file.read() == "of the agent"
-    (agent,) = one.runtime.roster().newest(1)
-    record = one.runtime.agents().worktrees.record(agent.id)
+    (agent,) = talking.runtime.roster().newest(1)
+    record = talking.runtime.agents().worktrees.record(agent.id)
     assert (record.root, code in record.problem) == (folder, True)
 
 
 def test_a_conflict_is_reported_and_the_patch_stays_readable(talk, repository, base):
     repository.write("a.txt", "quite\ndifferent\n")
-    one = by_agent(talk, call("edit_file", path="a.txt", old_text="two", new_text="TWO"))
+    talking = by_agent(talk, call("edit_file", path="a.txt", old_text="two", new_text="TWO"))
 
-    kept(one, base)
-    text = one.results[0].result.text
+    kept_worktree(talking, base)
+    text = talking.results[0].result.text
     assert "patch_conflict" in text
-    patch = one.runtime.call("read_file", path=text.partition("The patch is in ")[2].partition(" ")[0].rstrip("."))
+    patch = talking.runtime.call("read_file", path=text.partition("The patch is in ")[2].partition(" ")[0].rstrip("."))
     assert "+TWO" in patch.text
     assert repository.read("a.txt") == "quite\ndifferent\n"
 
@@ -163,11 +163,11 @@ def test_a_conflict_is_reported_and_the_patch_stays_readable(talk, repository, b
 def test_uncommitted_changes_of_the_user_stay(talk, repository, base):
     repository.write("a.txt", "one\ntwo\nthree\nmine\n")
     repository.write("untracked.txt", "mine\n")
-    one = by_agent(
+    talking = by_agent(
         talk, call("read_file", path="untracked.txt"), call("edit_file", path="a.txt", old_text="one", new_text="ONE")
     )
 
-    assert "file_not_found" in "".join(one.server.prompts[2].results.values())
+    assert "file_not_found" in "".join(talking.server.prompts[2].results.values())
     assert repository.read("a.txt") == "ONE\ntwo\nthree\nmine\n"
     assert worktrees(base) == []
 
@@ -181,14 +181,14 @@ def test_uncommitted_changes_of_the_user_stay(talk, repository, base):
         ("mkdir inner && git init -q inner && echo x > inner/f", "inner/: it is a repository"),
     ],
 )
-def test_what_a_patch_cannot_hold_keeps_the_worktree(talk, repository, base, command, why):
-    one = by_agent(talk, call("run_shell", command=command), WRITE)
+def test_a_change_that_a_patch_cannot_hold_keeps_the_worktree(talk, repository, base, command, why):
+    talking = by_agent(talk, call("run_shell", command=command), WRITE)
 
-    if why is None:  # git does not know pipes
+    if why is None:  # git ignores pipes
         assert repository.read("w.txt") == "of the agent"
         return
-    folder = kept(one, base)
-    assert why in one.results[0].result.text
+    folder = kept_worktree(talking, base)
+    assert why in talking.results[0].result.text
     assert os.path.exists(f"{folder}/w.txt")
     assert not os.path.exists(repository.join("w.txt"))
 
@@ -197,10 +197,10 @@ def test_a_link_that_an_agent_leaves_does_not_reach_files_of_the_user(talk, repo
     secret = f"{base}/secret"
     with open(secret, "w") as file:
         file.write("hidden words")
-    one = by_agent(talk, call("run_shell", command=f"ln -sf {secret} a.txt; mkdir d; ln -s {base} d/up"))
+    talking = by_agent(talk, call("run_shell", command=f"ln -sf {secret} a.txt; mkdir d; ln -s {base} d/up"))
 
-    kept(one, base)
-    assert b"hidden words" not in b"".join(request.raw for request in one.server.prompts)
+    kept_worktree(talking, base)
+    assert b"hidden words" not in b"".join(request.raw for request in talking.server.prompts)
 
 
 PROGRAMS = {
@@ -228,7 +228,7 @@ HOOKS = (
 )
 
 
-def test_git_runs_nothing_that_the_repository_names(talk, repository, base):
+def test_git_runs_no_program_that_the_repository_configures(talk, repository, base):
     """The attack: every setting, hook and attribute that names a program writes a marker."""
     marker, root = f"{base}/marker", repository.join("")
     program = f"{base}/program"
@@ -250,12 +250,12 @@ def test_git_runs_nothing_that_the_repository_names(talk, repository, base):
     assert os.path.exists(marker)  # the attack works
     os.unlink(marker)
 
-    one = by_agent(talk, call("edit_file", path="a.txt", old_text="two", new_text="TWO"), WRITE)
+    talking = by_agent(talk, call("edit_file", path="a.txt", old_text="two", new_text="TWO"), WRITE)
 
-    assert "were applied" in one.results[0].result.text
+    assert "were applied" in talking.results[0].result.text
     assert not os.path.exists(marker)
     git(root, "config", "core.hooksPath", f"{root}/.git/hooks")
-    result = one.runtime.agents().worktrees.check()
+    result = talking.runtime.agents().worktrees.check()
     assert result.prefix == ""
     assert not os.path.exists(marker)
     assert repository.read("a.txt") == "one\nTWO\nthree\n"
@@ -287,14 +287,14 @@ def test_a_command_in_a_worktree_cannot_write_the_main_repository(talk, reposito
         call("read_file", path=f"{root}/a.txt"),
         call("write_file", path=".hilt/permissions.yaml", content="allow_all: true"),
     ]
-    one = by_agent(talk, *calls)
+    talking = by_agent(talk, *calls)
 
-    results = one.server.prompts[2].results
+    results = talking.server.prompts[2].results
     assert len(results) == len(calls)
     assert repository.read(".git/config") == config
     assert not os.path.exists(repository.join(".git/hooks/pre-commit"))
     assert not os.path.exists(repository.join(".git/hooks/post-checkout"))
-    names, text = sorted(os.listdir(root)), one.results[0].result.text
+    names, text = sorted(os.listdir(root)), talking.results[0].result.text
     if not HAS_SANDBOX:  # Landlock cannot prevent all of it, but what git would run is disabled
         names, text = [name for name in names if not name.startswith(".git.disabled-")], text[: len("done")]
     assert names == [".git", "a.txt", "b.bin", "gone.txt", "old.txt", "run.sh"]
@@ -307,11 +307,11 @@ STATUS = call("run_shell", command="git status --short; git log --oneline")
 
 @pytest.mark.parametrize("read", ["all", "workspace"])
 def test_git_works_in_a_worktree(talk, repository, read):
-    one = by_agent(talk, WRITE, STATUS, flags={"approve": "once", "shell.read": read})
+    talking = by_agent(talk, WRITE, STATUS, flags={"approve": "once", "shell.read": read})
 
-    shown = "".join(one.server.prompts[2].results.values())
-    assert "?? w.txt" in shown
-    assert "first" in shown
+    output = "".join(talking.server.prompts[2].results.values())
+    assert "?? w.txt" in output
+    assert "first" in output
 
 
 @pytest.mark.parametrize("rule", ["{root}/.git/**", "{root}/.git", "{above}/work*/.git/HEAD"])
@@ -320,9 +320,9 @@ def test_a_repository_that_a_rule_hides_is_not_readable_in_a_worktree(talk, repo
     pattern = rule.format(root=root, above=base)
     allowed = "allow: [write_file, apply_patch, agent, run_shell]"
     repository.write(".hilt/permissions.yaml", f'permissions:\n  {allowed}\n  deny: ["Read(path:{pattern})"]\n')
-    one = by_agent(talk, call("run_shell", command=f"cat {root}/.git/HEAD"))
+    talking = by_agent(talk, call("run_shell", command=f"cat {root}/.git/HEAD"))
 
-    assert "refs/heads" not in "".join(one.server.prompts[2].results.values())
+    assert "refs/heads" not in "".join(talking.server.prompts[2].results.values())
 
 
 RULES = """permissions:
@@ -339,7 +339,7 @@ def test_path_rules_of_the_workspace_apply_in_the_worktree(talk, repository, bas
     git(root, "commit", "-qm", "more")
     rules = RULES.format(root=root, above=base)
     repository.write(".hilt/permissions.yaml", rules)  # not committed
-    one = by_agent(
+    talking = by_agent(
         talk,
         call("write_file", path="kept/f", content="x"),
         call("write_file", path="absolute/f", content="x"),
@@ -349,9 +349,9 @@ def test_path_rules_of_the_workspace_apply_in_the_worktree(talk, repository, bas
         call("write_file", path="open.txt", content="x"),
     )
 
-    shown = "".join(one.server.prompts[2].results.values())
-    assert shown.count("denied") >= 4
-    assert "before" not in shown
+    results = "".join(talking.server.prompts[2].results.values())
+    assert results.count("denied") >= 4
+    assert "before" not in results
     assert [repository.read(path) for path in ("kept/f", "absolute/f", "hidden.txt")] == ["before\n"] * 3
     assert repository.read("open.txt") == "x"
     assert worktrees(base) == []
@@ -364,7 +364,7 @@ def test_agents_below_an_agent_work_in_its_worktree(talk, repository, base):
         "lead",
         "---\nname: lead\nworktree: true\ntools: [agent, write_file, read_file, apply_patch]\n---\nLead.\n",
     )
-    one = talk(
+    talking = talk(
         Turn(calls=[call("agent", prompt="x", agent="lead")]),
         Turn(calls=[call("agent", prompt="in the same worktree")]),
         Turn(calls=[call("write_file", path="below.txt", content="1")]),
@@ -378,44 +378,44 @@ def test_agents_below_an_agent_work_in_its_worktree(talk, repository, base):
         flags={"approve": "once"},
     )
 
-    one.send("go")
+    talking.send("go")
 
-    assert one.results[0].result.text.startswith("led\n\n[worktree] Its changes to 2 files were applied"), one.results[
-        0
-    ].result
-    assert "file_not_found" in "".join(one.server.prompts[6].results.values())
+    assert talking.results[0].result.text.startswith("led\n\n[worktree] Its changes to 2 files were applied"), (
+        talking.results[0].result
+    )
+    assert "file_not_found" in "".join(talking.server.prompts[6].results.values())
     assert (repository.read("below.txt"), repository.read("own.txt")) == ("1", "2")
     assert worktrees(base) == []
 
 
-def test_each_response_of_a_spawned_agent_brings_its_changes(talk, repository, base):
-    one = talk(
+def test_the_changes_of_a_spawned_agent_are_applied_after_each_response(talk, repository, base):
+    talking = talk(
         Turn(calls=[WRITE]), Turn("first"),
         Turn(calls=[call("write_file", path="w.txt", content="again")]), Turn("second"),
         flags={"approve": "once"},
     )  # fmt: skip
-    spawned = one.runtime.call("agent_spawn", template="general", message="x", worktree=True)
+    spawned = talking.runtime.call("agent_spawn", template="general", message="x", worktree=True)
     assert "were applied" in spawned.data["response"]
     assert repository.read("w.txt") == "of the agent"
     agent = spawned.data["agentId"]
     assert worktrees(base) == [agent]
 
-    one.runtime.call("agent_send", agentId="me", targetAgentId=agent, message="more")
-    answered = settled(one.runtime, agent, answers=2)
+    talking.runtime.call("agent_send", agentId="me", targetAgentId=agent, message="more")
+    answered = settled(talking.runtime, agent, answers=2)
 
     assert "were applied" in answered.answer
     assert repository.read("w.txt") == "again"
-    one.runtime.call("job_stop", task_id=agent)
-    one.runtime.agents().worktrees.sweep()
+    talking.runtime.call("job_stop", task_id=agent)
+    talking.runtime.agents().worktrees.sweep()
     assert worktrees(base) == []
 
 
-def test_a_person_applies_what_was_not_approved(talk, repository, base, capsys):
+def test_the_user_can_apply_changes_that_were_not_approved(talk, repository, base, capsys):
     from hilt.surfaces.cli import main
 
-    one = by_agent(talk, WRITE, flags={})
-    (agent,) = one.runtime.roster().newest(1)
-    environ = {**one.runtime.environ, "HILT_APPROVE": "once"}
+    talking = by_agent(talk, WRITE, flags={})
+    (agent,) = talking.runtime.roster().newest(1)
+    environ = {**talking.runtime.environ, "HILT_APPROVE": "once"}
 
     with pytest.MonkeyPatch.context() as patched:
         for name, value in environ.items():
@@ -433,33 +433,33 @@ def test_a_person_applies_what_was_not_approved(talk, repository, base, capsys):
 
 
 def test_a_cancelled_agent_leaves_its_changes_in_the_worktree(talk, repository, base):
-    one = talk(Turn(calls=[WRITE]), Turn("late", hold=f"{base}/never"), flags={"approve": "once"})
-    started = one.runtime.call("agent", prompt="x", worktree=True, run_in_background=True).data["task_id"]
-    while len(one.server.prompts) < 2:
+    talking = talk(Turn(calls=[WRITE]), Turn("late", hold=f"{base}/never"), flags={"approve": "once"})
+    started = talking.runtime.call("agent", prompt="x", worktree=True, run_in_background=True).data["task_id"]
+    while len(talking.server.prompts) < 2:
         pass
-    assert one.runtime.call("job_stop", task_id=started).ok
+    assert talking.runtime.call("job_stop", task_id=started).ok
 
-    record = one.runtime.agents().worktrees.record(started)
+    record = talking.runtime.agents().worktrees.record(started)
     assert os.path.exists(f"{record.root}/w.txt")
-    one.runtime.agents().worktrees.sweep()
+    talking.runtime.agents().worktrees.sweep()
     assert worktrees(base) == [started]
     assert not os.path.exists(repository.join("w.txt"))
 
 
-def test_jobs_of_an_agent_end_before_its_changes_are_taken(talk, repository, base):
+def test_jobs_of_an_agent_end_before_its_changes_are_applied(talk, repository, base):
     job = "while :; do echo x >> w.txt; sleep 0.01; done"
-    one = by_agent(
+    talking = by_agent(
         talk,
         call("run_shell", command=job, run_in_background=True),
         call("run_shell", command="while [ ! -s w.txt ]; do sleep 0.01; done"),
     )
 
-    assert "were applied" in one.results[0].result.text
+    assert "were applied" in talking.results[0].result.text
     assert repository.read("w.txt").startswith("x\n")
     assert worktrees(base) == []
 
 
-def test_changes_that_a_person_makes_meanwhile_are_not_deleted(talk, repository, base):
+def test_changes_that_the_user_makes_meanwhile_are_not_deleted(talk, repository, base):
     from hilt.state.approvals import UserAnswer
 
     def asker(question: Any) -> UserAnswer:
@@ -469,31 +469,31 @@ def test_changes_that_a_person_makes_meanwhile_are_not_deleted(talk, repository,
         return UserAnswer("once")
 
     turns = Turn(calls=[call("agent", prompt="x", worktree=True)]), Turn(calls=[WRITE]), Turn("done"), Turn("ok")
-    one = talk(*turns, asker=asker)
+    talking = talk(*turns, asker=asker)
 
-    one.send("go")
+    talking.send("go")
 
-    with open(f"{kept(one, base)}/mine.txt") as file:
+    with open(f"{kept_worktree(talking, base)}/mine.txt") as file:
         assert file.read() == "of the person"
     assert repository.read("w.txt") == "of the agent"
 
 
-def test_a_workspace_that_is_part_of_a_repository(talk, folder, base):
+def test_a_workspace_can_be_part_of_a_repository(talk, folder, base):
     git(base, "init", "-q")
     folder.write("a.txt", "one\n")
     git(base, "add", "workspace")
     git(base, "commit", "-qm", "first")
-    one = by_agent(
+    talking = by_agent(
         talk, call("write_file", path="a.txt", content="two\n"), call("write_file", path="../out.txt", content="x")
     )
 
-    assert "were applied" in one.results[0].result.text
+    assert "were applied" in talking.results[0].result.text
     assert folder.read("a.txt") == "two\n"
     assert not os.path.exists(f"{base}/out.txt")
 
 
 @pytest.mark.parametrize("kind", ["no repository", "no commit", "bare", "submodule", "inside"])
-def test_an_agent_without_a_usable_repository_is_refused(talk, folder, base, kind):
+def test_an_agent_without_a_usable_repository_is_rejected(talk, folder, base, kind):
     root = folder.join("")
     if kind == "bare":
         git(root, "init", "-q", "--bare")
@@ -510,31 +510,31 @@ def test_an_agent_without_a_usable_repository_is_refused(talk, folder, base, kin
         git(root, "add", "-A")
         git(root, "commit", "-qm", "first")
         environ = {"HILT_STATE_DIR": f"{root}/state"}
-    one = talk(Turn(calls=[call("agent", prompt="x", worktree=True)]), Turn("ok"), environ=environ)
+    talking = talk(Turn(calls=[call("agent", prompt="x", worktree=True)]), Turn("ok"), environ=environ)
 
-    one.send("go")
+    talking.send("go")
 
-    error = one.results[0].result.error
+    error = talking.results[0].result.error
     assert (error.code, "worktree" in error.suggestion or kind == "submodule") == ("invalid_request", True), error
     assert worktrees(base) == []
-    assert [agent.status for agent in one.runtime.roster().newest(9)] in ([], ["failed"])
+    assert [agent.status for agent in talking.runtime.roster().newest(9)] in ([], ["failed"])
 
 
-def test_the_history_of_a_worktree_is_its_own(talk, repository, base):
-    one = by_agent(
+def test_undo_in_the_workspace_does_not_list_changes_in_a_worktree(talk, repository, base):
+    talking = by_agent(
         talk,
         call("write_file", path="a.txt", content="of the agent"),
         flags={},
     )
 
-    assert one.runtime.call("undo", action="list").text.count("a.txt") == 0
+    assert talking.runtime.call("undo", action="list").text.count("a.txt") == 0
     assert repository.read("a.txt") == "one\ntwo\nthree\n"
 
 
 def test_a_definition_can_ask_for_a_worktree(talk, repository, base):
     define(repository, base, "apart", "---\nname: apart\nworktree: true\n---\nWork.\n")
     define(repository, base, "odd", "---\nname: odd\nworktree: perhaps\n---\nWork.\n")
-    one = talk(
+    talking = talk(
         Turn(calls=[call("agent", prompt="x", agent="apart"), call("agent", prompt="x", agent="odd")]),
         Turn(calls=[WRITE]),
         Turn("done"),
@@ -542,9 +542,9 @@ def test_a_definition_can_ask_for_a_worktree(talk, repository, base):
         flags={"approve": "deny"},
     )
 
-    one.send("go")
+    talking.send("go")
 
-    results = {result.id: result.result for result in one.results}
+    results = {result.id: result.result for result in talking.results}
     assert sorted("worktree" in str(result.text) for result in results.values()) == [False, True]
     assert len(worktrees(base)) == 1
 
@@ -564,7 +564,7 @@ STATES = st.builds(lambda data, mode: data and FileState(mode, data), CONTENTS, 
 
 @settings(max_examples=300 if STRESS else 25, deadline=None)
 @given(st.dictionaries(st.sampled_from(["a", "b b", "c/ü", 'd"d']), st.tuples(STATES, STATES), min_size=1))
-def test_a_patch_brings_exactly_what_changed(states):
+def test_a_patch_makes_exactly_the_changes(states):
     changes = [
         FileChange(path, old or None, new or None)
         for path, (old, new) in states.items()
@@ -580,4 +580,4 @@ def test_a_patch_brings_exactly_what_changed(states):
         result = runtime.call("apply_patch", patch=make_patch(changes))
         assert result.ok, (result, make_patch(changes))
         for change in changes:
-            assert look(workspace.path, change.path) == change.new
+            assert file_state(workspace.path, change.path) == change.new

@@ -64,7 +64,7 @@ def remote(command: str) -> str:
 
 
 class World:
-    """A workspace with settings and state of its own, and the runtimes that tests open on it."""
+    """A workspace with its own settings and state, and the runtimes that tests open on it."""
 
     def __init__(self, base: str) -> None:
         self.base = base
@@ -542,8 +542,8 @@ def test_what_a_tool_may_do_in_each_mode(world, effects, has_rules):
         world.rules(allow=["undo"])
     outcomes = []
     for mode in MODES:
-        with world.runtime(_make_tool("thing", effects), mode=mode) as runtime:
-            outcomes.append(code(runtime.call("thing")))
+        with world.runtime(_make_tool("custom", effects), mode=mode) as runtime:
+            outcomes.append(code(runtime.call("custom")))
 
     assert tuple(outcomes) == EFFECTS[effects][has_rules]
 
@@ -562,22 +562,22 @@ APPROVALS = {
 @pytest.mark.parametrize("effects", ["read", "write", "execute", "network", "control"])
 @pytest.mark.parametrize("approval, read_only", APPROVALS)
 def test_what_a_custom_tool_may_do_in_each_mode(world, approval, read_only, effects):
-    custom = _make_tool("thing", effects, approval=approval, plan=read_only and approval == "never")
+    custom = _make_tool("custom", effects, approval=approval, plan=read_only and approval == "never")
     outcomes, listed = [], []
     for mode in MODES:
         with world.runtime(custom, mode=mode) as runtime:
-            outcomes.append(code(runtime.call("thing")))
-            listed.append("thing" in [name for name, _, _ in runtime.schemas()])
+            outcomes.append(code(runtime.call("custom")))
+            listed.append("custom" in [name for name, _, _ in runtime.schemas()])
 
     assert tuple(outcomes) == APPROVALS[approval, read_only]
     assert listed == [outcome != NOT for outcome in outcomes]
 
 
 def test_rules_apply_to_custom_tools_too(world):
-    custom = _make_tool("thing", "execute", approval="never")
-    world.rules(deny=["thing"])
+    custom = _make_tool("custom", "execute", approval="never")
+    world.rules(deny=["custom"])
     with world.runtime(custom, mode="yolo") as runtime:
-        assert code(runtime.call("thing")) == "denied"
+        assert code(runtime.call("custom")) == "denied"
 
 
 HIDDEN = [
@@ -1340,8 +1340,8 @@ def test_a_prompt_omits_default_arguments_but_an_approval_binds_them(world):
     with world.runtime(asker=asker) as runtime:
         runtime.call("edit_file", path="a.txt", old_text="old", new_text="new", show_context=0)
         runtime.call("edit_file", path="a.txt", old_text="old", new_text="new", show_context=3)
-    given = {"path": "a.txt", "old_text": "old", "new_text": "new"}
-    assert [question.arguments for question in asked] == [given, {**given, "show_context": 3}]
+    explicit = {"path": "a.txt", "old_text": "old", "new_text": "new"}
+    assert [question.arguments for question in asked] == [explicit, {**explicit, "show_context": 3}]
     with world.runtime() as runtime:
         id = ask(runtime, "edit_file", path="a.txt", old_text="old", new_text="new")
         answer(world, id, "yes")

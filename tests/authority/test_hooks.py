@@ -125,7 +125,7 @@ def test_a_hook_receives_the_event_the_session_and_the_validated_call(place):
         "event": PRE,
         "session": "s1",
         "tool": "edit_file",
-        "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_rest(received)},
+        "arguments": {"path": "a.py", "old_text": "x", "new_text": "", **_defaults(received)},
         "touches": [{"effect": "write", "target": "a.py"}],
     }
     assert before[:-1] == BeforeCall(before.args)[:-1]
@@ -134,8 +134,8 @@ def test_a_hook_receives_the_event_the_session_and_the_validated_call(place):
     assert ran.milliseconds > 0
 
 
-def _rest(received: dict[str, Any]) -> dict[str, Any]:
-    """The other arguments, which the tool fills with its defaults."""
+def _defaults(received: dict[str, Any]) -> dict[str, Any]:
+    """The other arguments, which have their defaults."""
     return {
         name: value for name, value in received["arguments"].items() if name not in ("path", "old_text", "new_text")
     }
@@ -331,8 +331,7 @@ def test_two_hooks_that_rewrite_endlessly_block_the_call(place):
 
     before = place.before(READ)
 
-    assert before.vote.verdict == "deny"
-    assert "do not agree" in before.vote.error.message
+    assert (before.vote.verdict, before.vote.error.code) == ("deny", "hook_blocked")
     assert len(before.ran) == 3
 
 
@@ -432,18 +431,18 @@ def test_a_projects_hooks_run_only_when_all_their_files_are_trusted(place):
     scripts = place.root / ".hilt/hooks/deep"
     scripts.mkdir(parents=True)
     (scripts / "check.sh").write_text("true")
-    asked: list[str] = []
+    checked: list[str] = []
 
     def trusted(name: str, data: bytes) -> bool:
-        asked.append(os.path.relpath(name, place.root))
+        checked.append(os.path.relpath(name, place.root))
         return data != b"true"
 
-    (known,) = _load(place, trusted)
+    (hook_set,) = _load(place, trusted)
 
-    assert asked == [".hilt/hooks.yaml", ".hilt/hooks/deep/check.sh"]
-    assert known.hooks == ()
-    assert "check.sh is not trusted" in known.notes[0]
-    assert hooks.project_files(str(place.root)) == [str(place.root / name) for name in asked]
+    assert checked == [".hilt/hooks.yaml", ".hilt/hooks/deep/check.sh"]
+    assert hook_set.hooks == ()
+    assert "check.sh is not trusted" in hook_set.notes[0]
+    assert hooks.project_files(str(place.root)) == [str(place.root / name) for name in checked]
 
 
 def _load(place: Place, trusted: Any) -> list[Any]:
@@ -462,10 +461,10 @@ def test_links_to_files_that_tools_can_write_are_not_trusted(place, name):
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(other / "file" if (other / "file").exists() else other)
 
-    (known,) = _load(place, lambda name, data: True)
+    (hook_set,) = _load(place, lambda name, data: True)
 
-    assert known.hooks == ()
-    assert name in known.notes[0]
+    assert hook_set.hooks == ()
+    assert name in hook_set.notes[0]
 
 
 def test_an_untrusted_project_runs_nothing_and_is_noted(place):
@@ -521,7 +520,7 @@ def test_a_broken_hook_of_another_event_does_not_affect_calls(place):
 def test_hooks_that_would_run_are_listed_without_running_them(place):
     place.personal(hook("touch ran", match="Read"), hook("touch ran", match="Bash"), hook("touch ran", POST))
 
-    assert [known.name for known in place.hooks().would_run(READ)] == ["personal pre_tool_execution 0"]
+    assert [listed.name for listed in place.hooks().would_run(READ)] == ["personal pre_tool_execution 0"]
     assert not (place.root / "ran").exists()
 
 
@@ -529,23 +528,23 @@ def test_hooks_that_would_run_are_listed_without_running_them(place):
 
 
 def test_hooks_of_a_session_are_counted_by_event_and_removed_by_number(place):
-    ready = []
-    known = place.hooks()
+    commits = []
+    session_hooks = place.hooks()
 
     numbers = [
-        known.register(hook(command, event), lambda: ready.append(1)).number
+        session_hooks.register(hook(command, event), lambda: commits.append(1)).number
         for command, event in [("a", PRE), ("b", POST), ("c", PRE), ("d", PRE)]
     ]
-    removed = known.remove(PRE, 1, lambda: ready.append(1))
+    removed = session_hooks.remove(PRE, 1, lambda: commits.append(1))
 
-    assert (numbers, len(ready), removed["command"]) == ([0, 0, 1, 2], 5, "c")
-    assert [(known.command, known.number) for known in place.hooks().hooks] == [("a", 0), ("b", 0), ("d", 1)]
+    assert (numbers, len(commits), removed["command"]) == ([0, 0, 1, 2], 5, "c")
+    assert [(stored.command, stored.number) for stored in place.hooks().hooks] == [("a", 0), ("b", 0), ("d", 1)]
 
 
 def test_removing_the_last_hook_leaves_nothing_behind(place):
-    known = place.hooks()
-    known.register(hook("a"), lambda: None)
-    known.remove(PRE, 0, lambda: None)
+    session_hooks = place.hooks()
+    session_hooks.register(hook("a"), lambda: None)
+    session_hooks.remove(PRE, 0, lambda: None)
 
     assert place.session is None
 

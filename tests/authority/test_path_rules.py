@@ -31,7 +31,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="swaps names by 
 
 
 class World:
-    """A workspace with personal rules, and a person who says yes."""
+    """A workspace with personal rules, and a user who approves."""
 
     def __init__(self, base: str) -> None:
         self.base = base
@@ -93,7 +93,7 @@ def test_swapping_names_as_an_ordinary_user_does_not_bypass_a_rule(base, rules):
     assert "internal" not in outcome["codes"]
 
 
-# --- files that a call opens beside those it names ------------------------------------------------------------------
+# --- files that a call opens besides those it names -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

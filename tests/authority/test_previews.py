@@ -22,7 +22,7 @@ COMMAND = "rm -rf src; date +%N > made.txt"
 
 
 class Person:
-    """Answers questions as told, and keeps what was asked."""
+    """Gives the scripted answers, and records the questions."""
 
     def __init__(self, *answers: str) -> None:
         self.asked: list[Asked] = []
@@ -136,7 +136,7 @@ def test_a_dangerous_command_that_cannot_be_undone_asks(base):
 
     assert refused.error.code == "USER_REJECTION"
     [asked] = person.asked
-    assert "undo cannot take it back" in asked.reason
+    assert "undo" in asked.reason
     assert not asked.preview
     assert harmless.ok
     assert allowed.meta["undo"]["files"] == 1

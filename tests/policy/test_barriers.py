@@ -57,12 +57,14 @@ def test_a_watch_agrees_with_the_decision_on_a_path(globs, path, effect):
     assert bars.deny[effect == "read"].covering(path) is None
 
 
-@given(globs=st.lists(sources, min_size=1, max_size=4), start=paths, rest=st.lists(names, min_size=1, max_size=4))
+@given(
+    globs=st.lists(sources, min_size=1, max_size=4), start=paths, names_below=st.lists(names, min_size=1, max_size=4)
+)
 @example(["secret/*"], f"{ROOT}/secret", ["x"])
 @example(["a/**/*"], f"{ROOT}/a", ["b", "c"])
-def test_all_paths_below_an_enclosed_folder_are_covered_and_none_below_an_unreachable_one(globs, start, rest):
+def test_all_paths_below_an_enclosed_folder_are_covered_and_none_below_an_unreachable_one(globs, start, names_below):
     watch = bars_of(deny=[f"Read(path:{glob})" for glob in globs]).deny[0]
-    below = posixpath.join(start, *rest)
+    below = posixpath.join(start, *names_below)
 
     if watch.encloses(start):
         assert watch.covering(below) is not None
@@ -117,10 +119,10 @@ def test_a_command_reaches_the_paths_that_it_was_approved_for():
     bars = bars_of(ask=["Write(path:src/**)", "Write(path:docs/**)"])
     subject = call("run_shell", Touched("write", f"{ROOT}/src/a", "src/a"))
 
-    held = Barrier(bars, subject, ROOT, ()).sandbox
+    watches = Barrier(bars, subject, ROOT, ()).sandbox
 
-    assert held is not None
-    assert [rule.text for rule in held[1].rules] == ["Write(path:docs/**)"]
+    assert watches is not None
+    assert [rule.text for rule in watches[1].rules] == ["Write(path:docs/**)"]
 
 
 def test_a_rule_that_names_a_link_applies_to_where_it_leads():

@@ -39,15 +39,15 @@ def test_a_denial_carries_its_own_error():
 
 
 @given(st.sampled_from(STRICTER), st.sampled_from(STRICTER), st.booleans())
-def test_the_vote_of_the_tool_never_loosens_the_decision(first, second, expected):
-    decision, own = Vote(first, "rules", "a rule."), Vote(second, OWN, "It wants to.", keeps=("grant",) * expected)
+def test_the_vote_of_the_tool_never_loosens_the_decision(first, second, has_grant):
+    decision, own = Vote(first, "rules", "a rule."), Vote(second, OWN, "It wants to.", keeps=("grant",) * has_grant)
 
     joined = join(decision, own)
 
     assert joined.verdict == max(first, second, key=STRICTER.index)
     if (first, second) == ("ask", "ask"):
         assert (joined.reason, joined.keeps) == ("It wants to; a rule.", own.keeps)
-        assert joined.voter == ("rules" if expected else OWN)
+        assert joined.voter == ("rules" if has_grant else OWN)
     elif STRICTER.index(second) > STRICTER.index(first):
         assert joined is own
     else:

@@ -43,10 +43,10 @@ hooks:
 
 @pytest.mark.parametrize("text", [WHOLE, "\n".join(line[2:] for line in WHOLE.split("\n")[1:])])
 def test_a_file_lists_hooks_with_or_without_the_first_line(text):
-    known = parse(text)
+    hook_set = parse(text)
 
-    assert known.problems == ()
-    first, second, third = known.hooks
+    assert hook_set.problems == ()
+    first, second, third = hook_set.hooks
     assert first.kept() == {
         "event": PRE,
         "match": "Write(path:gen/**)",
@@ -57,12 +57,12 @@ def test_a_file_lists_hooks_with_or_without_the_first_line(text):
     assert (second.timeout, second.on_failure, second.match) == (10.0, "ignore", "")
     assert (third.timeout, third.on_failure) == (10.0, "block")
     # counted by event, from 0
-    assert [hook.name for hook in known.hooks] == [
+    assert [hook.name for hook in hook_set.hooks] == [
         "personal pre_tool_execution 0",
         "personal post_tool_execution 0",
         "personal pre_tool_execution 1",
     ]
-    assert [hook.line - first.line for hook in known.hooks] == [0, 5, 7]
+    assert [hook.line - first.line for hook in hook_set.hooks] == [0, 5, 7]
 
 
 @pytest.mark.parametrize("text", ["", "hooks:\n", "hooks: []\n", "# nothing\n"])
@@ -105,10 +105,10 @@ def test_a_broken_hook_is_reported_with_its_line(text, line, event):
 
 
 def test_a_broken_hook_keeps_its_number_and_the_others_still_apply():
-    known = parse(f"- {{event: {PRE}, command: a}}\n- {{event: {PRE}}}\n- {{event: {PRE}, command: b}}\n")
+    hook_set = parse(f"- {{event: {PRE}, command: a}}\n- {{event: {PRE}}}\n- {{event: {PRE}, command: b}}\n")
 
-    assert [(hook.command, hook.number) for hook in known.hooks] == [("a", 0), ("b", 2)]
-    assert len(known.problems) == 1
+    assert [(hook.command, hook.number) for hook in hook_set.hooks] == [("a", 0), ("b", 2)]
+    assert len(hook_set.problems) == 1
 
 
 def test_a_broken_hook_with_a_match_governs_what_the_match_applies_to():
@@ -126,9 +126,9 @@ def test_misspelt_words_get_a_suggestion():
 
 
 def test_too_many_hooks_are_a_problem_and_none_of_them_runs():
-    known = hook_protocol.collect([GUARD] * (hook_protocol.MAX_HOOKS + 1), "session", names)
+    hook_set = hook_protocol.collect([GUARD] * (hook_protocol.MAX_HOOKS + 1), "session", names)
 
-    assert (known.hooks, len(known.problems)) == ((), 1)
+    assert (hook_set.hooks, len(hook_set.problems)) == ((), 1)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +295,5 @@ def test_the_guide_lists_what_hooks_of_every_event_may_do():
             documented |= dict.fromkeys(re.findall(r"`(\w+)`", cells[0]), (words, cells[3]))
 
     assert documented == {
-        event: ("all" if event == PRE else ", ".join(moment.decisions), moment.on_failure)
-        for event, moment in EVENTS.items()
+        event: ("all" if event == PRE else ", ".join(spec.decisions), spec.on_failure) for event, spec in EVENTS.items()
     }

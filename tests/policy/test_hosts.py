@@ -1,4 +1,4 @@
-"""Hosts: what a domain rule means."""
+"""Which hosts a domain rule matches."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ TODO = built_in("todo_write", "control", plan=True)
 
 # the table of defaults: without a rule file, and with one that does not mention the call
 @pytest.mark.parametrize(
-    "traits, circumstances, without, with_rules",
+    "tool, circumstances, without, with_rules",
     [
         (READ, NO_RULES, "allow", "allow"),
         (WRITE, NO_RULES, "allow", "ask"),
@@ -78,9 +78,9 @@ TODO = built_in("todo_write", "control", plan=True)
     ],
     ids=lambda value: value.name if isinstance(value, Tool) else "",
 )
-def test_the_defaults_of_built_in_tools(traits, circumstances, without, with_rules):
-    assert verdict("normal", traits, circumstances) == without
-    assert verdict("normal", traits, circumstances._replace(rules=True)) == with_rules
+def test_the_defaults_of_built_in_tools(tool, circumstances, without, with_rules):
+    assert verdict("normal", tool, circumstances) == without
+    assert verdict("normal", tool, circumstances._replace(rules=True)) == with_rules
 
 
 # normal, auto-accept, yolo, plan, scheduler
@@ -97,17 +97,17 @@ def test_the_defaults_of_built_in_tools(traits, circumstances, without, with_rul
 )
 @pytest.mark.parametrize("circumstances", [NO_RULES, RULES, Circumstances(risk="dangerous")])
 def test_the_approval_of_custom_tools_in_every_mode(approval, read_only, expected, circumstances):
-    traits = custom(approval, read_only=read_only)
+    tool = custom(approval, read_only=read_only)
 
-    assert tuple(verdict(mode, traits, circumstances) for mode in MODES) == expected
+    assert tuple(verdict(mode, tool, circumstances) for mode in MODES) == expected
     for mode in MODES:
-        is_hidden = hidden(mode, "full", traits) is not None
-        assert is_hidden == (verdict(mode, traits, circumstances) == "deny")
+        is_hidden = hidden(mode, "full", tool) is not None
+        assert is_hidden == (verdict(mode, tool, circumstances) == "deny")
 
 
 # normal, auto-accept, yolo, plan, scheduler
 @pytest.mark.parametrize(
-    "traits, circumstances, expected",
+    "tool, circumstances, expected",
     [
         (READ, NO_RULES, ("allow", "allow", "allow", "allow", "allow")),
         (READ, RULES, ("allow", "allow", "allow", "allow", "allow")),
@@ -144,17 +144,17 @@ def test_the_approval_of_custom_tools_in_every_mode(approval, read_only, expecte
     ],
     ids=lambda value: value.name if isinstance(value, Tool) else "",
 )
-def test_built_in_tools_in_every_mode(traits, circumstances, expected):
-    assert tuple(verdict(mode, traits, circumstances) for mode in MODES) == expected
+def test_built_in_tools_in_every_mode(tool, circumstances, expected):
+    assert tuple(verdict(mode, tool, circumstances) for mode in MODES) == expected
 
 
 @pytest.mark.parametrize("effect, mode, rules", list(product(EFFECTS, MODES, [False, True])))
 def test_a_mode_only_loosens_or_only_tightens(effect, mode, rules):
     """yolo and auto-accept only allow calls that would ask; plan and scheduler only tighten."""
     circumstances = Circumstances(rules=rules, risk="caution")
-    traits = built_in("a_tool", effect)
+    tool = built_in("a_tool", effect)
     order = ["allow", "ask", "deny"]
-    plain, changed = (order.index(verdict(name, traits, circumstances)) for name in ("normal", mode))
+    plain, changed = (order.index(verdict(name, tool, circumstances)) for name in ("normal", mode))
 
     if mode in ("plan", "scheduler"):
         assert changed >= plain
@@ -162,13 +162,13 @@ def test_a_mode_only_loosens_or_only_tightens(effect, mode, rules):
         assert changed <= plain
 
 
-@pytest.mark.parametrize("traits, action", [(DESKTOP, "click"), (DESKTOP, "type"), (WRITE, ""), (HOOK, "register")])
-def test_no_rule_overrides_the_denial_of_a_mode(traits, action):
-    default = mode_vote("plan", traits, traits.effects, Circumstances(action=action))
+@pytest.mark.parametrize("tool, action", [(DESKTOP, "click"), (DESKTOP, "type"), (WRITE, ""), (HOOK, "register")])
+def test_no_rule_overrides_the_denial_of_a_mode(tool, action):
+    default = mode_vote("plan", tool, tool.effects, Circumstances(action=action))
 
     assert settle("plan", Vote("allow", "rules", "a rule"), default) == default
     assert default.verdict == "deny"
-    assert hidden("plan", "full", traits, action=action) is not None
+    assert hidden("plan", "full", tool, action=action) is not None
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -192,28 +192,28 @@ def test_rules_and_mode_are_combined(mode, ruled, risk):
 def test_the_profiles_have_these_built_in_tools():
     catalog = Catalog()
     tools = [catalog.find(name).tool for name in built_in_names()]
-    there = {
+    available = {
         profile: {tool.name for tool in tools if not tool.traits.finds and hidden("normal", profile, tool) is None}
         for profile in PROFILES
     }
 
-    assert there["nano"] == {"read_file", "write_file", "edit_file", "run_shell", "search_files"}
-    assert there["minimal"] == there["nano"] | {"find_files", "list_dir"}
-    assert there["full"] == {tool.name for tool in tools if not tool.traits.finds}
+    assert available["nano"] == {"read_file", "write_file", "edit_file", "run_shell", "search_files"}
+    assert available["minimal"] == available["nano"] | {"find_files", "list_dir"}
+    assert available["full"] == {tool.name for tool in tools if not tool.traits.finds}
 
 
 @pytest.mark.parametrize("profile", ["minimal", "nano"])
 def test_a_custom_tool_is_in_a_profile_when_the_project_lists_it(profile):
-    traits = custom("never")
+    tool = custom("never")
 
-    assert hidden("normal", profile, traits) is not None
-    assert hidden("normal", profile, traits, named_tools=("kubectl_pods",)) is None
-    assert hidden("normal", profile, traits._replace(name="read_file")) is not None
+    assert hidden("normal", profile, tool) is not None
+    assert hidden("normal", profile, tool, named_tools=("kubectl_pods",)) is None
+    assert hidden("normal", profile, tool._replace(name="read_file")) is not None
 
 
 def test_a_disabled_tool_is_hidden_in_every_mode_and_profile():
-    for mode, profile, traits in product(MODES, PROFILES, (READ, custom("never", read_only=True))):
-        reason = hidden(mode, profile, traits, disabled=("read_file", "kubectl_pods"), named_tools=(traits.name,))
+    for mode, profile, tool in product(MODES, PROFILES, (READ, custom("never", read_only=True))):
+        reason = hidden(mode, profile, tool, disabled=("read_file", "kubectl_pods"), named_tools=(tool.name,))
         assert reason is not None
         assert "disabledTools" in reason
 

@@ -12,7 +12,7 @@ from tests.policy.calls import HOME, outside, path
 
 
 @pytest.mark.parametrize(
-    "glob, relative, is_covered, is_found",
+    "glob, relative, is_covered, expected",
     [
         ("a.py", "a.py", True, "yes"),
         ("a.py", "src/a.py", False, "yes"),
@@ -53,15 +53,15 @@ from tests.policy.calls import HOME, outside, path
         ("dir/straße", "dir/STRASSE", False, "yes"),
     ],
 )
-def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, is_covered, is_found):
+def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, is_covered, expected):
     parsed = path_globs.parse(glob, HOME)
 
     assert path_globs.covers(parsed, path("write", relative)) == is_covered
-    assert path_globs.applies(parsed, path("write", relative)) == is_found
+    assert path_globs.applies(parsed, path("write", relative)) == expected
 
 
 @pytest.mark.parametrize(
-    "glob, relative, is_covered, is_found",
+    "glob, relative, is_covered, expected",
     [
         ("src/**", "src", True, "yes"),
         ("src/**", "src/a", True, "yes"),
@@ -75,15 +75,15 @@ def test_an_allow_is_narrow_and_a_deny_is_wide(glob, relative, is_covered, is_fo
         ("**", ".", True, "yes"),
     ],
 )
-def test_a_folder_includes_everything_below_it(glob, relative, is_covered, is_found):
+def test_a_folder_includes_everything_below_it(glob, relative, is_covered, expected):
     parsed = path_globs.parse(glob, HOME)
 
     assert path_globs.covers(parsed, path("read", relative, tree=True)) == is_covered
-    assert path_globs.applies(parsed, path("read", relative, tree=True)) == is_found
+    assert path_globs.applies(parsed, path("read", relative, tree=True)) == expected
 
 
 @pytest.mark.parametrize(
-    "glob, target, is_found",
+    "glob, target, expected",
     [
         ("/etc/**", "/etc/passwd", "yes"),
         ("/etc/**", "/ETC/passwd", "yes"),
@@ -96,8 +96,8 @@ def test_a_folder_includes_everything_below_it(glob, relative, is_covered, is_fo
         ("passwd", "/etc/passwd", "no"),
     ],
 )
-def test_an_absolute_glob_is_matched_against_the_absolute_path(glob, target, is_found):
-    assert path_globs.applies(path_globs.parse(glob, HOME), outside("read", target)) == is_found
+def test_an_absolute_glob_is_matched_against_the_absolute_path(glob, target, expected):
+    assert path_globs.applies(path_globs.parse(glob, HOME), outside("read", target)) == expected
 
 
 def test_the_home_directory_is_matched_literally():
@@ -166,7 +166,7 @@ def test_many_stars_do_not_hang():
 
 
 @pytest.mark.parametrize(
-    "glob, below, is_found",
+    "glob, below, expected",
     [
         ("/place/repo/secret/**", "secret/f", "yes"),
         ("/place/repo/secret/**", "other/f", "no"),
@@ -177,11 +177,11 @@ def test_many_stars_do_not_hang():
         ("/elsewhere/**", "secret/f", "no"),
     ],
 )
-def test_an_absolute_glob_matches_the_same_paths_in_a_copy_of_the_folder(glob, below, is_found):
+def test_an_absolute_glob_matches_the_same_paths_in_a_copy_of_the_folder(glob, below, expected):
     parsed = path_globs.parse(glob, HOME)
 
     moved = path_globs.moved(parsed, "/place/repo", "/copies/one")
 
-    found = {path_globs.applies(one, outside("read", f"/copies/one/{below}")) for one in moved} or {"no"}
-    assert ("yes" in found) == (is_found == "yes")
-    assert not any(path_globs.applies(one, outside("read", "/copies/two/secret")) == "yes" for one in moved)
+    matches = {path_globs.applies(copy, outside("read", f"/copies/one/{below}")) for copy in moved} or {"no"}
+    assert ("yes" in matches) == (expected == "yes")
+    assert not any(path_globs.applies(copy, outside("read", "/copies/two/secret")) == "yes" for copy in moved)

@@ -14,7 +14,7 @@ RULES = PathRules(SENSITIVE, READABLE, PROTECTED)
 
 
 def verdict(path: str, *, write: bool, rules: PathRules = RULES) -> str:
-    """Judge every name of a path in turn, as a walk does."""
+    """Check the names of a path one by one, as a walk does."""
     parts = path.split("/")
     try:
         for end in range(1, len(parts) + 1):
@@ -77,7 +77,7 @@ def test_which_names_are_sensitive_or_protected(path, reading, writing):
     assert (verdict(path, write=False), verdict(path, write=True)) == (
         reading,
         writing,
-    )  # and the same when asked again
+    )  # and the same on a second check
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_sensitive_name_anywhere_in_a_path_denies_it(parts, name, position):
 
 @given(st.sampled_from([".git", ".aws", ".env.local"]), st.data())
 def test_every_equivalent_spelling_of_a_sensitive_name_is_denied(name, data):
-    """Case, compatibility forms and invisible characters: the name is refused in any mixture of them."""
+    """Case, compatibility forms and invisible characters: the name is denied in any mixture of them."""
     forms = {
         character: [
             character,
@@ -157,7 +157,7 @@ def test_an_exception_for_one_place_opens_no_other_place():
     st.lists(st.booleans(), min_size=12, max_size=12),
 )
 def test_the_quick_check_never_passes_a_sensitive_name(patterns, spelling, capitals):
-    """Whatever the patterns and the case: the quick check passes no name that the full check refuses."""
+    """Whatever the patterns and the case: the quick check passes no name that the full check denies."""
     name = "".join(letter.upper() if up else letter for letter, up in zip(spelling, capitals, strict=False))
     rules = PathRules(patterns, (), ())
     quick = rules.is_harmless(name)

@@ -91,16 +91,16 @@ def test_a_path_rule_has_the_effect_of_its_tool(name, effect):
 
 
 @pytest.mark.parametrize(
-    "text, meant",
+    "text, intended",
     [("bash", "Bash"), ("read", "Read"), ("RunShell:x", "run_shell"), ("Writee", "Write"), ("Grepp", "Grep")],
 )
-def test_a_misspelt_name_is_broken_and_governs_the_intended_tool(text, meant):
+def test_a_misspelt_name_is_broken_and_governs_the_intended_tool(text, intended):
     with pytest.raises(BadForm) as caught:
         parse(text)
 
     assert "did you mean" in caught.value.message
     assert caught.value.scope.names is not None
-    assert NAMES.twins[meant] <= caught.value.scope.names
+    assert NAMES.twins[intended] <= caught.value.scope.names
 
 
 def test_a_rule_that_is_too_long_is_broken():

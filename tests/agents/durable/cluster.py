@@ -1,4 +1,4 @@
-"""A cluster for tests: a real PostgreSQL in a folder of its own, machines with state and workspace, and workers."""
+"""A cluster for tests: a real PostgreSQL in its own folder, machines with state and workspace, and workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECONDS = 600 if STRESS else 90  # after which a test gives up waiting
 
 
 def hilt_line(*words: str) -> list[str]:
-    """Return a command line for hilt: a fork, which starts in a tenth of the time; under stress, a process of its own.
+    """Return a command line for hilt: a fork, which starts in a tenth of the time; under stress, a separate process.
 
     Only the latter can be stopped with SIGSTOP.
     """
@@ -191,7 +191,7 @@ class SteppingModel(ModelServer):
 
     The prompt of an agent is `agent N`. Of five steps, three add the line N.K to the file N.txt with `edit_file`, one
     reads that file, and one adds the line to N.log with a command. Which step is next follows from the number of
-    results, so any process can go on.
+    results, so any process can continue.
     """
 
     def __init__(self, steps: int) -> None:

@@ -1,4 +1,4 @@
-"""Workers that are killed, stopped, outdated or have a wrong clock, and a database that goes away. HILT_STRESS only."""
+"""Killed, stopped and outdated workers, wrong clocks, and an unreachable database. HILT_STRESS only."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_versions_take_over_from_each_other(base, postgres, workers, first_is_ne
     model.close()
 
 
-def test_agents_go_on_after_a_minute_without_the_database(base, workers):
+def test_agents_continue_after_a_minute_without_the_database(base, workers):
     gate = f"{base}/gate"
     turns = [Turn(calls=[ScriptedCall("read_file", {"path": "0.txt"})], hold=gate), Turn("done")]
     with running_postgres() as server, serving_model(*turns) as model:

@@ -1,4 +1,4 @@
-"""Agents that other workspaces, versions and machines run, and what people see of them."""
+"""Agents that other workspaces, versions and machines run, and how they are shown."""
 
 from __future__ import annotations
 
@@ -55,39 +55,39 @@ def queued_elsewhere(machine: Machine) -> list[str]:
 
 def test_a_worker_of_another_workspace_runs_agents_that_need_no_files(base, postgres):
     with serving_model(Turn("done")) as model:
-        one = Machine(f"{base}/a", postgres.url, model, f"{base} one")
-        two = Machine(f"{base}/b", postgres.url, model, f"{base} two")
-        two.write("AGENTS.md", "Instructions of the other project.")
-        define_reader(one)
-        one.write("AGENTS.md", "Instructions.")
-        worker = two.worker(HILT_TRUST_ALL="1")
+        first = Machine(f"{base}/a", postgres.url, model, f"{base} one")
+        second = Machine(f"{base}/b", postgres.url, model, f"{base} two")
+        second.write("AGENTS.md", "Instructions of the other project.")
+        define_reader(first)
+        first.write("AGENTS.md", "Instructions.")
+        worker = second.worker(HILT_TRUST_ALL="1")
         try:
-            with one.runtime() as runtime:
+            with first.runtime() as runtime:
                 with_files, free = queue(runtime, "general"), queue(runtime, "reader")
 
                 (agent,) = settled(runtime, free)
                 waiting = runtime.roster().get(with_files)
                 (run,) = runtime.roster().runs.of(free)
-                shown = json.loads(one.hilt("agents", "show", free, "--json").stdout)
+                shown = json.loads(first.hilt("agents", "show", free, "--json").stdout)
         finally:
             kill(worker)
 
     assert (agent.answer, agent.status) == ("done", "completed")
     assert waiting is not None
     assert (waiting.status, waiting.owner) == ("queued", "")
-    assert run.host == machine_name(two.environ["HILT_STATE_DIR"])
+    assert run.host == machine_name(second.environ["HILT_STATE_DIR"])
     assert shown["runs"][0]["machine"] == run.host
     (prompt,) = model.prompts
     assert sorted(prompt.tools) == ["agent_send", "web_fetch"]
     assert b"Instructions" not in prompt.raw
-    assert two.workspace.encode() not in prompt.raw
+    assert second.workspace.encode() not in prompt.raw
 
 
 @pytest.mark.parametrize(
     "path, text",
     [("permissions.yaml", "deny:\n  - web_fetch(https://internal.example/*)\n"), ("hooks.yaml", "hooks: []\n")],
 )
-def test_agents_of_a_folder_with_rules_or_hooks_of_its_own_stay_there(base, postgres, path, text):
+def test_agents_of_a_folder_with_its_own_rules_or_hooks_stay_there(base, postgres, path, text):
     with serving_model() as model:
         machine = Machine(f"{base}/a", postgres.url, model, base)
     define_reader(machine)
@@ -103,7 +103,7 @@ def test_agents_of_a_folder_with_rules_or_hooks_of_its_own_stay_there(base, post
         assert base not in queued_elsewhere(machine)
 
 
-def test_settings_of_other_versions_apply_if_they_are_known_here_and_hold_up_nobody_if_not(base):
+def test_known_settings_of_other_versions_apply_and_unknown_ones_block_no_other_agent(base):
     with serving_model(Turn("done"), Turn("done")) as model:
         machine = Machine(f"{base}/a", "", model)
         with machine.runtime() as runtime:
@@ -115,15 +115,15 @@ def test_settings_of_other_versions_apply_if_they_are_known_here_and_hold_up_nob
                 new = NewAgent("test", "test", "background", "general", "", "x", settings, AgentProfile((), "normal"))
                 return runtime.roster().create(new, AgentLimits(5, 100, 3600)).id
 
-            left = [create(settings) for settings in invalid]
+            unusable = [create(settings) for settings in invalid]
             older = create(with_defaults)
             agent = start(runtime, prompt="go")
 
-            assert [one.answer for one in settled(runtime, older, agent)] == ["done", "done"]
-            assert {runtime.roster().get(id).status for id in left} == {"queued"}  # type: ignore[union-attr]
+            assert [ended.answer for ended in settled(runtime, older, agent)] == ["done", "done"]
+            assert {runtime.roster().get(id).status for id in unusable} == {"queued"}  # type: ignore[union-attr]
 
 
-def test_people_are_told_on_which_machine_a_worktree_is(base):
+def test_the_machine_that_has_a_worktree_is_reported(base):
     with serving_model() as model:
         machine = Machine(f"{base}/a", "", model)
     with machine.runtime() as runtime:
@@ -197,10 +197,10 @@ def test_a_durable_run_whose_terminal_is_closed_waits_for_another_process(base):
         _, errors = process.communicate(timeout=60)
         agent = errors.split()[1]
 
-        assert (process.returncode, "goes on in a worker" in errors) == (130, True)
+        assert (process.returncode, "worker" in errors) == (130, True)
         with machine.runtime() as runtime:
-            (left,) = runtime.roster().newest(5)
-            assert (left.id, left.status) == (agent, "queued")
+            (queued,) = runtime.roster().newest(5)
+            assert (queued.id, queued.status) == (agent, "queued")
             open(gate, "w").close()
             runtime.agents().serve()
 

@@ -1,4 +1,4 @@
-"""What becomes of a call whose process was killed: on the same machine and on another."""
+"""The result of a call whose process was killed: on the same machine and on another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def interrupted(runtime: Runtime, *, host: str = "", owner: str = DEAD) -> Inter
     return InterruptedCalls(runtime.in_session(SESSION, runtime.settings), [run])
 
 
-def made(tool: str, args: dict[str, Any], id: str = "call_1") -> MadeCall:
+def made_call(tool: str, args: dict[str, Any], id: str = "call_1") -> MadeCall:
     return MadeCall(0, id, tool, args)
 
 
@@ -43,7 +43,7 @@ def code_of(result: Result | None) -> str:
 
 @pytest.mark.parametrize("host", ["", "elsewhere"])
 def test_a_read_is_repeated(runtime, host):
-    assert interrupted(runtime, host=host).settle(made("read_file", {"path": "a.txt"})) is None
+    assert interrupted(runtime, host=host).settle(made_call("read_file", {"path": "a.txt"})) is None
 
 
 @pytest.mark.parametrize("host", ["", "elsewhere"])
@@ -58,24 +58,24 @@ def test_a_read_is_repeated(runtime, host):
         ("tool_of_a_server_that_is_gone", {}),
     ],
 )
-def test_what_may_have_run_is_not_repeated(runtime, host, tool, args):
-    assert code_of(interrupted(runtime, host=host).settle(made(tool, args))) == "outcome_unknown"
+def test_a_call_that_may_have_run_is_not_repeated(runtime, host, tool, args):
+    assert code_of(interrupted(runtime, host=host).settle(made_call(tool, args))) == "outcome_unknown"
 
 
 def test_a_change_is_settled_by_the_journal(runtime, workspace):
     workspace.write("a.txt", "one\n")
     calls = interrupted(runtime)
 
-    assert calls.settle(made("edit_file", EDIT)) is None
+    assert calls.settle(made_call("edit_file", EDIT)) is None
     assert runtime.request(Call("edit_file", EDIT, id="call_1", session=SESSION)).ok
-    settled = calls.settle(made("edit_file", EDIT))
+    settled = calls.settle(made_call("edit_file", EDIT))
 
     assert settled
     assert settled.ok
     assert settled.meta["change"] in settled.text
     assert [row.entry.call for row in runtime.trail.rows(session=SESSION)] == ["call_1"]
-    assert calls.settle(made("edit_file", EDIT, id="call_2")) is None
-    forwarded = calls.settle(made("tool_call", {"name": "edit_file", "arguments": EDIT}))
+    assert calls.settle(made_call("edit_file", EDIT, id="call_2")) is None
+    forwarded = calls.settle(made_call("tool_call", {"name": "edit_file", "arguments": EDIT}))
     assert forwarded
     assert forwarded.meta == settled.meta
 
@@ -90,7 +90,7 @@ def test_a_change_that_can_no_longer_be_undone_is_still_known(base, forget):
             assert runtime.request(Call("edit_file", {**EDIT, "path": "b.txt"}, id="call_2", session=SESSION)).ok
         else:
             runtime.history().clear()
-        settled = interrupted(runtime).settle(made("edit_file", EDIT))
+        settled = interrupted(runtime).settle(made_call("edit_file", EDIT))
 
         assert len(runtime.history().changes()) == (forget == "evict")
         assert settled
@@ -110,7 +110,7 @@ def test_a_change_that_another_thread_recovers_is_waited_for(runtime, workspace)
     set_open(1)  # as while it is recovered: no marker is left that this process could take
     finished = threading.Timer(0.3, set_open, (0,))
     finished.start()
-    settled = interrupted(runtime).settle(made("edit_file", EDIT))
+    settled = interrupted(runtime).settle(made_call("edit_file", EDIT))
     finished.join()
 
     assert settled
@@ -120,7 +120,7 @@ def test_a_change_that_another_thread_recovers_is_waited_for(runtime, workspace)
 def test_a_change_on_another_machine_is_unknown(runtime, workspace):
     workspace.write("a.txt", "one\n")
 
-    result = interrupted(runtime, host="elsewhere").settle(made("edit_file", EDIT))
+    result = interrupted(runtime, host="elsewhere").settle(made_call("edit_file", EDIT))
 
     assert code_of(result) == "outcome_unknown"
     assert "elsewhere" in str(result)
@@ -130,11 +130,11 @@ def test_a_change_of_a_process_that_only_hangs_is_unknown(runtime, workspace):
     workspace.write("a.txt", "one\n")
     owner = Owner(runtime.state)
     try:
-        assert code_of(interrupted(runtime, owner=owner.name).settle(made("edit_file", EDIT))) == "outcome_unknown"
+        assert code_of(interrupted(runtime, owner=owner.name).settle(made_call("edit_file", EDIT))) == "outcome_unknown"
     finally:
         owner.close()
 
-    assert interrupted(runtime, owner=owner.name).settle(made("edit_file", EDIT)) is None
+    assert interrupted(runtime, owner=owner.name).settle(made_call("edit_file", EDIT)) is None
 
 
 def test_a_change_is_unknown_if_a_second_process_was_killed_before_it_settled_it(runtime, workspace):
@@ -147,7 +147,9 @@ def test_a_change_is_unknown_if_a_second_process_was_killed_before_it_settled_it
     records = [{"type": kind} for kind in ("session", "user", "answer", "result", "answer", "result")]
 
     makers = runs_of_last_turn(runs, records)
-    settled = InterruptedCalls(runtime.in_session(SESSION, runtime.settings), makers).settle(made("edit_file", EDIT))
+    settled = InterruptedCalls(runtime.in_session(SESSION, runtime.settings), makers).settle(
+        made_call("edit_file", EDIT)
+    )
 
     assert [run.number for run in makers] == [2, 3, 4]
     assert code_of(settled) == "outcome_unknown"
@@ -160,7 +162,7 @@ def test_malformed_arguments_fail_again(runtime):
     assert interrupted(runtime).settle(call) is None
 
 
-def test_looking_at_agents_loads_no_workflows():
+def test_importing_the_host_of_agents_loads_no_workflows():
     script = "import sys, hilt.agents.children; print([name for name in sys.argv[1:] if name in sys.modules])"
     heavy = ("dbos", "sqlalchemy", "psycopg", "pydantic_ai")
 

@@ -1,4 +1,4 @@
-"""The store of agents on SQLite and PostgreSQL: fair, limited, and rid of agents that kill their process."""
+"""The store of agents on SQLite and PostgreSQL: fair, limited, and safe from agents that kill their process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def begin(roster: Roster, agent: str, steps: int) -> int:
     return roster.runs.begin(agent, OwnerRecord(DEAD, "host", "1", 0, 0), steps)
 
 
-def test_callers_get_their_turn(roster):
+def test_callers_take_turns(roster):
     busy = [roster.create(new("busy"), LIMITS).id for _ in range(4)]
     other = roster.create(new("other"), LIMITS).id
 
@@ -51,7 +51,7 @@ def test_each_agent_is_claimed_once(roster):
     assert sorted(claimed) == sorted(ids)
 
 
-def test_texts_that_databases_cannot_hold_are_stored(roster):
+def test_texts_with_special_characters_are_stored(roster):
     agent = roster.create(new("a", "zero \0 and question ? and percent %s"), LIMITS)
 
     stored = roster.get(agent.id)
@@ -59,7 +59,7 @@ def test_texts_that_databases_cannot_hold_are_stored(roster):
     assert stored.prompt.endswith("and question ? and percent %s")
 
 
-def test_a_long_queue_refuses_further_agents(roster):
+def test_a_full_queue_rejects_further_agents(roster):
     limits = LIMITS._replace(queued=2)
     for _ in range(2):
         roster.create(new("a"), limits)
@@ -91,7 +91,7 @@ def test_an_agent_that_kills_its_process_at_the_same_step_is_stopped(roster, nei
     assert [roster.get(other).status for other in others] == ["queued"] * neighbours
 
 
-def test_an_agent_that_gets_on_survives_any_number_of_kills(roster):
+def test_an_agent_that_makes_progress_survives_any_number_of_kills(roster):
     agent = roster.create(new("a"), LIMITS).id
     for number in range(KILLS_MAX * 2):
         roster.claim("{}", DEAD)
@@ -121,7 +121,7 @@ def test_suspects_run_one_at_a_time_so_that_only_one_is_to_blame(roster):
     assert roster.claim("{}", "another owner").id == waiting
 
 
-def test_what_an_owner_has_but_does_not_run_is_queued_again(roster):
+def test_an_agent_that_its_owner_does_not_run_is_queued_again(roster):
     agent = roster.create(new("a"), LIMITS).id
     roster.claim("{}", DEAD)
     assert list(roster.owned(DEAD)) == [agent]
@@ -146,12 +146,12 @@ def test_the_outcome_of_a_run_counts_only_for_its_owner(roster):
 
 def test_a_provider_gets_as_many_requests_a_minute_as_it_allows(roster):
     processes = [ProviderPace(roster.database, "openai", ProviderLimits(requests=5)) for _ in range(4)]
-    taken: list[int] = []
+    numbers: list[int] = []
 
     def take(pace: ProviderPace) -> None:
         for _ in range(3):
             number, pause = pace.take(10)
-            taken.append(number)
+            numbers.append(number)
             assert bool(number) == (pause == 0)
 
     threads = [threading.Thread(target=take, args=(pace,)) for pace in processes]
@@ -160,7 +160,7 @@ def test_a_provider_gets_as_many_requests_a_minute_as_it_allows(roster):
     for thread in threads:
         thread.join()
 
-    assert sum(1 for number in taken if number) == 5
+    assert sum(1 for number in numbers if number) == 5
     number, pause = processes[0].take(10)
     assert number == 0
     assert 0 < pause <= 60
@@ -192,7 +192,7 @@ def test_invalid_limits_are_rejected(limits):
 
 
 def row_of(roster: Roster, agent: str, **values: object) -> None:
-    """Change the columns of an agent, as another version or a hand could."""
+    """Change the columns of an agent, as another version or a person could."""
     names = ", ".join(f"{name}=?" for name in values)
     roster.database.write(lambda db: db.execute(f"UPDATE agents SET {names} WHERE id=?", (*values.values(), agent)))
 
@@ -213,7 +213,7 @@ def test_an_agent_with_a_worktree_stays_on_the_machine_that_has_it(roster):
     assert roster.claim("{}", "another owner", "first").id in (agent, child.id)
 
 
-def test_an_agent_whose_machine_stays_away_is_given_to_another_which_says_where_its_worktree_is(roster):
+def test_an_agent_whose_machine_stays_away_is_given_to_another_machine(roster):
     agent = with_worktree(roster)
     roster.claim("{}", DEAD, "first")
     roster.sweep(3600)
@@ -239,24 +239,24 @@ def test_agents_that_need_no_folder_are_seen_by_workers_of_other_workspaces(rost
 
 
 @pytest.mark.parametrize("profile", ["", "{", "{}", "[1, 2]", "null"])
-def test_an_agent_with_an_invalid_record_fails_and_holds_up_nobody(roster, profile):
-    poison, next_one = roster.create(new("a"), LIMITS).id, roster.create(new("a"), LIMITS).id
+def test_an_agent_with_an_invalid_record_fails_and_blocks_no_other(roster, profile):
+    poison, next_id = roster.create(new("a"), LIMITS).id, roster.create(new("a"), LIMITS).id
     row_of(roster, poison, profile=profile)
 
-    assert {agent.id for agent in roster.newest(5)} == {poison, next_one}
-    assert roster.claim("{}", DEAD).id == next_one
+    assert {agent.id for agent in roster.newest(5)} == {poison, next_id}
+    assert roster.claim("{}", DEAD).id == next_id
     failed = roster.get(poison)
     assert (failed.status, failed.error_code, failed.profile.tools) == ("failed", "internal", ())
 
 
-def test_what_a_newer_version_adds_to_a_profile_is_ignored(roster):
+def test_fields_that_a_newer_version_adds_to_a_profile_are_ignored(roster):
     agent = roster.create(new("a"), LIMITS).id
     row_of(roster, agent, profile='[["read_file"], "normal", "", "", null, null, null, false, "new", 7]')
 
     assert roster.claim("{}", DEAD).profile == AgentProfile(("read_file",), "normal")
 
 
-def test_an_agent_of_a_call_that_its_owner_does_not_run_has_failed(roster):
+def test_an_agent_of_a_call_fails_if_its_owner_does_not_run_it(roster):
     agent = roster.create(new("a")._replace(kind="call"), LIMITS, owner=DEAD).id
 
     roster.requeue(agent, DEAD)

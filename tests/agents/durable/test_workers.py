@@ -1,4 +1,4 @@
-"""Agents in worker processes on several machines, which are killed, stopped and cut off."""
+"""Agents in worker processes on several machines, which are killed, stopped and disconnected."""
 
 from __future__ import annotations
 
@@ -76,21 +76,21 @@ def test_kills_of_workers_lose_and_repeat_nothing(base, postgres, workers, datab
     running = [workers(machine, SLOTS) for machine in machines[:2]]
     with machines[2].runtime() as runtime:
         ids = [start(runtime, f"agent {number}") for number in range(AGENTS)]
-        asked = [0, 0]  # requests of each machine when its worker began
+        requests_before = [0, 0]  # of each machine when its worker began
 
-        def got_on(number: int) -> int:
-            return model.asked(machines[number].key) - asked[number]
+        def progress(number: int) -> int:
+            return model.asked(machines[number].key) - requests_before[number]
 
         for number in range(KILLS):
-            # not before the agents of a worker got on: one that is killed again and again at the same step is stopped
+            # wait for progress: an agent that is killed again and again at the same step is stopped
             spread = AGENTS * STEPS * number // (KILLS + 2)
-            while len(model.requests) < spread or max(map(got_on, (0, 1))) < 2 * SLOTS:
+            while len(model.requests) < spread or max(map(progress, (0, 1))) < 2 * SLOTS:
                 time.sleep(0.02)
             time.sleep(randomly.random() / 10)  # at no particular step
-            victim = max((0, 1), key=got_on)
+            victim = max((0, 1), key=progress)
             kill(running[victim])
             running[victim] = workers(machines[victim], SLOTS)
-            asked[victim] = model.asked(machines[victim].key)
+            requests_before[victim] = model.asked(machines[victim].key)
         agents = settled(runtime, *ids)
         lost = [[run for run in runtime.roster().runs.of(id) if run.outcome == "lost"] for id in ids]
 
@@ -160,7 +160,7 @@ def test_a_cancellation_reaches_the_machine_that_runs_the_agent(base, postgres, 
 
 
 @LONG
-def test_people_see_and_steer_agents_of_other_machines(base, postgres, workers):
+def test_users_see_and_control_agents_of_other_machines(base, postgres, workers):
     model = ModelServer([Turn(calls=[ScriptedCall("read_file", {"path": "0.txt"})]), Turn("first"), Turn("second")])
     machines = [Machine(f"{base}/{name}", postgres.url, model, base) for name in ("a", "b")]
     for machine in machines:
@@ -193,7 +193,7 @@ def test_people_see_and_steer_agents_of_other_machines(base, postgres, workers):
     model.close()
 
 
-def test_a_durable_run_that_is_killed_goes_on_in_a_worker_without_any_database_to_start(base, workers):
+def test_a_durable_run_that_is_killed_continues_in_a_worker_without_a_database_server(base, workers):
     model = SteppingModel(3)
     machine = Machine(f"{base}/a", "", model)
     machine.write("0.txt", "begin\n")
