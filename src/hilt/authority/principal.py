@@ -78,7 +78,7 @@ class SessionPrincipal:
         answers = None if attendant is None else attendant.ask(prefixed)
         if answers is None:
             answers = self._ask_person(prefixed)
-        originals = {asked.question: question.question for asked, question in zip(prefixed, questions, strict=True)}
+        originals = {new.question: old.question for new, old in zip(prefixed, questions, strict=True)}
         return {originals.get(text, text): answer for text, answer in answers.items()}
 
     def _ask_person(self, questions: Sequence[Any]) -> dict[str, Any]:

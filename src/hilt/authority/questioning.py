@@ -24,10 +24,10 @@ def ask_elsewhere(
     place = authority.place
     if not authority.approvals().attended(place.id):
         raise _nobody()
-    asked = [question_json(question) for question in questions]
+    stored_questions = [question_json(question) for question in questions]
     with closing(Questions(place.state)) as store:
         seconds = authority.settings["approvals.timeout_s"]
-        pending = store.ask(place.id, ctx.session, place.root, asked, seconds=seconds)
+        pending = store.ask(place.id, ctx.session, place.root, stored_questions, seconds=seconds)
 
         def pause(seconds: float) -> None:
             ctx.fence.check()

@@ -72,9 +72,9 @@ def visible(
     lean: bool = False,
 ) -> list[Shown]:
     """Like `shown`, from its parts: `hidden` returns why a tool is hidden."""
-    wanted = {catalog.find(name, chosen).tool.name for name in only}  # raises for an unknown name
+    requested = {catalog.find(name, chosen).tool.name for name in only}  # raises for an unknown name
     present = {tool.name: tool for tool in catalog.tools() if not hidden(tool)}
-    tools = {name: tool for name, tool in present.items() if not tool.traits.finds and (not only or name in wanted)}
+    tools = {name: tool for name, tool in present.items() if not tool.traits.finds and (not only or name in requested)}
     if chosen is None or chosen == "jinn":
         listed = [_shown(tool, None, lean=lean) for tool in tools.values()]
     else:

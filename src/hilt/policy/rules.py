@@ -230,7 +230,7 @@ class _RuleReader:
                 self._broken(f"{rule.text!r} {mismatch} {example!r}", rule.line, rule.form.scope)
 
     def _example(self, form: Form, example: str) -> Subject:
-        """Return the call that an example stands for, depending on the form of the rule."""
+        """Return the call that an example describes, depending on the form of the rule."""
         names = form.scope.names or frozenset()
         if isinstance(form, rule_forms.Whole | rule_forms.ServedBy):
             return Subject(example, frozenset((example,)))
@@ -265,9 +265,9 @@ class _RuleReader:
         rule = Rule(verdict, text, form, self._file, line)
         self._rules.append(rule)
         names, server = form.scope.names, form.scope.server
-        known = self._names.twins
-        if (names is not None and not any(name in known for name in names)) or (
-            server is not None and not any(name.startswith(server) for name in known)
+        existing = self._names.twins
+        if (names is not None and not any(name in existing for name in names)) or (
+            server is not None and not any(name.startswith(server) for name in existing)
         ):
             self._notes.append(f"{self._file}, line {line}: {text!r} matches no existing tool.")
         return rule

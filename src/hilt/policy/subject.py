@@ -29,10 +29,10 @@ class Subject(NamedTuple):
 
     `tool` is the canonical name of the tool, `names` are all its names. `effects` are those of this call: an effect
     without a touch can be allowed only by the name of the tool. For a call that runs a command, `command` is its whole
-    text and `parts` are its simple commands; a redirection has a known path when a touch is `named` like it. `texts`
-    is what an expression is matched against when there is no command, such as a query. `actions` are all spellings of
-    the action. `ways` are paths that the call passes through or reads besides its touches: only path rules that deny
-    or ask apply to them.
+    text and `parts` are its simple commands; a redirection has a known path when a touch is `named` like it.
+    Expressions match the `texts`, such as a query, when there is no command. `actions` are all spellings of the action.
+    `ways` are paths that the call passes through or reads besides its touches: only path rules that deny or ask apply
+    to them.
     """
 
     tool: str
