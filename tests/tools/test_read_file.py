@@ -229,7 +229,7 @@ def test_a_line_too_long_to_show_is_continued_exactly_where_it_was_cut(runtime, 
     result = runtime.call("read_file", path="one.txt", truncate=truncate)
 
     body, _, note = result.text.removeprefix("1\t").rpartition("\n[Showing lines ")
-    assert note.startswith("1-1 of 1. Line 1 is too long to show whole.")
+    assert note.startswith("1-1 of 1. Line 1 is too long to show in full.")
     assert KB50 - 100 < len(body) <= KB50
     with open(result.meta["truncation"]["remainder"], encoding="utf-8", newline="") as file:
         remainder = file.read().rstrip("\r\n").replace("\n", "")
