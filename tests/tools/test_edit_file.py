@@ -332,7 +332,8 @@ def test_replace_all_has_a_limit(runtime, workspace):
 
     error = edit(runtime, old_text="x", new_text="yy", replace_all=True).error
 
-    assert (error.code, error.message) == ("limit_exceeded", "old_text occurs 100001 times in a.txt; at most 100000.")
+    assert error.code == "limit_exceeded"
+    assert [fact for fact in ("100001", "a.txt", "100000") if fact not in error.message] == []
 
 
 def test_replace_all_of_one_occurrence_is_an_ordinary_edit(runtime, workspace):
