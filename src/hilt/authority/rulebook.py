@@ -95,9 +95,7 @@ class Rulebook:
         ruling = policy.decide([rules._replace(trusted=True) for rules in self.rulesets], subject)
         if ruling is None or ruling.verdict != "allow" or ruling.rule is None:
             return None
-        rule = ruling.rule
-        fact = f"{rule.text} ({rule.file}, line {rule.line}) would allow it"
-        return f"{fact}, but the file is not trusted ({command('trust')})"
+        return f"{ruling.rule.cited} would allow it, but the file is not trusted ({command('trust')})"
 
     def _read_all(self, paths: Iterable[str]) -> Iterator[RuleSet]:
         if self._always:

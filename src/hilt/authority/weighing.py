@@ -166,24 +166,20 @@ def unenforced_rules(authority: Authority, ctx: Context, mode: Mode) -> list[str
     bars = authority.bars(ctx.door)
     if bars is None or mode == "plan" or authority.settings["shell.sandbox"] != "workspace-write":
         return []
-    from hilt.policy.barriers import cited
-
     read, write = bars.sandbox
     roots = [root.real for root in ctx.door.roots if root.writable]
     open_roots = [root for root in roots if not write.encloses(root)]  # otherwise nothing in it is writable
-    return [cited(rule) for rule in (*read.within(roots), *write.within(open_roots))]
+    return [rule.cited for rule in (*read.within(roots), *write.within(open_roots))]
 
 
 def sandbox_rules(authority: Authority, ctx: Context) -> list[str]:
     """Return the path rules that the sandbox enforces for the command of a call, each with its effect."""
-    from hilt.policy.barriers import cited
-
     full = authority.settings["shell.sandbox"] == "full" and authority.mode(ctx.session) != "plan"
     watches = None if full or ctx.door.barrier is None else ctx.door.barrier.sandbox
     if watches is None:
         return []
     pairs = zip(watches, ("cannot be read", "cannot be written"), strict=True)
-    return [f"{cited(rule)}: {consequence}" for watch, consequence in pairs for rule in watch.rules]
+    return [f"{rule.cited}: {consequence}" for watch, consequence in pairs for rule in watch.rules]
 
 
 def _is_granted(

@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 from hilt.errors import ToolError
 from hilt.policy import path_globs
 from hilt.policy.path_globs import Component, Match
+from hilt.policy.paths import fold
 from hilt.policy.rule_forms import Below, Matching
 from hilt.policy.rules import Rule, RuleSet
 from hilt.policy.subject import Subject, Touched
@@ -114,7 +115,7 @@ class PathWatch:
         for end in range(depth, len(names)):
             current = "/" + "/".join(names[: end + 1])
             if state.rule is None:
-                name = path_globs.fold(names[end])
+                name = fold(names[end])
                 steps = ((pattern, path_globs.step(pattern.components, states, name)) for pattern, states in state.live)
                 state = self._started(current, [(pattern, states) for pattern, states in steps if states])
             cache[current] = state
@@ -228,13 +229,12 @@ class Barrier:
     def _refuse(self, rule: Rule | None, path: str, shown: str) -> None:
         if rule is None:
             return
-        place = cited(rule)
         if rule.verdict == "deny":
-            raise ToolError("denied", f"{place} denies {shown}.", path=shown)
+            raise ToolError("denied", f"{rule.cited} denies {shown}.", path=shown)
         if not self._was_decided(path):
             raise ToolError(
                 "stale_file",
-                f"{place} requires approval for {shown}, which this call does not have: a path changed while it ran.",
+                f"{rule.cited} requires approval for {shown}, which this call does not have: a path changed meanwhile.",
                 suggestion="Repeat the call.",
                 path=shown,
             )
@@ -247,11 +247,6 @@ class Barrier:
             or (touched.tree and _is_below(path, touched.target))
             for touched in self._decided
         )
-
-
-def cited(rule: Rule) -> str:
-    """Return a rule with its file and line."""
-    return f"{rule.text} ({rule.file}, line {rule.line})"
 
 
 def make_barrier(bars: Bars | None, rulesets: Iterable[RuleSet], subject: Subject, root: str) -> Barrier | None:

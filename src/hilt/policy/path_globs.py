@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from hilt.policy.paths import fold
 from hilt.policy.subject import Touched
 
 Match = Literal["yes", "maybe", "no"]
@@ -127,16 +128,6 @@ def matches_any(component: Component) -> bool:
 def quote(path: str) -> str:
     """Return the glob that matches exactly this path."""
     return "".join("\\" + character if character in "\\*?[]{}~" else character for character in path)
-
-
-def fold(text: str) -> str:
-    """Normalize a name like file systems that ignore case, Unicode form and invisible characters."""
-    if text.isascii():
-        return text.lower()
-    from unicodedata import category, normalize
-
-    visible = "".join(character for character in text if category(character) != "Cf")
-    return normalize("NFKC", normalize("NFKC", visible).casefold())
 
 
 def _names(glob: PathGlob, touched: Touched) -> list[str] | None:

@@ -197,7 +197,7 @@ class _Patterns:
 
 
 def fold(text: str) -> str:
-    """Normalize a name as file systems may compare it: without case, in compatibility form."""
+    """Normalize a name like file systems that ignore case, Unicode form and invisible characters."""
     if text.isascii():
         return text.lower()
     from unicodedata import category, normalize

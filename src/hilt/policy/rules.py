@@ -48,6 +48,11 @@ class Rule(NamedTuple):
     file: str
     line: int
 
+    @property
+    def cited(self) -> str:
+        """The rule with its file and line, for messages."""
+        return f"{self.text} ({self.file}, line {self.line})"
+
 
 class RuleProblem(NamedTuple):
     """An invalid rule or file: why, where, and what it could have governed."""
@@ -372,8 +377,7 @@ def _narrow_touch(tool: str, touched: Touched) -> str | None:
 
 
 def _ruling(verdict: Verdict, rule: Rule, conclusion: str) -> Ruling:
-    reason = f"{rule.text} ({rule.file}, line {rule.line}) {conclusion}."
-    return Ruling(verdict, reason, rule, rule.file, rule.line)
+    return Ruling(verdict, f"{rule.cited} {conclusion}.", rule, rule.file, rule.line)
 
 
 def _applies(rule: Rule, subject: Subject) -> bool:
