@@ -44,13 +44,13 @@ class Server:
         return self.client.request(method, path, headers=headers, **options)
 
     def get(self, path: str, **options: Any) -> Any:
-        """Return the answer to a successful GET."""
+        """Return the response to a successful GET."""
         response = self.request("GET", path, **options)
         assert response.status_code == 200, response.text
         return response.json()
 
     def post(self, path: str, body: Any = None, status: int = 200, **options: Any) -> Any:
-        """Return the answer to a POST with this status."""
+        """Return the response to a POST with this status."""
         response = self.request("POST", path, json=body, **options)
         assert response.status_code == status, response.text
         return response.json()
@@ -81,7 +81,7 @@ class EventClient:
         address = f"ws{server.url.removeprefix('http')}/v1/events?{query}"
         self._stack = ExitStack()
         self.socket: ClientConnection = self._stack.enter_context(
-            # a client that is busy receiving does not wait for the answer to its close
+            # a client that is busy receiving does not wait for the reply to its close
             connect(address, max_size=None, open_timeout=WAIT_SECONDS, close_timeout=0.1, compression=None)
         )
         self.socket.send(json.dumps({"token": token, "approver": approver}))
@@ -114,23 +114,23 @@ class Waiting:
 
 
 def pending(server: Server, path: str = "approvals", **facts: Any) -> dict[str, Any]:
-    """Wait for something with these facts that a person must answer, and return it."""
+    """Wait for a pending approval or question with these fields, and return it."""
     rows: list[dict[str, Any]] = []
 
-    def found() -> bool:
+    def is_pending() -> bool:
         rows[:] = [row for row in server.get(f"/v1/{path}")[path] if facts == {name: row[name] for name in facts}]
         return bool(rows)
 
-    wait_until(found)
+    wait_until(is_pending)
     return rows[0]
 
 
 @contextmanager
-def serving(command: Command, *words: str, cold: bool = False, constants: Sequence[str] = ()) -> Iterator[Server]:
+def serving(command: Command, *arguments: str, cold: bool = False, constants: Sequence[str] = ()) -> Iterator[Server]:
     """Start `hilt serve` on a free port, and end it."""
     command.environ = {"HILT_TOKEN": PERSON_TOKEN, "HILT_AGENT_TOKEN": AGENTS_TOKEN, **command.environ}
-    words = ("serve", "--port", "0", "--no-open", *words)
-    with command.start(line=[HILT, *words] if cold else forked(*constants, *words)) as process:
+    arguments = ("serve", "--port", "0", "--no-open", *arguments)
+    with command.start(line=[HILT, *arguments] if cold else forked(*constants, *arguments)) as process:
         assert process.stdout is not None
         try:
             line = process.stdout.readline().decode()

@@ -35,7 +35,7 @@ ASK = {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]}
 # --- calls ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_answers_200_with_the_envelope_whether_it_succeeds_or_not(server):
+def test_a_call_returns_200_and_its_envelope_whether_or_not_it_succeeds(server):
     good = server.call("read_file", path="a.txt")
     bad = server.call("read_file", path="none.txt")
 
@@ -43,7 +43,7 @@ def test_a_call_answers_200_with_the_envelope_whether_it_succeeds_or_not(server)
     assert (bad["ok"], bad["error_code"]) == (False, "file_not_found")
 
 
-def test_a_call_echoes_its_id_and_takes_the_names_of_other_systems(server):
+def test_a_call_echoes_its_id_and_accepts_the_names_of_a_dialect(server):
     body = {"name": "Read", "arguments": {"path": "a.txt"}, "dialect": "jcli", "id": {"n": 1}}
 
     assert server.post("/v1/call", body)["id"] == {"n": 1}
@@ -53,7 +53,7 @@ def test_a_call_echoes_its_id_and_takes_the_names_of_other_systems(server):
     "body",
     [b"", b"{", b"[]", b'"x"', b'{"tool": 5}', b'{"tool": "x", "tool": "y"}', b'{"tool": "x", "more": 1}', b"\xff"],
 )
-def test_a_body_that_is_no_request_is_a_problem(server, body):
+def test_an_invalid_body_is_a_problem(server, body):
     response = server.request("POST", "/v1/call", content=body)
 
     assert response.status_code == 400
@@ -98,7 +98,7 @@ def test_a_stream_sends_output_while_the_command_runs_and_then_the_envelope(serv
     assert events[-1][1]["ok"]
 
 
-def test_a_client_that_leaves_cancels_its_call(server):
+def test_a_call_is_cancelled_when_its_client_disconnects(server):
     mark = server.command.folder.join("started")
     body = {"tool": "run_shell", "args": {"command": f"touch {mark}; sleep 100"}, "session": "leaving"}
     headers = {"Authorization": f"Bearer {server.agents_token}"}
@@ -109,7 +109,7 @@ def test_a_client_that_leaves_cancels_its_call(server):
     assert server.get("/v1/audit?session=leaving")["entries"][0]["outcome"] == "cancelled"
 
 
-def test_the_catalogue_has_schemas_sources_and_load_errors(server):
+def test_the_list_of_tools_has_schemas_sources_and_load_errors(server):
     server.command.folder.write("../config/tools/broken.md", "---\nname: broken\n")
 
     tools = server.get("/v1/tools", token=server.agents_token)
@@ -140,7 +140,7 @@ def test_a_call_of_another_process_waits_for_an_open_console(server):
     assert (answered["state"], answered["answered_by"]) == ("approved", "console")
 
 
-def test_calls_that_wait_for_a_person_hold_up_no_others(server):
+def test_calls_that_wait_for_approval_do_not_block_others(server):
     with server.events(approver=True):
         bodies = [{"tool": "write_file", "args": {"path": f"w{number}.txt", "content": ""}} for number in range(12)]
         waiting = [Waiting(partial(server.post, "/v1/call", body)) for body in bodies]
@@ -166,7 +166,7 @@ def test_a_call_over_http_is_answered_in_a_terminal(server):
 CALL = [HILT, "call", "write_file", "path=prompted.txt", "content=x"]
 
 
-def test_what_prompts_in_a_terminal_is_answered_at_the_console(server):
+def test_a_prompt_in_a_terminal_is_answered_at_the_console(server):
     command = server.command
     with server.events(approver=True), Screen(CALL, env=command.environ, cwd=command.folder.path) as screen:
         screen.expect("wants to change files")
@@ -179,7 +179,7 @@ def test_what_prompts_in_a_terminal_is_answered_at_the_console(server):
     assert "prompted.txt" not in command.folder.tree()
 
 
-def test_what_the_console_shows_is_answered_in_the_terminal_that_prompts(server):
+def test_an_approval_at_the_console_is_answered_in_the_terminal_that_prompts(server):
     command = server.command
     with server.events(approver=True), Screen(CALL, env=command.environ, cwd=command.folder.path) as screen:
         screen.expect("wants to change files")
@@ -212,7 +212,7 @@ def test_without_a_console_a_call_does_not_wait(server):
     assert server.call("write_file", path="n.txt", content="x")["ok"]
 
 
-def test_a_console_that_does_not_answer_approvals_is_nobody_to_ask(server):
+def test_a_call_does_not_wait_for_a_console_that_does_not_answer_approvals(server):
     wait_until(lambda: server.call("write_file", path="o.txt", content="x")["error_code"] == "approval_required")
     with server.events(approver=False):
         assert server.call("write_file", path="o.txt", content="x")["error_code"] == "approval_required"
@@ -239,21 +239,22 @@ def test_a_denial_after_an_approval_does_not_revoke_it(server):
     assert server.call("write_file", path="third.txt", content="x")["ok"]
 
 
-def test_of_many_answers_at_once_one_wins(server):
+def test_one_of_many_simultaneous_answers_wins(server):
     id = server.call("write_file", path="race.txt", content="x")["meta"]["details"]["approval"]
     answers = [{"answer": "once"}, {"answer": "deny"}] * 4
 
-    tries = [Waiting(partial(server.request, "POST", f"/v1/approvals/{id}", json=body)) for body in answers]
-    responses = [one.result() for one in tries]
+    attempts = [Waiting(partial(server.request, "POST", f"/v1/approvals/{id}", json=body)) for body in answers]
+    responses = [attempt.result() for attempt in attempts]
 
     assert sorted(response.status_code for response in responses) == [200, *[409] * 7]
-    won = next(response.json() for response in responses if response.status_code == 200)
-    given = {"approved": "once", "denied": "deny"}[won["state"]]
-    assert {one.json()["first"]["answer"] for one in responses if one.status_code == 409} == {given}
+    winner = next(response.json() for response in responses if response.status_code == 200)
+    answer = {"approved": "once", "denied": "deny"}[winner["state"]]
+    conflicts = [response.json() for response in responses if response.status_code == 409]
+    assert {conflict["first"]["answer"] for conflict in conflicts} == {answer}
 
 
 def test_always_is_refused_where_no_rule_would_be_stored(server):
-    # a rule of the user asks about write_file, so that no grant may settle it
+    # a rule of the user asks about write_file, so no grant can allow it
     id = server.call("write_file", path="always.txt", content="x")["meta"]["details"]["approval"]
 
     problem = server.post(f"/v1/approvals/{id}", {"answer": "always", "for": "8h"}, status=422)
@@ -378,7 +379,7 @@ def test_jobs_of_the_resident_process_are_shared_with_terminals(short):
         assert server.post(f"/v1/jobs/{own}/input", {"text": "x"}, status=422)["error_code"] == "invalid_args"
 
 
-def test_a_change_is_previewed_and_restored_and_the_restore_too(server):
+def test_a_change_is_previewed_and_restored_and_so_is_the_restore(server):
     server.command.folder.write("c.txt", "old\n")
     server.call("read_file", path="c.txt")
     server.call("edit_file", path="c.txt", old_text="old", new_text="new")
@@ -431,9 +432,9 @@ def test_lists_are_paged_newest_first(server):
     seen: list[int] = []
     cursor: str | None = ""
     while cursor is not None:
-        shown = server.get(f"/v1/tasks?limit=2{cursor and f'&cursor={cursor}'}")
-        seen += [task["id"] for task in shown["tasks"]]
-        cursor = shown["next"]
+        page = server.get(f"/v1/tasks?limit=2{cursor and f'&cursor={cursor}'}")
+        seen += [task["id"] for task in page["tasks"]]
+        cursor = page["next"]
 
     assert seen[:5] == ids[::-1]
     assert len(seen) == len(set(seen))
@@ -442,7 +443,7 @@ def test_lists_are_paged_newest_first(server):
     assert server.request("GET", "/v1/tasks?cursor=gone").status_code == 404
 
 
-def test_a_list_goes_on_when_the_rows_of_the_page_before_are_gone(server):
+def test_a_list_continues_when_the_rows_of_the_previous_page_are_gone(server):
     ids = [
         server.call("write_file", path=f"paged{number}.txt", content="x")["meta"]["details"]["approval"]
         for number in range(5)
@@ -450,11 +451,11 @@ def test_a_list_goes_on_when_the_rows_of_the_page_before_are_gone(server):
     seen: list[str] = []
     cursor: str | None = ""
     while cursor is not None and len(seen) < len(ids):
-        shown = server.get("/v1/approvals", params={"limit": 2, **({"cursor": cursor} if cursor else {})})
-        for row in shown["approvals"]:
+        page = server.get("/v1/approvals", params={"limit": 2, **({"cursor": cursor} if cursor else {})})
+        for row in page["approvals"]:
             seen.append(row["id"])
             server.post(f"/v1/approvals/{row['id']}", {"answer": "deny"})
-        cursor = shown["next"]
+        cursor = page["next"]
 
     assert seen[:5] == ids[::-1]
     assert server.request("GET", "/v1/approvals?cursor=unknown").status_code == 404
@@ -551,7 +552,7 @@ def test_rules_are_shown_with_their_problems_and_servers_with_their_state(tmp_pa
     assert states == {"mine": "unknown", "off": "disabled", "theirs": "untrusted"}
 
 
-def test_what_models_cost_is_counted_within_the_range(tmp_path):
+def test_the_cost_of_models_is_counted_within_the_range(tmp_path):
     command = Command(str(tmp_path))
     now = time.time()
     with closing(Spending(command.state)) as spending:
@@ -565,17 +566,17 @@ def test_what_models_cost_is_counted_within_the_range(tmp_path):
     assert (stats["input_tokens"], stats["output_tokens"], stats["cost"]) == (20, 6, 0.5)
 
 
-def test_a_file_is_trusted_with_exactly_the_content_that_was_shown(server):
+def test_a_file_is_trusted_with_exactly_the_content_that_was_reviewed(server):
     path = server.command.folder.write(".hilt/hooks.yaml", "hooks: []\n")
-    shown = server.get("/v1/trust/file", params={"path": path})
+    review = server.get("/v1/trust/file", params={"path": path})
     server.command.folder.write(".hilt/hooks.yaml", "hooks: [] # changed\n")
-    body = {"path": path, "sha256": shown["sha256"]}
+    body = {"path": path, "sha256": review["sha256"]}
 
     changed = server.post("/v1/trust", body, status=409)
     again = server.get("/v1/trust/file", params={"path": path})
     server.post("/v1/trust", {"path": path, "sha256": again["sha256"]})
 
-    assert (shown["text"], changed["error_code"]) == ("hooks: []\n", "stale_file")
+    assert (review["text"], changed["error_code"]) == ("hooks: []\n", "stale_file")
     states = {row["path"]: row["state"] for row in server.get("/v1/trust")["files"]}
     assert states[path] == "trusted"
     assert server.request("DELETE", "/v1/trust", params={"path": path}).json()["state"] == "untrusted"
@@ -591,11 +592,11 @@ def test_a_tool_of_the_project_waits_for_trust_and_is_loaded_after_it(server):
         return {row["path"]: (row["kind"], row["state"]) for row in server.get("/v1/trust")["files"]}
 
     wait_until(lambda: path in states())
-    shown = server.get("/v1/trust/file", params={"path": path})
+    review = server.get("/v1/trust/file", params={"path": path})
     before = states()[path]
-    server.post("/v1/trust", {"path": path, "sha256": shown["sha256"]})
+    server.post("/v1/trust", {"path": path, "sha256": review["sha256"]})
 
-    assert (shown["text"], before, states()[path]) == (text, ("tool", "untrusted"), ("tool", "trusted"))
+    assert (review["text"], before, states()[path]) == (text, ("tool", "untrusted"), ("tool", "trusted"))
     wait_until(lambda: any(tool["name"] == "shout" for tool in server.get("/v1/tools")["tools"]))
 
 
@@ -622,7 +623,7 @@ def test_several_workspaces_are_served_and_the_first_is_the_default(tmp_path):
         assert len(server.get(f"/v1/tasks?workspace={other}")["tasks"]) == 1
 
 
-def test_the_body_names_the_workspace_as_the_query_does(tmp_path):
+def test_the_body_can_select_the_workspace_like_the_query(tmp_path):
     command = Command(str(tmp_path))
     other = str(tmp_path / "other")
     os.makedirs(other)
@@ -642,6 +643,6 @@ def test_the_body_names_the_workspace_as_the_query_does(tmp_path):
         assert server.request("PATCH", f"/v1/tasks/{task['id']}", json={"workspace": other}).status_code == 422
 
 
-def test_every_answer_has_a_date(server):
+def test_every_response_has_a_date(server):
     for path in ("/", "/v1/tools", "/nothing"):
         assert server.request("GET", path).headers["date"].endswith(" GMT")

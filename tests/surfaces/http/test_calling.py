@@ -1,4 +1,4 @@
-"""Calls over HTTP from the event loop's side: reads run together, and a slow one holds nothing up."""
+"""Calls over HTTP: reads run in batches, and a slow one blocks nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hilt.surfaces.http.calling import BATCH_MAX, Deliveries, Read, ReadBatches
 
 
 def never() -> None:
-    raise AssertionError("it is started the other way")
+    raise AssertionError("the other function must be called")
 
 
 def test_reads_that_arrive_together_run_in_order_on_one_thread(monkeypatch):
@@ -38,7 +38,7 @@ def test_reads_that_arrive_together_run_in_order_on_one_thread(monkeypatch):
     assert len({thread for _, thread in ran} - {threading.get_ident()}) == 1
 
 
-def test_a_slow_read_holds_up_neither_the_event_loop_nor_other_reads():
+def test_a_slow_read_blocks_neither_the_event_loop_nor_other_reads():
     async def work() -> list[bytes]:
         deliveries, released = Deliveries(), threading.Event()
         reads = ReadBatches(CallThreads(), deliveries)
@@ -65,12 +65,12 @@ def test_reads_are_answered_if_no_thread_can_be_started():
         deliveries = Deliveries()
         reads = ReadBatches(CallThreads(), deliveries)
         ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        usual = threading.stack_size(1 << 44)  # more than there can be
+        default_size = threading.stack_size(1 << 44)  # more than any system has
         try:
             reads.add(Read("read_file", never, partial(deliveries.put, ended, b"started")))
             async with asyncio.timeout(60):
                 return await ended
         finally:
-            threading.stack_size(usual)
+            threading.stack_size(default_size)
 
     assert asyncio.run(work()) == b"started"

@@ -71,11 +71,11 @@ def path_of(event: dict[str, Any]) -> str | None:
     return event["args"]["path"] if event["type"] == "call" else None
 
 
-def numbered(server: Server, number: str) -> None:
+def call_numbered(server: Server, number: str) -> None:
     server.call("stat_file", path=f"n{number}.txt")
 
 
-def test_events_are_numbered_without_gaps_and_go_on_after_a_number(small):
+def test_events_are_numbered_without_gaps_and_continue_after_a_number(small):
     with small.events() as client:
         for _ in range(3):
             small.call("read_file", path="a.txt")
@@ -163,7 +163,7 @@ def test_calls_that_ended_with_a_killed_server_are_interrupted_when_the_next_one
         calling = threading.Thread(target=call)
         calling.start()
         started = client.next("call_started")
-        session = sleeping(command)  # goes on
+        session = sleeping(command)  # outlives the server
         other = client.next("call_started")
         server.process.kill()
         calling.join()
@@ -182,28 +182,28 @@ def test_calls_that_ended_with_a_killed_server_are_interrupted_when_the_next_one
 def test_approvals_tasks_and_jobs_are_events(small):
     with small.events() as client:
         task = small.post("/v1/tasks", {"title": "x"}, status=201)
-        told = client.next("task")
+        event = client.next("task")
         small.call("run_shell", command="true", run_in_background=True)
         jobs = [client.next("job")["status"] for _ in range(2)]
 
-    assert (told["id"], told["status"]) == (task["id"], "pending")
+    assert (event["id"], event["status"]) == (task["id"], "pending")
     assert jobs == ["running", "completed"]
 
 
 @pytest.mark.parametrize("after", ["x", "-1", "1.5", "99999999999999999999", ""])
-def test_a_bad_number_is_refused_in_the_handshake(small, after):
+def test_an_invalid_number_is_rejected_in_the_handshake(small, after):
     with pytest.raises(InvalidStatus) as caught, connect(f"ws://127.0.0.1:{small.port}/v1/events?after={after}"):
         pass
 
     assert caught.value.response.status_code == 400
 
 
-def test_without_a_websocket_a_number_is_checked_too(small):
+def test_a_number_is_also_validated_without_a_websocket(small):
     assert small.request("GET", "/v1/events?after=x").status_code == 400
     assert small.request("GET", "/v1/events?after=1").status_code == 426
 
 
-def test_a_number_that_was_never_given_is_answered_with_a_reset(small):
+def test_an_unknown_number_is_answered_with_a_reset(small):
     with small.events(after=2**40) as client:
         reset = client.next()
         small.call("read_file", path="a.txt")
@@ -254,7 +254,7 @@ def test_a_first_message_without_the_token_closes_the_connection(small, hello):
     assert caught.value.rcvd.code == 4401
 
 
-def test_the_token_of_agents_opens_no_stream(small):
+def test_the_agents_token_does_not_open_the_stream(small):
     with small.events(token=small.agents_token) as client, pytest.raises(ConnectionClosed) as caught:
         client.next()
 
@@ -272,7 +272,7 @@ def test_a_frame_that_is_too_large_closes_the_connection_and_no_other(small):
         assert other.next()["tool"] == "read_file"
 
 
-def test_a_slow_reader_gets_a_reset_and_holds_nobody_up(small):
+def test_a_slow_reader_receives_a_reset_and_does_not_block_others(small):
     with small.events() as quick, small.events() as slow:
         for _ in range(200):
             small.call("read_file", path="long.txt")
@@ -298,7 +298,7 @@ def test_secrets_are_redacted_before_they_are_stored(small):
     assert b"correct-horse" not in contents
 
 
-def test_without_keeping_events_have_no_contents_and_leave_nothing(tmp_path):
+def test_events_have_no_contents_and_are_not_stored_if_events_keep_is_false(tmp_path):
     command = Command(str(tmp_path), HILT_EVENTS_KEEP="false")
     command.folder.write("a.txt", "a\n")
     with serving(command) as server:
@@ -311,7 +311,7 @@ def test_without_keeping_events_have_no_contents_and_leave_nothing(tmp_path):
     assert not {"args", "envelope", "votes"} & event.keys()
 
 
-def test_a_long_event_is_cut(small):
+def test_a_long_event_is_truncated(small):
     small.command.folder.write("wide.txt", "y" * 700_000)
     with small.events() as client:
         small.call("write_file", path="new.txt", content="z" * 1_000_000)
@@ -339,10 +339,10 @@ def test_nothing_is_published_when_no_server_runs(tmp_path):
 
     assert last > 1
     assert EventStore(command.state).last() == killed
-    assert not os.path.exists(serving_marker(command.state))  # so that the next call need not look at its lock
+    assert not os.path.exists(serving_marker(command.state))  # so that the next call need not check its lock
 
 
-def test_a_mark_is_shared_by_servers_and_removed_with_the_last(tmp_path):
+def test_the_serving_mark_is_shared_by_servers_and_removed_with_the_last(tmp_path):
     command = Command(str(tmp_path))
     with serving(command) as first, serving(command) as second:
         first.stop()
@@ -359,7 +359,7 @@ def test_a_mark_is_shared_by_servers_and_removed_with_the_last(tmp_path):
 
 
 class Reader:
-    """A client that reconnects all the time, and keeps what it has received."""
+    """A client that reconnects all the time, and stores all received events."""
 
     def __init__(self, server: Server, after: int) -> None:
         self.events: list[dict[str, Any]] = []
@@ -396,7 +396,7 @@ class Reader:
 
 
 def check(reader: Reader, paths: set[str]) -> None:
-    """Check that nothing was missed, and nothing came twice."""
+    """Check that no event was missed or received twice."""
     numbers = [event["seq"] for event in reader.events]
     assert reader.resets == 0
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -405,7 +405,7 @@ def check(reader: Reader, paths: set[str]) -> None:
     assert paths <= set(seen)
 
 
-def test_nothing_is_missed_and_nothing_comes_twice_while_processes_call_and_are_killed(tmp_path):
+def test_no_event_is_missed_or_received_twice_while_processes_call_and_are_killed(tmp_path):
     command = Command(str(tmp_path))
     with serving(command) as server:
         reader = Reader(server, EventStore(command.state).last())
@@ -425,7 +425,7 @@ def test_nothing_is_missed_and_nothing_comes_twice_while_processes_call_and_are_
         for thread in threads:
             thread.start()
         for number in range(CALLS // 3):
-            numbered(server, f"http-{number}")
+            call_numbered(server, f"http-{number}")
             answered.append(f"nhttp-{number}.txt")
         for thread in threads:
             thread.join()
@@ -436,7 +436,7 @@ def test_nothing_is_missed_and_nothing_comes_twice_while_processes_call_and_are_
 
 
 @needs_sandbox
-def test_nothing_is_missed_when_the_server_is_killed(tmp_path):
+def test_no_event_is_missed_when_the_server_is_killed(tmp_path):
     command = Command(str(tmp_path))
     answered: list[str] = []
     reader = None
@@ -450,7 +450,7 @@ def test_nothing_is_missed_when_the_server_is_killed(tmp_path):
             def call(turn: int = turn, server: Server = server, ended: threading.Event = ended) -> None:
                 for number in range(CALLS):
                     try:
-                        numbered(server, f"{turn}-{number}")
+                        call_numbered(server, f"{turn}-{number}")
                     except (httpx2.HTTPError, AssertionError):
                         return ended.set()
                     answered.append(f"n{turn}-{number}.txt")

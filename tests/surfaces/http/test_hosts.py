@@ -1,4 +1,4 @@
-"""MCP hosts as the console shows them: who is connected, in whatever process, and their calls."""
+"""MCP hosts at the console: which are connected, in any process, and their calls."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_host_over_http_is_shown(server, mode):
     assert host["transport"] == "http"
 
 
-def test_an_introduction_that_is_invalid_shows_no_host_or_only_its_text(server):
+def test_invalid_client_info_is_only_shown_as_text(server):
     with Lines(server.command, handshake=False) as lines:
         info = {"name": "\x1b[31m<b>" + "x" * 10_000, "version": 5}
         lines.send("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
@@ -120,14 +120,14 @@ def test_a_form_in_a_host_is_answered_at_the_console(server, answer, is_error):
         question = asked_to_write(lines, path)
         approval = pending(server)
         server.post(f"/v1/approvals/{approval['id']}", {"answer": answer, "reason": "the console says so"})
-        told, cancelled, result = lines.read(), lines.read(), lines.read()
+        notice, cancelled, result = lines.read(), lines.read(), lines.read()
 
         accept(lines, question, decision="once")  # too late
         assert lines.ask("ping")["result"] == {}
     row = server.get(f"/v1/audit?session={approval['session']}")["entries"][0]
 
     assert approval["client"] == "mcp client lines"
-    assert told["params"]["data"] == "It was answered elsewhere, by console."
+    assert "console" in notice["params"]["data"]
     assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", question["id"])
     assert (result["result"]["isError"], path in server.command.folder.tree()) == (is_error, not is_error)
     assert ("the console says so" in json.dumps(result)) == is_error
@@ -158,7 +158,7 @@ def test_questions_in_a_host_are_answered_at_the_console(server):
     assert "blue" in json.dumps(result["result"])
 
 
-def test_questions_that_a_host_answers_or_cancels_leave_the_console(server):
+def test_questions_that_a_host_answers_or_cancels_are_removed_from_the_console(server):
     ask = {"questions": [{"question": "Which colour?", "options": ["red", "blue"]}]}
     with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
         lines.send("tools/call", name="ask_user", arguments=ask)
@@ -187,7 +187,7 @@ def shell_asks(server):
 
 @needs_sandbox
 @pytest.mark.usefixtures("shell_asks")
-def test_a_preview_that_the_console_wants_is_shown_in_the_host_once(server):
+def test_a_preview_requested_at_the_console_is_shown_in_the_host_once(server):
     server.command.folder.write("doomed/a.py", "a = 1\n")
     with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
         arguments = {"command": "rm -rf doomed; date +%N > made.txt", "force": True}
@@ -198,7 +198,7 @@ def test_a_preview_that_the_console_wants_is_shown_in_the_host_once(server):
             pass
         diff = pending(server)["diff"]
         accept(lines, form, decision="once")
-        result = until(lines, request)
+        result = result_of(lines, request)
 
     assert "-a = 1" in diff
     assert "-a = 1" in form["params"]["message"]
@@ -209,7 +209,7 @@ def test_a_preview_that_the_console_wants_is_shown_in_the_host_once(server):
 
 @needs_sandbox
 @pytest.mark.usefixtures("shell_asks")
-def test_a_preview_that_an_agent_in_a_host_is_asked_for_is_applied(server, scripted):
+def test_a_preview_of_a_call_by_an_agent_in_a_host_is_applied(server, scripted):
     server.command.folder.write("doomed/b.py", "b = 1\n")
     arguments = {"command": "rm -rf doomed", "force": True}
     scripted.add(Turn(calls=[ScriptedCall("run_shell", arguments)]), Turn("done"))
@@ -218,7 +218,7 @@ def test_a_preview_that_an_agent_in_a_host_is_asked_for_is_applied(server, scrip
         accept(lines, lines.read(), decision="preview")
         form = lines.read()
         accept(lines, form, decision="once")
-        result = until(lines, request)
+        result = result_of(lines, request)
 
     assert "-b = 1" in form["params"]["message"]
     assert result["isError"] is False
@@ -237,7 +237,7 @@ def scripted(server):
         yield model
 
 
-def test_what_an_agent_in_a_host_asks_is_answered_at_the_console(server, scripted):
+def test_approvals_of_an_agent_in_a_host_are_answered_at_the_console(server, scripted):
     """Two calls at once: the second waits for the form of the first in the host, but not at the console."""
     calls = [ScriptedCall("write_file", {"path": f"agent-{n}.txt", "content": "x"}) for n in range(2)]
     scripted.add(Turn(calls=calls), Turn("done"))
@@ -248,7 +248,7 @@ def test_what_an_agent_in_a_host_asks_is_answered_at_the_console(server, scripte
         approvals = of_agents(server)
         for approval in approvals:
             server.post(f"/v1/approvals/{approval['id']}", {"answer": "once"})
-        result = until(lines, request)
+        result = result_of(lines, request)
         states = {row["approver"] for row in server.get(f"/v1/audit?session={approvals[0]['session']}")["entries"]}
 
     assert result["isError"] is False
@@ -257,7 +257,7 @@ def test_what_an_agent_in_a_host_asks_is_answered_at_the_console(server, scripte
     assert states == {"console"}
 
 
-def test_what_an_agent_asks_and_its_host_answers_leaves_the_console(server, scripted):
+def test_an_approval_of_an_agent_that_its_host_answers_is_removed_from_the_console(server, scripted):
     again = {"path": "agent-again.txt", "content": "x"}
     scripted.add(*(Turn(calls=[ScriptedCall("write_file", again)]) for _ in range(2)), Turn("done"))
     with server.events(approver=True), Lines(server.command, elicitation={}) as lines:
@@ -268,7 +268,7 @@ def test_what_an_agent_asks_and_its_host_answers_leaves_the_console(server, scri
         question = lines.read()  # an answer is for one call
         late = server.post(f"/v1/approvals/{id}", {"answer": "deny"}, status=409)
         accept(lines, question, decision="deny")
-        result = until(lines, request)
+        result = result_of(lines, request)
 
     assert result["isError"] is False
     assert (late["first"]["by"], late["first"]["answer"]) == ("mcp client lines", "once")
@@ -276,11 +276,11 @@ def test_what_an_agent_asks_and_its_host_answers_leaves_the_console(server, scri
 
 
 def of_agents(server: Server) -> list[dict[str, Any]]:
-    """Return the approvals that agents wait for."""
+    """Return the approvals that agents are waiting for."""
     return [row for row in server.get("/v1/approvals")["approvals"] if row["agent"] is not None]
 
 
-def until(lines: Lines, request: int) -> dict[str, Any]:
+def result_of(lines: Lines, request: int) -> dict[str, Any]:
     """Return the result of a request, after other messages."""
     while (message := lines.read()).get("id") != request or "result" not in message:
         pass

@@ -16,7 +16,7 @@ from tests.surfaces.http.servers import Server
 
 EXAMPLES = 200 if os.environ.get("HILT_STRESS") else 3
 DOCUMENT = json.loads(json.dumps(document(ROUTES)))
-# a call may run for long or ask; it has tests of its own, and its invalid bodies are below
+# a call may run for long or ask; it has its own tests
 SKIPPED = (EVENTS, "/v1/call")
 
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
@@ -32,7 +32,7 @@ SCHEMA.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.N
     derandomize=True,
     database=None,
 )
-def test_every_answer_is_as_declared(case: Any, server: Server) -> None:
+def test_every_response_is_as_declared(case: Any, server: Server) -> None:
     case.call_and_validate(
         base_url=server.url, headers={"Authorization": f"Bearer {server.token}"}, verify=False, timeout=60
     )
@@ -54,7 +54,7 @@ def test_the_document_has_every_path_and_each_operation_one_name():
     names = [operation["operationId"] for path in DOCUMENT["paths"].values() for operation in path.values()]
 
     assert len(names) == len(set(names)) == len(ROUTES)
-    assert MCP not in DOCUMENT["paths"]  # it has a protocol of its own
+    assert MCP not in DOCUMENT["paths"]  # it has its own protocol
 
 
 @pytest.mark.parametrize("title", ["\x1d", "\x9d", " \t", "\u200b\u202e", "\x0b\u2028"])
@@ -68,7 +68,7 @@ def test_a_title_without_visible_characters_is_invalid_as_declared(server, title
 
 
 @pytest.mark.parametrize("method", ["PUT", "TRACE", "OPTIONS", "HEAD"])
-def test_other_methods_are_refused_with_those_that_are_allowed(server, method):
+def test_other_methods_are_rejected_with_the_allowed_ones(server, method):
     response = server.request(method, "/v1/tasks")
 
     assert (response.status_code, response.headers["allow"]) == (405, "GET, POST")

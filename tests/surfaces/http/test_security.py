@@ -32,8 +32,8 @@ from tests.surfaces.commands import HILT, Command
 from tests.surfaces.http.servers import PERSON_TOKEN, WAIT_SECONDS, Server, pending, serving
 from tests.surfaces.mcp.hosts import Address, Lines, over_http, run, text_of
 
-PLACES = {"id": "x", "name": "x"}
-PATHS = [(route.method, route.path.format(**PLACES), route.who) for route in ROUTES]
+PATH_PARAMETERS = {"id": "x", "name": "x"}
+PATHS = [(route.method, route.path.format(**PATH_PARAMETERS), route.who) for route in ROUTES]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def hasty(tmp_path_factory) -> Iterator[Server]:
 
 
 def raw(server: Server, request: bytes) -> bytes:
-    """Send bytes, and return the answer until the connection closes."""
+    """Send bytes, and return the response until the connection closes."""
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.settimeout(WAIT_SECONDS)
         with suppress(OSError):  # refused before everything was sent
@@ -82,7 +82,7 @@ def test_a_foreign_host_is_refused_even_with_the_token(server, host, path):
     assert server.request("GET", path, headers=headers).status_code == 421
 
 
-def test_the_host_of_the_request_line_counts(server):
+def test_the_host_in_the_request_line_takes_precedence(server):
     rest = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {server.token}\r\nConnection: close\r\n\r\n"
     for host, status in ((f"localhost:{server.port}", b"200"), ("evil.example", b"421")):
         answer = raw(server, f"GET http://{host}/v1/tools HTTP/1.1\r\n{rest}".encode())
@@ -90,7 +90,7 @@ def test_the_host_of_the_request_line_counts(server):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-def test_the_names_of_this_machine_are_its_own(server, host):
+def test_the_loopback_names_are_accepted(server, host):
     assert server.request("GET", "/v1/tools", headers={"Host": f"{host}:{server.port}"}).status_code == 200
 
 
@@ -114,7 +114,7 @@ def test_a_foreign_origin_is_refused(server, origin):
     assert server.request("GET", "/", headers=headers, token=None).status_code == 403
 
 
-def test_the_own_origin_is_accepted_and_gets_no_permission_for_others(server):
+def test_its_own_origin_is_accepted_without_cors_headers(server):
     response = server.request("GET", "/v1/tools", headers={"Origin": server.url})
 
     assert response.status_code == 200
@@ -144,7 +144,7 @@ def test_an_invalid_handshake_is_a_problem(server, header):
     assert json.loads(body)["error_code"] == "invalid_request"
 
 
-def test_a_websocket_elsewhere_is_not_found(server):
+def test_a_websocket_at_another_path_is_not_found(server):
     with pytest.raises(InvalidStatus) as caught, connect(f"ws://127.0.0.1:{server.port}/v1/other"):
         pass
 
@@ -173,13 +173,13 @@ def test_every_path_needs_a_token_of_the_right_kind(server, method, path, who):
 @pytest.mark.parametrize(
     "header", ["Bearer", "Basic {token}", "{token}", "bearer  {token}x", "Bearer {token}, Bearer {token}"]
 )
-def test_a_malformed_header_is_no_token(server, header):
+def test_a_malformed_authorization_header_is_rejected(server, header):
     headers = {"Authorization": header.format(token=server.token)}
 
     assert server.request("GET", "/v1/tools", token=None, headers=headers).status_code == 401
 
 
-def test_a_token_in_the_query_counts_for_nothing(server):
+def test_a_token_in_the_query_is_not_accepted(server):
     for name in ("token", "access_token"):
         assert server.request("GET", f"/v1/tools?{name}={server.token}", token=None).status_code == 401
     with (
@@ -190,13 +190,13 @@ def test_a_token_in_the_query_counts_for_nothing(server):
     assert caught.value.response.status_code == 400
 
 
-def test_kept_tokens_are_readable_by_their_owner_only_and_survive_a_restart(tmp_path):
+def test_stored_tokens_are_readable_by_their_owner_only_and_survive_a_restart(tmp_path):
     command = Command(str(tmp_path))
-    shown = command.run("serve", "--show-agent-token").stdout.decode().strip()
-    words = ("serve", "--port", "0", "--no-open")
+    agents_token = command.run("serve", "--show-agent-token").stdout.decode().strip()
+    options = ("serve", "--port", "0", "--no-open")
     tokens: list[str] = []
     for _ in range(2):
-        with command.start(*words) as process:
+        with command.start(*options) as process:
             assert process.stdout is not None
             tokens.append(process.stdout.readline().decode().strip().partition("#token=")[2])
             arguments = Path(f"/proc/{process.pid}/cmdline").read_bytes()
@@ -204,13 +204,13 @@ def test_kept_tokens_are_readable_by_their_owner_only_and_survive_a_restart(tmp_
             process.communicate()
         assert tokens[0].encode() not in arguments
 
-    assert tokens[0] == tokens[1] != shown
+    assert tokens[0] == tokens[1] != agents_token
     for name in ("serve-token", "serve-agent-token"):
         assert stat.S_IMODE(os.stat(f"{command.state}/{name}").st_mode) == 0o600
     assert stat.S_IMODE(os.stat(command.state).st_mode) == 0o700
     os.chmod(f"{command.state}/serve-token", 0o644)
-    refused = command.run(*words)
-    assert (refused.returncode, b"others can read it" in refused.stderr) == (1, True)
+    rejected = command.run(*options)
+    assert (rejected.returncode, b"others can read it" in rejected.stderr) == (1, True)
 
 
 def test_the_token_is_in_no_log_and_no_database(tmp_path):
@@ -311,7 +311,7 @@ def test_links_in_the_folder_of_the_console_are_only_its_own_files():
 # --- slow, silent and large -----------------------------------------------------------------------------------------
 
 
-def test_half_open_connections_lock_nobody_out(hasty):
+def test_half_open_connections_do_not_block_others(hasty):
     with ExitStack() as stack:
         for number in range(700):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", hasty.port)))
@@ -324,7 +324,7 @@ def test_half_open_connections_lock_nobody_out(hasty):
                 pass
 
 
-def test_websockets_without_a_token_lock_nobody_out(hasty):
+def test_websockets_without_a_token_do_not_block_others(hasty):
     key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
     head = f"GET /v1/events HTTP/1.1\r\nHost: 127.0.0.1:{hasty.port}\r\nUpgrade: websocket\r\n"
     head += f"Connection: Upgrade\r\n{key}\r\n"
@@ -346,14 +346,14 @@ def test_silent_connections_are_closed(hasty):
             assert connection.recv(1000) == b""
 
 
-def test_a_client_that_does_not_read_its_answer_is_cut_off(hasty):
+def test_a_client_that_does_not_read_its_response_is_disconnected(hasty):
     body = json.dumps({"tool": "read_file", "args": {"path": "big.txt"}}).encode()
     head = f"POST /v1/call HTTP/1.1\r\nHost: 127.0.0.1:{hasty.port}\r\nAuthorization: Bearer {hasty.token}\r\n"
-    one = head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+    request = head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", hasty.port))
-        connection.sendall(one * 20)  # pipelined: more than the buffers of the kernel take
+        connection.sendall(request * 20)  # pipelined: more than the kernel buffers
         connection.settimeout(WAIT_SECONDS)
         wait_until(lambda: _is_reset(connection))
 
@@ -397,7 +397,7 @@ def _is_reset(connection: socket.socket) -> bool:
         ("GET /v1/tools HTTP/1.1\r\nX: a\nAuthorization: b", b"400"),
     ],
 )
-def test_invalid_and_long_heads_are_problems(server, request_line, status):
+def test_invalid_and_long_headers_are_problems(server, request_line, status):
     answer = raw(server, f"{request_line}\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
 
     assert answer.startswith(b"HTTP/1.1 " + status)
@@ -428,7 +428,7 @@ def test_requests_that_arrive_together_are_answered_in_order(server):
     assert b"HTTP/1.1 404" in answer
 
 
-def test_what_follows_an_invalid_request_is_not_answered(server):
+def test_requests_after_an_invalid_one_are_ignored(server):
     head = f"Host: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {PERSON_TOKEN}\r\n"
     valid = f"GET /v1/tools HTTP/1.1\r\n{head}\r\n"
 
@@ -438,13 +438,13 @@ def test_what_follows_an_invalid_request_is_not_answered(server):
     assert answer.count(b"HTTP/1.1 ") == 1
 
 
-def test_too_many_requests_are_told_when_to_come_back(hasty):
+def test_too_many_requests_are_rejected_with_retry_after(hasty):
     responses = [hasty.request("GET", "/v1/unknown") for _ in range(150)]
     limited = [response for response in responses if response.status_code == 429]
 
     assert limited
     assert limited[0].headers["retry-after"] == "1"
-    assert hasty.call("read_file", path="a.txt")["ok"]  # the other token has a rate of its own
+    assert hasty.call("read_file", path="a.txt")["ok"]  # the other token has its own rate limit
 
 
 def test_the_server_stops_within_five_seconds_under_load(tmp_path):
@@ -494,7 +494,7 @@ def test_an_agent_cannot_approve_its_own_call(server):
     assert "own.txt" not in server.command.folder.tree()
 
 
-def test_an_agent_can_neither_revoke_grants_nor_settle_what_others_are_asked(server):
+def test_an_agent_can_neither_revoke_grants_nor_answer_questions_to_the_person(server):
     with closing(Approvals(server.command.state)) as approvals, closing(Questions(server.command.state)) as questions:
         grant = approvals.add_grant("w", "read_file", by="terminal")
         question = questions.ask("w", "s", "/w", [{"question": "Sure?"}], seconds=60)
@@ -513,7 +513,7 @@ def test_an_agent_can_neither_revoke_grants_nor_settle_what_others_are_asked(ser
                 answer = server.request(method, address, json=body, token=token)
                 assert answer.status_code == (403 if token == server.agents_token else 401), address
 
-        assert [kept.id for kept in approvals.grants("w")] == [grant.id]
+        assert [stored.id for stored in approvals.grants("w")] == [grant.id]
         assert questions.get(question.id).state == "pending"
     states = {row["path"]: row["state"] for row in server.get("/v1/trust")["files"]}
     assert states[path] == "untrusted"
@@ -539,7 +539,7 @@ def test_an_mcp_host_cannot_answer_for_itself_once_the_console_has(server):
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_an_agent_cannot_approve_its_own_call_by_a_form(server, mode):
-    """Whoever has the token of agents may speak MCP, but must not answer its own approvals there."""
+    """A client with the agents' token may use MCP, but must not answer its own approvals there."""
     forms: list[str] = []
 
     async def accept(context: Any, params: Any) -> Any:
@@ -560,7 +560,7 @@ def test_an_agent_cannot_approve_its_own_call_by_a_form(server, mode):
     assert "self.txt" not in server.command.folder.tree()
 
 
-def test_what_hosts_call_themselves_is_only_shown(server):
+def test_the_name_that_a_host_reports_is_only_displayed(server):
     """A host cannot pose as the console, or as another host, by its name."""
     with server.events(approver=True), Lines(server.command, handshake=False) as host:
         info = {"name": "console", "version": "1\n2"}
@@ -644,7 +644,7 @@ def test_an_open_address_needs_encryption(tmp_path, words):
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def test_behind_a_proxy_the_host_may_have_any_name_and_pages_only_its_own(tmp_path):
+def test_behind_a_proxy_any_host_is_accepted_and_an_origin_must_match_it(tmp_path):
     with serving(Command(str(tmp_path)), "--behind-proxy") as server:
         named = {"Host": "hilt.example.org"}
         assert server.request("GET", "/v1/tools", headers=named).status_code == 200

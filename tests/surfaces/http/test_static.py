@@ -28,14 +28,14 @@ def compressed(paths: set[str]) -> int:
 
 
 def scripts_of(path: str) -> set[str]:
-    """Return a script with everything that it imports at once."""
-    found = {path}
+    """Return a script and all its static imports."""
+    scripts = {path}
     for name in re.findall(r'(?:from|import)\s*"\./([\w-]+\.js)"', text(path)):
-        found |= scripts_of(f"assets/{name}")
-    return found
+        scripts |= scripts_of(f"assets/{name}")
+    return scripts
 
 
-def test_the_built_files_are_made_from_the_sources_of_now():
+def test_the_built_files_are_up_to_date():
     """The same digest as in console/build.mjs; run make assets if it differs."""
     names = ["build.mjs", "package-lock.json", "package.json"]
     names += [path.relative_to(SOURCE).as_posix() for path in (SOURCE / "src").rglob("*") if path.is_file()]
@@ -70,7 +70,7 @@ def test_the_start_page_has_no_inline_code_and_names_only_built_files():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_each_page_has_a_script_of_its_own(page):
+def test_each_page_has_its_own_script(page):
     assert list((BUILT / "assets").glob(f"{page}-*.js"))
 
 

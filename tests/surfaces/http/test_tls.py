@@ -1,4 +1,4 @@
-"""HTTPS from end to end, with a certificate that is made for the test."""
+"""HTTPS end to end, with a certificate made for the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HALF_OPEN = 700
 
 
 class Encrypted(NamedTuple):
-    """A server with HTTPS, and the trust of a client in its certificate."""
+    """A server with HTTPS, and the TLS context with which clients trust its certificate."""
 
     server: Server
     trust: ssl.SSLContext
@@ -45,9 +45,9 @@ def encrypted(tmp_path_factory) -> Iterator[Encrypted]:
     (file,) = folder.glob("127.0.0.1-*.pem")
     command = Command(str(tmp_path_factory.mktemp("encrypted")))
     command.folder.write("a.txt", "hello\n")
-    words = ("--tls-cert", str(file), "--tls-key", str(file))
+    options = ("--tls-cert", str(file), "--tls-key", str(file))
     constants = ["hilt.surfaces.http.listening:HEAD_SECONDS=2", "hilt.surfaces.http.serving:CONNECTIONS_MAX=300"]
-    with serving(command, *words, constants=constants) as server:
+    with serving(command, *options, constants=constants) as server:
         yield Encrypted(server, ssl.create_default_context(cafile=authority.file))
 
 
@@ -80,17 +80,17 @@ def test_an_mcp_host_connects_over_https(encrypted):
 
 
 @pytest.mark.parametrize("origin, status", [("https", 200), ("http", 403)])
-def test_only_the_encrypted_page_is_its_own(encrypted, origin, status):
+def test_only_the_https_origin_is_accepted(encrypted, origin, status):
     with encrypted.client(Origin=f"{origin}://127.0.0.1:{encrypted.server.port}") as client:
         assert client.get("/v1/tools").status_code == status
 
 
-def test_other_machines_use_any_name_and_pages_only_their_own_host(tmp_path):
+def test_any_host_is_accepted_from_other_machines_and_an_origin_must_match_it(tmp_path):
     authority = make_authority(tmp_path)
     authority.server("127.0.0.1")
     (file,) = tmp_path.glob("127.0.0.1-*.pem")
-    words = ("--host", "0.0.0.0", "--tls-cert", str(file), "--tls-key", str(file))
-    with serving(Command(str(tmp_path)), *words) as server:
+    options = ("--host", "0.0.0.0", "--tls-cert", str(file), "--tls-key", str(file))
+    with serving(Command(str(tmp_path)), *options) as server:
         host = f"box.example:{server.port}"
         origins = [f"https://{host}", None, f"http://{host}", "https://evil.example", "null"]
         statuses = [
@@ -101,7 +101,7 @@ def test_other_machines_use_any_name_and_pages_only_their_own_host(tmp_path):
     assert [response.status_code for response in statuses] == [200, 200, 403, 403, 403]
 
 
-def test_an_unencrypted_request_gets_no_answer(encrypted):
+def test_an_unencrypted_request_gets_no_response(encrypted):
     with pytest.raises(httpx2.HTTPError), httpx2.Client(timeout=WAIT_SECONDS) as client:
         client.get(f"http://127.0.0.1:{encrypted.server.port}/")
 
@@ -116,7 +116,7 @@ def test_an_old_protocol_version_is_refused(encrypted):
         context.wrap_socket(plain).recv(1)
 
 
-def test_handshakes_that_stop_halfway_lock_nobody_out_and_are_ended(encrypted):
+def test_incomplete_handshakes_do_not_block_others_and_time_out(encrypted):
     with ExitStack() as stack:
         silent: list[socket.socket] = []
         for number in range(HALF_OPEN):

@@ -25,7 +25,7 @@ from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.http import calling, catalogue, consents, records, work
-from hilt.surfaces.http.calling import Deliveries, HttpCall, ReadBatches, YoungCalls, read_call
+from hilt.surfaces.http.calling import Deliveries, HttpCall, ReadBatches, StartLimit, read_call
 from hilt.surfaces.http.feed import Attendance, EventSocket, Feed
 from hilt.surfaces.http.listening import HEADER_BYTES, LINGER_SECONDS, HttpConnection
 from hilt.surfaces.http.openapi import document
@@ -58,16 +58,16 @@ MCP = "/mcp"
 METRICS = "/metrics"
 EVENTS = "/v1/events"
 
-RATE = 4_000  # requests a second, of one token
-STRANGERS_RATE = 500  # requests a second without a valid token
-SEND_SECONDS = 30.0  # for a client to read a part of an answer
+RATE = 4_000  # requests per second with one token
+UNKNOWN_RATE = 500  # requests per second without a valid token
+SEND_SECONDS = 30.0  # for a client to read one chunk of a response
 QUICK_THREADS = 16
 SLOW_THREADS = 512
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_SAFE = (
+_SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -75,30 +75,37 @@ _SAFE = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 _API_HEADERS = (
-    *_SAFE,
+    *_SECURITY_HEADERS,
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-_POLICY = (
+_CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self' {socket}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-_AFTER: dict[str, dict[str, Any]] = {
-    "after": {"type": "integer", "minimum": 0, "maximum": 2**53, "description": "The last number that was received."},
+_EVENTS_QUERY: dict[str, dict[str, Any]] = {
+    "after": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 2**53,
+        "description": "The number of the last event received.",
+    },
     "recent": {
         "type": "integer",
         "minimum": 0,
         "maximum": 10_000,
         "default": 0,
-        "description": "Without after: how many older events to start with, at most.",
+        "description": "Without after: the maximum number of older events to start with.",
     },
 }
 OWN_ROUTES = (
     calling.ROUTE,
     Route("GET", "/openapi.json", "Return this document", None, {"type": "object"}, who="both"),
-    Route("GET", METRICS, "Count calls in the Prometheus text format", None, {"type": "string"}, who="both"),
-    Route("GET", EVENTS, "Open a WebSocket with all events", None, {}, _AFTER, status=101, errors=(426,)),
+    Route("GET", METRICS, "Return call metrics in the Prometheus text format", None, {"type": "string"}, who="both"),
+    Route(
+        "GET", EVENTS, "Open a WebSocket that streams all events", None, {}, _EVENTS_QUERY, status=101, errors=(426,)
+    ),
 )
 ROUTES: tuple[Route, ...] = (*OWN_ROUTES, *catalogue.ROUTES, *consents.ROUTES, *work.ROUTES, *records.ROUTES)
 
@@ -113,7 +120,7 @@ class TokenPair(NamedTuple):
         """Return whose token this is, or None."""
         if token is None:
             return None
-        # compare both, so that the time says nothing
+        # always compare with both, so that the timing reveals nothing
         is_person, is_agent = hmac.compare_digest(token, self.person), hmac.compare_digest(token, self.agents)
         return "person" if is_person else "agents" if is_agent else None
 
@@ -123,22 +130,22 @@ class Bucket:
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self._left = rate
+        self._available = rate
         self._since = time.monotonic()
 
     def take(self) -> bool:
         """Whether one more request is allowed now."""
         now = time.monotonic()
-        self._left = min(self._rate, self._left + (now - self._since) * self._rate)
+        self._available = min(self._rate, self._available + (now - self._since) * self._rate)
         self._since = now
-        if self._left < 1:
+        if self._available < 1:
             return False
-        self._left -= 1
+        self._available -= 1
         return True
 
 
 class Parts(NamedTuple):
-    """What an application is made of."""
+    """The dependencies of an HttpApp."""
 
     workspaces: Workspaces
     tokens: TokenPair
@@ -161,17 +168,17 @@ class HttpApp:
         self._loop = asyncio.get_running_loop()
         self._quick_threads = CallThreads(QUICK_THREADS)
         self._slow_threads = CallThreads(SLOW_THREADS)
-        self._young = YoungCalls()
+        self._starting = StartLimit()
         self._deliveries = Deliveries()
         self._reads = ReadBatches(self._slow_threads, self._deliveries)  # a read may wait for a person
         self._table = RouteTable(ROUTES)
         self._document = json.dumps(document(ROUTES)).encode()
         self._built_in = frozenset(built_in_names())
-        self._rates = {"person": Bucket(RATE), "agents": Bucket(RATE), None: Bucket(STRANGERS_RATE)}
+        self._rates = {"person": Bucket(RATE), "agents": Bucket(RATE), None: Bucket(UNKNOWN_RATE)}
         self.attendance = Attendance(parts.workspaces.first.runtime.authority.approvals(), self.quick)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Stop the threads."""
         self._quick_threads.close()
         self._slow_threads.close()
 
@@ -189,27 +196,27 @@ class HttpApp:
         """Answer one request, or serve one WebSocket."""
         headers = headers_of(scope["headers"])
         try:
-            # the parser only limits heads that arrive in parts
+            # the parser only limits headers that arrive in several reads
             if sum(len(name) + len(value) for name, value in scope["headers"]) + _target_size(scope) > HEADER_BYTES:
-                raise HttpProblem(431, f"The head of the request has more than {HEADER_BYTES} bytes.")
+                raise HttpProblem(431, f"The request line and headers exceed {HEADER_BYTES} bytes.")
             if scope["type"] == "websocket":
                 await self._websocket(scope, headers, receive, send)
             else:
                 await self._http(scope, headers, receive, send)
         except HttpProblem as problem:
-            await self._refuse(scope, receive, send, problem)
+            await self._send_problem(scope, receive, send, problem)
         except ToolError as error:
-            await self._refuse(scope, receive, send, from_error(error))
+            await self._send_problem(scope, receive, send, from_error(error))
         except BadBody as error:
-            await self._refuse(scope, receive, send, HttpProblem(error.status, sentence(error.reason)))
+            await self._send_problem(scope, receive, send, HttpProblem(error.status, sentence(error.reason)))
         except Disconnected:
             return
-        except Exception as error:  # noqa: BLE001 -- a bug: the client gets an answer, the log the traceback
-            await self._refuse(scope, receive, send, self._bug(error))
+        except Exception as error:  # noqa: BLE001 -- a bug: the client gets a response, the log gets the traceback
+            await self._send_problem(scope, receive, send, self._internal_error(error))
 
-    def _bug(self, error: BaseException) -> HttpProblem:
+    def _internal_error(self, error: BaseException) -> HttpProblem:
         incident = os.urandom(4).hex()
-        with suppress(Exception):  # the log may not be writable; the client still gets an answer
+        with suppress(Exception):  # the log may not be writable; the client still gets a response
             log(self._workspaces.first.runtime.state, incident, error)
         return HttpProblem(500, f"hilt failed ({type(error).__name__}), incident {incident}.", incident=incident)
 
@@ -226,16 +233,16 @@ class HttpApp:
         if path == MCP:
             await self._serve_mcp(caller, scope, receive, send)
             return
-        found = self._table.find(path)
-        if found is None:
-            raise HttpProblem(404, f"There is nothing at {path[:200]}.")
-        methods, parts = found
-        # who may use a path is the same for all of its methods
+        match = self._table.find(path)
+        if match is None:
+            raise HttpProblem(404, f"There is no path {path[:200]}.")
+        methods, parts = match
+        # all methods of a path accept the same tokens
         self._admit(caller, next(iter(methods.values())))
         route = methods.get(method)
         if route is None:
             allowed = ", ".join(methods)
-            raise HttpProblem(405, f"{path[:200]} takes {allowed}.", headers=((b"allow", allowed.encode()),))
+            raise HttpProblem(405, f"{path[:200]} supports only {allowed}.", headers=((b"allow", allowed.encode()),))
         if route.path == EVENTS:
             _read_events_query(route, scope)
             raise HttpProblem(426, "Events are sent over a WebSocket.", headers=((b"upgrade", b"websocket"),))
@@ -245,15 +252,15 @@ class HttpApp:
     def _identify(self, headers: Headers) -> Caller:
         caller = self._tokens.caller(bearer(headers))
         if not self._rates[caller].take():
-            raise HttpProblem(429, "There are too many requests.", headers=((b"retry-after", b"1"),))
+            raise HttpProblem(429, "Too many requests.", headers=((b"retry-after", b"1"),))
         if caller is None:
-            problem = "The token is missing or invalid."
-            raise HttpProblem(401, problem, headers=((b"www-authenticate", b"Bearer"),))
+            detail = "The token is missing or invalid."
+            raise HttpProblem(401, detail, headers=((b"www-authenticate", b"Bearer"),))
         return caller
 
     def _admit(self, caller: Caller, route: Route) -> None:
         if route.who not in ("both", caller):
-            raise HttpProblem(403, f"{route.path} does not take the token of {_OWNERS[caller]}.")
+            raise HttpProblem(403, f"{route.path} does not accept {_OWNERS[caller]} token.")
 
     async def _answer(
         self,
@@ -287,13 +294,13 @@ class HttpApp:
             await _send_body(scope, route.status, answer)
 
     async def _call(self, body: bytes, folder: str | None, scope: Scope, send: Send, *, streams: bool) -> None:
-        call, named = read_call(_decoded(body))
-        served = self._workspaces.find(folder if named is None else named)
+        call, body_folder = read_call(_decoded(body))
+        served = self._workspaces.find(folder if body_folder is None else body_folder)
         running = HttpCall(served, call, self.quick, self.slow, self._deliveries)
         connection: HttpConnection = scope["hilt.connection"]
         connection.lost = running.cancel
         if connection.transport.is_closing():
-            running.cancel()  # it was lost before the body was read
+            running.cancel()  # the client disconnected before the body was read
         try:
             if streams:
                 await self._stream(running, send)
@@ -308,10 +315,10 @@ class HttpApp:
             return await running.envelope()
         if runtime.catalog.find(call.tool).tool.effects == {"read"} and self._reads.takes(call.tool):
             return await running.read_envelope(self._reads)
-        return await running.short_envelope(self._young)
+        return await running.short_envelope(self._starting)
 
     def _is_short(self, runtime: Runtime, call: Call) -> bool:
-        """Whether a call runs here, ends soon as a rule, and begins without looking for other tools."""
+        """Whether a call runs in this process, usually ends soon, and starts without loading other tools."""
         if call.tool not in self._built_in or call.dialect is not None or runtime.dialect is not None:
             return False
         tool = runtime.catalog.find(call.tool).tool
@@ -328,7 +335,7 @@ class HttpApp:
 
     async def _serve_mcp(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
         if caller != "agents":
-            raise HttpProblem(403, f"{MCP} does not take the token of {_OWNERS[caller]}.")
+            raise HttpProblem(403, f"{MCP} does not accept {_OWNERS[caller]} token.")
         query = read_query(_MCP_ROUTE, scope["query_string"])
         served = self._workspaces.find(query.get("workspace"))
         await self._mcp[served.runtime.root](scope, receive, send)
@@ -342,27 +349,27 @@ class HttpApp:
 
     async def _send_file(self, file: StaticFile, method: str, headers: Headers, send: Send) -> None:
         if method not in ("GET", "HEAD"):
-            raise HttpProblem(405, "Files are only read.", headers=((b"allow", b"GET, HEAD"),))
+            raise HttpProblem(405, "Static files are read-only.", headers=((b"allow", b"GET, HEAD"),))
         host = only(headers, b"host") or ""
         socket = " ".join(f"{scheme}://{host}" for scheme in ("ws", "wss"))
-        cached = b"public, max-age=31536000, immutable" if file.is_hashed else b"no-cache"
-        shown = [
-            *_SAFE,
-            (b"content-security-policy", _POLICY.format(socket=socket).encode("latin-1")),
+        cache_control = b"public, max-age=31536000, immutable" if file.is_hashed else b"no-cache"
+        response_headers = [
+            *_SECURITY_HEADERS,
+            (b"content-security-policy", _CONTENT_SECURITY_POLICY.format(socket=socket).encode("latin-1")),
             (b"content-type", file.kind.encode()),
-            (b"cache-control", cached),
+            (b"cache-control", cache_control),
             (b"etag", file.tag.encode()),
             (b"vary", b"accept-encoding"),
         ]
         if only(headers, b"if-none-match") == file.tag:
-            await _start(send, 304, shown)
+            await _start(send, 304, response_headers)
             await send({"type": "http.response.body", "body": b""})
             return
         body = file.body
         if file.compressed is not None and b"gzip" in b",".join(headers.get(b"accept-encoding", ())):
             body = file.compressed
-            shown.append((b"content-encoding", b"gzip"))
-        await _start(send, 200, (*shown, (b"content-length", b"%d" % len(body))))
+            response_headers.append((b"content-encoding", b"gzip"))
+        await _start(send, 200, (*response_headers, (b"content-length", b"%d" % len(body))))
         await send({"type": "http.response.body", "body": body})
 
     # --- WebSockets -----------------------------------------------------------------------------------------------
@@ -373,16 +380,16 @@ class HttpApp:
             raise HttpProblem(403, sentence(refusal[1]))
         if scope["raw_path"] != EVENTS.encode():
             raise HttpProblem(404, "Events are at /v1/events.")
-        found = self._table.find(EVENTS)
-        assert found is not None  # noqa: S101
-        query = _read_events_query(found[0]["GET"], scope)
+        match = self._table.find(EVENTS)
+        assert match is not None  # noqa: S101
+        query = _read_events_query(match[0]["GET"], scope)
         connection = scope.get("hilt.connection")
         socket = EventSocket(self._feed, self.attendance, self.quick, self._tokens.person, receive, send)
         await socket.serve(query.get("after"), query["recent"], lambda: setattr(connection, "is_idle", False))
 
-    # --- answers --------------------------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------------------------
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send, problem: HttpProblem) -> None:
+    async def _send_problem(self, scope: Scope, receive: Receive, send: Send, problem: HttpProblem) -> None:
         body = problem.body
         headers = [
             *_API_HEADERS,
@@ -393,10 +400,10 @@ class HttpApp:
         if problem.status in (401, 403, 408, 413, 421, 429, 431):
             headers.append((b"connection", b"close"))  # a rejected client must not keep a connection open
         kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
-        with suppress(RuntimeError):  # an answer has begun already
+        with suppress(RuntimeError):  # the response has already started
             await send({"type": f"{kind}.start", "status": problem.status, "headers": headers})
             if kind == "http.response" and (b"connection", b"close") in headers:
-                # closing with unread input would reset the connection, and the client would not see the answer
+                # closing with unread input would reset the connection, and the client would not see the response
                 await send({"type": "http.response.body", "body": body, "more_body": True})
                 body = b""
                 with suppress(TimeoutError):
@@ -406,12 +413,12 @@ class HttpApp:
             await send({"type": f"{kind}.body", "body": body})
 
 
-_OWNERS = {"person": "the person", "agents": "agents"}
+_OWNERS = {"person": "the person's", "agents": "the agents'"}
 _MCP_ROUTE = Route("POST", MCP, "MCP", None, {}, WORKSPACE)
 
 
 def _read_events_query(route: Route, scope: Scope) -> dict[str, Any]:
-    """Return the query of the event stream; a bad one is a bad handshake."""
+    """Return the query of the event stream; an invalid query fails the handshake with status 400."""
     try:
         return read_query(route, scope["query_string"])
     except HttpProblem as problem:
@@ -445,7 +452,7 @@ def _decoded(body: bytes) -> Any:
 
 
 def _read_body(route: Route, body: bytes) -> tuple[Mapping[str, Any], str | None]:
-    """Return the fields of a body, and the folder that it selects; what a path does not take is ignored."""
+    """Return the fields of a body, and the folder that it selects; ignore a body that the route does not take."""
     if not route.has_body or (route.body is None and not body.strip()):
         return {}, None
     return read_fields(route, _decoded(body))

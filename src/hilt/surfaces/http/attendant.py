@@ -1,4 +1,4 @@
-"""The HTTP client of one call, as an attendant: receives output, and may approve what it asks for."""
+"""The attendant of a call over HTTP: forwards output, and approves calls that the person makes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from hilt.state.approvals import Asked, UserAnswer
 
 
 class HttpAttendant:
-    """An Attendant that answers nothing, except that `approver` approves the call itself."""
+    """An Attendant that cannot ask its client anything; with `approver`, it approves the call itself."""
 
     can_ask = False
     has_questions = False
     allowance = None
 
-    def __init__(self, *, approver: str = "", hear: Callable[[bytes], None] = lambda data: None) -> None:
-        """`hear` receives the output of commands, on any thread."""
+    def __init__(self, *, approver: str = "", on_output: Callable[[bytes], None] = lambda data: None) -> None:
+        """`on_output` receives the output of commands, on any thread."""
         self._approver = approver
-        self._hear = hear
+        self._on_output = on_output
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
-        """Approve the call if the person makes it; others are asked elsewhere."""
+        """Approve the call if the person makes it; otherwise return None: the approval is answered elsewhere."""
         return UserAnswer("once", by=self._approver) if self._approver else None
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Return None: people are asked elsewhere."""
+        """Return None: the client cannot answer."""
         return None
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
@@ -42,11 +42,11 @@ class HttpAttendant:
         return dict.fromkeys(requests)
 
     def require(self, capability: str) -> None:
-        """Raise: an HTTP client has no capability."""
+        """Raise: HTTP clients have no capabilities."""
         raise ToolError("no_one_to_ask", f"A call over HTTP does not support {capability}.")
 
     def for_agents(self) -> None:
-        """Return None: people are asked elsewhere."""
+        """Return None: the client cannot answer."""
 
     def compact(self, focus: str) -> str | None:
         """Return None: there is no conversation."""
@@ -56,8 +56,8 @@ class HttpAttendant:
         """Ignore progress."""
 
     def output(self, data: bytes) -> None:
-        """Pass output on."""
-        self._hear(data)
+        """Forward output."""
+        self._on_output(data)
 
     def log(self, level: str, data: Any) -> None:
         """Ignore log messages."""

@@ -1,4 +1,4 @@
-"""POST /v1/call: one request of the protocol, its envelope back; with stream=1, the output as server-sent events."""
+"""POST /v1/call: runs a call and returns its envelope; with stream=1, streams the output as server-sent events."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hilt.surfaces.http.problems import from_error
 from hilt.surfaces.http.routes import WORKSPACE, Route
 from hilt.surfaces.http.workspaces import ServedWorkspace
 
-YOUNG_MAX = 4  # short calls that have just begun
-YOUNG_SECONDS = 0.05
-PAUSE_SECONDS = 0.02  # of the event loop, for a call that only reads
-SLOW_SECONDS = 0.1  # during which a tool that took longer is not waited for
-BATCH_MAX = 32  # calls in one pause
-UNSENT_MAX = 256  # pieces of output that a slow client has not read; more are skipped
+STARTING_MAX = 4  # short calls
+STARTING_SECONDS = 0.05  # for which a call counts as starting
+PAUSE_SECONDS = 0.02  # how long the event loop waits for a read-only call
+SLOW_SECONDS = 0.1  # how long calls of a tool that took longer are not batched
+BATCH_MAX = 32  # calls
+UNSENT_MAX = 256  # chunks of output that a slow client has not read; more are skipped
 SKIPPED = "[output skipped: the client reads too slowly]\n"
 
 Offload = Callable[[Callable[[], Any]], Awaitable[Any]]
@@ -54,7 +54,7 @@ _TEXT: Schema = {"type": ["string", "null"], "minLength": 1, "maxLength": wire.M
 
 
 def _request(tool: str, args: str) -> Schema:
-    """Return the schema of a request with these names of the tool and its arguments."""
+    """Return the schema of a request whose fields for the tool and its arguments have these names."""
     return {
         "type": "object",
         "properties": {
@@ -76,7 +76,7 @@ def _request(tool: str, args: str) -> Schema:
 ROUTE = Route(
     "POST",
     "/v1/call",
-    "Call a tool; with stream=1, answer with server-sent events: output while it runs, then result",
+    "Call a tool; with stream=1, respond with server-sent events: output while it runs, then result",
     None,
     _ENVELOPE,
     {"stream": {"type": "integer", "enum": [0, 1], "default": 0}, **WORKSPACE},
@@ -97,75 +97,75 @@ def read_call(value: Json) -> tuple[Call, Any]:
         raise from_error(refused.error, 400) from None
     if isinstance(call, wire.Cancel):
         advice = "Close the connection of the call."
-        error = ToolError("invalid_request", "A call over HTTP is not cancelled by a request.", suggestion=advice)
+        error = ToolError("invalid_request", "A call over HTTP cannot be cancelled by a request.", suggestion=advice)
         raise from_error(error, 400)
     return call, folder
 
 
-class YoungCalls:
-    """Lets few short calls begin at the same time: threads that compete for the interpreter slow all of them down.
+class StartLimit:
+    """Limits how many short calls start at the same time: threads that compete for the GIL slow each other down.
 
-    A call counts until it ends, or for YOUNG_SECONDS: a call that takes longer mostly waits for something else.
+    A call counts until it ends, or for STARTING_SECONDS: a longer call mostly waits for something else.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._free = YOUNG_MAX
+        self._free = STARTING_MAX
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def begin(self) -> Callable[[], None]:
-        """Wait for a place, and return a function that frees it."""
+    async def acquire(self) -> Callable[[], None]:
+        """Wait for a free slot, and return a function that releases it."""
         if self._free:
             self._free -= 1
         else:
-            place = self._loop.create_future()
-            self._waiting.append(place)
+            slot = self._loop.create_future()
+            self._waiting.append(slot)
             try:
-                await place
+                await slot
             except asyncio.CancelledError:
-                if not place.cancelled():
-                    self._pass_on()
+                if not slot.cancelled():
+                    self._release()
                 raise
         is_held = True
 
-        def free() -> None:
+        def release() -> None:
             nonlocal is_held
             if is_held:
                 is_held = False
                 timer.cancel()
-                self._pass_on()
+                self._release()
 
-        timer = self._loop.call_later(YOUNG_SECONDS, free)
-        return free
+        timer = self._loop.call_later(STARTING_SECONDS, release)
+        return release
 
-    def _pass_on(self) -> None:
+    def _release(self) -> None:
         while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
+            slot = self._waiting.popleft()
+            if not slot.done():
+                slot.set_result(None)
                 return
         self._free += 1
 
 
 class Deliveries:
-    """Brings the outcomes of calls from other threads to the event loop, many at a time."""
+    """Passes the outcomes of calls from other threads to the event loop, in batches."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._outcomes: deque[tuple[asyncio.Future[bytes], bytes | BaseException]] = deque()
-        self.is_expected = False  # whether the loop is going to look
+        self.is_scheduled = False  # whether the loop is going to run `deliver`
 
     def put(self, future: asyncio.Future[bytes], outcome: bytes | BaseException) -> None:
-        """Settle a future soon. On any thread."""
+        """Schedule a future to be settled. Can be called on any thread."""
         self._outcomes.append((future, outcome))
-        if not self.is_expected:
-            self.is_expected = True
+        if not self.is_scheduled:
+            self.is_scheduled = True
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self.deliver)
 
     def deliver(self) -> None:
         """Settle the futures whose outcomes have arrived."""
-        self.is_expected = False  # first: what arrives from now on needs a look of its own
+        self.is_scheduled = False  # first: outcomes that arrive from now on need another run
         while self._outcomes:
             future, outcome = self._outcomes.popleft()
             if future.done():
@@ -177,18 +177,18 @@ class Deliveries:
 
 
 class Read(NamedTuple):
-    """A call that only reads, and the two ways to run it; neither raises."""
+    """A read-only call, and the two ways to run it; neither raises."""
 
     tool: str
-    run: Callable[[], None]  # to its end
+    run: Callable[[], None]  # returns when the call has ended
     start: Callable[[], None]  # on a thread of the runtime
 
 
 class ReadBatches:
-    """Runs calls that only read, one after another on another thread, while the event loop pauses.
+    """Runs read-only calls in sequence on one thread while the event loop waits.
 
-    Threads that compete for the interpreter slow each other down. The loop does not wait for a call that takes long,
-    nor, for a while, for the next calls of the same tool.
+    Threads that compete for the GIL slow each other down. The loop stops waiting when a call is slow, and does not
+    batch calls of that tool for SLOW_SECONDS.
     """
 
     def __init__(self, threads: CallThreads, deliveries: Deliveries) -> None:
@@ -199,26 +199,26 @@ class ReadBatches:
         self._slow_until: dict[str, float] = {}
 
     def takes(self, tool: str) -> bool:
-        """Whether a tool is quick at the moment."""
+        """Whether calls of this tool can be batched: none was slow recently."""
         return self._slow_until.get(tool, 0.0) < self._loop.time()
 
     def add(self, read: Read) -> None:
-        """Run a call soon, together with others that have arrived."""
+        """Add a call to the next batch."""
         self._waiting.append(read)
         if len(self._waiting) == 1:
             self._loop.call_soon(self._run_batch)
 
     def _run_batch(self) -> None:
         batch = _Batch(self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX)))
-        self._deliveries.is_expected = True
+        self._deliveries.is_scheduled = True
         try:
             self._threads.put(batch.run)
             has_ended = batch.wait()
-        except RuntimeError:  # there are too many threads
+        except RuntimeError:  # too many threads
             has_ended = False
         if not has_ended:
             self._slow_until[batch.tool] = self._loop.time() + SLOW_SECONDS
-            for read in batch.give_back():
+            for read in batch.take_back():
                 read.start()
         if self._waiting:
             self._loop.call_soon(self._run_batch)
@@ -226,16 +226,16 @@ class ReadBatches:
 
 
 class _Batch:
-    """Calls that one thread runs in order."""
+    """Calls that one thread runs in sequence."""
 
     def __init__(self, reads: Iterable[Read]) -> None:
         self._reads = deque(reads)
         self._ended = threading.Lock()
         self._ended.acquire()
-        self.tool = ""  # of the call that runs now
+        self.tool = ""  # of the current call
 
     def run(self) -> None:
-        """Run the calls that nobody has taken back."""
+        """Run the calls that were not taken back."""
         for read in iter(self._next, None):
             self.tool = read.tool
             read.run()
@@ -248,21 +248,21 @@ class _Batch:
             return None
 
     def wait(self) -> bool:
-        """Wait until all have ended; return False if one takes long."""
-        left = len(self._reads) + 1
+        """Wait until all calls have ended; return False if one takes longer than PAUSE_SECONDS."""
+        remaining = len(self._reads) + 1
         while not self._ended.acquire(timeout=PAUSE_SECONDS):
-            if len(self._reads) == left:
+            if len(self._reads) == remaining:
                 return False
-            left = len(self._reads)
+            remaining = len(self._reads)
         return True
 
-    def give_back(self) -> list[Read]:
-        """Return the calls that have not begun."""
+    def take_back(self) -> list[Read]:
+        """Remove and return the calls that have not started."""
         return list(iter(self._next, None))
 
 
 class HttpCall:
-    """One call, from the event loop's side."""
+    """One call, driven from the event loop."""
 
     def __init__(
         self, served: ServedWorkspace, call: Call, quick: Offload, slow: Offload, deliveries: Deliveries
@@ -275,11 +275,11 @@ class HttpCall:
         self._deliveries = deliveries
         self._ended: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._running: ActiveCall | None = None
-        self._is_over = False
+        self._is_cancelled = False
 
     def cancel(self) -> None:
         """Cancel the call, unless it has ended."""
-        self._is_over = True
+        self._is_cancelled = True
         if self._running is not None and not self._ended.done():
             self._running.cancel()
 
@@ -290,17 +290,17 @@ class HttpCall:
         envelope: bytes = await self._slow(lambda: wire.encode_result(self._served.request(self._call)))
         return envelope
 
-    async def short_envelope(self, young: YoungCalls) -> bytes:
-        """Run a call that begins without reading files, and return its envelope."""
-        free = await young.begin()
+    async def short_envelope(self, starting: StartLimit) -> bytes:
+        """Run a call that can be started on the event loop, and return its envelope."""
+        release = await starting.acquire()
         try:
             self._submit(None)
             return await self._ended
         finally:
-            free()
+            release()
 
     async def read_envelope(self, reads: ReadBatches) -> bytes:
-        """Run a call that only reads, and return its envelope."""
+        """Run a read-only call and return its envelope."""
         reads.add(Read(self._call.tool, partial(self._read, here=lambda: None), self._read))
         return await self._ended
 
@@ -311,7 +311,7 @@ class HttpCall:
             self._deliveries.put(self._ended, error)
 
     def _start(self, attendant: HttpAttendant | None) -> bool:
-        """Start the call here; return False if it must run in the resident process."""
+        """Start the call in this process; return False if it must run in the resident process."""
         if self._served.is_for_resident(self._call):
             return False
         self._submit(attendant)
@@ -322,7 +322,7 @@ class HttpCall:
 
     def _began(self, running: ActiveCall) -> None:
         self._running = running
-        if self._is_over:
+        if self._is_cancelled:
             running.cancel()
 
     def _done(self, result: Result) -> None:
@@ -332,29 +332,29 @@ class HttpCall:
 async def stream(call: HttpCall) -> AsyncGenerator[bytes, None]:
     """Yield the output of a call as server-sent events while it runs, and its envelope as the last one."""
     loop = asyncio.get_running_loop()
-    pieces: asyncio.Queue[str | None] = asyncio.Queue()
+    chunks: asyncio.Queue[str | None] = asyncio.Queue()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     skipped = False
 
     def put(data: bytes) -> None:
         nonlocal skipped
-        if pieces.qsize() >= UNSENT_MAX:
+        if chunks.qsize() >= UNSENT_MAX:
             skipped = True
             return
         text = decoder.decode(data)
         if skipped:
             text, skipped = SKIPPED + text, False
         if text:
-            pieces.put_nowait(text)
+            chunks.put_nowait(text)
 
-    def hear(data: bytes) -> None:
+    def receive(data: bytes) -> None:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(put, data)
 
-    result = asyncio.ensure_future(call.envelope(HttpAttendant(hear=hear)))
-    result.add_done_callback(lambda _: pieces.put_nowait(None))
+    result = asyncio.ensure_future(call.envelope(HttpAttendant(on_output=receive)))
+    result.add_done_callback(lambda _: chunks.put_nowait(None))
     try:
-        while (text := await pieces.get()) is not None:
+        while (text := await chunks.get()) is not None:
             yield _event("output", json.dumps({"stream": "stdout", "text": text}))
         yield _event("result", result.result().decode().rstrip("\n"))
     finally:

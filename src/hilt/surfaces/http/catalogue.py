@@ -1,4 +1,4 @@
-"""The paths of the tools: the catalogue with schemas, sources and load errors."""
+"""Endpoints for tools: the catalog with schemas, sources and load errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.http.routes import PAGING, WORKSPACE, ApiRequest, Route, page
 from hilt.surfaces.http.workspaces import ServedWorkspace
 
-_OR_NULL: Schema = {"type": ["string", "null"]}
+_STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 
 _TOOL = record(
     {
@@ -26,7 +26,7 @@ _TOOL = record(
     }
 )
 _ERROR = record({"file": STRING, "line": {"type": ["integer", "null"]}, "message": STRING})
-_LIST = record({"tools": array(_TOOL), "errors": array(_ERROR), "next": _OR_NULL, "total": INTEGER})
+_LIST = record({"tools": array(_TOOL), "errors": array(_ERROR), "next": _STRING_OR_NULL, "total": INTEGER})
 
 
 def _rows(served: ServedWorkspace) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def _row(tool: Shown, source: str) -> dict[str, Any]:
 
 def _tools(served: ServedWorkspace, request: ApiRequest) -> Json:
     custom = served.runtime.custom()
-    errors = [{"file": one.origin, "line": one.line, "message": one.message} for one in custom.problems]
+    errors = [{"file": problem.origin, "line": problem.line, "message": problem.message} for problem in custom.problems]
     untrusted = "The user has not trusted the current content of this file."
     errors += [{"file": file.path, "line": None, "message": untrusted} for file in custom.untrusted]
     rows = _rows(served)
@@ -62,7 +62,7 @@ def _tool(served: ServedWorkspace, request: ApiRequest) -> Json:
     for row in _rows(served):
         if row["name"] == request.path["name"]:
             return row
-    raise HttpProblem(404, f"There is no tool {request.path['name'][:100]!r}.", suggestion="Use a name of /v1/tools.")
+    raise HttpProblem(404, f"There is no tool {request.path['name'][:100]!r}.", suggestion="Use a name from /v1/tools.")
 
 
 ROUTES = (

@@ -1,4 +1,4 @@
-"""The paths on which a person decides: approvals, questions, grants and trust."""
+"""Endpoints where the person decides: approvals, questions, grants and trust."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from hilt.surfaces.http.workspaces import BY, ServedWorkspace
 
 _SECOND = 1_000_000_000
 
-_OR_NULL: Schema = {"type": ["string", "null"]}
+_STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 _ANY_WORKSPACE: dict[str, Schema] = {
-    "workspace": {"type": "string", "description": "Only those of this folder; by default those of all folders."}
+    "workspace": {"type": "string", "description": "Only rows of this folder; all folders by default."}
 }
 
 APPROVAL = record(
@@ -45,14 +45,14 @@ APPROVAL = record(
         "rules": array(STRING),
         "workspace": STRING,
         "session": STRING,
-        "agent": _OR_NULL,
+        "agent": _STRING_OR_NULL,
         "folder": STRING,
         "client": STRING,
         "preview": BOOLEAN,
         "state": {"type": "string", "enum": ["pending", "approved", "preview", "denied", "used", "expired"]},
         "asked": STRING,
         "expires": STRING,
-        "answered_by": _OR_NULL,
+        "answered_by": _STRING_OR_NULL,
     }
 )
 _ANSWER: Schema = {
@@ -63,7 +63,7 @@ _ANSWER: Schema = {
         "for": {
             "type": "string",
             "pattern": "^[1-9][0-9]{0,3}[smhdw]$",
-            "description": "With always: for this time, such as 30m, 8h or 7d.",
+            "description": "With always: how long, such as 30m, 8h or 7d.",
         },
     },
     "required": ["answer"],
@@ -84,12 +84,12 @@ QUESTIONS = record(
         "id": STRING,
         "workspace": STRING,
         "session": STRING,
-        "agent": _OR_NULL,
+        "agent": _STRING_OR_NULL,
         "questions": array(_QUESTION),
         "state": {"type": "string", "enum": ["pending", "answered", "withdrawn", "expired"]},
         "asked": STRING,
         "expires": STRING,
-        "answered_by": _OR_NULL,
+        "answered_by": _STRING_OR_NULL,
     }
 )
 _TEXT: Schema = {"type": "string", "maxLength": ANSWER_CHARACTERS}
@@ -100,11 +100,18 @@ _ANSWERS: Schema = {
     "additionalProperties": False,
 }
 _GRANT = record(
-    {"id": STRING, "rule": STRING, "folder": _OR_NULL, "since": STRING, "until": _OR_NULL, "workspace": STRING}
+    {
+        "id": STRING,
+        "rule": STRING,
+        "folder": _STRING_OR_NULL,
+        "since": STRING,
+        "until": _STRING_OR_NULL,
+        "workspace": STRING,
+    }
 )
-_FILE = record({"id": STRING, "path": STRING, "kind": STRING, "state": STRING, "since": _OR_NULL})
-_REVIEW = record({"path": STRING, "kind": STRING, "text": STRING, "sha256": STRING, "before": _OR_NULL})
-_PATH: dict[str, Schema] = {"path": {"type": "string", "description": "A path of the list.", "required": True}}
+_FILE = record({"id": STRING, "path": STRING, "kind": STRING, "state": STRING, "since": _STRING_OR_NULL})
+_REVIEW = record({"path": STRING, "kind": STRING, "text": STRING, "sha256": STRING, "before": _STRING_OR_NULL})
+_PATH: dict[str, Schema] = {"path": {"type": "string", "description": "A path from GET /v1/trust.", "required": True}}
 _TRUST: Schema = {
     "type": "object",
     "properties": {"path": STRING, "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}},
@@ -117,12 +124,12 @@ _TRUST: Schema = {
 
 
 def _approvals(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = [_approval(approval) for approval in served.runtime.authority.approvals().pending(_chosen(request))]
+    rows = [_approval(approval) for approval in served.runtime.authority.approvals().pending(_workspace_id(request))]
     return page("approvals", rows[::-1], request, by="asked")
 
 
-def _chosen(request: ApiRequest) -> str | None:
-    """Return the id of the workspace that a list is restricted to, or None."""
+def _workspace_id(request: ApiRequest) -> str | None:
+    """Return the id of the workspace to list, or None for all."""
     folder = request.query.get("workspace")
     return None if folder is None else digest(folder)
 
@@ -163,23 +170,24 @@ def _answer_approval(served: ServedWorkspace, request: ApiRequest) -> Json:
     except ToolError as error:
         if error.code != "not_found":
             raise
-        first = next((one for one in _same(served, id) if one.state != "pending"), None)
-        if first is None:
+        settled = _settled(served, id)
+        if settled is None:
             raise
-        answered_before = ToolError("busy", error.message, suggestion="Reload the approvals.")
-        raise from_error(answered_before, first=_first(first)) from None
+        conflict = ToolError("busy", error.message, suggestion="Reload the approvals.")
+        raise from_error(conflict, first=_first_answer(settled)) from None
     return _approval(answered)
 
 
-def _same(served: ServedWorkspace, id: str) -> list[Approval]:
+def _settled(served: ServedWorkspace, id: str) -> Approval | None:
+    """Return the approval with exactly this id if it is no longer pending."""
     try:
-        found = served.runtime.authority.approvals().find(id)
+        approval = served.runtime.authority.approvals().find(id)
     except ToolError:
-        return []
-    return [found] if found.id == id else []
+        return None
+    return approval if approval.id == id and approval.state != "pending" else None
 
 
-def _first(approval: Approval) -> dict[str, Any] | None:
+def _first_answer(approval: Approval) -> dict[str, Any] | None:
     """Return the answer that was given first; None if the approval expired without one."""
     if approval.answered_at is None:
         return None
@@ -195,7 +203,7 @@ def _first(approval: Approval) -> dict[str, Any] | None:
 
 
 def _questions(served: ServedWorkspace, request: ApiRequest) -> Json:
-    rows = [_question(question) for question in served.questions.pending(_chosen(request))]
+    rows = [_question(question) for question in served.questions.pending(_workspace_id(request))]
     return page("questions", rows[::-1], request, by="asked")
 
 
@@ -215,25 +223,26 @@ def _question(question: QuestionSet) -> dict[str, Any]:
 
 def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
     id, answers = request.path["id"], request.body["answers"]
-    question = served.questions.get(id)
-    asked = {str(one["question"]): one for one in question.questions}
-    if set(answers) != set(asked):
+    by_text = {str(question["question"]): question for question in served.questions.get(id).questions}
+    if set(answers) != set(by_text):
         raise HttpProblem(
-            422, "The answers do not match the questions.", suggestion="Answer each question by its text."
+            422,
+            "The answers do not match the questions.",
+            suggestion="Send one answer for each question, with the text of the question as its key.",
         )
     for text, answer in answers.items():
-        if isinstance(answer, list) and not asked[text]["multi_select"]:
+        if isinstance(answer, list) and not by_text[text]["multi_select"]:
             raise HttpProblem(422, f"{text[:100]!r} takes one answer.", suggestion="Send a string.")
     try:
         return _question(served.questions.answer(id, answers, by=BY))
     except ToolError as error:
         if error.code != "busy":
             raise
-        question = served.questions.get(id)
+        settled = served.questions.get(id)
         first = None
-        if question.state == "answered" and question.answered_at is not None:
-            moment = rfc3339(question.answered_at)
-            first = {"answers": question.answers, "by": question.answered_by, "time": moment}
+        if settled.state == "answered" and settled.answered_at is not None:
+            answered_at = rfc3339(settled.answered_at)
+            first = {"answers": settled.answers, "by": settled.answered_by, "time": answered_at}
         raise from_error(error, first=first) from None
 
 
@@ -241,17 +250,17 @@ def _answer_question(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _grants(served: ServedWorkspace, request: ApiRequest) -> Json:
-    grants = served.runtime.authority.approvals().grants(_chosen(request))
+    grants = served.runtime.authority.approvals().grants(_workspace_id(request))
     rows = [{**grant_data(grant), "workspace": grant.workspace} for grant in grants]
     return page("grants", rows[::-1], request, by="since")
 
 
 def _revoke_grant(served: ServedWorkspace, request: ApiRequest) -> Json:
     approvals = served.runtime.authority.approvals()
-    known = [grant for grant in approvals.grants() if grant.id == request.path["id"]]
-    if not known:
+    matches = [grant for grant in approvals.grants() if grant.id == request.path["id"]]
+    if not matches:
         raise HttpProblem(404, f"There is no grant {request.path['id'][:40]!r}.", suggestion="Reload the grants.")
-    return {**grant_data(approvals.revoke(known[0].id)), "workspace": known[0].workspace}
+    return {**grant_data(approvals.revoke(matches[0].id)), "workspace": matches[0].workspace}
 
 
 # --- trust ----------------------------------------------------------------------------------------------------------
@@ -269,15 +278,15 @@ def _trusted(served: ServedWorkspace, request: ApiRequest) -> Json:
     return page("files", [{"id": file.path, **trust_data(file)} for file in _files(served)], request)
 
 
-def _listed(served: ServedWorkspace, path: str) -> TrustedFile:
+def _find_file(served: ServedWorkspace, path: str) -> TrustedFile:
     for file in _files(served):
         if file.path == path:
             return file
-    raise HttpProblem(404, f"{path[:200]!r} is not a file that needs trust.", suggestion="Use a path of /v1/trust.")
+    raise HttpProblem(404, f"{path[:200]!r} is not a file that needs trust.", suggestion="Use a path from /v1/trust.")
 
 
 def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
-    file = _listed(served, request.query["path"])
+    file = _find_file(served, request.query["path"])
     content = file_content(file.path)
     with closing(Trust(served.runtime.state)) as trusted:
         before = trusted.kept(file.path)
@@ -291,7 +300,7 @@ def _review(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
-    file = _listed(served, request.body["path"])
+    file = _find_file(served, request.body["path"])
     content = file_content(file.path)
     if sha256(content).hex() != request.body["sha256"]:
         advice = "Review the file again."
@@ -300,11 +309,11 @@ def _trust(served: ServedWorkspace, request: ApiRequest) -> Json:
         )
     with closing(Trust(served.runtime.state)) as trusted:
         trusted.trust(file.kind, file.path, content)
-    return {"id": file.path, **trust_data(_listed(served, file.path))}
+    return {"id": file.path, **trust_data(_find_file(served, file.path))}
 
 
 def _distrust(served: ServedWorkspace, request: ApiRequest) -> Json:
-    file = _listed(served, request.query["path"])
+    file = _find_file(served, request.query["path"])
     with closing(Trust(served.runtime.state)) as trusted:
         trusted.revoke(file.path)
     return {"id": file.path, **trust_data(file._replace(state="untrusted", at=None))}
@@ -314,7 +323,7 @@ ROUTES = (
     Route(
         "GET",
         "/v1/approvals",
-        "List the calls that wait for approval",
+        "List the calls that are waiting for approval",
         _approvals,
         listing("approvals", APPROVAL),
         {**PAGING, **_ANY_WORKSPACE},
@@ -322,7 +331,7 @@ ROUTES = (
     Route(
         "POST",
         "/v1/approvals/{id}",
-        "Answer a call that waits for approval",
+        "Answer a call that is waiting for approval",
         _answer_approval,
         APPROVAL,
         body=_ANSWER,
@@ -331,7 +340,7 @@ ROUTES = (
     Route(
         "GET",
         "/v1/questions",
-        "List the questions that wait for an answer",
+        "List the questions that are waiting for an answer",
         _questions,
         listing("questions", QUESTIONS),
         {**PAGING, **_ANY_WORKSPACE},
@@ -348,7 +357,7 @@ ROUTES = (
     Route(
         "GET",
         "/v1/grants",
-        "List what is always allowed",
+        "List the grants",
         _grants,
         listing("grants", _GRANT),
         {**PAGING, **_ANY_WORKSPACE},
@@ -374,7 +383,7 @@ ROUTES = (
     Route(
         "POST",
         "/v1/trust",
-        "Trust exactly the content that was shown",
+        "Trust a file with exactly the content that was shown",
         _trust,
         _FILE,
         WORKSPACE,

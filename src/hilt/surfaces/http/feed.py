@@ -1,7 +1,7 @@
 """The event stream: every event of every process, in order, to any number of WebSockets.
 
-Each client has a position of its own and is sent what comes after it, from memory or from the store. A slow client
-falls behind without holding others up; one that falls too far behind is sent `reset`.
+Each client has its own position and receives the events after it, from memory or from the store. A slow client falls
+behind without delaying others; a client that falls too far behind receives `reset`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from hilt.state.observer import StateObserver
 POLL_SECONDS = 0.05
 TIDY_SECONDS = 1.0
 PRUNE_SECONDS = 60.0
-PRUNE_EVENTS = 2_000  # after so many new ones
+PRUNE_EVENTS = 2_000  # also prune after this many new events
 BATCH = 500
 RECENT_MAX = 4_000  # events in memory
 RECENT_CHARACTERS = 8 << 20
-BEHIND_MAX = 5_000  # events that a client that had caught up may fall behind
+BEHIND_MAX = 5_000  # events by which a client may fall behind once it has caught up
 HELLO_SECONDS = 5.0
 HELLO_CHARACTERS = 4_096
-GRACE_SECONDS = 3.0  # during which a console that reloads still counts as present
+GRACE_SECONDS = 3.0  # for which a console that reloads still counts as open
 
 UNKNOWN_TOKEN = 4401
 
@@ -43,12 +43,12 @@ Message = MutableMapping[str, Any]
 
 
 class Feed:
-    """Reads events on a thread of its own, and keeps the newest in memory for the event loop."""
+    """Reads events on its own thread, and keeps the newest in memory for the event loop."""
 
     def __init__(self, state: str, workspaces: dict[str, str], *, days: int, megabytes: int) -> None:
         self._limits = {"days": days, "megabytes": megabytes}
         self._events = EventStore(state)
-        self._reading = EventStore(state)  # a connection of its own, for clients that read older events
+        self._reading = EventStore(state)  # a second connection, for clients that read older events
         self._observer = StateObserver(state, workspaces)
         self._hosts = HostObserver(state)
         self._calls = CallObserver(state, self._reading)
@@ -63,7 +63,7 @@ class Feed:
         self._thread = threading.Thread(target=self._follow, name="hilt-events", daemon=True)
 
     def start(self) -> None:
-        """Publish that the server has started, and begin to read."""
+        """Publish that the server has started, and start reading."""
         self._events.append(NewEvent("server", {"status": "started"}))
         self._thread.start()
 
@@ -81,9 +81,9 @@ class Feed:
             try:
                 for event in (*self._observer.look(), *self._hosts.look()):
                     self._events.append(event)
-                seen = self._reading.version()
-                if seen != version:
-                    version = seen
+                current = self._reading.version()
+                if current != version:
+                    version = current
                     self._read()
                 now = time.monotonic()
                 if now - tidied_at > TIDY_SECONDS:
@@ -95,7 +95,7 @@ class Feed:
                     self._pruned_at, self._unpruned = now, 0
                     self._events.prune(**self._limits, most=EVENTS_MAX - 2 * PRUNE_EVENTS)
             except ToolError:
-                continue  # the database is busy or the disk is full: the next look may succeed
+                continue  # the database is busy or the disk is full: retry at the next poll
             except RuntimeError:
                 return  # the loop has ended
 
@@ -109,7 +109,7 @@ class Feed:
 
     def _take(self, rows: list[EventRow]) -> None:
         if rows[0].seq != self.last + 1 or rows[-1].seq - rows[0].seq >= len(rows):
-            # some were removed before they could be read; clients are told to reload
+            # some events were removed before they were read: clients must reload
             self._recent.clear()
             self._size = 0
             rows = rows[-1:]
@@ -126,23 +126,23 @@ class Feed:
         await asyncio.shield(self._news)
 
     def recent(self, seq: int) -> list[EventRow] | None:
-        """Return some events after a number, from memory; None if the store must be read."""
+        """Return up to BATCH events after a number, from memory; None if the store must be read."""
         if not self._recent or self._recent[0].seq > seq + 1:
             return None
         start = seq + 1 - self._recent[0].seq
-        return [self._recent[place] for place in range(start, min(len(self._recent), start + BATCH))]
+        return [self._recent[index] for index in range(start, min(len(self._recent), start + BATCH))]
 
     def newest(self) -> int:
         """Return the number of the newest event in the store, which may not be in memory yet."""
         return self._reading.last()
 
     def stored(self, seq: int) -> list[EventRow]:
-        """Return some events after a number, from the store."""
+        """Return up to BATCH events after a number, from the store."""
         return self._reading.after(seq, BATCH)
 
 
 class Attendance:
-    """Announces that somebody can answer approvals, while at least one console is open."""
+    """Announces that a user is available to answer approvals while at least one console is open."""
 
     def __init__(self, approvals: Approvals, offload: Offload) -> None:
         self._approvals = approvals
@@ -153,18 +153,18 @@ class Attendance:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def enter(self) -> None:
-        """Count one more console; return when every process can see that somebody is there."""
+        """Add a console; return once every process can see that a user is available."""
         self._count += 1
         await self._apply()
 
     def leave(self) -> None:
-        """Count one console less, after a while in which it may come back."""
+        """Remove a console, after a grace period in which it may reconnect."""
         task = asyncio.get_running_loop().create_task(self._leave())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
     async def close(self) -> None:
-        """End at once."""
+        """Remove all consoles at once."""
         self._count = 0
         for task in self._leaving:
             task.cancel()
@@ -206,51 +206,51 @@ class EventSocket:
         self._receive = receive
         self._send = send
 
-    async def serve(self, after: int | None, recent: int, known: Callable[[], None]) -> None:
+    async def serve(self, after: int | None, recent: int, authenticated: Callable[[], None]) -> None:
         """Accept the connection, check its first message, and send events until it ends.
 
-        Without `after`, start with at most `recent` older events. `known` is called once the client has shown its
-        token.
+        Without `after`, start with at most `recent` older events. `authenticated` is called once the client has sent
+        a valid token.
         """
         if (await self._receive())["type"] != "websocket.connect":
             return
-        # first: the client gets what happens once it is connected
+        # before accepting, so that the client misses no event once it is connected
         newest: int = await self._offload(self._feed.newest)
         await self._send({"type": "websocket.accept"})
         try:
             async with asyncio.timeout(HELLO_SECONDS):
-                hello = _hello(await self._receive(), self._token)
+                is_approver = _read_hello(await self._receive(), self._token)
         except TimeoutError:
-            hello = None
-        if hello is None:
-            await self._send({"type": "websocket.close", "code": UNKNOWN_TOKEN, "reason": "the token is wrong"})
+            is_approver = None
+        if is_approver is None:
+            await self._send({"type": "websocket.close", "code": UNKNOWN_TOKEN, "reason": "invalid token"})
             return
-        known()
-        if hello:
+        authenticated()
+        if is_approver:
             await self._attendance.enter()
         reading = asyncio.create_task(self._read())
         writing = asyncio.create_task(self._write(newest, after, recent))
         try:
             await asyncio.wait((reading, writing), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
-                with suppress(Exception):  # it may be closed already
-                    await self._send({"type": "websocket.close", "code": 1013, "reason": "reads too slowly"})
+                with suppress(Exception):  # it may already be closed
+                    await self._send({"type": "websocket.close", "code": 1013, "reason": "the client reads too slowly"})
         finally:
-            if hello:
+            if is_approver:
                 self._attendance.leave()
             for task in (reading, writing):
                 task.cancel()
             await asyncio.gather(reading, writing, return_exceptions=True)
 
     async def _read(self) -> None:
-        """Ignore what the client sends, until it disconnects."""
+        """Discard messages from the client until it disconnects."""
         while (await self._receive())["type"] != "websocket.disconnect":
             pass
 
     async def _write(self, newest: int, after: int | None, recent: int) -> None:
-        """Send the events after a number; without one, those after the newest at the time of the connection."""
+        """Send the events after `after`, by default after the newest event at the time of the connection."""
         feed, position = self._feed, newest if after is None else after
-        if position > newest:  # a number of another store
+        if position > newest:  # the number is from another store
             position = await self._reset(newest)
         if after is None and recent:
             await self._send_recent(newest - recent, newest)
@@ -275,7 +275,7 @@ class EventSocket:
                 position = row.seq
 
     async def _send_recent(self, position: int, newest: int) -> None:
-        """Send what is still stored of the events between two numbers."""
+        """Send the events between two numbers that are still stored."""
         while position < newest:
             rows = await self._offload(partial(self._feed.stored, position))
             if not rows:
@@ -286,7 +286,7 @@ class EventSocket:
             position = rows[-1].seq
 
     async def _reset(self, last: int) -> int:
-        """Tell the client to reload, and return the number after which the stream goes on."""
+        """Tell the client to reload, and return the number after which the stream continues."""
         await self._text(json.dumps({"type": "reset", "seq": last}))
         return last
 
@@ -294,8 +294,8 @@ class EventSocket:
         await self._send({"type": "websocket.send", "text": text})
 
 
-def _hello(message: Message, token: bytes) -> bool | None:
-    """Return whether a client with the right token answers approvals; None for the wrong token."""
+def _read_hello(message: Message, token: bytes) -> bool | None:
+    """Return whether an authenticated client answers approvals; None if the message or its token is invalid."""
     text = message.get("text")
     if message["type"] != "websocket.receive" or not isinstance(text, str) or len(text) > HELLO_CHARACTERS:
         return None
@@ -303,7 +303,7 @@ def _hello(message: Message, token: bytes) -> bool | None:
         hello = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    sent = hello.get("token") if isinstance(hello, dict) else None
-    if not isinstance(sent, str) or not hmac.compare_digest(sent.encode("utf-8", "surrogatepass"), token):
+    sent_token = hello.get("token") if isinstance(hello, dict) else None
+    if not isinstance(sent_token, str) or not hmac.compare_digest(sent_token.encode("utf-8", "surrogatepass"), token):
         return None
     return hello.get("approver") is True

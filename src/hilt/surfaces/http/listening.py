@@ -1,4 +1,4 @@
-"""An HTTP server that strangers cannot lock up: limits on connections, on headers, and on the time they may idle."""
+"""An HTTP server that clients without a token cannot block: limits on connections, headers and idle time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hilt.errors import ToolError
 CONNECTIONS_MAX = 512
 HEADER_BYTES = 64 << 10
 HEAD_SECONDS = 10  # for the request line and the headers
-CLOSING_SECONDS = 3.0  # for a client to read the rest of an answer
-LINGER_SECONDS = 0.5  # during which what a refused client still sends is read and discarded
+CLOSING_SECONDS = 3.0  # for a client to read the rest of a response
+LINGER_SECONDS = 0.5  # for which input from a rejected client is read and discarded
 STOP_SECONDS = 2
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """The IP address and port to listen on."""
 
     host: str
     port: int
@@ -45,23 +45,23 @@ class Address(NamedTuple):
 
 
 class HttpConnection(HttpToolsProtocol):
-    """A connection that, at the limit, replaces an idle one."""
+    """A connection that replaces an idle one when the limit is reached."""
 
-    # the type and body of the answer to an invalid request, by its status
+    # returns the content type and body of the response to an invalid request
     invalid: Callable[[int], tuple[bytes, bytes]] | None = None
-    is_refused = False
+    is_rejected = False
     lost: Callable[[], None] | None = None  # called when the client disconnects
-    _unparsed = 0  # bytes since the last part of a request was complete
+    _unparsed = 0  # bytes since the last complete part of a request
     _has_head = False
-    _answering: RequestResponseCycle | None = None  # the request that is answered now, or was last
+    _last_cycle: RequestResponseCycle | None = None  # of the current or last request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """At the limit, close the oldest connection without a request, or else the oldest that was answered."""
+        """At the limit, close the oldest connection without a request, else the oldest whose request is done."""
         super().connection_made(transport)
         self.since = time.monotonic()
-        # uvicorn would also count the tasks of connections that were closed just now
-        self.most, self.limit_concurrency = self.limit_concurrency or CONNECTIONS_MAX, None
-        if len(self.connections) < self.most:
+        # uvicorn would also count the tasks of connections that have just been closed
+        self.connection_limit, self.limit_concurrency = self.limit_concurrency or CONNECTIONS_MAX, None
+        if len(self.connections) < self.connection_limit:
             return
         others: list[Any] = [other for other in self.connections if other is not self]
         idle = [other for other in others if getattr(other, "is_idle", False)]
@@ -70,7 +70,7 @@ class HttpConnection(HttpToolsProtocol):
             self.connections.discard(oldest)
             oldest.transport.abort()
         else:
-            self._answer(503, "Exceeded concurrency limit.")
+            self._reject(503, "Exceeded concurrency limit.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request that its client has disconnected."""
@@ -80,40 +80,40 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no request, or only an answered one."""
+        """Whether there is no request, or its response is complete."""
         cycle: Any = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete
 
     def handle_websocket_upgrade(self) -> None:
         """Accept a WebSocket, which counts as a connection like any other."""
-        if len(self.connections) >= self.most:
-            self._answer(503, "Exceeded concurrency limit.")
+        if len(self.connections) >= self.connection_limit:
+            self._reject(503, "Exceeded concurrency limit.")
         else:
             super().handle_websocket_upgrade()
 
     # --- parsing --------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Read a request; what follows an invalid one is discarded."""
-        if self.is_refused:
+        """Parse input; discard everything after an invalid request."""
+        if self.is_rejected:
             return
         self._unparsed += len(data)
         super().data_received(data)
-        if self._unparsed > HEADER_BYTES and not self.is_refused:  # the parser itself has no limit
-            self._answer(431, "The headers are too long.")
+        if self._unparsed > HEADER_BYTES and not self.is_rejected:  # the parser itself has no limit
+            self._reject(431, "The headers are too long.")
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Start a request."""
         self._has_head = False
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header; those after the body are ignored, because a proxy does not check them."""
+        """Store a header; ignore trailers after the body, because proxies do not check them."""
         if not self._has_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Begin to answer; a host in the request line replaces the header, which is what proxies do."""
+        """Start the response; a host in the request line replaces the Host header, as in proxies."""
         self._has_head = True
         if not self.url.startswith(b"/") and b"://" in self.url:
             host = self.url.partition(b"://")[2].partition(b"/")[0]
@@ -122,14 +122,14 @@ class HttpConnection(HttpToolsProtocol):
         self._unparsed = 0
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """Begin to answer a request, and let the application reach its connection and its cycle."""
-        self._answering = cycle
-        own: Any = cycle.scope
-        own["hilt.connection"], own["hilt.cycle"] = self, cycle
+        """Start the response, and give the application access to the connection and the cycle."""
+        self._last_cycle = cycle
+        scope: Any = cycle.scope
+        scope["hilt.connection"], scope["hilt.cycle"] = self, cycle
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Receive a part of the body."""
         self._unparsed = 0
         super().on_body(body)
 
@@ -138,10 +138,10 @@ class HttpConnection(HttpToolsProtocol):
         self._unparsed = 0
         super().on_message_complete()
 
-    # --- answering ------------------------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------------------------
 
     async def send_whole(self, cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
-        """Send a complete answer with one write; `head` are the lines before its length."""
+        """Send a complete response in one write; `head` is the status line and all headers but its length."""
         if self.flow.write_paused and not cycle.disconnected:
             await self.flow.drain()
         if cycle.disconnected:
@@ -156,39 +156,39 @@ class HttpConnection(HttpToolsProtocol):
         cycle.on_response()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer an invalid request; a very long path is invalid too."""
-        self._answer(431 if self._unparsed > HEADER_BYTES else 400, msg)
+        """Reject an invalid request; a very long path is invalid too."""
+        self._reject(431 if self._unparsed > HEADER_BYTES else 400, msg)
 
-    def _answer(self, status: int, message: str) -> None:
-        kind, body = (b"text/plain; charset=utf-8", message.encode())
+    def _reject(self, status: int, message: str) -> None:
+        content_type, body = b"text/plain; charset=utf-8", message.encode()
         if self.invalid is not None:
-            kind, body = self.invalid(status)
-        self.is_refused = True
-        if self._answering is None or self._answering.response_complete or not self._answering.response_started:
-            head = b"content-type: %s\r\ncontent-length: %d\r\n" % (kind, len(body))
+            content_type, body = self.invalid(status)
+        self.is_rejected = True
+        if self._last_cycle is None or self._last_cycle.response_complete or not self._last_cycle.response_started:
+            head = b"content-type: %s\r\ncontent-length: %d\r\n" % (content_type, len(body))
             safe = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
             self.transport.write(STATUS_LINE[status] + head + safe + body)
-        # this was the last answer of the connection
+        # this is the last response on the connection
         self.pipeline.clear()
-        for cycle in filter(None, (self._answering, self.cycle)):
+        for cycle in filter(None, (self._last_cycle, self.cycle)):
             cycle.disconnected = True
             cycle.message_event.set()
         if self.lost is not None:
             self.lost()
-        # closing with unread input would reset the connection, and the client would not see the answer
+        # closing with unread input would reset the connection, and the client would not see the response
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
 
 class HttpServer(uvicorn.Server):
-    """Closes idle connections, which would block others without needing a token."""
+    """Closes idle connections: clients without a token could use them to block others."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        # strangers could fill the log, and block a server whose log nobody reads
+        # clients without a token could fill the log, or block the server if nobody reads its standard error
         logging.getLogger("uvicorn.error").disabled = True
-        # connections without a request, or with an answered one, and since when
+        # since when each connection has had no request, or a complete response
         self._idle: dict[tuple[Any, Any], float] = {}
-        self._closing: dict[Any, float] = {}  # connections whose client has not read the rest
+        self._closing: dict[Any, float] = {}  # since when each client has not read the rest of its response
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -196,7 +196,7 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; a client that does not finish the TLS handshake is not waited for longer than for a request."""
+        """Listen; a TLS handshake has the same timeout as the headers of a request."""
         loop = asyncio.get_running_loop()
         if self.config.ssl is not None:
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)  # type: ignore[method-assign]
@@ -206,13 +206,13 @@ class HttpServer(uvicorn.Server):
         """Close connections that have been idle too long; called ten times a second."""
         now = time.monotonic()
         cycles = [(connection, getattr(connection, "cycle", self)) for connection in self.server_state.connections]
-        # after an answer, only a complete request counts, so that single bytes cannot keep a connection open
+        # after a response, only a complete request counts, so that single bytes cannot keep a connection open
         idle = [pair for pair in cycles if pair[1] is None or getattr(pair[1], "response_complete", False)]
         self._idle = {pair: self._idle.get(pair, now) for pair in idle}
         for (connection, _), since in self._idle.items():
             if now - since > HEAD_SECONDS:
                 connection.transport.close()
-        # closing waits until the client has read everything; one that does not read is cut off
+        # closing waits until the client has read everything; abort if it does not read
         closing = [connection for connection, _ in cycles if connection.transport.is_closing()]
         self._closing = {connection: self._closing.get(connection, now) for connection in closing}
         for connection, since in self._closing.items():
@@ -221,22 +221,22 @@ class HttpServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def connections_max(most: int = CONNECTIONS_MAX) -> int:
-    """Return the limit of connections, which leaves file descriptors for other uses."""
+def connections_max(limit: int = CONNECTIONS_MAX) -> int:
+    """Return the connection limit, lowered to leave file descriptors for other uses."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * most
+    wanted = 2 * limit
     if 0 <= soft < wanted:
         soft = wanted if hard < 0 else min(wanted, hard)
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return most if soft < 0 else max(min(most, soft // 2), 2)
+    return limit if soft < 0 else max(min(limit, soft // 2), 2)
 
 
 def listen(address: Address) -> socket.socket:
-    """Return a socket that listens."""
+    """Return a listening socket."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # named, because asyncio disables Nagle's algorithm, which delays answers by 40 ms, only for this protocol
+    # asyncio disables Nagle's algorithm, which delays responses by 40 ms, only if the protocol is IPPROTO_TCP
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -245,7 +245,7 @@ def listen(address: Address) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = os.strerror(error.errno or 0)
-        advice = "Choose another port; port 0 takes any free one."
+        advice = "Choose another port; port 0 selects any free port."
         raise ToolError(
             "permission_denied", f"Cannot listen on {address.netloc}: {reason}.", suggestion=advice
         ) from error

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the declarations of the routes."""
+"""The OpenAPI document, generated from the route declarations."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _PROBLEM: Schema = {
     "required": ["type", "title", "status", "detail", "error_code", "suggestion"],
 }
 
-# statuses that every path may answer
-_ALWAYS = (400, 401, 403, 404, 405, 408, 413, 421, 422, 429, 431, 503)
+# statuses that every path may return
+_GENERAL_STATUSES = (400, 401, 403, 404, 405, 408, 413, 421, 422, 429, 431, 503)
 WHO = {
     "person": "Needs the person's token.",
     "agents": "Needs the agents' token.",
-    "both": "Takes the person's token and the agents' token.",
+    "both": "Accepts the person's token and the agents' token.",
 }
-_PARTS = {"id": "The id of the row.", "name": "The name of the tool."}
+_PATH_PARAMETERS = {"id": "The id of the row.", "name": "The name of the tool."}
 
 
 def document(routes: tuple[Route, ...]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
         "info": {
             "title": "hilt",
             "version": __version__,
-            "summary": "Calls of tools, approvals, questions, jobs, changes, tasks, agents and records over HTTP.",
+            "summary": "Tool calls, approvals, questions, jobs, changes, tasks, agents and records over HTTP.",
         },
         "security": [{"token": []}],
         "paths": paths,
@@ -66,7 +66,7 @@ def _operation(route: Route) -> dict[str, Any]:
             "name": name,
             "in": "path",
             "required": True,
-            "description": _PARTS[name],
+            "description": _PATH_PARAMETERS[name],
             "schema": {"type": "string", "minLength": 1},
         }
         for name in route.names
@@ -84,10 +84,10 @@ def _operation(route: Route) -> dict[str, Any]:
         content = {"text/plain": {"schema": {"type": "string"}}}
     success: dict[str, Any] = {"description": HTTPStatus(route.status).phrase}
     responses: dict[str, Any] = {str(route.status): success | ({"content": content} if route.result else {})}
-    for status in sorted({*_ALWAYS, *route.errors}):
+    for status in sorted({*_GENERAL_STATUSES, *route.errors}):
         responses[str(status)] = _problem(HTTPStatus(status).phrase)
     operation: dict[str, Any] = {
-        "operationId": _name(route),
+        "operationId": _operation_id(route),
         "summary": route.summary,
         "description": WHO[route.who],
         "parameters": parameters,
@@ -100,7 +100,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _body(route: Route) -> Schema:
-    """Return the schema of a body, in which the folder may be named too."""
+    """Return the schema of a body, which may also select the folder."""
     body: Schema = route.body or {"type": "object", "properties": {}}
     if not route.takes_folder or "properties" not in body:
         return body
@@ -111,6 +111,6 @@ def _body(route: Route) -> Schema:
     return {**rules, "properties": {**fields, **WORKSPACE}}
 
 
-def _name(route: Route) -> str:
+def _operation_id(route: Route) -> str:
     words = [part for part in route.path.replace("{", "by_").replace("}", "").split("/") if part not in ("", "v1")]
     return "_".join([route.method.lower(), *(word.replace(".", "_") for word in words)])

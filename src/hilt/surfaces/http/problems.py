@@ -1,4 +1,4 @@
-"""Errors of the API as problem+json (RFC 9457), with the code and the suggestion of hilt's errors."""
+"""API errors as problem+json (RFC 9457), with the code and suggestion of hilt's errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hilt.errors import ToolError
 
 CONTENT_TYPE = b"application/problem+json"
 
-# status of an error code; the others are 409: the request is right, but not now
+# HTTP status by error code; others are 409: a valid request that conflicts with the current state
 _STATUSES = {
     "invalid_request": 400,
     "invalid_args": 422,
@@ -21,8 +21,8 @@ _STATUSES = {
     "internal": 500,
 }
 
-# error code and suggestion of the statuses that the server itself answers
-_OWN = {
+# error code and suggestion by status, for errors of the server itself
+_DEFAULTS = {
     400: ("invalid_request", "Send a valid HTTP request with a JSON body."),
     401: ("permission_denied", "Send the header Authorization: Bearer TOKEN."),
     403: ("denied", "Use the person's token for the console, and the agents' token for agents."),
@@ -41,13 +41,13 @@ _OWN = {
 
 
 class HttpProblem(Exception):
-    """A request that failed: the status and the fields of its answer."""
+    """A failed request: the status and fields of the response."""
 
     def __init__(self, status: int, detail: str, *, headers: tuple[tuple[bytes, bytes], ...] = (), **more: Any) -> None:
         super().__init__(detail)
         self.status = status
         self.headers = headers
-        code, suggestion = _OWN.get(status, _OWN[400])
+        code, suggestion = _DEFAULTS.get(status, _DEFAULTS[400])
         self.fields: dict[str, Any] = {
             "type": "about:blank",
             "title": HTTPStatus(status).phrase,
@@ -60,7 +60,7 @@ class HttpProblem(Exception):
 
     @property
     def body(self) -> bytes:
-        """The body of the answer."""
+        """The body of the response."""
         return json.dumps(self.fields).encode()
 
 
@@ -73,5 +73,5 @@ def from_error(error: ToolError, status: int | None = None, **more: Any) -> Http
 
 
 def sentence(reason: str) -> str:
-    """Return a reason as a sentence."""
+    """Return a reason as a sentence, with a capital letter and a full stop."""
     return reason[:1].upper() + reason[1:] + "."

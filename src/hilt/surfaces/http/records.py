@@ -1,4 +1,4 @@
-"""The paths of records: changes and their restore, the audit trail, statistics, settings."""
+"""Endpoints for records: changes and restoring them, the audit trail, statistics, settings."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from hilt.servers.tools import Servers, State
 
 _RANGES = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400}
-_PARTS = 60  # of the plots
+_PLOT_POINTS = 60
 
-_OR_NULL: Schema = {"type": ["string", "null"]}
+_STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 
 _CHANGE = record(
     {
@@ -54,7 +54,7 @@ _CHANGE = record(
     }
 )
 _PREVIEW = record({"id": STRING, "diff": STRING, "visualization": {"type": ["object", "null"]}})
-_RESTORED = record({"id": _OR_NULL, "files": array(STRING), "result": STRING})
+_RESTORED = record({"id": _STRING_OR_NULL, "files": array(STRING), "result": STRING})
 _ENTRY = record(
     {
         "id": INTEGER,
@@ -79,7 +79,7 @@ _VERIFIED = record({"ok": BOOLEAN, "breaks": array(record({"row": INTEGER, "reas
 _USE = record(
     {"tool": STRING, "calls": INTEGER, "failed": INTEGER, "p50_ms": NUMBER, "p95_ms": NUMBER, "plot": array(INTEGER)}
 )
-# one of the equal parts of the period, and when it begins
+# one of the equal parts of the period; `time` is its start
 _PART = record({"time": STRING, "calls": INTEGER, "failed": INTEGER, "calls_per_minute": NUMBER})
 _MODEL = record(
     {
@@ -186,28 +186,28 @@ def _change(change: RecordedChange) -> dict[str, Any]:
 
 
 def _preview(served: ServedWorkspace, request: ApiRequest) -> Json:
-    id = _known(served, request)
+    id = _change_id(served, request)
     result = _undo(served, {"action": "preview", "id": id})
     return {"id": id, "diff": result.text, "visualization": result.view}
 
 
 def _restore(served: ServedWorkspace, request: ApiRequest) -> Json:
-    result = _undo(served, {"action": "restore", "id": _known(served, request)})
+    result = _undo(served, {"action": "restore", "id": _change_id(served, request)})
     return {"id": result.meta.get("undo"), "files": result.meta.get("files", []), "result": result.text}
 
 
-def _known(served: ServedWorkspace, request: ApiRequest) -> str:
-    """Return the id of a change; only a whole id counts."""
+def _change_id(served: ServedWorkspace, request: ApiRequest) -> str:
+    """Return the id in the path, which must be the complete id of a change."""
     id = request.path["id"]
     if id and not id.strip("0123456789abcdef"):
         change = served.runtime.history().find(id)
         if change.id == id:
             return id
-    raise HttpProblem(404, f"There is no change {id[:40]!r}.", suggestion="Use an id of /v1/changes.")
+    raise HttpProblem(404, f"There is no change {id[:40]!r}.", suggestion="Use an id from /v1/changes.")
 
 
 def _undo(served: ServedWorkspace, args: dict[str, Json]) -> Result:
-    """Call undo for the person: they have seen what it does, and approve it by this request."""
+    """Call undo for the person, who has seen the preview and approves the call with this request."""
     results: SimpleQueue[Result] = SimpleQueue()
     call = Call("undo", args, session=SESSION, dialect="jinn")
     served.runtime.submit(call, results.put, attendant=HttpAttendant(approver=BY))
@@ -224,17 +224,17 @@ def _audit(served: ServedWorkspace, request: ApiRequest) -> Json:
     query = dict(request.query)
     limit, cursor, folder = query.pop("limit"), query.pop("cursor", None), query.pop("workspace", None)
     if "since" in query:
-        query["since"] = _moment(query["since"])
+        query["since"] = _timestamp(query["since"])
     if folder is not None:
         query["workspace"] = digest(folder)
     if cursor is not None:
         query["before"] = cursor
     rows = served.runtime.trail.rows(**query, limit=limit + 1)
-    shown = [{"id": row.seq, **audit_data(row)} for row in rows[-limit:]]
-    return {"entries": shown[::-1], "next": str(shown[0]["id"]) if len(rows) > limit else None}
+    entries = [{"id": row.seq, **audit_data(row)} for row in rows[-limit:]]
+    return {"entries": entries[::-1], "next": str(entries[0]["id"]) if len(rows) > limit else None}
 
 
-def _moment(text: str) -> float:
+def _timestamp(text: str) -> float:
     seconds = duration_seconds(text)
     if seconds is not None:
         return max(0.0, time.time() - seconds)
@@ -253,9 +253,9 @@ def _verify(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
     now = time.time()
-    chosen = {} if "workspace" not in request.query else {"workspace": digest(request.query["workspace"])}
+    workspace = {} if "workspace" not in request.query else {"workspace": digest(request.query["workspace"])}
     since = now - _RANGES[request.query["range"]]
-    usage = served.runtime.trail.usage(since=since, parts=_PARTS, **chosen)
+    usage = served.runtime.trail.usage(since=since, parts=_PLOT_POINTS, **workspace)
     with closing(Spending(served.runtime.state)) as spending:
         models = spending.since(since)
     return {
@@ -275,14 +275,14 @@ def _stats(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _series(usage: UsageReport) -> list[dict[str, Any]]:
-    """Return the calls in the equal parts of a period."""
+    """Return the calls in each of the equal parts of a period."""
     seconds = (usage.end - usage.start) / len(usage.failures)
     rows = []
     for number, failed in enumerate(usage.failures):
         calls = sum(use.plot[number] for use in usage.tools)
-        moment = rfc3339(int((usage.start + number * seconds) * 1_000_000_000))
+        start = rfc3339(int((usage.start + number * seconds) * 1_000_000_000))
         rows.append(
-            {"time": moment, "calls": calls, "failed": failed, "calls_per_minute": round(calls / seconds * 60, 3)}
+            {"time": start, "calls": calls, "failed": failed, "calls_per_minute": round(calls / seconds * 60, 3)}
         )
     return rows
 
@@ -321,12 +321,12 @@ def _rules(rules: RuleSet) -> dict[str, Any]:
 
 
 def _servers(servers: Servers | None) -> list[dict[str, Any]]:
-    """Return the MCP servers of a workspace, also those in files that are not trusted."""
+    """Return the MCP servers of a workspace, including those in untrusted files."""
     if servers is None:
         return []
-    nothing = {"transport": "", "disabled": False, "tools": [], "failure": "", "notes": [], "unaccepted": []}
+    defaults = {"transport": "", "disabled": False, "tools": [], "failure": "", "notes": [], "unaccepted": []}
     untrusted = [
-        {"id": name, "origin": path, "status": "untrusted", "summary": "its file is not trusted", **nothing}
+        {"id": name, "origin": path, "status": "untrusted", "summary": "its file is not trusted", **defaults}
         for path, names in servers.configured().untrusted.items()
         for name in names
     ]
@@ -334,7 +334,7 @@ def _servers(servers: Servers | None) -> list[dict[str, Any]]:
 
 
 def _server(state: State) -> dict[str, Any]:
-    server, differs = state.server, state.difference
+    server, difference = state.server, state.difference
     status = "running" if state.running else "stopped"
     if state.tools is None:
         status = "unknown"
@@ -350,7 +350,7 @@ def _server(state: State) -> dict[str, Any]:
         "tools": [tool.shown for tool in state.tools or ()],
         "failure": state.failure,
         "notes": list(state.notes),
-        "unaccepted": [*differs.changed, *differs.new, *differs.gone],
+        "unaccepted": [*difference.changed, *difference.new, *difference.gone],
     }
 
 
@@ -363,8 +363,8 @@ _FILTERS: dict[str, Schema] = {
     "tool": STRING,
     "session": STRING,
     "outcome": {"type": "string", "description": "ok or an error code."},
-    "text": {"type": "string", "description": "Occurs in the tool, session, reason, approver or outcome."},
-    "workspace": {"type": "string", "description": "Only calls in this folder; by default of all folders."},
+    "text": {"type": "string", "description": "Text to find in the tool, session, reason, approver or outcome."},
+    "workspace": {"type": "string", "description": "Only calls in this folder; all folders by default."},
     "limit": PAGING["limit"],
     "cursor": {"type": "integer", "minimum": 1, "maximum": 2**53},
 }
@@ -377,7 +377,7 @@ ROUTES = (
     Route(
         "GET",
         "/v1/changes",
-        "List the changes of files",
+        "List file changes",
         _changes,
         listing("changes", _CHANGE),
         {**PAGING, **WORKSPACE},

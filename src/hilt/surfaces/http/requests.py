@@ -1,4 +1,4 @@
-"""What HTTP servers check of every request: its Host, its Origin, and its body."""
+"""Checks on every HTTP request: its Host, its Origin, and its body."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Headers = dict[bytes, list[bytes]]
 
 
 class BadBody(Exception):
-    """A body that is not read: the status of the answer, and why."""
+    """A rejected body: the status of the response, and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -33,35 +33,35 @@ class Disconnected(Exception):
 
 
 class OwnHosts:
-    """The hosts and origins that a server answers: its own. This keeps web pages of other origins out."""
+    """The hosts and origins that a server accepts: its own. This rejects requests from other web pages."""
 
     def __init__(self, address: Address, *, secure: bool = False, any_host: bool = False) -> None:
-        """With `any_host`, as behind a proxy, the host may have any name, and pages of that host are its own.
+        """With `any_host`, as behind a proxy, accept every Host, and an Origin with the same host.
 
-        So it is for other machines with `secure`: browsers compare the name with the certificate.
+        The same applies to `secure` addresses other than loopback: browsers verify the name in the certificate.
         """
         names = {address.host}
         if address.is_loopback:
             names |= {"127.0.0.1", "::1", "localhost"}
         hosts = {f"[{host}]" if ":" in host else host for host in names}
-        scheme, usual = ("https", 443) if secure else ("http", 80)
+        scheme, default_port = ("https", 443) if secure else ("http", 80)
         # the default port may be omitted
-        self._hosts = {f"{host}:{address.port}" for host in hosts} | (hosts if address.port == usual else set())
+        self._hosts = {f"{host}:{address.port}" for host in hosts} | (hosts if address.port == default_port else set())
         self._origins = {f"{scheme}://{host}" for host in self._hosts}
-        is_named = secure and not address.is_loopback
-        self._schemes = ("http://", "https://") if any_host else ("https://",) if is_named else ()
-        if any_host or is_named or ipaddress.ip_address(address.host).is_unspecified:
-            self._hosts = set()  # any host name may resolve to this machine; the token keeps strangers out
+        has_verified_name = secure and not address.is_loopback
+        self._schemes = ("http://", "https://") if any_host else ("https://",) if has_verified_name else ()
+        if any_host or has_verified_name or ipaddress.ip_address(address.host).is_unspecified:
+            self._hosts = set()  # any host name may resolve to this machine; clients still need the token
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
-        """Return the status and the reason why a request is refused, or None."""
+        """Return the status and the reason for rejecting a request, or None to accept it."""
         host = only(headers, b"host")
         if host is None or (self._hosts and host.lower() not in self._hosts):
             return 421, "the Host header does not match this server"
         origin = only(headers, b"origin")
         if b"origin" in headers and origin not in self._origins:
-            own = {scheme + host.lower() for scheme in self._schemes}
-            if origin is None or origin.lower() not in own:
+            same_host = {scheme + host.lower() for scheme in self._schemes}
+            if origin is None or origin.lower() not in same_host:
                 return 403, "the Origin header does not match this server"
         return None
 
@@ -82,15 +82,15 @@ def only(headers: Headers, name: bytes) -> str | None:
 
 def bearer(headers: Headers) -> bytes | None:
     """Return the bearer token of a request, or None."""
-    sent = headers.get(b"authorization", ())
-    scheme, _, token = (sent[0] if len(sent) == 1 else b"").partition(b" ")
+    values = headers.get(b"authorization", ())
+    scheme, _, token = (values[0] if len(values) == 1 else b"").partition(b" ")
     return token.strip() if scheme.lower() == b"bearer" else None
 
 
 async def read_body(headers: Headers, receive: Receive, *, has_arrived: bool = False) -> bytes:
-    """Return the body of a request, which may have arrived; raise BadBody if it is too large or too slow."""
+    """Return the body of a request; raise BadBody if it is too large or too slow. `has_arrived` skips the timeout."""
     length = only(headers, b"content-length") or ""
-    if length.isdecimal() and int(length) > BODY_BYTES:  # answered before the client has sent all of it
+    if length.isdecimal() and int(length) > BODY_BYTES:  # reject it before the client has sent all of it
         raise BadBody(413, f"the body has more than {BODY_BYTES} bytes")
     try:
         async with nullcontext() if has_arrived else asyncio.timeout(BODY_SECONDS):
@@ -105,7 +105,7 @@ async def read_body(headers: Headers, receive: Receive, *, has_arrived: bool = F
 
 
 async def _received(receive: Receive) -> bytes:
-    """Return the body, cut soon after the limit."""
+    """Return the body; stop reading once it exceeds the limit."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body", False):
         first: bytes = message.get("body", b"")

@@ -1,6 +1,6 @@
-"""The declaration of a path of the API: what it takes, what it answers, and who may use it.
+"""The declaration of an API route: its parameters, its response, and who may use it.
 
-Routing, validation and the OpenAPI document are made from the same declarations.
+Routing, validation and the OpenAPI document use the same declarations.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ LIMIT_MAX = 1000
 LIMIT = 100
 
 _VIOLATIONS_MAX = 10
-_NAME = re.compile(r"\{(\w+)\}")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", re.ASCII)  # of equal length: sorted as text
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z", re.ASCII)  # fixed length: sorts as text
 
 PAGING: dict[str, Schema] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT},
-    "cursor": {"type": "string", "description": "The next of the page before.", "minLength": 1},
+    "cursor": {"type": "string", "description": "The `next` of the previous page.", "minLength": 1},
 }
 _FOLDER: Schema = {"type": ["string", "null"]}
 _NO_FIELDS: Schema = {"type": "object"}
 WORKSPACE: dict[str, Schema] = {
-    "workspace": {"type": "string", "description": "The folder; by default the first one that is served."}
+    "workspace": {"type": "string", "description": "The folder; by default the first served one."}
 }
 
 
 class ApiRequest(NamedTuple):
-    """A validated request: the parts of its path, its query and its body."""
+    """A validated request: its path parameters, query and body."""
 
     path: Mapping[str, str]
     query: Mapping[str, Any]
@@ -55,9 +55,9 @@ class Route(NamedTuple):
     """One method of one path."""
 
     method: str
-    path: str  # with names in braces
+    path: str  # parameters are in braces
     summary: str
-    run: Callable[[ServedWorkspace, ApiRequest], Json] | None  # None: the app answers it
+    run: Callable[[ServedWorkspace, ApiRequest], Json] | None  # None: the app responds
     result: Schema
     query: Mapping[str, Schema] = {}
     body: Schema | None = None
@@ -67,17 +67,17 @@ class Route(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """The names of the parts of the path."""
-        return _NAME.findall(self.path)
+        """The names of the path parameters."""
+        return _PATH_PARAMETER.findall(self.path)
 
     @property
     def takes_folder(self) -> bool:
-        """Whether a request selects one of the folders that are served, in its query or in its body."""
+        """Whether a request may select one of the served folders, in its query or body."""
         return self.query.get("workspace") is WORKSPACE["workspace"]
 
     @property
     def has_body(self) -> bool:
-        """Whether a body is read: for its fields, or only for the folder."""
+        """Whether a body is read, for its fields or only for the folder."""
         return self.body is not None or (self.takes_folder and self.method in ("POST", "PATCH"))
 
 
@@ -93,16 +93,16 @@ def listing(name: str, row: Schema) -> Schema:
 def page(
     name: str, rows: Sequence[Mapping[str, Json]], request: ApiRequest, *, by: str | None = None
 ) -> dict[str, Json]:
-    """Return one page of a list whose rows are all known, the newest first.
+    """Return one page of the rows, which are sorted with the newest first.
 
-    `by` is the field with the time that orders the rows. With it, a list goes on even if the last row of the page
-    before is gone: approvals, for example, leave their list once they are answered.
+    `by` is the timestamp field that orders the rows. With it, paging continues even if the last row of the previous
+    page is gone: approvals, for example, leave their list once they are answered.
     """
     cursor = request.query.get("cursor")
     start = 0 if cursor is None else _start(rows, cursor, by)
     end = start + int(request.query["limit"])
-    shown = rows[start:end]
-    return {name: list(shown), "next": _cursor(shown[-1], by) if shown and end < len(rows) else None}
+    selected = rows[start:end]
+    return {name: list(selected), "next": _cursor(selected[-1], by) if selected and end < len(rows) else None}
 
 
 def _cursor(row: Mapping[str, Json], by: str | None) -> str:
@@ -110,14 +110,14 @@ def _cursor(row: Mapping[str, Json], by: str | None) -> str:
 
 
 def _start(rows: Sequence[Mapping[str, Json]], cursor: str, by: str | None) -> int:
-    """Return the place of the row after a cursor."""
-    for place, row in enumerate(rows):
+    """Return the index of the row after a cursor."""
+    for index, row in enumerate(rows):
         if _cursor(row, by) == cursor:
-            return place + 1
-    moment = cursor.partition("_")[0]
-    if by is None or not _MOMENT.fullmatch(moment):
+            return index + 1
+    timestamp = cursor.partition("_")[0]
+    if by is None or not _TIMESTAMP.fullmatch(timestamp):
         raise HttpProblem(404, "The cursor is unknown: its row may be gone.", suggestion="Start without a cursor.")
-    return next((place for place, row in enumerate(rows) if str(row[by]) < moment), len(rows))
+    return next((index for index, row in enumerate(rows) if str(row[by]) < timestamp), len(rows))
 
 
 class RouteTable:
@@ -129,13 +129,13 @@ class RouteTable:
         self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
         for route in routes:
             if route.names:
-                pattern = re.compile(_NAME.sub(r"(?P<\1>[^/]+)", route.path))
+                pattern = re.compile(_PATH_PARAMETER.sub(r"(?P<\1>[^/]+)", route.path))
                 self._patterns.setdefault(route.path, (pattern, {}))[1][route.method] = route
             else:
                 self._fixed.setdefault(route.path, {})[route.method] = route
 
     def find(self, path: str) -> tuple[dict[str, Route], dict[str, str]] | None:
-        """Return the routes of a path by method, and the parts of the path; None for an unknown path."""
+        """Return the routes of a path by method, and the path parameters; None for an unknown path."""
         methods = self._fixed.get(path)
         if methods is not None:
             return methods, {}
@@ -159,16 +159,18 @@ def read_query(route: Route, query: bytes) -> dict[str, Any]:
     values: dict[str, Any] = {
         name: schema["default"] for name, schema in route.query.items() if schema.get("default") is not None
     }
-    given: set[str] = set()
+    present: set[str] = set()
     for name, text in pairs:
         schema = route.query.get(name)
-        if schema is None or name in given:
-            what = "is unknown" if schema is None else "occurs twice"
-            known = ", ".join(route.query) or "no parameters"
-            raise HttpProblem(422, f"The query parameter {name[:50]!r} {what}.", suggestion=f"This path takes {known}.")
-        given.add(name)
+        if schema is None or name in present:
+            fault = "is unknown" if schema is None else "occurs twice"
+            names = ", ".join(route.query) or "no parameters"
+            raise HttpProblem(
+                422, f"The query parameter {name[:50]!r} {fault}.", suggestion=f"This path takes {names}."
+            )
+        present.add(name)
         values[name] = _converted(name, text, schema)
-    missing = [name for name, schema in route.query.items() if schema.get("required") and name not in given]
+    missing = [name for name, schema in route.query.items() if schema.get("required") and name not in present]
     if missing:
         raise HttpProblem(422, f"Missing query parameter: {missing[0]}.")
     return values

@@ -1,4 +1,4 @@
-"""Runs the server of `hilt serve`: opens the workspaces, listens, and shuts down."""
+"""Runs `hilt serve`: opens the workspaces, listens, and shuts down."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from hilt.surfaces.mcp.tool_list import Choice
 from hilt.surfaces.opening import open_runtime
 
 CONNECTIONS_MAX = 1024
-MESSAGE_BYTES = 64 << 10  # of a client over a WebSocket
+MESSAGE_BYTES = 64 << 10  # from a WebSocket client
 PING_SECONDS = 20.0
-PONG_SECONDS = 120.0  # for a client over a WebSocket to answer: one that reads slowly is told to reload, not cut off
-CLOSE_SECONDS = 2.0  # for runtimes to end what they run
+PONG_SECONDS = 120.0  # long, because a slow WebSocket client should receive `reset`, not lose its connection
+CLOSE_SECONDS = 2.0  # for runtimes to stop their jobs and calls
 
 
 class ServerOptions(NamedTuple):
@@ -61,16 +61,15 @@ class ServerOptions(NamedTuple):
 
 
 async def serve(options: dict[str, str], server_options: ServerOptions, started: Callable[[str, str], None]) -> None:
-    """Serve until cancelled; `started` receives the address, and the same with the person's token."""
+    """Serve until cancelled; `started` receives the URL, and the URL with the person's token."""
     stack = AsyncExitStack()
     listener = listen(server_options.address)
     address = server_options.address._replace(port=listener.getsockname()[1])
     workspaces = _open(options, server_options.folders)
     first = workspaces.first.runtime
-    closing = _Closing(workspaces)
     async with stack:
         stack.callback(listener.close)
-        stack.callback(closing.close)
+        stack.callback(_close, workspaces)
         tokens = person_token(first.state), agents_token(first.state)
         if tokens[0] == tokens[1]:
             raise ToolError(
@@ -79,7 +78,7 @@ async def serve(options: dict[str, str], server_options: ServerOptions, started:
                 suggestion="Use two different tokens.",
             )
         for name, token in zip(("HILT_TOKEN", "HILT_AGENT_TOKEN"), tokens, strict=True):
-            os.environ.pop(name, None)  # nothing that is started here needs them
+            os.environ.pop(name, None)  # child processes do not need them
             for served in workspaces.all:
                 served.runtime.secrets[name] = token
         mark = ServingMark(first.state)
@@ -131,25 +130,20 @@ def _open(options: dict[str, str], folders: Sequence[str]) -> Workspaces:
     return Workspaces(served)
 
 
-class _Closing:
-    """Closes all workspaces, but does not wait long: what they run ends with this process in any case."""
-
-    def __init__(self, workspaces: Workspaces) -> None:
-        self._workspaces = workspaces
-
-    def close(self) -> None:
-        threads = [threading.Thread(target=served.close, daemon=True) for served in self._workspaces.all]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(CLOSE_SECONDS / len(threads))
+def _close(workspaces: Workspaces) -> None:
+    """Close all workspaces, but wait only CLOSE_SECONDS: their child processes end with this process anyway."""
+    threads = [threading.Thread(target=served.close, daemon=True) for served in workspaces.all]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(CLOSE_SECONDS / len(threads))
 
 
 async def _mcp(served: ServedWorkspace, stack: AsyncExitStack) -> RequestGuard:
     """Start the MCP server of a workspace."""
     runtime = served.runtime
     hand_over = partial(_hand_over, served) if served.uses_resident else None
-    # whoever has the token of agents could answer forms without a person
+    # a client with the agents' token could answer forms without the person
     serving = Serving(runtime, Choice(), single=None, providers=(), hand_over=hand_over, approves=False)
     stack.callback(serving.close)
     tidying = asyncio.create_task(serving.tidy())
@@ -192,18 +186,18 @@ def _config(app: HttpApp, server_options: ServerOptions) -> uvicorn.Config:
             context.load_cert_chain(server_options.certificate, server_options.key)
         except (OSError, ssl.SSLError) as error:
             advice = "Pass PEM files with --tls-cert and --tls-key."
-            raise ToolError("invalid_args", f"The certificate cannot be used: {error}.", suggestion=advice) from error
+            raise ToolError("invalid_args", f"Cannot load the certificate: {error}.", suggestion=advice) from error
         config.load()
         config.ssl = context
     return config
 
 
 def _problem(status: int) -> tuple[bytes, bytes]:
-    return CONTENT_TYPE, HttpProblem(status, "The request is not valid HTTP, or too large.").body
+    return CONTENT_TYPE, HttpProblem(status, "The request is not valid HTTP, or it is too large.").body
 
 
 def _reject(reject: Callable[[int, str], Response], status: int, text: str) -> Response:
-    """Return the answer to an invalid handshake as problem+json; the library has plain text."""
+    """Return the response to an invalid handshake as problem+json instead of plain text."""
     detail = HttpProblem(status, text.strip()).body.decode()
     response = reject(status, detail)
     del response.headers["Content-Type"]
@@ -212,13 +206,13 @@ def _reject(reject: Callable[[int, str], Response], status: int, text: str) -> R
 
 
 class _ApiConnection(HttpConnection):
-    """A connection whose invalid requests are answered with problem+json."""
+    """A connection that answers invalid requests with problem+json."""
 
     invalid = staticmethod(_problem)
 
 
 class _EventConnection(WebSocketsSansIOProtocol):
-    """A WebSocket; until its client has shown a token, it may be closed to make room for others."""
+    """A WebSocket; until its client has sent a valid token, it may be closed to make room for others."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -227,12 +221,12 @@ class _EventConnection(WebSocketsSansIOProtocol):
         self.since = asyncio.get_running_loop().time()
 
     def handle_connect(self, event: Any) -> None:
-        """Begin the handshake, and let the application reach this connection."""
+        """Start the handshake, and give the application access to this connection."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope["hilt.connection"] = self  # type: ignore[typeddict-unknown-key]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End; the connection may have been removed already, to make room for another."""
+        """Remove this connection, which may already have been removed to make room for another."""
         self.connections.add(self)
         super().connection_lost(exc)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "console")
 START = "index.html"
 
-# the pages of the console, all of which are its start page
+# pages of the console: each path serves the start page
 PAGES = ("activity", "approvals", "jobs", "changes", "tasks", "agents", "tools", "metrics", "audit", "settings")
 
 _TYPES = {
@@ -27,11 +27,11 @@ _TYPES = {
 }
 _COMPRESSED = (".html", ".css", ".js", ".json", ".svg", ".txt")
 _HASHED = re.compile(r"-[0-9A-Z]{8}\.\w+\Z")  # a name that changes with the content
-_SMALLEST = 1024  # bytes; compressing less is not worth it
+_COMPRESS_MIN = 1024  # bytes; compressing less is not worth it
 
 
 class StaticFile(NamedTuple):
-    """A file as it is sent."""
+    """A file, ready to send."""
 
     body: bytes
     compressed: bytes | None
@@ -41,13 +41,13 @@ class StaticFile(NamedTuple):
 
 
 def read_files(folder: str = FOLDER) -> dict[str, StaticFile]:
-    """Return the files of the console by the path of their URL; other files are not served."""
+    """Return the files of the console by URL path; skip files of other types."""
     files: dict[str, StaticFile] = {}
-    for where, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
             kind = _TYPES.get(os.path.splitext(name)[1])
             if kind is not None:
-                path = os.path.join(where, name)
+                path = os.path.join(parent, name)
                 files["/" + os.path.relpath(path, folder).replace(os.sep, "/")] = _read(path, kind)
     start = files.pop("/" + START)
     return {**files, "/": start, **{f"/{page}": start for page in PAGES}}
@@ -57,7 +57,7 @@ def _read(path: str, kind: str) -> StaticFile:
     with open(path, "rb") as file:
         body = file.read()
     compressed = None
-    if path.endswith(_COMPRESSED) and len(body) >= _SMALLEST:
+    if path.endswith(_COMPRESSED) and len(body) >= _COMPRESS_MIN:
         compressed = gzip.compress(body, 9, mtime=0)
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     return StaticFile(body, compressed, kind, tag, _HASHED.search(path) is not None)

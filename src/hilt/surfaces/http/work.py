@@ -1,4 +1,4 @@
-"""The paths of work in progress: background jobs, tasks, agents and sessions."""
+"""Endpoints for work in progress: background jobs, tasks, agents and sessions."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from hilt.surfaces.http.workspaces import SESSION, ServedWorkspace
 
 _AGENTS_MAX = 10_000
 _OFFSET_MAX = 2**53
-_RECORDS_MAX = 2_000  # of a transcript, the newest
+_MESSAGES_MAX = 2_000  # the newest of a transcript
 
-_OR_NULL: Schema = {"type": ["string", "null"]}
+_STRING_OR_NULL: Schema = {"type": ["string", "null"]}
 _INTEGER_OR_NULL: Schema = {"type": ["integer", "null"]}
 
 JOB = record(
@@ -112,10 +112,10 @@ AGENT = record(
         "depth": INTEGER,
         "created": STRING,
         "changed": STRING,
-        "error_code": _OR_NULL,
+        "error_code": _STRING_OR_NULL,
         "input_tokens": INTEGER,
         "output_tokens": INTEGER,
-        "model": _OR_NULL,
+        "model": _STRING_OR_NULL,
         "cost": {"type": ["number", "null"]},
         "prompt": STRING,
         "answer": STRING,
@@ -134,8 +134,8 @@ SESSION_ROW = record(
         "id": STRING,
         "started": STRING,
         "changed": STRING,
-        "model": _OR_NULL,
-        "title": _OR_NULL,
+        "model": _STRING_OR_NULL,
+        "title": _STRING_OR_NULL,
         "transcript": BOOLEAN,
         "messages": array({"type": "object"}),
     },
@@ -171,8 +171,8 @@ def _job_input(served: ServedWorkspace, request: ApiRequest) -> Json:
 
 
 def _tasks(served: ServedWorkspace, request: ApiRequest) -> Json:
-    found = served.runtime.board().page(status=request.query.get("status"), first=1, limit=LARGEST_ID)
-    return page("tasks", [_task(task) for task in reversed(found.tasks)], request)
+    board_page = served.runtime.board().page(status=request.query.get("status"), first=1, limit=LARGEST_ID)
+    return page("tasks", [_task(task) for task in reversed(board_page.tasks)], request)
 
 
 def _task(task: Task) -> dict[str, Any]:
@@ -199,18 +199,18 @@ def _change(request: ApiRequest) -> TaskChange:
 
 
 def _add_task(served: ServedWorkspace, request: ApiRequest) -> Json:
-    with _bad_blockers():
-        return _task(served.runtime.board().create(_change(request), SESSION, commit=_nothing))
+    with _missing_blockers():
+        return _task(served.runtime.board().create(_change(request), SESSION, commit=_no_commit))
 
 
 def _edit_task(served: ServedWorkspace, request: ApiRequest) -> Json:
     id = _task_id(request)
-    with _bad_blockers(id):
-        return _task(served.runtime.board().update(id, _change(request), SESSION, commit=_nothing).task)
+    with _missing_blockers(id):
+        return _task(served.runtime.board().update(id, _change(request), SESSION, commit=_no_commit).task)
 
 
 @contextmanager
-def _bad_blockers(id: int | None = None) -> Iterator[None]:
+def _missing_blockers(id: int | None = None) -> Iterator[None]:
     """Report missing blockers as a conflict; a missing task `id` is not found."""
     try:
         yield
@@ -224,10 +224,10 @@ def _task_id(request: ApiRequest) -> int:
     text = request.path["id"]
     if text.isascii() and text.isdecimal() and 0 < len(text) < 20 and 0 < int(text) <= LARGEST_ID:
         return int(text)
-    raise HttpProblem(404, f"There is no task {text[:40]!r}.", suggestion="Use an id of /v1/tasks.")
+    raise HttpProblem(404, f"There is no task {text[:40]!r}.", suggestion="Use an id from /v1/tasks.")
 
 
-def _nothing() -> None:
+def _no_commit() -> None:
     return None
 
 
@@ -236,8 +236,8 @@ def _nothing() -> None:
 
 def _agents(served: ServedWorkspace, request: ApiRequest) -> Json:
     rows = [_agent_data(served, agent) for agent in served.runtime.roster().newest(_AGENTS_MAX)]
-    answer = page("agents", rows, request, by="created")
-    return {**answer, "agents": [{**row, "cost": _cost(served, row["id"])} for row in answer["agents"]]}
+    agents_page = page("agents", rows, request, by="created")
+    return {**agents_page, "agents": [{**row, "cost": _cost(served, row["id"])} for row in agents_page["agents"]]}
 
 
 def _agent_data(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _agent_data(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
 
 
 def _agent(served: ServedWorkspace, request: ApiRequest) -> Json:
-    agent = _found(served, request.path["id"])
+    agent = _find_agent(served, request.path["id"])
     return {
         **_agent_row(served, agent),
         "prompt": agent.prompt,
@@ -254,10 +254,10 @@ def _agent(served: ServedWorkspace, request: ApiRequest) -> Json:
     }
 
 
-def _found(served: ServedWorkspace, id: str) -> AgentRecord:
+def _find_agent(served: ServedWorkspace, id: str) -> AgentRecord:
     agent = served.runtime.roster().get(id)
     if agent is None:
-        raise HttpProblem(404, f"There is no agent {id[:100]!r}.", suggestion="Use an id of /v1/agents.")
+        raise HttpProblem(404, f"There is no agent {id[:100]!r}.", suggestion="Use an id from /v1/agents.")
     return agent
 
 
@@ -266,7 +266,7 @@ def _agent_row(served: ServedWorkspace, agent: AgentRecord) -> dict[str, Any]:
 
 
 def _cost(served: ServedWorkspace, session: str) -> float | None:
-    """Return what the model's answers in a session have cost, in dollars; None if no cost is known."""
+    """Return the cost of the model's answers in a session, in dollars; None if it is unknown."""
     path = transcripts_of(served.runtime).path(session)
     try:
         status = os.stat(path)
@@ -276,8 +276,8 @@ def _cost(served: ServedWorkspace, session: str) -> float | None:
 
 
 @lru_cache(1000)
-def _cost_of(path: str, size: int, changed: int) -> float | None:
-    """Return the sum of the costs in a transcript, which is read again when its size or time changes."""
+def _cost_of(path: str, size: int, mtime_ns: int) -> float | None:
+    """Return the sum of the costs in a transcript; the size and modification time are part of the cache key."""
     with suppress(OSError):
         costs = [record["cost"] for record in read(path) if "cost" in record]
         return sum(costs) if costs else None
@@ -290,29 +290,29 @@ def _messages(served: ServedWorkspace, session: str) -> list[dict[str, Any]]:
         messages = as_messages(read(path))
     except FileNotFoundError:
         return []
-    return messages[-_RECORDS_MAX:]
+    return messages[-_MESSAGES_MAX:]
 
 
 def _send(served: ServedWorkspace, request: ApiRequest) -> Json:
-    agent = _found(served, request.path["id"])
+    agent = _find_agent(served, request.path["id"])
     args = {"agentId": SENDER, "targetAgentId": agent.id, "message": request.body["text"]}
     result = served.request(Call("agent_send", args, session=SESSION, dialect="jinn"))
     if result.error is not None:
         raise result.error
-    return _agent_row(served, _found(served, agent.id))
+    return _agent_row(served, _find_agent(served, agent.id))
 
 
 def _cancel(served: ServedWorkspace, request: ApiRequest) -> Json:
-    agent = _found(served, request.path["id"])
+    agent = _find_agent(served, request.path["id"])
     served.runtime.agents().cancel(agent.id)
-    return _agent_row(served, _found(served, agent.id))
+    return _agent_row(served, _find_agent(served, agent.id))
 
 
 # --- sessions -------------------------------------------------------------------------------------------------------
 
 
 def _session_rows(served: ServedWorkspace) -> list[dict[str, Any]]:
-    """Return the sessions that have made a call lately or have a transcript, the last used first."""
+    """Return the sessions with a recent call or a transcript, the most recently used first."""
     runtime = served.runtime
     rows: dict[str, dict[str, Any]] = {}
     for id, started, used in runtime.trail.sessions(runtime.id):
@@ -320,8 +320,8 @@ def _session_rows(served: ServedWorkspace) -> list[dict[str, Any]]:
         rows[id] = {"id": id, **times, "model": None, "title": None, "transcript": False}
     for file in transcripts_of(runtime).list():
         data = session_data(file)
-        named = {name: data[name] for name in ("id", "started", "changed", "model", "title")}
-        rows[file.id] = {**named, "transcript": True}
+        fields = {name: data[name] for name in ("id", "started", "changed", "model", "title")}
+        rows[file.id] = {**fields, "transcript": True}
     return sorted(rows.values(), key=lambda row: (row["changed"], row["id"]), reverse=True)
 
 
@@ -334,7 +334,7 @@ def _session(served: ServedWorkspace, request: ApiRequest) -> Json:
         if row["id"] == request.path["id"]:
             return {**row, "messages": _messages(served, row["id"])}
     raise HttpProblem(
-        404, f"There is no session {request.path['id'][:100]!r}.", suggestion="Use an id of /v1/sessions."
+        404, f"There is no session {request.path['id'][:100]!r}.", suggestion="Use an id from /v1/sessions."
     )
 
 
@@ -344,7 +344,7 @@ _AFTER: dict[str, Schema] = {
         "minimum": 0,
         "maximum": _OFFSET_MAX,
         "default": 0,
-        "description": "Bytes that the client already has.",
+        "description": "Number of bytes that the client already has.",
     }
 }
 
@@ -353,7 +353,7 @@ ROUTES = (
     Route(
         "GET",
         "/v1/jobs/{id}/output",
-        "Return the output of a job from an offset on",
+        "Return the output of a job, starting at an offset",
         _job_output,
         _OUTPUT,
         {**_AFTER, **WORKSPACE},
@@ -393,7 +393,13 @@ ROUTES = (
         errors=(404, 409),
     ),
     Route(
-        "POST", "/v1/agents/{id}/cancel", "Cancel an agent and all below it", _cancel, AGENT, WORKSPACE, errors=(404,)
+        "POST",
+        "/v1/agents/{id}/cancel",
+        "Cancel an agent and its descendants",
+        _cancel,
+        AGENT,
+        WORKSPACE,
+        errors=(404,),
     ),
     Route(
         "GET", "/v1/sessions", "List the sessions", _sessions, listing("sessions", SESSION_ROW), {**PAGING, **WORKSPACE}

@@ -1,4 +1,4 @@
-"""The workspaces that a server serves, each with its runtime, and with the jobs that the resident process keeps."""
+"""The workspaces of a server, each with its runtime and the jobs of the resident process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilt.surfaces.http.problems import HttpProblem
 from hilt.surfaces.oneshot import for_resident
 from hilt.surfaces.oneshot import request as request_or_hand_over
 
-SESSION = "console"  # of the calls that the person makes through the API's other paths
+SESSION = "console"  # of the calls that the person makes other than by /v1/call
 BY = "console"  # who answers approvals and questions
 
 
@@ -27,11 +27,11 @@ class ServedWorkspace:
         self.runtime = runtime
         self.options = {**options, "workspace": runtime.root}
         self.questions = Questions(runtime.state)
-        self.folders = [runtime.root]  # of all workspaces of the server
+        self.folders = [runtime.root]  # of all workspaces that the server serves
 
     @property
     def uses_resident(self) -> bool:
-        """Whether jobs and agents in the background belong to the resident process."""
+        """Whether background jobs and agents run in the resident process."""
         return bool(self.runtime.settings["resident"] != "off")
 
     def is_for_resident(self, call: Call) -> bool:
@@ -43,7 +43,7 @@ class ServedWorkspace:
         return request_or_hand_over(self.runtime, self.options, call)
 
     def ask_jobs(self, action: str, **fields: Json) -> dict[str, Any]:
-        """Answer a request about jobs: of this process, and of the resident process."""
+        """Answer a request about the jobs of this process and of the resident process."""
         request = {"action": action, **fields}
         try:
             ours = job_desk.answer(self.runtime.jobs(), request)
@@ -88,7 +88,7 @@ class Workspaces:
             for workspace in self.all:
                 if real == workspace.runtime.root:
                     return workspace
-        known = ", ".join(workspace.runtime.root for workspace in self.all)
+        roots = ", ".join(workspace.runtime.root for workspace in self.all)
         raise HttpProblem(
-            404, f"The workspace {str(folder)[:200]!r} is not served.", suggestion=f"Use one of: {known}."
+            404, f"The workspace {str(folder)[:200]!r} is not served.", suggestion=f"Use one of: {roots}."
         )

@@ -17,7 +17,7 @@ from tests.programs import program
 
 WAIT_MS = 60_000  # for what must happen, so that a failing test does not hang
 NARROW = {"width": 360, "height": 740}
-USUAL = {"width": 1280, "height": 800}
+WIDE = {"width": 1280, "height": 800}
 PAGES = ("Activity", "Approvals", "Jobs", "Changes", "Tasks", "Agents", "Tools", "Metrics", "Audit", "Settings")
 
 # Replaces Playwright's list, of which it has all that concerns Chromium on Linux. The last two would load two pages for
@@ -50,7 +50,7 @@ _REPORT = """
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start the Chromium of the system, the one without windows: it needs half the time for a page."""
+    """Start the headless Chromium of the system, which takes half the time for a page."""
     path = program("chromium-headless-shell")
     # Chromium's own sandbox does not work for root
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -74,21 +74,21 @@ class Tab:
         self.page.add_init_script(_REPORT)
         self.page.on("pageerror", lambda error: self.errors.append(f"error: {error}"))
         self.page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
-        self.page.on("console", self._hear)
-        self.page.on("request", self._look)
+        self.page.on("console", self._record_message)
+        self.page.on("request", self._record_request)
         self.page.goto(address)
 
-    def _hear(self, message: Any) -> None:
-        # of requests that fail on purpose, the page itself tells
+    def _record_message(self, message: Any) -> None:
+        # the page itself reports requests that fail on purpose
         if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
             self.errors.append(f"{message.type}: {message.text}")
 
-    def _look(self, request: Any) -> None:
+    def _record_request(self, request: Any) -> None:
         if not request.url.startswith((self.address, "blob:", "data:")):
             self.errors.append(f"request: {request.url}")
 
     def go(self, name: str) -> Page:
-        """Go to a page by the navigation, and wait for it."""
+        """Go to a page through the navigation, and wait for it."""
         self.page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
         expect(self.page.get_by_role("heading", level=1, name=name, exact=True)).to_be_visible()
         return self.page
@@ -104,17 +104,17 @@ class Tab:
         return [*self.errors, *self.page.evaluate("window.violations")]
 
     def axe(self) -> list[str]:
-        """Return what axe finds on the page as it is."""
+        """Return the violations that axe finds on the current page."""
         if not self.page.evaluate("Boolean(window.axe)"):
             if not _AXE.exists():
                 missing = pytest.fail if os.environ.get("CI") else pytest.skip
                 missing("axe-core is not installed: make setup installs it")
             self.page.evaluate(_AXE.read_text(encoding="utf-8"))
         options = {"runOnly": {"type": "tag", "values": _RULES}, "resultTypes": ["violations"], "preload": False}
-        found = self.page.evaluate("(options) => axe.run(document, options)", options)
+        report = self.page.evaluate("(options) => axe.run(document, options)", options)
         return [
             f"{violation['id']}: {node['target']} {node['failureSummary']}"
-            for violation in found["violations"]
+            for violation in report["violations"]
             for node in violation["nodes"]
         ]
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.surfaces.http.console.browsing import USUAL, WAIT_MS, Tab, chromium
+from tests.surfaces.http.console.browsing import WAIT_MS, WIDE, Tab, chromium
 
 SCRIPT = Path(__file__).parents[4] / "scripts/playground.py"
 
@@ -72,12 +72,12 @@ def playground(tmp_path_factory) -> Iterator[Playground]:
 
 @pytest.fixture
 def new_tab(browser) -> Iterator[Callable[..., Tab]]:
-    """Open tabs, each in a window of its own; at the end, nothing may have gone wrong in them."""
+    """Open tabs, each in its own window; at the end, check that nothing went wrong in them."""
     tabs: list[Tab] = []
     contexts = []
 
     def open_tab(address: str, **options: Any) -> Tab:
-        contexts.append(browser.new_context(**{"viewport": USUAL, "reduced_motion": "reduce", **options}))
+        contexts.append(browser.new_context(**{"viewport": WIDE, "reduced_motion": "reduce", **options}))
         tabs.append(Tab(contexts[-1], address))
         return tabs[-1]
 

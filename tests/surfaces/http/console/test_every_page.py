@@ -8,7 +8,7 @@ from playwright.sync_api import Route, expect
 
 from tests.surfaces.http.console.browsing import NARROW, PAGES, shows
 
-# what is there once a page has loaded, and what is clicked first, so that axe sees more of it
+# what a page shows once it has loaded, and what is clicked first, so that axe checks more of it
 FULL = {
     "Activity": "[role=tabpanel]",
     "Approvals": "article",
@@ -79,7 +79,7 @@ def test_every_page_fits_into_360_pixels(new_tab, playground):
     assert {name: pixels for name, pixels in wide.items() if pixels} == {}
 
 
-def test_nothing_is_cut_off_or_crooked_at_360_pixels(new_tab, playground):
+def test_nothing_is_cut_off_or_misaligned_at_360_pixels(new_tab, playground):
     tab = new_tab(playground.address, viewport=NARROW)
     page = tab.page
     page.locator(".call-head").first.click()
@@ -91,10 +91,10 @@ def test_nothing_is_cut_off_or_crooked_at_360_pixels(new_tab, playground):
     assert page.get_by_label("Theme").evaluate("theme => theme.clientWidth") >= 80  # its value is readable
 
 
-def test_keys_lead_to_every_page_and_to_what_is_sought(tab):
+def test_keys_open_every_page_and_search_results(tab):
     page = tab.page
-    for place, name in enumerate(PAGES, 1):
-        page.keyboard.press(str(place % 10))
+    for number, name in enumerate(PAGES, 1):
+        page.keyboard.press(str(number % 10))
         shows(page.get_by_role("heading", level=1, name=name, exact=True))
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
@@ -184,7 +184,7 @@ def test_keys_work_as_soon_as_the_page_appears(tab):
     expect(page.locator(".call-head:focus")).to_have_count(1)
 
 
-def test_the_theme_is_kept(tab):
+def test_the_theme_survives_a_reload(tab):
     page = tab.page
     background = "getComputedStyle(document.body).backgroundColor"
     colours = {}

@@ -1,4 +1,4 @@
-"""Text of strangers at every place of the console: nothing runs, nothing is loaded, nothing is reordered."""
+"""Untrusted text in every part of the console: nothing runs, nothing is loaded, nothing is reordered."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_nothing_runs_in_approvals_and_questions(new_tab, server):
 
 
 def _check(tab: Tab) -> None:
-    """Check that nothing of the text has become part of the page."""
+    """Check that no text has become markup of the page."""
     page = tab.page
     inside = "main *:is(script, iframe, [onerror], [onload], [onclick], [style*='inset'], a[href^='javascript'])"
     assert page.locator(inside).count() == 0, page.url
@@ -141,11 +141,11 @@ def _open_everything(tab: Tab, name: str) -> None:
     if name == "Activity":
         rows = page.locator(".call-head")
         shows(rows.nth(9))
-        for place in range(10):
-            rows.nth(place).click()
+        for index in range(10):
+            rows.nth(index).click()
             for part in ("Arguments", "Envelope", "Why", "View"):
                 page.get_by_role("tab", name=part).first.click()
-            rows.nth(place).click()
+            rows.nth(index).click()
     elif name in ("Jobs", "Changes"):
         row = page.locator("main ul .row").first
         shows(row)

@@ -34,7 +34,7 @@ def live(new_tab, server) -> Tab:
     return tab
 
 
-def test_a_call_appears_by_itself_and_opens_to_all_that_is_known(live, server):
+def test_a_call_appears_by_itself_and_opens_with_its_details(live, server):
     page = live.page
     server.call("write_file", path="a.py", content="print('hello')\n", session="writer")
 
@@ -86,7 +86,7 @@ def test_a_page_survives_a_server_that_is_killed_and_started_again(new_tab, tmp_
         server.process.kill()
         shows(page.get_by_role("alert"))
         shows(page.get_by_text("Not connected"))
-    tab.errors.clear()  # of requests while nobody answered
+    tab.errors.clear()  # of requests without a server
 
     with serving(command, "--port", str(server.port)) as server:
         shows(page.get_by_text("Live"))

@@ -63,7 +63,7 @@ def test_a_task_that_another_process_adds_appears_by_itself(tab, playground):
     shows(page.get_by_role("article", name="Added by an agent"))
 
 
-def test_the_tree_of_agents_opens_to_a_transcript_and_cancel_ends_what_is_below(tab):
+def test_an_agent_opens_with_its_transcript_and_cancel_ends_its_descendants(tab):
     page = tab.go("Agents")
     tree = page.get_by_role("navigation", name="Agents")
     shows(tree.get_by_text("depth 2").first)
@@ -121,7 +121,7 @@ def test_a_tool_is_tried_with_a_form_made_from_its_schema(tab, playground):
     assert "from price" in playground.call("read_file", path="shop.py")["result"]
 
 
-def test_a_call_that_waits_for_approval_is_answered_and_its_result_is_kept(tab):
+def test_a_call_that_waits_for_approval_is_answered_and_its_result_stays(tab):
     page = tab.open("tools?name=write_file")
     page.get_by_role("button", name="Try it").click()
     page.get_by_label("path").fill("tried.txt")
