@@ -41,7 +41,7 @@ def form(shared_form) -> GtkForm:
 
 @pytest.fixture
 def agent(opened) -> Agent:
-    """A session of its own."""
+    """An agent in its own session."""
     return Agent(opened, f"agent-{next(NAMES)}")
 
 

@@ -13,12 +13,12 @@ import pytest
 from hilt.authority.visibility import shown
 from hilt.call import Call
 from hilt.testing import temporary_runtime
-from tests.desktop.x_session import Agent, GtkForm, number_in, place_in
+from tests.desktop.x_session import Agent, number_in, place_in
 from tests.marks import wait_until
 from tests.programs import program
 
 
-def test_the_tool_is_listed_where_a_display_is(opened, base):
+def test_the_tool_is_listed_only_with_a_display(opened, base):
     assert "computer" in {entry.name for entry in shown(opened.authority, session="listing")}
 
     with temporary_runtime(base) as (runtime, _):
@@ -82,7 +82,7 @@ def test_a_slider_is_dragged(form, agent):
     assert form.seen("scale") == ["pressed", "released"]
 
 
-def test_a_list_is_scrolled_and_only_rows_in_sight_have_numbers(form, agent):
+def test_a_list_is_scrolled_and_only_visible_rows_have_numbers(form, agent):
     text = agent.ok("screenshot")
     assert '"row 0"' in text
     assert '"row 500"' not in text
@@ -92,7 +92,7 @@ def test_a_list_is_scrolled_and_only_rows_in_sight_have_numbers(form, agent):
     assert form.seen("scrolled")[-1] > 100
     text = agent.ok("screenshot")
     assert '"row 0"' not in text
-    # not the first, which is only partly in sight
+    # not the first, which is only partly visible
     number = [int(line.split()[0][1:]) for line in text.split("\n") if 'table cell "row ' in line][3]
     agent.ok("double_click", element=number)
     assert len(form.seen("activated")) == 1
@@ -113,10 +113,10 @@ def test_chords_press_modifiers_first_and_release_everything(form, agent):
     assert ("Control_L", 0) in pressed
     assert ("a", 4) in pressed
     assert ("X", 5) in pressed
-    assert held(form, agent) == []
+    assert pressed_inputs(agent) == []
 
 
-def held(form: GtkForm, agent: Agent) -> list[int]:
+def pressed_inputs(agent: Agent) -> list[int]:
     """Return the keys and buttons that are pressed on the display."""
     import xcffib
 
@@ -158,7 +158,7 @@ def test_covered_elements_have_no_number_and_a_window_can_be_raised(form, agent)
     assert '"In Cover"' not in text
 
 
-def test_two_windows_get_their_own_input(form, agent):
+def test_two_windows_receive_their_own_input(form, agent):
     form.do("second", title="Second")
     text = agent.screenshot_with('"In Second"')
     agent.ok("click", element=number_in(text, '"Name"'))
@@ -245,7 +245,7 @@ def test_waiting_ends_when_an_element_appears_or_the_screen_is_quiet(form, agent
     timer.start()
 
     assert '"In Later"' in agent.ok("wait", query="In Later", seconds=10)
-    assert agent.ok("wait", seconds=10) in ("The screen is quiet.", "The screen was not quiet within 10 s.")
+    assert agent.ok("wait", seconds=10) in ("The screen stopped changing.", "The screen was still changing after 10 s.")
     timer.join()
 
 
@@ -279,12 +279,12 @@ def test_the_tree_can_be_filtered(form, agent):
         {"action": "screenshot", "region": [5000, 0, 10, 10]},
     ],
 )
-def test_incomplete_calls_are_refused_and_do_nothing(form, agent, args):
+def test_invalid_arguments_are_rejected_and_nothing_is_pressed(form, agent, args):
     assert agent.code(**args) == "invalid_args"
     assert form.seen("pressed") == []
 
 
-def test_unknown_apps_are_answered_with_those_there_are(form, agent):
+def test_an_unknown_app_is_an_error_that_names_the_open_apps(form, agent):
     result = agent("screenshot", app="no such app")
 
     assert result.error is not None
@@ -305,7 +305,7 @@ def test_the_calculator_of_debian_is_used_by_its_buttons(desktop, agent):
         desktop.end(process)
 
 
-def test_two_calls_at_once_are_ordered(form, agent):
+def test_simultaneous_calls_run_one_after_another(form, agent):
     number = agent.number('"Name"')
     agent.ok("click", element=number)
     threads = [threading.Thread(target=lambda text=text: agent.ok("type", text=text * 12)) for text in "abc"]
@@ -315,4 +315,4 @@ def test_two_calls_at_once_are_ordered(form, agent):
         thread.join()
 
     typed = agent.find("text Name").split(" = ")[1].split('"')[1]
-    assert sorted(typed[place : place + 12] for place in (0, 12, 24)) == ["a" * 12, "b" * 12, "c" * 12]
+    assert sorted(typed[start : start + 12] for start in (0, 12, 24)) == ["a" * 12, "b" * 12, "c" * 12]

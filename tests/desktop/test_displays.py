@@ -24,15 +24,15 @@ def test_the_display_of_the_environment_or_the_settings_is_used(environ, chosen,
 
 
 @pytest.mark.parametrize(
-    "environ, words",
+    "environ, reason",
     [
         ({}, "DISPLAY is not set"),
         ({"DISPLAY": ":0", "WAYLAND_DISPLAY": "wayland-0"}, "Wayland"),
         ({"DISPLAY": ":0", "XDG_SESSION_TYPE": "wayland"}, "Wayland"),
     ],
 )
-def test_no_display_says_why_and_what_to_start(environ, words):
-    with pytest.raises(ToolError, match=words) as raised:
+def test_a_missing_display_is_an_error_with_the_reason_and_what_to_start(environ, reason):
+    with pytest.raises(ToolError, match=reason) as raised:
         find_display(environ, None)
     assert raised.value.code == "no_display"
     assert "Xvfb" in raised.value.suggestion

@@ -16,18 +16,18 @@ def an_element(path: str, seen: float = 100.0) -> NumberedElement:
     return NumberedElement(element, Point(16, 22), seen)
 
 
-def test_a_map_survives_its_storage():
-    known = ElementMap()
-    known.frame = ImageFrame(Box(10, 20, 640, 400), 0.5, 40)
-    known.replace([an_element("/1"), an_element("/2")])
+def test_a_map_is_restored_from_json():
+    element_map = ElementMap()
+    element_map.frame = ImageFrame(Box(10, 20, 640, 400), 0.5, 40)
+    element_map.replace([an_element("/1"), an_element("/2")])
 
-    again = ElementMap(json.loads(json.dumps(known.stored())))
+    restored = ElementMap(json.loads(json.dumps(element_map.stored())))
 
-    assert (again.frame, again.numbered) == (known.frame, known.numbered)
+    assert (restored.frame, restored.numbered) == (element_map.frame, element_map.numbered)
 
 
 @pytest.mark.parametrize("stored", [None, 1, [], {}, {"frame": None, "elements": []}, {"frame": [1], "elements": [[]]}])
-def test_what_cannot_be_read_is_an_empty_map(stored):
+def test_invalid_json_is_an_empty_map(stored):
     assert ElementMap(stored).numbered == []
 
 
@@ -42,24 +42,24 @@ def test_what_cannot_be_read_is_an_empty_map(stored):
     ],
 )
 def test_a_number_is_valid_for_calls_made_shortly_after_it_was_seen(number, called, is_valid):
-    known = ElementMap()
-    known.replace([an_element("/1")])
+    element_map = ElementMap()
+    element_map.replace([an_element("/1")])
 
     if is_valid:
-        assert known.get(number, called) == an_element("/1")
+        assert element_map.get(number, called) == an_element("/1")
     else:
         with pytest.raises(ToolError) as raised:
-            known.get(number, called)
+            element_map.get(number, called)
         assert raised.value.code == "stale_elements"
 
 
 def test_an_element_keeps_its_number_and_new_ones_get_the_next():
-    known = ElementMap()
-    known.replace([an_element("/1"), an_element("/2")])
+    element_map = ElementMap()
+    element_map.replace([an_element("/1"), an_element("/2")])
 
-    assert known.add(an_element("/2", seen=120.0)) == 2
-    assert known.get(2, 120.0).seen == 120.0
-    assert known.add(an_element("/3")) == 3
+    assert element_map.add(an_element("/2", seen=120.0)) == 2
+    assert element_map.get(2, 120.0).seen == 120.0
+    assert element_map.add(an_element("/3")) == 3
     for number in range(2 * ELEMENTS_MAX):
-        known.add(an_element(f"/more/{number}"))
-    assert len(known.numbered) <= ELEMENTS_MAX
+        element_map.add(an_element(f"/more/{number}"))
+    assert len(element_map.numbered) <= ELEMENTS_MAX

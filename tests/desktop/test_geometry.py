@@ -14,12 +14,12 @@ def points(box: Box) -> set[tuple[int, int]]:
 
 
 @given(BOXES, st.lists(BOXES, max_size=4))
-def test_what_is_uncovered_is_in_the_box_and_in_no_cover(box, covers):
+def test_the_uncovered_parts_are_in_the_box_and_in_no_cover(box, covers):
     parts = uncovered(box, covers)
 
     expected = points(box).difference(*map(points, covers))
     assert set().union(*map(points, parts)) == expected
-    assert sum(part.width * part.height for part in parts) == len(expected)  # no pixel twice
+    assert sum(part.width * part.height for part in parts) == len(expected)  # the parts do not overlap
 
 
 @given(BOXES, BOXES)
@@ -28,7 +28,7 @@ def test_an_overlap_counts_the_shared_pixels(one, other):
 
 
 @given(st.integers(1, 8000), st.integers(1, 5000), st.integers(100, 3000), st.data())
-def test_a_point_of_the_image_leads_back_to_its_pixel(width, height, longest, data):
+def test_a_point_in_the_image_maps_back_to_its_pixel(width, height, longest, data):
     frame = fitted(Box(0, 0, width, height), longest)
     assert max(frame.size) <= longest or frame.scale == 1
     x, y = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
@@ -39,7 +39,7 @@ def test_a_point_of_the_image_leads_back_to_its_pixel(width, height, longest, da
     assert abs(back.y - y) <= 1 / frame.scale
 
 
-def test_a_margin_moves_points_but_not_what_they_mean():
+def test_a_margin_shifts_points_in_the_image_but_not_on_the_screen():
     frame = ImageFrame(Box(100, 50, 200, 100), 0.5, 40)
 
     assert frame.size == (180, 50)

@@ -1,4 +1,4 @@
-"""What hostile or unlucky windows, programs and trees can do to a call, and what a call leaves behind."""
+"""Calls with hostile or unusual windows, programs and accessibility trees, and what interrupted calls leave behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pixels(result: Result) -> Any:
 
 @contextmanager
 def terminal(desktop: XSession, *options: str) -> Iterator[str]:
-    """A terminal in the lower right corner that writes what is typed into it to a file."""
+    """A terminal in the lower right corner that writes its input to a file."""
     path = os.path.join(desktop.folder, f"typed-{next(NAMES)}")
     command = ["-geometry", "40x10+800+500", *options, "-e", "sh", "-c", f"cat > {path}"]
     process = desktop.start(program("xterm"), *command)
@@ -47,7 +47,7 @@ def terminal(desktop: XSession, *options: str) -> Iterator[str]:
 
 
 def private_box(agent: Agent) -> tuple[int, int, int, int]:
-    """Return the place of the private window."""
+    """Return the position and size of the private window."""
     line = next(line for line in agent.ok("list_windows").split("\n") if line.startswith("private window"))
     x, y = place_in(line.split(")")[0] + ")").values()
     width, height = line.split(") ")[1].split(":")[0].split("×")
@@ -55,7 +55,7 @@ def private_box(agent: Agent) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("options", [(), ("-class", "Harmless", "-name", "harmless", "-title", "Notes")])
-def test_a_terminal_is_black_and_gets_no_input_whatever_it_calls_itself(desktop, form, agent, options):
+def test_a_terminal_is_black_and_receives_no_input_whatever_its_name(desktop, form, agent, options):
     with terminal(desktop, *options) as typed:
         wait_until(lambda: "private window" in agent.ok("list_windows"))
         x, y, width, height = private_box(agent)
@@ -75,7 +75,7 @@ def test_a_terminal_is_black_and_gets_no_input_whatever_it_calls_itself(desktop,
         assert os.path.getsize(typed) == 0
 
 
-def test_a_terminal_that_has_the_focus_gets_no_keys(desktop, form, agent):
+def test_a_terminal_with_the_focus_receives_no_keys(desktop, form, agent):
     with terminal(desktop) as typed:  # a new window gets the focus
         wait_until(lambda: agent.code("key", key="a") == "denied")
         assert agent.code("type", text="echo\n") == "denied"
@@ -97,7 +97,7 @@ def test_a_drag_does_not_drop_on_a_private_window(desktop, form, agent, person):
         assert os.path.getsize(typed) == 0
 
 
-def test_a_private_window_that_pops_up_before_the_press_gets_none(desktop, form, agent):
+def test_a_private_window_that_pops_up_before_a_press_does_not_receive_it(desktop, form, agent):
     place = place_in(agent.find("Save"))
     screen = agent.runtime._display()._screen
     assert screen is not None
@@ -107,7 +107,7 @@ def test_a_private_window_that_pops_up_before_the_press_gets_none(desktop, form,
         form.do("popup", title="secret prompt", x=place["x"] - 60, y=place["y"] - 40)
         press(point, button)
 
-    input._press_at = late  # the moment between the look and the press
+    input._press_at = late  # between the check and the press
     try:
         assert agent.code("click", **place) == "denied"
     finally:
@@ -170,14 +170,14 @@ def test_hostile_titles_stay_on_one_line_in_quotes(form, agent):
     form.do("reset")
 
 
-def test_a_program_that_hangs_costs_a_few_seconds_and_is_named(form, agent, monkeypatch):
+def test_a_program_that_hangs_is_skipped_and_named(form, agent, monkeypatch):
     from hilt.desktop import accessibility
 
     monkeypatch.setattr(accessibility, "SILENCE_SECONDS", 0.3)
     monkeypatch.setattr(accessibility, "SKIP_SECONDS", 1.0)
     form.send("hang", seconds=3)
     text = agent.ok("screenshot")
-    assert "does not answer" in text or "offers no accessibility tree" in text
+    assert "does not answer" in text or "has no accessibility tree" in text
     form._await("done")
     wait_until(lambda: '"Save"' in agent.ok("screenshot"))
 
@@ -192,11 +192,11 @@ def test_very_small_and_very_large_windows(form, agent):
     wait_until(lambda: '"Huge"' not in agent.ok("list_windows"))
 
 
-# --- giving up -------------------------------------------------------------------------------------------------------
+# --- interruptions ---------------------------------------------------------------------------------------------------
 
 
 def begin_drag(agent: Agent, form: GtkForm, done: Callable[[Result], None]) -> Any:
-    """Start a drag that takes ten seconds, and return it when the button is down."""
+    """Start a drag that takes ten seconds."""
     place = place_in(agent.find("slider"))
     args = {"action": "drag", "start_x": 110, "start_y": place["y"], "end_x": place["x"], "end_y": place["y"]}
     return agent.runtime.submit(Call("computer", {**args, "duration_ms": 10_000}, session=agent.session), done)
@@ -215,7 +215,7 @@ def test_an_interrupted_drag_leaves_no_button_down(form, agent, person):
     wait_until(lambda: not person.held())
 
 
-def test_escape_twice_stops_and_closes_the_desktop_to_the_session(form, agent, opened, person):
+def test_escape_twice_stops_the_call_and_bars_the_session_from_the_desktop(form, agent, opened, person):
     from hilt.desktop.x11.keymap import Keymap
     from hilt.desktop.x11.x_server import XConnection
 
@@ -237,7 +237,7 @@ def test_escape_twice_stops_and_closes_the_desktop_to_the_session(form, agent, o
     assert [agent.code("screenshot"), agent.code("click", x=1, y=1)] == ["denied", "denied"]
     other = Agent(opened, f"agent-{next(NAMES)}")
     assert other.code("list_windows") == "ok"
-    # pressed by hilt itself, it is an ordinary key
+    # if hilt itself presses Escape, it is an ordinary key
     assert [other.code("key", key="escape") for _ in range(3)] == ["ok"] * 3
     assert other.code("list_windows") == "ok"
 
@@ -273,7 +273,7 @@ def test_nothing_stays_pressed_or_remapped_when_hilt_is_killed(desktop, form, ag
 # --- approval --------------------------------------------------------------------------------------------------------
 
 
-def test_actions_ask_and_looking_asks_once_per_session(desktop, form):
+def test_actions_ask_each_time_and_screenshots_once_per_session(desktop, form):
     questions: list[Asked] = []
 
     def answer(asked: Asked) -> UserAnswer:
@@ -304,7 +304,7 @@ def test_actions_ask_and_looking_asks_once_per_session(desktop, form):
     assert form.seen("clicked") == ["Save", "Save"]
 
 
-def test_an_approval_counts_for_the_element_that_was_shown(desktop, form):
+def test_an_approval_is_valid_only_for_the_element_that_was_shown(desktop, form):
     workspace = os.path.join(desktop.folder, "renumbered")
     os.makedirs(workspace)
     environ = {**environment(workspace), **desktop.own_environment()}

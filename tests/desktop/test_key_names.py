@@ -27,7 +27,7 @@ def test_a_chord_has_its_modifiers_first(keys, expected):
 
 
 @pytest.mark.parametrize("keys", [[], ["f13"], ["ctrl++"], [""], ["hyper"]])
-def test_unknown_keys_are_refused(keys):
+def test_unknown_keys_are_rejected(keys):
     with pytest.raises(ToolError) as raised:
         parse_chord(keys)
     assert raised.value.code == "invalid_args"

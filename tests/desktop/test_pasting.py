@@ -1,4 +1,4 @@
-"""Text that the keyboard cannot type, on a keyboard without a spare key: it is pasted, and the clipboard put back."""
+"""Text that the keyboard cannot type, on a keyboard without spare keys: it is pasted, and the clipboard restored."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TEXT = "Zoë, 漢字 😀"
 
 @pytest.fixture(autouse=True, scope="module")
 def full_keyboard(desktop) -> Iterator[None]:
-    """Give every spare key a meaning."""
+    """Map every spare key."""
     client = XClient(desktop.display)
     first = client.x.get_setup().min_keycode
     symbols = client.symbols()
     width = len(symbols) // (client.x.get_setup().max_keycode - first + 1)
-    rows = [symbols[at : at + width] for at in range(0, len(symbols), width)]
+    rows = [symbols[start : start + width] for start in range(0, len(symbols), width)]
     full = [symbol for row in rows for symbol in (row if any(row) else [0xFFC8] * width)]  # F11
     client.x.core.ChangeKeyboardMapping(len(rows), first, width, full)
     client.x.core.GetInputFocus().reply()
@@ -58,7 +58,7 @@ class Clipboard:
         return number
 
     def own(self, formats: dict[str, bytes] | None) -> None:
-        """Own the clipboard, and answer requests; None never answers any."""
+        """Own the clipboard and answer requests; with None, answer none."""
         self.x.core.SetSelectionOwner(self.window, self.name, 0)
         self.x.core.GetInputFocus().reply()
         contents = {self.atom(name): data for name, data in (formats or {}).items()}
@@ -74,27 +74,27 @@ class Clipboard:
             try:
                 event = self.x.poll_for_event()
             except xcffib.ProtocolException:
-                continue  # the window that asked is gone
+                continue  # the requesting window is gone
             if event is None:
                 select.select([self.x.get_file_descriptor()], [], [], 0.02)
             elif is_answering and isinstance(event, self.proto.SelectionRequestEvent):
                 data = targets if event.target == listing else contents.get(event.target)
-                place = event.property if data is not None else 0
+                property = event.property if data is not None else 0
                 if data is not None:
                     kind, bits = (4, 32) if event.target == listing else (event.target, 8)
-                    self.x.core.ChangeProperty(0, event.requestor, place, kind, bits, len(data) * 8 // bits, data)
+                    self.x.core.ChangeProperty(0, event.requestor, property, kind, bits, len(data) * 8 // bits, data)
                 notice = self.proto.SelectionNotifyEvent.synthetic(
-                    0, event.requestor, event.selection, event.target, place
+                    0, event.requestor, event.selection, event.target, property
                 )
                 self.x.core.SendEvent(False, event.requestor, 0, notice.pack())
                 self.x.flush()
 
     def read(self, target: str = "UTF8_STRING") -> bytes | None:
-        """Return what the clipboard has in a format; None if nothing."""
+        """Return the contents of the clipboard in a format, or None."""
         self.x.core.ConvertSelection(self.window, self.name, self.atom(target), self.atom("READ"), 0)
         self.x.flush()
-        until = time.monotonic() + HANG_SECONDS
-        while time.monotonic() < until:
+        deadline = time.monotonic() + HANG_SECONDS
+        while time.monotonic() < deadline:
             event = self.x.poll_for_event()
             if isinstance(event, self.proto.SelectionNotifyEvent):
                 if not event.property:
@@ -134,18 +134,18 @@ def clipboard(desktop: Any) -> Iterator[Clipboard]:
 
 @pytest.fixture
 def reader(desktop) -> Iterator[Clipboard]:
-    """A program that only reads; the clipboard is empty before."""
+    """A program that only reads; the clipboard is empty at first."""
     with clipboard(desktop) as client:
         client.clear()
         yield client
 
 
-def in_field(agent: Agent) -> None:
+def focus_field(agent: Agent) -> None:
     agent.ok("click", element=agent.number('"Name"'))
 
 
-def test_what_no_key_types_is_pasted_and_an_empty_clipboard_stays_empty(form, agent, reader):
-    in_field(agent)
+def test_text_that_no_key_types_is_pasted_and_an_empty_clipboard_stays_empty(form, agent, reader):
+    focus_field(agent)
 
     agent.ok("type", text=f"{TEXT}\nplain\n{TEXT}!\n")
 
@@ -153,9 +153,9 @@ def test_what_no_key_types_is_pasted_and_an_empty_clipboard_stays_empty(form, ag
     assert reader.owner() == 0
 
 
-def test_every_format_of_the_clipboard_is_put_back(desktop, form, agent, reader):
+def test_every_format_of_the_clipboard_is_restored(desktop, form, agent, reader):
     formats = {"UTF8_STRING": "schön".encode(), "text/html": b"<b>x</b>", "image/png": bytes(range(256)) * 100}
-    in_field(agent)
+    focus_field(agent)
     with clipboard(desktop) as user:
         user.own(formats)
         agent.ok("type", text=TEXT + "\n")
@@ -163,7 +163,7 @@ def test_every_format_of_the_clipboard_is_put_back(desktop, form, agent, reader)
     assert form.seen("entered") == [TEXT]
     assert {name: reader.read(name) for name in formats} == formats
     assert reader.read("text/unknown") is None
-    reader.own({"UTF8_STRING": b"copied"})  # the program that kept it lets go
+    reader.own({"UTF8_STRING": b"copied"})  # the process that owned it exits
     with clipboard(desktop) as other:
         assert other.read() == b"copied"
 
@@ -174,11 +174,11 @@ def test_every_format_of_the_clipboard_is_put_back(desktop, form, agent, reader)
         (None, "the program that owns the clipboard does not answer"),
         ({"UTF8_STRING": b"x" * (1 << 20) + b"x"}, "the clipboard has more than 1 MB"),
         ({"INCR": b"\0\0\0\1"}, "the clipboard has more than 1 MB"),
-        ({}, "the program that owns the clipboard does not give its contents"),
+        ({}, "the program that owns the clipboard does not provide its contents"),
     ],
 )
-def test_a_clipboard_that_could_not_be_put_back_is_left_alone(desktop, form, agent, reader, contents, reason):
-    in_field(agent)
+def test_a_clipboard_that_cannot_be_saved_is_left_unchanged(desktop, form, agent, reader, contents, reason):
+    focus_field(agent)
     with clipboard(desktop) as user:
         user.own(contents)
 
@@ -223,8 +223,8 @@ with Runtime({workspace!r}, environ={environ!r}, flags={{"mode": "yolo"}}) as ru
 """
 
 
-def test_the_clipboard_is_put_back_when_hilt_is_killed(desktop, form, agent, reader, person):
-    in_field(agent)
+def test_the_clipboard_is_restored_when_hilt_is_killed(desktop, form, agent, reader, person):
+    focus_field(agent)
     base = os.path.join(desktop.folder, f"killed-{next(NAMES)}")
     os.makedirs(base)
     environ = {**environment(base), **desktop.own_environment()}

@@ -29,7 +29,7 @@ OWN = os.getpid()
         (["wallet-app"], ""),
     ],
 )
-def test_private_names_and_titles(names, title):
+def test_windows_with_private_names_or_titles_are_private(names, title):
     privacy = Privacy(["title:*secret*", "Wallet*"])
 
     assert privacy.reason(OWN, names, title)
@@ -65,7 +65,7 @@ def test_a_process_that_holds_a_pseudo_terminal_is_a_terminal(tmp_path, renamed)
         process.communicate()
 
 
-def test_a_helper_of_the_same_program_makes_its_window_a_terminal():
+def test_a_program_is_a_terminal_if_a_child_process_of_the_same_program_is():
     script = (
         "import subprocess, sys; "
         "subprocess.Popen([sys.executable, '-c', 'import os, sys; os.openpty(); sys.stdin.read()']).wait()"

@@ -36,15 +36,15 @@ SCREENS = {
 @pytest.mark.parametrize("boxes", SCREENS.values(), ids=SCREENS)
 def test_labels_cover_neither_each_other_nor_their_element(boxes, monkeypatch):
     placed: list[tuple[Box, Box]] = []
-    place = set_of_mark._placed
+    best_label = set_of_mark._best_label
 
-    def remembered(own, *rest):
-        label = place(own, *rest)
+    def recorded(own, *arguments):
+        label = best_label(own, *arguments)
         if label is not None:
             placed.append((label.box, own))
         return label
 
-    monkeypatch.setattr(set_of_mark, "_placed", remembered)
+    monkeypatch.setattr(set_of_mark, "_best_label", recorded)
     image = Image.new("RGB", (1280, 800), "white")
 
     marked = draw_marks(image, ImageFrame(Box(0, 0, 1280, 800)), boxes)

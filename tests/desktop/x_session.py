@@ -24,8 +24,8 @@ from tests.marks import HANG_SECONDS, wait_until
 from tests.probed import remember_sandbox
 from tests.programs import program
 
-# the programs, and what Debian calls the rest
-NEEDED = ("Xvfb", "openbox", "dbus-daemon", "xterm")
+# required programs, and files of other Debian packages
+PROGRAMS = ("Xvfb", "openbox", "dbus-daemon", "xterm")
 FILES = ("/usr/libexec/at-spi-bus-launcher", "/usr/lib/python3/dist-packages/gi")
 FORM = Path(__file__).parent / "data/form.py"
 SIZE = (1280, 800)
@@ -38,8 +38,8 @@ _CONFIG = """<busconfig><type>session</type><listen>unix:path={path}</listen><au
 def require_desktop() -> None:
     """Skip the test if the system has no desktop to start; fail where CI is set."""
     if sys.platform != "linux":
-        pytest.skip("the tests of the desktop need X11")
-    for name in NEEDED:
+        pytest.skip("desktop tests need X11")
+    for name in PROGRAMS:
         program(name)
     pytest.importorskip("xcffib", reason="the extra desktop is not installed")
     for path in FILES:
@@ -170,7 +170,7 @@ class GtkForm:
         self._process.stdin.flush()
 
     def seen(self, name: str) -> list[Any]:
-        """Return what the program has reported under this name since the last call, and forget the rest."""
+        """Return what the program has reported under this name since the last call, and discard other reports."""
         self.do("ungrab")
         events, self.events = self.events, []
         return [event[name] for event in events if name in event]
@@ -208,7 +208,7 @@ class XClient:
         return [mask] * bool(mask) + [byte for byte in self.x.core.QueryKeymap().reply().keys if byte]
 
     def symbols(self) -> list[int]:
-        """Return the keyboard's map."""
+        """Return the keyboard mapping."""
         setup = self.x.get_setup()
         first = setup.min_keycode
         return list(self.x.core.GetKeyboardMapping(first, setup.max_keycode - first + 1).reply().keysyms)
@@ -252,10 +252,10 @@ class Agent:
 
     def find(self, query: str) -> str:
         """Return the line of the first element that matches."""
-        until = time.monotonic() + HANG_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             lines = [line for line in self.ok("find_element", query=query).split("\n") if line.startswith("#")]
-            if lines or time.monotonic() > until:
+            if lines or time.monotonic() > deadline:
                 return lines[0]
 
 

@@ -1,4 +1,4 @@
-"""What a desktop must be able to do, and the values that it exchanges."""
+"""The interface of a desktop backend, and the values that it exchanges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Pause = Callable[[float], None]  # waits; raises if the call was given up or the panic key pressed
+Pause = Callable[[float], None]  # waits; raises if the call was stopped or the panic key was pressed
 
 
 class ScreenWindow(NamedTuple):
@@ -24,7 +24,7 @@ class ScreenWindow(NamedTuple):
     box: Box
     private: str = ""  # why it is private; empty if it is not
     is_active: bool = False
-    is_popup: bool = False  # such as a menu or a tooltip, outside the control of the window manager
+    is_popup: bool = False  # such as a menu or tooltip, which the window manager does not control
     is_opaque: bool = True  # hides everything behind it
 
 
@@ -36,7 +36,7 @@ class Capture(NamedTuple):
 
 
 class Element(NamedTuple):
-    """A part of a program that a person can see and use, as its accessibility interface describes it."""
+    """A user interface element, as the accessibility interface of its program describes it."""
 
     key: tuple[str, str]  # how to find it again
     pid: int
@@ -44,15 +44,15 @@ class Element(NamedTuple):
     name: str
     value: str  # its text or number
     states: str  # such as "checked, focused"
-    extents: Box  # as the program says
+    extents: Box  # as reported by the program
     box: Box  # the part that its containers do not hide
-    window: int  # the window that it is in
+    window: int  # the id of its window
     depth: int
     is_interactive: bool
 
 
 class ElementTree(NamedTuple):
-    """Elements in the order of the screen's tree, and notes on what is missing."""
+    """Elements in tree order, and notes on missing ones."""
 
     elements: tuple[Element, ...]
     notes: tuple[str, ...] = ()
@@ -66,10 +66,10 @@ class ScreenBackend(Protocol):
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """The exceptions that its methods raise if the display fails or changes under them."""
+        """The exceptions that its methods raise if the display fails or changes during a call."""
 
     def is_alive(self) -> bool:
-        """Whether the display still answers."""
+        """Whether the display still responds."""
 
     @property
     def area(self) -> Box:
@@ -85,7 +85,7 @@ class ScreenBackend(Protocol):
         """Return the processes whose windows are at a point: the topmost window, and those inside it."""
 
     def pointer(self) -> Point:
-        """Return where the pointer is."""
+        """Return the position of the pointer."""
 
     def move(self, point: Point) -> None:
         """Move the pointer."""
@@ -100,7 +100,7 @@ class ScreenBackend(Protocol):
         """Turn the wheel by these steps; positive is right and down."""
 
     def type_text(self, text: str, delay: float, pause: Pause) -> None:
-        """Type a text where the keyboard focus is."""
+        """Type text where the keyboard focus is."""
 
     def press_keys(self, keys: Sequence[str], pause: Pause) -> None:
         """Press keys together, in this order, and release them."""
@@ -112,20 +112,20 @@ class ScreenBackend(Protocol):
         """Call `alarm`, from another thread, when the panic key is pressed; return a function that stops watching."""
 
     def close(self) -> None:
-        """Release what is pressed and disconnect."""
+        """Release all pressed keys and buttons, and disconnect."""
 
 
 class AccessibleElements(Protocol):
     """The accessibility interface of the programs on the screen."""
 
     def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
-        """Return the elements that are in these windows, topmost first, and that their containers do not hide."""
+        """Return the elements in these windows that their containers do not hide, those of the topmost window first."""
 
     def is_unchanged(self, element: Element) -> bool:
-        """Whether an element is still there, with the same role, name, position and size."""
+        """Whether an element still exists, with the same role, name, position and size."""
 
     def act(self, element: Element) -> bool:
-        """Run the action that a click on the element has; return False if it has none."""
+        """Run the element's click action; return False if it has none."""
 
     def close(self) -> None:
         """Disconnect."""

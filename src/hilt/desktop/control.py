@@ -1,6 +1,6 @@
-"""One call's control of the desktop: it looks, points and types for a session.
+"""Desktop control for one call: takes screenshots, points and types for a session.
 
-It waits for its turn, watches the panic key, and keeps thumbnails of the screen before and after an action.
+It waits for its turn, watches the panic key, and takes thumbnails of the screen before and after an action.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MARKS_MAX = 200  # elements numbered on one screenshot
-SMALLEST = 5  # pixels of an element that can be seen
-PAUSE_SECONDS = 0.02  # how often a wait looks whether the call was given up
-QUIET_SECONDS = 0.5  # how long nothing may change on a quiet screen
+VISIBLE_MIN = 5  # pixels; a smaller part of an element does not count as visible
+PAUSE_SECONDS = 0.02  # how often a wait checks whether the call was stopped
+QUIET_SECONDS = 0.5  # without a change, after which a screen counts as quiet
 LOOK_SECONDS = 0.25
 PATH_PIXELS = 12  # between the points of a drag
 IMAGE_BYTES = 1_500_000  # of a PNG; larger images are sent as JPEG
@@ -33,8 +33,8 @@ THUMBNAIL_PIXELS = 320
 JPEG_QUALITY = 80
 
 
-class KeptSession(Protocol):
-    """What a session keeps of its use of the desktop."""
+class SessionValues(Protocol):
+    """Values that a session stores between calls."""
 
     def get(self, key: str) -> Json:
         """Return a value, or None."""
@@ -44,13 +44,13 @@ class KeptSession(Protocol):
 
 
 class PanicState(Protocol):
-    """Whether a person has pressed the panic key in this session or one above it."""
+    """Whether the user has pressed the panic key in this session or a parent session."""
 
     def is_set(self) -> bool:
-        """Whether the desktop is closed to the session."""
+        """Whether the session may no longer use the desktop."""
 
     def set(self) -> None:
-        """Close the desktop to the session, and to those above it."""
+        """Bar the session and its parent sessions from the desktop."""
 
 
 class Picture(NamedTuple):
@@ -61,7 +61,7 @@ class Picture(NamedTuple):
 
 
 class Screenshot(NamedTuple):
-    """What the model sees: an image, the numbered elements, and what to know about them."""
+    """An image for the model, the numbered elements on it, and notes on them."""
 
     picture: Picture
     thumbnail: Picture
@@ -72,7 +72,7 @@ class Screenshot(NamedTuple):
 
 
 class ActionTarget(NamedTuple):
-    """Where an action goes: a point of the screen, and the element that was named, if one was."""
+    """The target of an action: a point of the screen, and the element if one was given."""
 
     point: Point
     element: Element | None = None
@@ -84,14 +84,14 @@ class Desktop:
     def __init__(
         self,
         access: SharedDisplay,
-        session: KeptSession,
+        session: SessionValues,
         panic: PanicState,
         fence: Fence,
         *,
         longest: int,
         called: float,
     ) -> None:
-        """`longest` is the longest side of an image, `called` when the call was made, in seconds since the epoch."""
+        """`longest` is the longest side of an image; `called` is the time of the call, in seconds since the epoch."""
         self._access = access
         self._session = session
         self._panic = panic
@@ -125,7 +125,7 @@ class Desktop:
         return self._screen
 
     def _check(self) -> None:
-        """Raise if the call was given up or the panic key was pressed."""
+        """Raise if the call was stopped or the panic key was pressed."""
         self._fence.check()
         if self._panic.is_set():
             raise ToolError(
@@ -135,14 +135,14 @@ class Desktop:
             )
 
     def pause(self, seconds: float) -> None:
-        """Wait; raise if the call was given up or the panic key was pressed."""
-        until = time.monotonic() + seconds
+        """Wait; raise if the call was stopped or the panic key was pressed."""
+        deadline = time.monotonic() + seconds
         while True:
             self._check()
-            left = until - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 return
-            time.sleep(min(left, PAUSE_SECONDS))
+            time.sleep(min(remaining, PAUSE_SECONDS))
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -152,11 +152,11 @@ class Desktop:
         return self._map.frame or fitted(self.screen.area, self._longest)
 
     def screenshot(self, *, marks: bool, app: str | None = None, region: Sequence[float] | None = None) -> Screenshot:
-        """Take a screenshot, of an app or a region if one is named, and number the elements on it."""
+        """Take a screenshot, of an app or a region if given, and number the elements on it."""
         from PIL import Image
 
         capture = self.screen.capture()
-        shown = self._shown(capture, app, region)
+        shown = self._area_to_show(capture, app, region)
         frame = fitted(shown, self._longest)
         left, top = shown.x - self.screen.area.x, shown.y - self.screen.area.y
         image = capture.image.crop((left, top, left + shown.width, top + shown.height))
@@ -164,7 +164,7 @@ class Desktop:
             image = image.resize(frame.size, Image.Resampling.LANCZOS)
         thumbnail = make_thumbnail(image)
         tree = self._access.tree(capture.windows, self.pause) if marks else ElementTree(())
-        items = [item for item in self._in_sight(tree.elements, capture.windows) if shown.contains(item.point)]
+        items = [item for item in self._visible(tree.elements, capture.windows) if shown.contains(item.point)]
         notes = list(tree.notes)
         if len(items) > MARKS_MAX:
             notes.append(f"{len(items) - MARKS_MAX} more elements have no number: use region or app to see fewer.")
@@ -174,13 +174,13 @@ class Desktop:
 
             marked = draw_marks(image, frame, [item.element.box for item in items])
             image, frame = marked.image, marked.frame
-            items = [item for place, item in enumerate(items) if place not in marked.unplaced]
+            items = [item for index, item in enumerate(items) if index not in marked.unplaced]
         self._map.frame = frame
         self._map.replace(items)
-        self._keep_map()
+        self._store_map()
         return Screenshot(encode(image), thumbnail, frame, tuple(items), capture.windows, tuple(notes))
 
-    def _shown(self, capture: Capture, app: str | None, region: Sequence[float] | None) -> Box:
+    def _area_to_show(self, capture: Capture, app: str | None, region: Sequence[float] | None) -> Box:
         area = self.screen.area
         if region is not None:
             x, y, width, height = region
@@ -201,49 +201,49 @@ class Desktop:
         return self.screen.windows()
 
     def tree(self, app: str | None = None) -> tuple[tuple[NumberedElement, ...], ElementTree]:
-        """Return the elements that can be seen, and the whole tree, of one app if one is named."""
+        """Return the visible elements, and the whole tree; only of one app if given."""
         windows = self.screen.windows()
-        wanted = {window.id for window in (windows if app is None else matching_windows(windows, app))}
+        window_ids = {window.id for window in (windows if app is None else matching_windows(windows, app))}
         tree = self._access.tree(windows, self.pause)
-        elements = tuple(element for element in tree.elements if element.window in wanted)
-        return tuple(self._in_sight(elements, windows, every=True)), tree._replace(elements=elements)
+        elements = tuple(element for element in tree.elements if element.window in window_ids)
+        return tuple(self._visible(elements, windows, every=True)), tree._replace(elements=elements)
 
     def number(self, item: NumberedElement) -> int:
-        """Return the number by which an element can be used."""
+        """Return the number that identifies an element in later calls."""
         self._map.frame = self.frame
         number = self._map.add(item)
-        self._keep_map()
+        self._store_map()
         return number
 
-    def _keep_map(self) -> None:
+    def _store_map(self) -> None:
         self._session.set(KEY, self._map.stored())
 
-    def _in_sight(
+    def _visible(
         self, elements: Sequence[Element], windows: Sequence[ScreenWindow], *, every: bool = False
     ) -> list[NumberedElement]:
-        """Return the interactive elements that no window covers, or `every` element, in reading order."""
-        places = {window.id: place for place, window in enumerate(windows)}
+        """Return the interactive elements that no window covers, with `every` also the others, in reading order."""
+        levels = {window.id: level for level, window in enumerate(windows)}  # 0 is the topmost
         now = time.time()
         items = []
         for element in elements:
-            place = places.get(element.window)
-            if place is None or not (every or element.is_interactive):
+            level = levels.get(element.window)
+            if level is None or not (every or element.is_interactive):
                 continue
-            box = element.box.clipped(windows[place].box)
-            covers = [window.box for window in windows[:place]]
+            box = element.box.clipped(windows[level].box)
+            covers = [window.box for window in windows[:level]]
             part = max(uncovered(box, covers), key=lambda part: part.width * part.height, default=Box(0, 0, 0, 0))
-            if min(part.width, part.height) >= SMALLEST:
-                items.append((place, NumberedElement(element._replace(box=part), part.center, now)))
+            if min(part.width, part.height) >= VISIBLE_MIN:
+                items.append((level, NumberedElement(element._replace(box=part), part.center, now)))
         items.sort(key=lambda item: (item[0], item[1].element.box.center.y // 8, item[1].element.box.x))
         return [item for _, item in items]
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
     def target(self, x: float | None, y: float | None, number: int | None) -> ActionTarget | None:
-        """Return where a point of the last image, or an element, is on the screen; None if neither is named."""
+        """Return the screen position of a point in the last image, or of an element; None if neither is given."""
         if number is not None:
             item = self._map.get(number, self._called)
-            self._refuse_changed(number, item)
+            self._require_unchanged(number, item)
             return ActionTarget(item.point, item.element)
         if x is None and y is None:
             return None
@@ -255,19 +255,19 @@ class Desktop:
             raise ToolError(
                 "invalid_args",
                 f"The point ({x:g}, {y:g}) is outside the last image, which is {_size(self.frame)}.",
-                suggestion="Use a point of the last screenshot.",
+                suggestion="Use a point in the last screenshot.",
             )
         return ActionTarget(point)
 
-    def _refuse_changed(self, number: int, item: NumberedElement) -> None:
+    def _require_unchanged(self, number: int, item: NumberedElement) -> None:
         element = item.element
         try:
             unchanged = self._access.elements().is_unchanged(element)
         except OSError as error:
             raise stale(f"Element {number} cannot be found: {error}.") from error
         if not unchanged:
-            raise stale(f"Element {number} has moved, changed or gone.")
-        # a program may claim any place for its elements
+            raise stale(f"Element {number} has moved, changed or disappeared.")
+        # a program may report any position for its elements
         if element.pid not in self.screen.owners_at(item.point):
             raise stale(f"Element {number} is covered by another window.")
         window = next((window for window in self.screen.windows() if window.id == element.window), None)
@@ -278,7 +278,7 @@ class Desktop:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Keep thumbnails of the screen before and after an action."""
+        """Take thumbnails of the screen before and after an action."""
         self.thumbnails.append(make_thumbnail(self.screen.capture().image))
         try:
             yield
@@ -307,10 +307,10 @@ class Desktop:
         self.screen.drag(points, seconds, self.pause)
 
     def wait_quiet(self, seconds: float) -> bool:
-        """Wait until the screen does not change any more; return False if it still does after this long."""
-        until = time.monotonic() + seconds
+        """Wait until the screen stops changing; return False if it still changes after this long."""
+        deadline = time.monotonic() + seconds
         last, since = self.screen.capture().image, time.monotonic()
-        while time.monotonic() < until:
+        while time.monotonic() < deadline:
             self.pause(LOOK_SECONDS)
             image = self.screen.capture().image
             if image.tobytes() != last.tobytes():
@@ -320,42 +320,42 @@ class Desktop:
         return False
 
     def wait_for(self, query: str, seconds: float) -> NumberedElement | None:
-        """Wait until an element can be seen; None if it does not appear."""
-        until = time.monotonic() + seconds
+        """Wait until an element is visible; return None if it does not appear."""
+        deadline = time.monotonic() + seconds
         while True:
-            found = find_elements(self.tree()[0], query)
-            if found or time.monotonic() >= until:
-                return found[0] if found else None
+            matches = find_elements(self.tree()[0], query)
+            if matches or time.monotonic() >= deadline:
+                return matches[0] if matches else None
             self.pause(LOOK_SECONDS)
 
 
 def find_elements(items: Sequence[NumberedElement], query: str) -> list[NumberedElement]:
-    """Return the elements whose role, name or value has all words of a query, the best first."""
+    """Return the elements whose role, name, value or states contain all words of a query, best match first."""
     words = query.casefold().split()
 
     def text(item: NumberedElement) -> str:
         return f"{item.element.role} {item.element.name} {item.element.value} {item.element.states}".casefold()
 
-    found = [item for item in items if words and all(word in text(item) for word in words)]
-    whole = query.casefold().strip()
-    return sorted(found, key=lambda item: (item.element.name.casefold() != whole, not item.element.is_interactive))
+    matches = [item for item in items if words and all(word in text(item) for word in words)]
+    exact = query.casefold().strip()
+    return sorted(matches, key=lambda item: (item.element.name.casefold() != exact, not item.element.is_interactive))
 
 
 def matching_windows(windows: Sequence[ScreenWindow], app: str) -> list[ScreenWindow]:
-    """Return the windows of an app, named by a part of its name or title; raise if it has none or is private."""
+    """Return the windows whose app or title contains this text; raise if there are none, or all are private."""
     wanted = app.casefold().strip()
-    found = [window for window in windows if wanted in window.app.casefold() or wanted in window.title.casefold()]
-    if not wanted or not found:
+    matches = [window for window in windows if wanted in window.app.casefold() or wanted in window.title.casefold()]
+    if not wanted or not matches:
         apps = sorted({window.app for window in windows if window.app and not window.private})
         raise ToolError(
             "not_found",
             f"No window matches {app[:80]!r}.",
             suggestion=f"Use one of: {', '.join(apps)[:500] or 'none'}.",
         )
-    exact = [window for window in found if wanted in (window.app.casefold(), window.title.casefold())]
-    visible = [window for window in exact or found if not window.private]
+    exact = [window for window in matches if wanted in (window.app.casefold(), window.title.casefold())]
+    visible = [window for window in exact or matches if not window.private]
     if not visible:
-        raise ToolError("denied", f"The windows of {app[:80]!r} are private: {found[0].private}.")
+        raise ToolError("denied", f"The windows of {app[:80]!r} are private: {matches[0].private}.")
     return visible
 
 

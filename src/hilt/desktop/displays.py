@@ -1,4 +1,4 @@
-"""Which display there is, or why there is none."""
+"""Finds the display, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from importlib.util import find_spec
 from hilt.errors import ToolError
 
 IS_MAC = sys.platform == "darwin"
-_NEEDED = ("Quartz", "ApplicationServices", "PIL") if IS_MAC else ("xcffib", "jeepney", "PIL")
+_REQUIRED_MODULES = ("Quartz", "ApplicationServices", "PIL") if IS_MAC else ("xcffib", "jeepney", "PIL")
 
 
 def find_display(environ: Mapping[str, str], chosen: str | None) -> str:
     """Return the name of the display to use; `chosen` is the setting desktop.display. Raise if there is none."""
-    display = _named(environ, chosen)
-    missing = [name for name in _NEEDED if find_spec(name) is None]
+    display = _display_name(environ, chosen)
+    missing = [name for name in _REQUIRED_MODULES if find_spec(name) is None]
     if missing:
         raise ToolError(
             "runtime_missing",
@@ -27,7 +27,7 @@ def find_display(environ: Mapping[str, str], chosen: str | None) -> str:
 
 
 def is_offered(environ: Mapping[str, str], chosen: str | None) -> bool:
-    """Whether a tool that needs a display is of use here."""
+    """Whether to offer tools that need a display."""
     try:
         find_display(environ, chosen)
     except ToolError:
@@ -35,7 +35,7 @@ def is_offered(environ: Mapping[str, str], chosen: str | None) -> bool:
     return True
 
 
-def _named(environ: Mapping[str, str], chosen: str | None) -> str:
+def _display_name(environ: Mapping[str, str], chosen: str | None) -> str:
     if IS_MAC:
         return "Quartz"
     if chosen:
@@ -43,7 +43,7 @@ def _named(environ: Mapping[str, str], chosen: str | None) -> str:
     if environ.get("WAYLAND_DISPLAY") or environ.get("XDG_SESSION_TYPE") == "wayland":
         raise ToolError(
             "no_display",
-            "This is a Wayland session: it lets no program see or control the windows of others.",
+            "This is a Wayland session, in which programs cannot see or control the windows of others.",
             suggestion="Ask the user to log in with X11, or to start Xvfb and set desktop.display to it.",
         )
     display = environ.get("DISPLAY")
@@ -57,6 +57,6 @@ def _named(environ: Mapping[str, str], chosen: str | None) -> str:
 
 
 def lock_name(display: str) -> str:
-    """Return a file name for a display; its screens are one display."""
+    """Return the name of a display's lock file; all screens of a display share one."""
     number = display.rpartition(".")[0] if "." in display.rpartition(":")[2] else display
     return "".join(character if character.isalnum() else "_" for character in os.path.basename(number))

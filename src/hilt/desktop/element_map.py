@@ -10,7 +10,7 @@ from hilt.desktop.backend import Element
 from hilt.desktop.geometry import Box, ImageFrame, Point
 from hilt.errors import ToolError
 
-KEY = "desktop"  # of the session's value
+KEY = "desktop"  # of the value that the session stores
 EXPIRES_SECONDS = 30.0
 ELEMENTS_MAX = 400
 
@@ -24,12 +24,12 @@ class NumberedElement(NamedTuple):
 
 
 class ElementMap:
-    """What a session's numbers and coordinates mean; stored between calls as JSON."""
+    """Resolves a session's numbers and coordinates; stored between calls as JSON."""
 
     def __init__(self, stored: Any = None) -> None:
         self.frame: ImageFrame | None = None
         self.numbered: list[NumberedElement] = []
-        with suppress(TypeError, ValueError, KeyError):  # of another version of hilt
+        with suppress(TypeError, ValueError, KeyError):  # stored by another version of hilt
             if stored is not None:
                 shown, scale, margin = stored["frame"]
                 self.numbered = [
@@ -39,7 +39,7 @@ class ElementMap:
                 self.frame = ImageFrame(Box(*shown), scale, margin)
 
     def stored(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return the JSON to store."""
         frame = None if self.frame is None else [list(self.frame.shown), self.frame.scale, self.frame.margin]
         return {
             "frame": frame,
@@ -51,18 +51,18 @@ class ElementMap:
         self.numbered = list(items)[:ELEMENTS_MAX]
 
     def add(self, item: NumberedElement) -> int:
-        """Return the number of an element, a new one if it has none; it counts as seen now."""
-        for place, known in enumerate(self.numbered):
-            if known.element.key == item.element.key:
-                self.numbered[place] = item
-                return place + 1
+        """Return the number of an element, or a new number; update when it was seen."""
+        for index, other in enumerate(self.numbered):
+            if other.element.key == item.element.key:
+                self.numbered[index] = item
+                return index + 1
         if len(self.numbered) >= ELEMENTS_MAX:
             self.numbered.clear()
         self.numbered.append(item)
         return len(self.numbered)
 
     def get(self, number: int, called: float) -> NumberedElement:
-        """Return an element by its number; raise unless the caller saw it shortly before the call."""
+        """Return an element by its number; raise unless it was numbered shortly before the call."""
         if not 1 <= number <= len(self.numbered):
             raise stale(
                 f"There is no element {number}" + (f": the last one is {len(self.numbered)}." if self.numbered else ".")
@@ -77,7 +77,7 @@ class ElementMap:
 
 
 def stale(message: str) -> ToolError:
-    """Return the error for a number that does not hold any more."""
+    """Return the error for a number that is no longer valid."""
     return ToolError("stale_elements", message)
 
 

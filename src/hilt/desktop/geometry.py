@@ -1,4 +1,4 @@
-"""Points and boxes in screen pixels, and how an image shows them."""
+"""Points and boxes in screen pixels, and their conversion to image coordinates."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Box(NamedTuple):
         return self.x <= point.x < self.right and self.y <= point.y < self.bottom
 
     def clipped(self, other: Box) -> Box:
-        """Return the part that is also in another box; it may be empty."""
+        """Return the intersection with another box, which may be empty."""
         x, y = max(self.x, other.x), max(self.y, other.y)
         return Box(x, y, max(0, min(self.right, other.right) - x), max(0, min(self.bottom, other.bottom) - y))
 
     def overlap(self, other: Box) -> int:
-        """Return how many pixels two boxes share."""
+        """Return the number of pixels that two boxes share."""
         x, y, width, height = self
         other_x, other_y, other_width, other_height = other
         wide = min(x + width, other_x + other_width) - max(x, other_x)

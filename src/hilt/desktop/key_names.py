@@ -1,4 +1,4 @@
-"""Names of keys, as people and other systems write them."""
+"""Key names, in the spellings of users and other systems."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ NAMED = (
 
 
 def parse_chord(keys: list[str]) -> list[str]:
-    """Return the keys of a chord by their own names, modifiers first; `ctrl+c` counts as two keys."""
+    """Return the canonical key names of a chord, modifiers first; `ctrl+c` counts as two keys."""
     words: list[str] = []
     for key in keys:
         parts = [key] if len(key) == 1 else key.split("+")
         words += [part.strip() if len(part) > 1 else part for part in parts]
-    names = [_named(word) for word in words]
+    names = [_key_name(word) for word in words]
     if not names:
-        raise ToolError("invalid_args", "No key is named.", suggestion='Pass keys such as ["ctrl", "c"].')
+        raise ToolError("invalid_args", "No key was given.", suggestion='Pass keys such as ["ctrl", "c"].')
     modifiers = [name for name in names if name in MODIFIERS]
     return [*dict.fromkeys(modifiers), *(name for name in names if name not in MODIFIERS)]
 
 
-def _named(word: str) -> str:
+def _key_name(word: str) -> str:
     if len(word) == 1:
         return "space" if word == " " else word
     folded = word.casefold()

@@ -1,7 +1,7 @@
 """The desktop of macOS: Quartz for windows, pixels and input, the Accessibility interface for elements.
 
 Written against the documentation of Apple and pyobjc; not tested on a Mac. Unlike under X11, nothing releases a key if
-hilt is killed during the few hundredths of a second for which it presses it.
+hilt is killed in the few hundredths of a second for which the key is pressed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class MacScreen:
             )
 
     def is_alive(self) -> bool:
-        """Whether the display still answers."""
+        """Whether the display still responds."""
         return True
 
     @property
@@ -164,7 +164,7 @@ class MacScreen:
             raise ToolError("no_display", "macOS returned no picture of the screen.", suggestion=advice)
         windows = self.windows()
         image = _pixels(picture, area)
-        # windows may have moved in between: what was private before or after is hidden
+        # windows may have moved in between: hide those that were private before or after
         for shown in (before, windows):
             covers: list[Box] = []
             for window in shown:
@@ -185,9 +185,9 @@ class MacScreen:
         return next((window for window in self.windows() if window.box.contains(point)), None)
 
     def pointer(self) -> Point:
-        """Return where the pointer is."""
-        place = Quartz.CGEventGetLocation(Quartz.CGEventCreate(None))
-        return Point(int(place.x), int(place.y))
+        """Return the position of the pointer."""
+        location = Quartz.CGEventGetLocation(Quartz.CGEventCreate(None))
+        return Point(int(location.x), int(location.y))
 
     # --- the pointer ----------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class MacScreen:
         pause(PRESS_SECONDS)
 
     def drag(self, points: Sequence[Point], seconds: float, pause: Pause) -> None:
-        """Drag with the left button; interrupted, it goes back to its start."""
+        """Drag with the left button; if interrupted, release it at the start."""
         self.move(points[0])
         pause(PRESS_SECONDS)
         try:
@@ -251,7 +251,7 @@ class MacScreen:
     # --- the keyboard ---------------------------------------------------------------------------------------------
 
     def type_text(self, text: str, delay: float, pause: Pause) -> None:
-        """Type a text: events carry any characters."""
+        """Type text: events can contain any characters."""
         for part in re.split("([\n\t])", text):
             if part in _TYPED:
                 self.press_keys([_TYPED[part]], pause)
@@ -302,7 +302,7 @@ class MacScreen:
                 self._button(point, code, 1, down=False)
 
     def _refuse_private(self, point: Point | None) -> None:
-        """Refuse input to the window at a point, or to the program that has the keyboard."""
+        """Reject input to a private window at a point, or without one, to a private program with the keyboard focus."""
         if point is not None:
             window = self._window_at(point)
             private = "" if window is None else window.private
@@ -312,8 +312,8 @@ class MacScreen:
             front = next((window for window in self.windows() if window.pid == active), None)
             private = private or ("" if front is None else front.private)
         if private:
-            advice = "Work in other windows; ask the user to do what the private one needs."
-            raise ToolError("denied", f"A private window would get the input: {private}.", suggestion=advice)
+            advice = "Work in other windows; ask the user to act in the private one."
+            raise ToolError("denied", f"The input would go to a private window: {private}.", suggestion=advice)
 
     # --- windows and the panic key --------------------------------------------------------------------------------
 
@@ -321,11 +321,11 @@ class MacScreen:
         """Bring the program of a window to the front."""
         program = NSRunningApplication.runningApplicationWithProcessIdentifier_(window.pid)
         if program is None or not program.activateWithOptions_(NSApplicationActivateIgnoringOtherApps):
-            raise ToolError("tool_failed", f"macOS does not bring {window.app} to the front.", suggestion="Click it.")
+            raise ToolError("tool_failed", f"macOS did not bring {window.app} to the front.", suggestion="Click it.")
         pause(PRESS_SECONDS)
 
     def watch_panic(self, alarm: Callable[[], None]) -> Callable[[], None]:
-        """Call `alarm` when a person presses Escape twice."""
+        """Call `alarm` when the user presses Escape twice."""
         import threading
 
         last = [float("-inf")]
@@ -379,20 +379,20 @@ class MacScreen:
         return stop
 
     def close(self) -> None:
-        """Release what is pressed."""
+        """Release all pressed keys and buttons."""
         self._release_all(self.pointer())
 
 
 class MacElements:
-    """The elements of the programs on a Mac; they are found again by their place in the last tree."""
+    """The elements of the programs on a Mac, identified by their position in the last tree."""
 
     def __init__(self, privacy: Privacy) -> None:
         self._privacy = privacy
-        self._known: dict[tuple[str, str], Any] = {}
+        self._nodes: dict[tuple[str, str], Any] = {}
 
     def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
-        """Return the elements that are in these windows."""
-        self._known.clear()
+        """Return the elements in these windows."""
+        self._nodes.clear()
         elements: list[Element] = []
         notes: list[str] = []
         by_program: dict[int, list[ScreenWindow]] = {}
@@ -402,12 +402,12 @@ class MacElements:
         for pid, own in by_program.items():
             if self._privacy.program_reason(pid, [own[0].app, _bundle(pid)]):
                 continue
-            until = time.monotonic() + PROGRAM_SECONDS
+            deadline = time.monotonic() + PROGRAM_SECONDS
             application = ApplicationServices.AXUIElementCreateApplication(pid)
             ApplicationServices.AXUIElementSetMessagingTimeout(application, PROGRAM_SECONDS)
             pending = [(application, 0, own[0].box)]
             count = 0
-            while pending and count < NODES_MAX and time.monotonic() < until:
+            while pending and count < NODES_MAX and time.monotonic() < deadline:
                 pause(0)
                 node, depth, clip = pending.pop()
                 count += 1
@@ -441,7 +441,7 @@ class MacElements:
         is_enabled = _attribute(node, "AXEnabled") is not False
         states = "focused" if _attribute(node, "AXFocused") else ""
         key = (str(pid), str(number))
-        self._known[key] = node
+        self._nodes[key] = node
         return Element(
             key,
             pid,
@@ -457,8 +457,8 @@ class MacElements:
         )
 
     def is_unchanged(self, element: Element) -> bool:
-        """Whether an element is still there, with the same role, name, position and size."""
-        node = self._known.get(element.key)
+        """Whether an element still exists, with the same role, name, position and size."""
+        node = self._nodes.get(element.key)
         if node is None or _frame(node) != element.extents:
             return False
         name = _attribute(node, "AXTitle") or _attribute(node, "AXDescription") or ""
@@ -466,14 +466,14 @@ class MacElements:
 
     def act(self, element: Element) -> bool:
         """Press the element; return False if it cannot be pressed."""
-        node = self._known.get(element.key)
+        node = self._nodes.get(element.key)
         if node is None or element.role not in _PRESSED:
             return False
         return bool(ApplicationServices.AXUIElementPerformAction(node, "AXPress") == 0)
 
     def close(self) -> None:
-        """Forget the elements."""
-        self._known.clear()
+        """Drop the elements."""
+        self._nodes.clear()
 
 
 def _attribute(node: Any, name: str) -> Any:
@@ -482,15 +482,15 @@ def _attribute(node: Any, name: str) -> Any:
 
 
 def _frame(node: Any) -> Box | None:
-    """Return the place of an element; None if it has none."""
+    """Return the position and size of an element; None if it has none."""
     position, size = _attribute(node, "AXPosition"), _attribute(node, "AXSize")
     if position is None or size is None:
         return None
-    has_place, place = ApplicationServices.AXValueGetValue(position, ApplicationServices.kAXValueCGPointType, None)
+    has_origin, origin = ApplicationServices.AXValueGetValue(position, ApplicationServices.kAXValueCGPointType, None)
     has_extent, extent = ApplicationServices.AXValueGetValue(size, ApplicationServices.kAXValueCGSizeType, None)
-    if not has_place or not has_extent:
+    if not has_origin or not has_extent:
         return None
-    return Box(int(place.x), int(place.y), int(extent.width), int(extent.height))
+    return Box(int(origin.x), int(origin.y), int(extent.width), int(extent.height))
 
 
 def _box(rectangle: Any) -> Box:

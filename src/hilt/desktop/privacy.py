@@ -1,7 +1,7 @@
-"""Windows that are private: they are blacked out in screenshots and get no input.
+"""Private windows: they are blacked out in screenshots and receive no input.
 
-What a window says about itself is a claim, so its process is inspected as well: its real program, and whether it is
-a terminal, which is known by the pseudo-terminals that it holds open.
+A window can report any name, so its process is inspected too: its executable, and whether it is a terminal, which has
+pseudo-terminals open.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _MULTIPLEXER = ("/dev/ptmx", "/dev/pts/ptmx")
 
 class _Process(NamedTuple):
     names: tuple[str, ...]
-    problem: str  # why its windows are private whatever they are called
+    problem: str  # why its windows are private, whatever their names
     checked: float
 
 
 class Privacy:
-    """Decides which windows are private. `patterns` are the user's own, besides those for terminals and the like."""
+    """Decides which windows are private. `patterns` are the user's, in addition to the built-in ones."""
 
     def __init__(self, patterns: Sequence[str] = ()) -> None:
         folded = [pattern.casefold() for pattern in patterns]
@@ -51,7 +51,7 @@ class Privacy:
         self._processes: dict[tuple[int, str], _Process] = {}
 
     def reason(self, pid: int, names: Sequence[str], title: str) -> str:
-        """Return why a window is private, or an empty string; `names` are those that it gives itself."""
+        """Return why a window is private, or an empty string; `names` are the names that it reports."""
         return self.program_reason(pid, names) or self.title_reason(title)
 
     def title_reason(self, title: str) -> str:
@@ -76,14 +76,14 @@ class Privacy:
     def _process(self, pid: int) -> _Process:
         now = time.monotonic()
         started = _started(pid)
-        known = self._processes.get((pid, started))
-        if known is None or now - known.checked > CACHE_SECONDS:
-            known = self._processes[pid, started] = _inspect(pid, started, now)
-        return known
+        process = self._processes.get((pid, started))
+        if process is None or now - process.checked > CACHE_SECONDS:
+            process = self._processes[pid, started] = _inspect(pid, started, now)
+        return process
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, in the kernel's count; ids are reused."""
+    """Return the start time of a process in clock ticks, because process ids are reused."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[19]
@@ -93,7 +93,7 @@ def _started(pid: int) -> str:
 
 def _inspect(pid: int, started: str, now: float) -> _Process:
     if sys.platform == "darwin" and pid:
-        return _Process((), "", now)  # the caller passes the names that the system knows
+        return _Process((), "", now)  # the caller passes the names from the system
     if not pid or not started:
         return _Process((), "its process is unknown", now)
     try:
@@ -101,9 +101,9 @@ def _inspect(pid: int, started: str, now: float) -> _Process:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             names = [os.path.basename(program), file.read().strip()]
         with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-            # the second word is the script of an interpreter
-            names += [os.path.basename(word) for word in file.read(4096).split("\0")[:2]]
-        if any(_holds_terminal(member) for member in (pid, *_helpers(pid, program))):
+            # the second argument is the script of an interpreter
+            names += [os.path.basename(argument) for argument in file.read(4096).split("\0")[:2]]
+        if any(_holds_terminal(member) for member in (pid, *_same_program_descendants(pid, program))):
             return _Process(tuple(names), "it is a terminal", now)
     except OSError:
         return _Process((), "its process cannot be inspected", now)
@@ -111,18 +111,18 @@ def _inspect(pid: int, started: str, now: float) -> _Process:
 
 
 def _holds_terminal(pid: int) -> bool:
-    """Whether a process holds the controlling side of a pseudo-terminal."""
+    """Whether a process has the controlling side of a pseudo-terminal open."""
     folder = f"/proc/{pid}/fd"
     for name in os.listdir(folder):
         try:
             if os.readlink(f"{folder}/{name}") in _MULTIPLEXER:
                 return True
         except FileNotFoundError:
-            continue  # closed in between
+            continue  # closed in the meantime
     return False
 
 
-def _helpers(pid: int, program: str) -> list[int]:
+def _same_program_descendants(pid: int, program: str) -> list[int]:
     """Return the descendants of a process that run the same program, such as the terminal host of an editor."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
@@ -133,14 +133,14 @@ def _helpers(pid: int, program: str) -> list[int]:
             except (OSError, ValueError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(name))
-    helpers: list[int] = []
-    below = list(children.get(pid, ()))
-    while below:
-        child = below.pop()
-        below += children.get(child, ())
+    descendants: list[int] = []
+    pending = list(children.get(pid, ()))
+    while pending:
+        child = pending.pop()
+        pending += children.get(child, ())
         try:
             if os.readlink(f"/proc/{child}/exe") == program:
-                helpers.append(child)
+                descendants.append(child)
         except OSError:
             continue
-    return helpers
+    return descendants

@@ -1,7 +1,7 @@
 """Set-of-Mark: numbered boxes around elements, drawn on a screenshot.
 
 A label is outside its own element, overlaps no other label, and covers as little ink as possible. If there is no room
-near an element, its label goes further away, with a line; if there is none at all, the image gets margins.
+next to an element, its label is drawn further away, with a line; if there is no room at all, the image gets margins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FONT_PIXELS = 13
 MARGIN_PIXELS = 40
 LINE_PIXELS = 2
 NOTCH_PIXELS = 4
-FAR_STEPS = 6  # rings of places around an element, one label apart
+FAR_STEPS = 6  # rings of positions around an element, one label apart
 _PADDING = 2
 _BACKGROUND = (238, 238, 238)
 # dark enough for white digits, and different from their neighbours
@@ -31,11 +31,11 @@ class _Label(NamedTuple):
 
 
 class MarkedImage(NamedTuple):
-    """A screenshot with numbers, and how it shows the screen."""
+    """A screenshot with numbers, and its frame."""
 
     image: Image.Image
     frame: ImageFrame
-    unplaced: frozenset[int]  # boxes whose number did not fit, by index
+    unplaced: frozenset[int]  # indexes of boxes whose number did not fit
 
 
 def draw_marks(image: Image.Image, frame: ImageFrame, boxes: Sequence[Box]) -> MarkedImage:
@@ -58,33 +58,33 @@ def _draw(image: Image.Image, frame: ImageFrame, boxes: Sequence[Box]) -> Marked
     shown = [frame.box_to_image(box).clipped(area) for box in boxes]
     sizes = [_size(pen, str(number), font) for number in range(1, len(boxes) + 1)]
     labels: dict[int, _Label] = {}
-    for place in sorted(range(len(shown)), key=lambda place: shown[place].width * shown[place].height):
-        label = _placed(shown[place], sizes[place], area, shown, [known.box for known in labels.values()], ink)
+    for index in sorted(range(len(shown)), key=lambda index: shown[index].width * shown[index].height):
+        label = _best_label(shown[index], sizes[index], area, shown, [other.box for other in labels.values()], ink)
         if label is not None:
-            labels[place] = label
-    for place, box in enumerate(shown):
-        if place in labels:
-            pen.rectangle((box.x, box.y, box.right - 1, box.bottom - 1), outline=_color(place), width=LINE_PIXELS)
-    for place, label in labels.items():
+            labels[index] = label
+    for index, box in enumerate(shown):
+        if index in labels:
+            pen.rectangle((box.x, box.y, box.right - 1, box.bottom - 1), outline=_color(index), width=LINE_PIXELS)
+    for index, label in labels.items():
         if label.is_far:
-            start, end = _nearest(label.box, shown[place])
+            start, end = _nearest(label.box, shown[index])
             pen.line((*start, *end), fill="white", width=LINE_PIXELS + 2)
-            pen.line((*start, *end), fill=_color(place), width=LINE_PIXELS)
-    for place, label in labels.items():
+            pen.line((*start, *end), fill=_color(index), width=LINE_PIXELS)
+    for index, label in labels.items():
         x, y, right, bottom = label.box.x, label.box.y, label.box.right - 1, label.box.bottom - 1
-        pen.polygon(_notch(label.box, shown[place]), fill=_color(place))
-        pen.rectangle((x, y, right, bottom), fill=_color(place))
+        pen.polygon(_notch(label.box, shown[index]), fill=_color(index))
+        pen.rectangle((x, y, right, bottom), fill=_color(index))
         middle = ((x + right + 1) / 2, (y + bottom + 1) / 2)
-        pen.text(middle, str(place + 1), fill="white", font=font, anchor="mm")
+        pen.text(middle, str(index + 1), fill="white", font=font, anchor="mm")
     return MarkedImage(canvas, frame, frozenset(range(len(boxes))) - labels.keys())
 
 
-def _color(place: int) -> str:
-    return _COLORS[place % len(_COLORS)]
+def _color(index: int) -> str:
+    return _COLORS[index % len(_COLORS)]
 
 
 def _notch(label: Box, own: Box) -> list[tuple[int, int]]:
-    """Return a small triangle that points from a label to its box: the place alone may fit two boxes."""
+    """Return a small triangle that points from a label to its box: the position alone may fit two boxes."""
     (x, y), (to_x, to_y) = _nearest(label, own)
     dx, dy = (to_x > x) - (to_x < x), (to_y > y) - (to_y < y)
     tip = to_x + NOTCH_PIXELS * dx, to_y + NOTCH_PIXELS * dy
@@ -99,15 +99,17 @@ def _size(pen: ImageDraw.ImageDraw, text: str, font: ImageFont.ImageFont | Image
     return int(pen.textlength(text, font=font)) + 2 * _PADDING + 2, FONT_PIXELS + _PADDING
 
 
-def _placed(
-    own: Box, size: tuple[int, int], area: Box, others: Sequence[Box], taken: Sequence[Box], ink: Image.Image
+def _best_label(
+    own: Box, size: tuple[int, int], area: Box, others: Sequence[Box], occupied: Sequence[Box], ink: Image.Image
 ) -> _Label | None:
-    """Return the best free place for the label of a box; None if there is none."""
+    """Return the label of a box at the best free position; None if there is none."""
     for candidates, is_far in ((_beside(own, *size), False), (_around(own, *size), True)):
         free = [
             candidate
             for candidate in candidates
-            if candidate.clipped(area) == candidate and not own.overlap(candidate) and not _hits(candidate, taken)
+            if candidate.clipped(area) == candidate
+            and not own.overlap(candidate)
+            and not _overlaps_any(candidate, occupied)
         ]
         reach = 2 * (FAR_STEPS + 2 if is_far else 1) * max(size)
         zone = Box(own.x - reach, own.y - reach, own.width + 2 * reach, own.height + 2 * reach)
@@ -118,12 +120,12 @@ def _placed(
     return None
 
 
-def _hits(box: Box, taken: Sequence[Box]) -> bool:
-    return any(box.overlap(other) for other in taken)
+def _overlaps_any(box: Box, occupied: Sequence[Box]) -> bool:
+    return any(box.overlap(other) for other in occupied)
 
 
 def _beside(own: Box, width: int, height: int) -> Iterator[Box]:
-    """Yield places that touch the box: above, left, right, below."""
+    """Yield positions that touch the box: above, left, right, below."""
     middle_x, middle_y = own.x + (own.width - width) // 2, own.y + (own.height - height) // 2
     for x, y in (
         (own.x, own.y - height),
@@ -145,7 +147,7 @@ def _beside(own: Box, width: int, height: int) -> Iterator[Box]:
 
 
 def _around(own: Box, width: int, height: int) -> Iterator[Box]:
-    """Yield places further away, and at the left and right edge of the image."""
+    """Yield positions further away."""
     for ring in range(1, FAR_STEPS + 1):
         for x in range(own.x - ring * width, own.right + ring * width, max(width // 2, 1)):
             yield Box(x, own.y - (ring + 1) * height, width, height)
@@ -156,7 +158,7 @@ def _around(own: Box, width: int, height: int) -> Iterator[Box]:
 
 
 def _cost(candidate: Box, own: Box, others: Sequence[Box], ink: Image.Image) -> float:
-    """Return how much a label would disturb there: ink and other elements that it covers, and its distance."""
+    """Return the cost of a label position: the ink and other elements that it covers, and its distance."""
     edges = (candidate.x, candidate.y, candidate.right, candidate.bottom)
     covered_ink = ink.crop(edges).resize((1, 1), Image.Resampling.BOX).getpixel((0, 0))
     covered = sum(candidate.overlap(other) for other in others)

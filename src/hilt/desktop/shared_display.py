@@ -21,7 +21,7 @@ class SharedDisplay:
     """The display that the settings name. Safe to use from many threads."""
 
     def __init__(self, environ: Mapping[str, str], *, display: str | None, private: Sequence[str], state: str) -> None:
-        """`display` and `private` are settings; `state` is the state directory, where processes meet."""
+        """`display` and `private` are settings; `state` is the state directory, which has the lock."""
         self._environ = environ
         self._chosen = display
         self._privacy = Privacy(private)
@@ -32,7 +32,7 @@ class SharedDisplay:
 
     @contextmanager
     def reserved(self, check: Callable[[], None]) -> Iterator[ScreenBackend]:
-        """Wait until no other call uses the display, and yield it; `check` raises if the call was given up."""
+        """Wait until no other call uses the display, and yield it; `check` raises if the call was stopped."""
         display = find_display(self._environ, self._chosen)
         while not self._lock.acquire(timeout=POLL_SECONDS):
             check()
@@ -43,13 +43,13 @@ class SharedDisplay:
                 while not _try_lock(descriptor):
                     check()
                     time.sleep(POLL_SECONDS)
-                screen = self._opened(display)
+                screen = self._open(display)
                 try:
                     yield screen
                 except screen.failures as error:
                     raise ToolError(
                         "tool_failed",
-                        f"The display {display} reports an error: {type(error).__name__} {error}.",
+                        f"The display {display} reported an error: {type(error).__name__} {error}.",
                         suggestion="Take a new screenshot, then try again.",
                     ) from error
             finally:
@@ -57,7 +57,7 @@ class SharedDisplay:
         finally:
             self._lock.release()
 
-    def _opened(self, display: str) -> ScreenBackend:
+    def _open(self, display: str) -> ScreenBackend:
         if self._screen is not None and not self._screen.is_alive():
             self.close()
         if self._screen is None:
@@ -70,7 +70,7 @@ class SharedDisplay:
         return self._screen
 
     def tree(self, windows: Sequence[ScreenWindow], pause: Pause) -> ElementTree:
-        """Return the elements in these windows; without an accessibility interface none, and a note that says so."""
+        """Return the elements in these windows; without an accessibility interface, only a note."""
         try:
             return self.elements().tree(windows, pause)
         except OSError as error:
@@ -96,7 +96,7 @@ class SharedDisplay:
             self._elements = None
 
     def close(self) -> None:
-        """Release what is pressed and disconnect."""
+        """Release all pressed keys and buttons, and disconnect."""
         self._drop_elements()
         if self._screen is not None:
             self._screen.close()
@@ -106,10 +106,10 @@ class SharedDisplay:
 def _open_x11(display: str, privacy: Privacy) -> ScreenBackend:
     try:
         from hilt.desktop.x11.display import XDisplay
-    except OSError as error:  # the package loads a library of the system when it is imported
+    except OSError as error:  # importing the package loads a system library
         raise ToolError(
             "runtime_missing",
-            f"Controlling the desktop needs the system library libxcb, which cannot be loaded: {error}",
+            f"Desktop control needs the system library libxcb, which cannot be loaded: {error}",
             suggestion="Ask the user to install it; on Debian: apt-get install libxcb1",
         ) from error
     return XDisplay(display, privacy)

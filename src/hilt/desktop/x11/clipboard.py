@@ -1,9 +1,9 @@
-"""Pasting, for text that the keyboard cannot type; the user's clipboard is put back afterwards.
+"""Pastes text that the keyboard cannot type, and restores the user's clipboard afterwards.
 
-The clipboard of X is a program that answers requests for its contents. A small process of ours becomes that program: it
-keeps what the clipboard has, offers the text, and when hilt closes its pipe or dies, offers what it has kept, until the
-user copies something else. What it keeps never leaves it. It takes only what it can put back: a clipboard that is too
-large or does not answer is left alone, and nothing is pasted.
+The X clipboard is owned by a program that answers requests for its contents. A small process of ours becomes the owner:
+it saves the contents, offers the text, and when hilt closes its pipe or dies, offers the saved contents until the user
+copies something else. The saved contents never leave the process. If they cannot be saved, because they are too large
+or their owner does not answer, the clipboard is left unchanged and nothing is pasted.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import xcffib.xproto
 from hilt.desktop.backend import Pause
 from hilt.errors import ToolError
 
-KEPT_BYTES = 1 << 20  # of the clipboard, all formats together; more would be transferred in parts, which is not done
-ANSWER_SECONDS = 4.0  # how long the owner of the clipboard may take for all formats
-REQUEST_SECONDS = 5.0  # how long a program may take to ask for the text
+SAVED_BYTES = 1 << 20  # of the clipboard, all formats together; incremental transfers are not supported
+ANSWER_SECONDS = 4.0  # for the owner of the clipboard to send all formats
+REQUEST_SECONDS = 5.0  # for a program to request the text
 POLL_SECONDS = 0.01
 _LAUNCH = f"import sys; sys.path[:] = {{!r}}; from {__name__} import main; main()"
 _TEXT_TARGETS = ("UTF8_STRING", "text/plain;charset=utf-8")
-# what the owner of a selection answers about itself
+# targets that describe the owner of a selection, not its contents
 _NOT_CONTENTS = ("TARGETS", "MULTIPLE", "TIMESTAMP", "SAVE_TARGETS", "DELETE", "INSERT_SELECTION", "INSERT_PROPERTY")
 
 
 class OfferedText:
-    """A text on the clipboard of a display, for as long as the block runs."""
+    """A context in which the clipboard of a display offers a text."""
 
     def __init__(self, display: str, text: str, pause: Pause) -> None:
         self._pause = pause
@@ -63,7 +63,7 @@ class OfferedText:
             raise
         if answer != "ready":
             self._close()
-            reason = answer or "the process that would offer it does not start"
+            reason = answer or "the process that offers it did not start"
             raise ToolError(
                 "tool_failed",
                 f"The keyboard has no keys for the text, and it cannot be pasted: {reason}.",
@@ -74,21 +74,21 @@ class OfferedText:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def was_taken_by(self, window: int) -> bool:
-        """Wait until the program of a window has the text; return False if it does not ask for it."""
-        until = time.monotonic() + REQUEST_SECONDS
-        while line := self._next_line(until):
+    def was_pasted_by(self, window: int) -> bool:
+        """Wait until the program of a window has received the text; return False if it does not request it."""
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while line := self._next_line(deadline):
             requestor, mask = map(int, line.split())
-            # all windows that a program opens have its number in the same bits
+            # the ids of all windows of a program have the same prefix
             if requestor & ~mask == window & ~mask:
                 return True
         return False
 
-    def _next_line(self, until: float) -> str:
-        """Return the next line of the process; an empty string if there is none in time."""
+    def _next_line(self, deadline: float) -> str:
+        """Return the next line from the process; an empty string if there is none before the deadline."""
         while b"\n" not in self._received:
             self._pause(0)
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return ""
             if select.select([self._reading], [], [], POLL_SECONDS)[0]:
                 data = os.read(self._reading, 4096)
@@ -99,7 +99,7 @@ class OfferedText:
         return line.decode()
 
     def _close(self) -> None:
-        """Let the process put back the clipboard, and wait until it has."""
+        """Let the process restore the clipboard, and wait until it has."""
         os.close(self._writing)
         try:
             self._process.wait(REQUEST_SECONDS)
@@ -113,7 +113,7 @@ class OfferedText:
 
 
 class ClipboardFormat(NamedTuple):
-    """The clipboard in one format."""
+    """The contents of the clipboard in one format."""
 
     kind: int
     bits: int
@@ -121,7 +121,7 @@ class ClipboardFormat(NamedTuple):
 
 
 class ClipboardOwner:
-    """Takes, offers and puts back the clipboard of a display."""
+    """Saves, owns and restores the clipboard of a display."""
 
     def __init__(self, display: str) -> None:
         self._x = xcffib.connect(display=display)
@@ -144,27 +144,27 @@ class ClipboardOwner:
         return number
 
     def read(self) -> dict[int, ClipboardFormat]:
-        """Return all formats of the clipboard; raise ValueError with a reason if they cannot be kept."""
-        until = time.monotonic() + ANSWER_SECONDS
+        """Return all formats of the clipboard; raise ValueError with a reason if they cannot be saved."""
+        deadline = time.monotonic() + ANSWER_SECONDS
         if not self._core.GetSelectionOwner(self._clipboard).reply().owner:
             return {}
-        targets = self._convert(self._atom("TARGETS"), until, KEPT_BYTES)
+        targets = self._convert(self._atom("TARGETS"), deadline, SAVED_BYTES)
         listed = b"" if targets is None else targets.data
-        names = {int.from_bytes(listed[at : at + 4], sys.byteorder) for at in range(0, len(listed) - 3, 4)}
+        names = {int.from_bytes(listed[start : start + 4], sys.byteorder) for start in range(0, len(listed) - 3, 4)}
         names -= {self._atom(name) for name in _NOT_CONTENTS}
         contents: dict[int, ClipboardFormat] = {}
-        room = KEPT_BYTES
+        room = SAVED_BYTES
         for target in sorted(names or {self._atom("UTF8_STRING")}):
-            answer = self._convert(target, until, room)
+            answer = self._convert(target, deadline, room)
             if answer is not None:
                 contents[target] = answer
                 room -= len(answer.data)
         if not contents:
-            raise ValueError("the program that owns the clipboard does not give its contents")
+            raise ValueError("the program that owns the clipboard does not provide its contents")
         return contents
 
-    def _convert(self, target: int, until: float, room: int) -> ClipboardFormat | None:
-        """Ask the owner for one format; None if it does not have that."""
+    def _convert(self, target: int, deadline: float, room: int) -> ClipboardFormat | None:
+        """Request one format from the owner; return None if it does not have that."""
         now = xcffib.xproto.Time.CurrentTime
         self._core.ConvertSelection(self._window, self._clipboard, target, self._property, now)
         self._x.flush()
@@ -172,7 +172,7 @@ class ClipboardOwner:
             event = self._poll()
             if isinstance(event, xcffib.xproto.SelectionNotifyEvent) and event.target == target:
                 break
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise ValueError("the program that owns the clipboard does not answer")
             if event is None:
                 select.select([self._x.get_file_descriptor()], [], [], POLL_SECONDS)
@@ -180,7 +180,7 @@ class ClipboardOwner:
             return None
         reply = self._core.GetProperty(True, self._window, self._property, 0, 0, room // 4 + 1).reply()  # noqa: FBT003
         if reply.bytes_after or len(data := bytes(reply.value.raw)) > room or reply.type == self._atom("INCR"):
-            raise ValueError(f"the clipboard has more than {KEPT_BYTES >> 20} MB")
+            raise ValueError(f"the clipboard has more than {SAVED_BYTES >> 20} MB")
         return ClipboardFormat(reply.type, reply.format, data) if reply.format else None
 
     def offer(self, contents: dict[int, ClipboardFormat]) -> None:
@@ -192,14 +192,14 @@ class ClipboardOwner:
             raise ValueError("another program took the clipboard")
 
     def offer_text(self, text: bytes) -> None:
-        """Become the owner of a clipboard with a text."""
+        """Become the owner of the clipboard, with a text as its contents."""
         kinds = map(self._atom, _TEXT_TARGETS)
         self.offer({kind: ClipboardFormat(kind, 8, text) for kind in kinds})
 
-    def put_back(self, contents: dict[int, ClipboardFormat]) -> bool:
-        """Offer what the clipboard had, with a new time; return False if it had nothing."""
+    def restore(self, contents: dict[int, ClipboardFormat]) -> bool:
+        """Offer the saved contents, with a new time; return False if there is nothing to offer."""
         if self._core.GetSelectionOwner(self._clipboard).reply().owner != self._window:
-            return False  # the user has copied something meanwhile
+            return False  # the user has copied something in the meantime
         if contents:
             self.offer(contents)
             return True
@@ -208,7 +208,7 @@ class ClipboardOwner:
         return False
 
     def _now(self) -> int:
-        """Return the time of the server, which comes with the change of a property."""
+        """Return the time of the server, from the event of a property change."""
         append, kind = xcffib.xproto.PropMode.Append, xcffib.xproto.Atom.INTEGER
         self._core.ChangeProperty(append, self._window, self._property, kind, 8, 0, b"")
         self._x.flush()
@@ -222,7 +222,7 @@ class ClipboardOwner:
                 self._answer(event)
 
     def serve(self, pipe: int | None) -> bool:
-        """Answer requests until the pipe ends, or somebody else takes the clipboard: then return False."""
+        """Answer requests until the pipe closes; return False if another program takes the clipboard."""
         descriptors = [self._x.get_file_descriptor(), *([] if pipe is None else [pipe])]
         has_ended = False
         while True:
@@ -237,40 +237,40 @@ class ClipboardOwner:
                 return True
             elif pipe in select.select(descriptors, [], [])[0]:
                 has_ended = True
-                self._core.GetInputFocus().reply()  # requests from before the end are still answered
+                self._core.GetInputFocus().reply()  # answer the requests from before the end
 
     def _poll(self) -> object:
         while True:
             try:
                 return self._x.poll_for_event()
             except xcffib.ProtocolException:
-                continue  # a window that is gone
+                continue  # the window is gone
 
     def _answer(self, event: object) -> int:
-        """Answer a request; return the window that got the contents, 0 if none did."""
+        """Answer a request; return the window that received the contents, or 0."""
         if not isinstance(event, xcffib.xproto.SelectionRequestEvent):
             return 0
-        target, place = event.target, event.property or event.target
+        target, property = event.target, event.property or event.target
         replace = xcffib.xproto.PropMode.Replace
-        # a request from before is for what the clipboard had then
+        # a request from before this process became the owner is for the earlier contents
         is_stale = event.time and (event.time - self._since) & 0x80000000
         contents = None if is_stale else self._offered.get(target)
         if contents is None and target == self._atom("TARGETS"):
             listed = b"".join(number.to_bytes(4, sys.byteorder) for number in (target, *self._offered))
             contents = ClipboardFormat(xcffib.xproto.Atom.ATOM, 32, listed)
         if contents is None:
-            place = 0
+            property = 0
         else:
             count = len(contents.data) * 8 // contents.bits
             self._core.ChangeProperty(
-                replace, event.requestor, place, contents.kind, contents.bits, count, contents.data
+                replace, event.requestor, property, contents.kind, contents.bits, count, contents.data
             )
         notice = xcffib.xproto.SelectionNotifyEvent.synthetic(
-            event.time, event.requestor, event.selection, target, place
+            event.time, event.requestor, event.selection, target, property
         )
         self._core.SendEvent(False, event.requestor, 0, notice.pack())  # noqa: FBT003
         self._x.flush()
-        return event.requestor if place and target in self._offered else 0
+        return event.requestor if property and target in self._offered else 0
 
 
 def _report(line: str) -> None:
@@ -279,12 +279,12 @@ def _report(line: str) -> None:
 
 
 def main() -> None:
-    """Own the clipboard; the arguments are the display and the size of the text, which comes on standard input."""
+    """Own the clipboard; the arguments are the display and the size of the text on standard input."""
     size = int(sys.argv[2])
     text = b""
     while len(text) < size and (data := os.read(0, size - len(text))):
         text += data
-    with suppress(xcffib.XcffibException, xcffib.ProtocolException):  # the display has gone
+    with suppress(xcffib.XcffibException, xcffib.ProtocolException):  # the display is gone
         owner = ClipboardOwner(sys.argv[1])
         try:
             before = owner.read()
@@ -294,8 +294,8 @@ def main() -> None:
             return
         _report("ready")
         is_ours = owner.serve(0)
-        if is_ours and owner.put_back(before):
+        if is_ours and owner.restore(before):
             if os.fork():
-                os._exit(0)  # hilt waits for this process, and the other one stays
+                os._exit(0)  # hilt waits for this process; the child stays
             os.close(1)
             owner.serve(None)

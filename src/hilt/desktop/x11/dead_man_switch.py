@@ -1,7 +1,7 @@
-"""A small process that releases keys and buttons, and restores the keyboard's map, if hilt dies while it holds them.
+"""A small process that releases keys and buttons, and restores the keyboard mapping, if hilt dies.
 
-It learns of every press before it happens, on a pipe. The pipe ends with hilt, however that ends: then it releases
-what is still pressed, and exits.
+hilt announces every press on a pipe before it sends it. The pipe closes when hilt ends, for whatever reason: then the
+process releases all keys and buttons that are still pressed, and exits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PRESSES = {"key": 2, "button": 4}  # the events of X; a release follows its pre
 
 
 class DeadManSwitch:
-    """This side of the pipe; the process is started for the first press, and again if it was ended."""
+    """This side of the pipe; the process is started at the first press, and restarted if it has ended."""
 
     def __init__(self, display: str) -> None:
         self._display = display
@@ -28,39 +28,39 @@ class DeadManSwitch:
 
     def hold(self, kind: str, code: int) -> None:
         """Announce that a key or button is about to be pressed."""
-        self._tell(f"hold {kind} {code}")
+        self._send(f"hold {kind} {code}")
 
-    def let_go(self, kind: str, code: int) -> None:
+    def release(self, kind: str, code: int) -> None:
         """Report that a key or button was released."""
-        self._tell(f"let_go {kind} {code}")
+        self._send(f"release {kind} {code}")
 
     def remap(self, first: int, count: int, width: int) -> None:
-        """Announce that spare keys get a meaning; `width` is the number of symbols that each has."""
-        self._tell(f"remap {first} {count} {width}")
+        """Announce that spare keys are remapped; `width` is the number of symbols per key."""
+        self._send(f"remap {first} {count} {width}")
 
     def restored(self) -> None:
-        """Report that all spare keys are without a meaning again."""
-        self._tell("restored")
+        """Report that all spare keys are unmapped again."""
+        self._send("restored")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         data = f"{line}\n".encode()
         for _ in range(2):
             try:
                 os.write(self._pipe(), data)
             except OSError:
-                self.close()  # somebody ended it; nothing is pressed between two actions
+                self.close()  # the process has ended; nothing is pressed between two actions
             else:
                 return
-        raise _missing()
+        raise _not_started()
 
     def _pipe(self) -> int:
-        """Return where to write; start the process if it does not run."""
+        """Return the descriptor to write to; start the process if it is not running."""
         if self._process is None or self._process.poll() is not None:
             self.close()
             reading, self._writing = os.pipe()
             ready, report = os.pipe()
             try:
-                # a session of its own: a signal to the group of hilt must not end it before it has released the keys
+                # in a new session: a signal to hilt's process group must not end it before it has released the keys
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", "-S", "-c", _LAUNCH.format(sys.path), self._display],
                     stdin=reading,
@@ -74,13 +74,13 @@ class DeadManSwitch:
             try:
                 if os.read(ready, len(READY)) != READY:
                     self.close()
-                    raise _missing()
+                    raise _not_started()
             finally:
                 os.close(ready)
         return self._writing
 
     def close(self) -> None:
-        """End the process; it releases what is still pressed."""
+        """End the process; it releases all keys and buttons that are still pressed."""
         process, self._process = self._process, None
         writing, self._writing = self._writing, -1
         if writing >= 0:
@@ -94,13 +94,13 @@ class DeadManSwitch:
             process.wait()
 
 
-def _missing() -> ToolError:
-    message = "The process that would release the keys if hilt died does not start, so nothing was pressed."
+def _not_started() -> ToolError:
+    message = "The process that releases keys if hilt dies did not start, so nothing was pressed."
     return ToolError("tool_failed", message, suggestion="Try again; if it fails again, ask the user.")
 
 
 def main() -> None:
-    """Watch over one hilt; the argument is the display."""
+    """Watch one hilt process; the argument is the display."""
     import xcffib
     import xcffib.xproto
     import xcffib.xtest
@@ -114,13 +114,13 @@ def main() -> None:
     held: list[tuple[str, int]] = []
     borrowed: list[tuple[int, int, int]] = []
     for line in sys.stdin.buffer:
-        verb, *words = line.decode().split()
+        verb, *arguments = line.decode().split()
         if verb == "hold":
-            held.append((words[0], int(words[1])))
-        elif verb == "let_go" and (words[0], int(words[1])) in held:
-            held.remove((words[0], int(words[1])))
+            held.append((arguments[0], int(arguments[1])))
+        elif verb == "release" and (arguments[0], int(arguments[1])) in held:
+            held.remove((arguments[0], int(arguments[1])))
         elif verb == "remap":
-            borrowed.append((int(words[0]), int(words[1]), int(words[2])))
+            borrowed.append((int(arguments[0]), int(arguments[1]), int(arguments[2])))
         elif verb == "restored":
             borrowed.clear()
     for kind, code in reversed(held):

@@ -29,11 +29,11 @@ class XDisplay:
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """The exceptions that its methods raise if the display fails or changes under them."""
+        """The exceptions that its methods raise if the display fails or changes during a call."""
         return xcffib.XcffibException, xcffib.ProtocolException
 
     def is_alive(self) -> bool:
-        """Whether the display still answers."""
+        """Whether the display still responds."""
         try:
             self._connection.sync()
         except xcffib.XcffibException:
@@ -58,7 +58,7 @@ class XDisplay:
         return self._screen.owners_at(point)
 
     def pointer(self) -> Point:
-        """Return where the pointer is."""
+        """Return the position of the pointer."""
         return self._input.pointer()
 
     def move(self, point: Point) -> None:
@@ -79,7 +79,7 @@ class XDisplay:
         self._input.scroll(point, dx, dy, pause)
 
     def type_text(self, text: str, delay: float, pause: Pause) -> None:
-        """Type a text."""
+        """Type text."""
         self._input.type_text(text, delay, pause)
 
     def press_keys(self, keys: Sequence[str], pause: Pause) -> None:
@@ -102,7 +102,7 @@ class XDisplay:
         return stop
 
     def close(self) -> None:
-        """Release what is pressed and disconnect."""
+        """Release all pressed keys and buttons, and disconnect."""
         with suppress(xcffib.XcffibException, xcffib.ProtocolException, OSError):
             self._input.close()
         self._switch.close()

@@ -1,7 +1,8 @@
 """Input to an X display: the pointer and the keyboard.
 
-Before every press, other programs are stopped from changing the display, the window that would get the press is looked
-up by the server's own rules, and its process is checked. Only then the press is sent, and the others go on.
+Before every press, the server is grabbed so that other programs cannot change the display, the window that would
+receive the press is looked up by the server's own rules, and its process is checked. Then the press is sent, and the
+grab is released.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from hilt.desktop.x11.x_server import XConnection
 from hilt.errors import ToolError
 
 PRESS_SECONDS = 0.03  # how long a button or key is down
-HOVER_SECONDS = 0.04  # between the arrival of the pointer and the press
+HOVER_SECONDS = 0.04  # between moving the pointer and the press
 STEP_SECONDS = 0.01  # between two points of a drag
-SETTLE_SECONDS = 5.0  # how long to wait for a program to handle what was sent
+SETTLE_SECONDS = 5.0  # how long to wait for a program to handle the input
 QUIET_SECONDS = 0.2  # the same for programs that do not answer pings
-MODIFIER_SECONDS = 1.0  # how long to wait until a person releases a modifier
+MODIFIER_SECONDS = 1.0  # how long to wait until the user releases a modifier
 ACTIVATE_SECONDS = 2.0
 POLL_SECONDS = 0.01
 
@@ -48,12 +49,12 @@ class XInput:
         self._switch = switch
         self._held: list[tuple[str, int]] = []
         self._listener: XConnection | None = None
-        self.expect: Callable[[int], None] = lambda code: None  # told before a key is pressed
+        self.expect: Callable[[int], None] = lambda code: None  # called before a key is pressed
 
     # --- the pointer ----------------------------------------------------------------------------------------------
 
     def pointer(self) -> Point:
-        """Return where the pointer is."""
+        """Return the position of the pointer."""
         reply = self._connection.core.QueryPointer(self._connection.root).reply()
         return Point(reply.root_x, reply.root_y)
 
@@ -77,18 +78,18 @@ class XInput:
         self._settle(self._screen.under_pointer(), pause)
 
     def drag(self, points: Sequence[Point], seconds: float, pause: Pause) -> None:
-        """Drag with the left button along a path; dropped on a private window, it goes back to its start."""
+        """Drag with the left button along a path; if interrupted or over a private window, release it at the start."""
         self._refuse_grabs()
         self.move(points[0])
         pause(HOVER_SECONDS)
         steps = max(len(points) - 1, 1)
-        rest = max(seconds / steps, STEP_SECONDS)
+        step_seconds = max(seconds / steps, STEP_SECONDS)
         with self._released_at_end(points[0]):
             self._press_at(points[0], 1)
             pause(PRESS_SECONDS)
             for point in points[1:]:
                 self.move(point)
-                pause(rest)
+                pause(step_seconds)
             with self._connection.frozen():
                 self.move(points[-1])
                 self._release("button", 1)
@@ -124,7 +125,7 @@ class XInput:
     # --- the keyboard ---------------------------------------------------------------------------------------------
 
     def type_text(self, text: str, delay: float, pause: Pause) -> None:
-        """Type a text; keys are borrowed for characters that the keyboard does not have, or lines are pasted."""
+        """Type text; characters that the keyboard does not have are typed with borrowed keys, or pasted."""
         self._await_modifiers(pause)
         self._refuse_grabs()
         keymap = Keymap(self._connection, self._switch)
@@ -136,7 +137,7 @@ class XInput:
                     else:
                         self._paste(part, keymap, pause)
         finally:
-            keymap.give_back()
+            keymap.restore()
 
     def _type(self, text: str, keymap: Keymap, delay: float, pause: Pause) -> None:
         focused = self._screen.focused()
@@ -146,7 +147,7 @@ class XInput:
             keymap.borrow(text)
             typed = 0
             for character in text:
-                stroke = keymap.known(character)
+                stroke = keymap.stroke(character)
                 if stroke is None:
                     break  # more characters than spare keys
                 if stroke.shift:
@@ -156,15 +157,15 @@ class XInput:
                 if stroke.shift:
                     self._release("key", keymap.key("shift").code)
                 typed += 1
-                # one at a time: programs that are behind may mix up what waits for them
+                # wait after each key: a slow program may mix up queued keys
                 is_answering = is_answering and self._ping(window, pause)
                 pause(delay)
-            # a program looks up what a key means when it handles the press
+            # a program looks up the mapping of a key when it handles the press
             self._settle(self._screen.focused(), pause)
             text = text[typed:]
 
     def _paste(self, text: str, keymap: Keymap, pause: Pause) -> None:
-        """Paste a text that the keyboard cannot type."""
+        """Paste text that the keyboard cannot type."""
         from hilt.desktop.x11.clipboard import OfferedText
 
         keys = [keymap.key(name).code for name in ("ctrl", "v")]
@@ -175,7 +176,7 @@ class XInput:
             chain = self._screen.focused()
             for code in reversed(keys):
                 self._release("key", code)
-            if not chain or not offered.was_taken_by(self._screen.client(chain[0])):
+            if not chain or not offered.was_pasted_by(self._screen.client(chain[0])):
                 raise ToolError(
                     "tool_failed",
                     "The keyboard has no keys for the text, and the program with the focus did not paste it on Ctrl+V.",
@@ -200,7 +201,7 @@ class XInput:
                 pause(PRESS_SECONDS)
             self._settle(focused, pause)
         finally:
-            keymap.give_back()
+            keymap.restore()
 
     def _press_key(self, code: int) -> None:
         with self._announced("key", code), self._connection.frozen():
@@ -213,23 +214,23 @@ class XInput:
             self._press("key", code)
 
     def _await_modifiers(self, pause: Pause) -> None:
-        """Wait until nobody holds a modifier: it would turn letters into commands."""
-        until = time.monotonic() + MODIFIER_SECONDS
+        """Wait until no modifier is pressed: it would turn letters into commands."""
+        deadline = time.monotonic() + MODIFIER_SECONDS
         while self._connection.core.QueryPointer(self._connection.root).reply().mask & _MODIFIERS:
-            if time.monotonic() > until:
-                raise ToolError("busy", "Somebody holds Shift, Ctrl, Alt or Super.")
+            if time.monotonic() > deadline:
+                raise ToolError("busy", "Shift, Ctrl, Alt or Super is held down.")
             pause(POLL_SECONDS)
 
     # --- pressing and releasing -----------------------------------------------------------------------------------
 
     @contextmanager
     def _announced(self, kind: str, code: int) -> Iterator[None]:
-        """Announce a press to the process that would release it. Starting it takes a while: not while others wait."""
+        """Announce a press to the dead man's switch, before the server is grabbed, because starting it is slow."""
         self._switch.hold(kind, code)
         try:
             yield
         except ToolError:
-            self._switch.let_go(kind, code)
+            self._switch.release(kind, code)
             raise
 
     def _press(self, kind: str, code: int) -> None:
@@ -244,36 +245,36 @@ class XInput:
         self._connection.sync()
         if (kind, code) in self._held:
             self._held.remove((kind, code))
-        self._switch.let_go(kind, code)
+        self._switch.release(kind, code)
 
     @contextmanager
     def _released_at_end(self, start: Point | None = None) -> Iterator[None]:
-        """Release what is still pressed, the last first; after an interrupted drag, where it started."""
+        """Release what is still pressed, in reverse order; an interrupted drag is released at its start."""
         try:
             yield
         finally:
             self.release_all(start)
 
     def release_all(self, start: Point | None = None) -> None:
-        """Release everything that was pressed here."""
+        """Release all keys and buttons that this object has pressed."""
         with self._connection.frozen():
             if start is not None and self._held:
                 self._warp(start)
             for kind, code in reversed(self._held[:]):
                 self._release(kind, code)
 
-    # --- refusing -------------------------------------------------------------------------------------------------
+    # --- private windows ------------------------------------------------------------------------------------------
 
     def _refuse_private(self, chain: Sequence[int], point: Point | None) -> None:
         reason = self._screen.private_reason(chain)
         if reason:
             where = "has the keyboard focus" if point is None else "is at that point"
-            raise refused(f"A private window {where}: {reason}.")
+            raise private_window_error(f"A private window {where}: {reason}.")
 
     def _refuse_grabs(self) -> None:
-        """Refuse input that a private window may have redirected to itself.
+        """Reject input that a private window may have redirected to itself by a grab.
 
-        A grab's owner cannot be asked for. The popup of a program that is not private explains one.
+        The owner of a grab cannot be queried. A popup of a program that is not private explains a grab.
         """
         with self._connection.frozen():
             windows = self._screen.windows()
@@ -282,9 +283,11 @@ class XInput:
                 return
             popup = next((window for window in windows if window.is_popup), None)
             if popup is not None and popup.private:
-                raise refused(f"A private window has a menu or a dialog open: {popup.private}.")
+                raise private_window_error(f"A private window has a menu or a dialog open: {popup.private}.")
             if popup is None and self._is_grabbed():
-                raise refused("A program has grabbed the keyboard or the pointer, and a private window is open.")
+                raise private_window_error(
+                    "A program has grabbed the keyboard or the pointer, and a private window is open."
+                )
 
     def _is_grabbed(self) -> bool:
         core, root = self._connection.core, self._connection.root
@@ -299,35 +302,35 @@ class XInput:
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def _await_delivery(self, pause: Pause) -> None:
-        """Wait until the button counts as released.
+        """Wait until the server reports the button as released.
 
-        A window manager that looks at clicks holds back the pointer's events, but not the keys that are typed next.
+        A window manager that intercepts clicks delays pointer events, but not the keys that are typed next.
         """
-        until = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + SETTLE_SECONDS
         while self._connection.core.QueryPointer(self._connection.root).reply().mask & _BUTTONS:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return
             pause(POLL_SECONDS)
 
     def _settle(self, chain: Sequence[int], pause: Pause) -> None:
-        """Wait until the program has handled what was sent before."""
+        """Wait until the program has handled the input."""
         if not chain or not self._ping(self._screen.client(chain[0]), pause):
             pause(QUIET_SECONDS)
 
     def _ping(self, window: int, pause: Pause) -> bool:
-        """Wait for a program's answer to a ping, which comes after what was sent before; return False if none comes.
+        """Wait for a program's reply to a ping, which it sends after handling earlier input; return False on timeout.
 
         This is the ping of window managers: the program sends the message back to the root window.
         """
         if self._connection.atom("_NET_WM_PING") not in self._connection.numbers(window, "WM_PROTOCOLS"):
             return False
-        listener = self._listening()
+        listener = self._ping_listener()
         ping, stamp = listener.atom("_NET_WM_PING"), int.from_bytes(os.urandom(3), "big")
         message = _message(window, listener.atom("WM_PROTOCOLS"), [ping, stamp, window, 0, 0])
         listener.core.SendEvent(False, window, EventMask.NoEvent, message)  # noqa: FBT003
         listener.x.flush()
-        until = time.monotonic() + SETTLE_SECONDS
-        while time.monotonic() < until:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < deadline:
             try:
                 event = listener.x.poll_for_event()
             except xcffib.ProtocolException:
@@ -339,8 +342,8 @@ class XInput:
                 return True
         return False
 
-    def _listening(self) -> XConnection:
-        """Return a connection that receives what programs send to the root window."""
+    def _ping_listener(self) -> XConnection:
+        """Return a connection that receives the messages of programs to the root window."""
         if self._listener is None:
             self._listener = listener = XConnection(self._connection.name)
             mask = xcffib.xproto.CW.EventMask
@@ -349,7 +352,7 @@ class XInput:
         return self._listener
 
     def close(self) -> None:
-        """Release what is pressed and disconnect."""
+        """Release all pressed keys and buttons, and disconnect."""
         self.release_all()
         if self._listener is not None:
             self._listener.close()
@@ -362,10 +365,10 @@ class XInput:
             message = _message(client, connection.atom("_NET_ACTIVE_WINDOW"), [2, 0, 0, 0, 0])
             mask = EventMask.SubstructureNotify | EventMask.SubstructureRedirect
             connection.core.SendEvent(False, connection.root, mask, message)  # noqa: FBT003
-        until = time.monotonic() + ACTIVATE_SECONDS
+        deadline = time.monotonic() + ACTIVATE_SECONDS
         while client not in connection.numbers(connection.root, "_NET_ACTIVE_WINDOW"):
-            if time.monotonic() > until:
-                # without a window manager
+            if time.monotonic() > deadline:
+                # there is no window manager
                 with suppress(xcffib.ProtocolException):
                     stack = xcffib.xproto.ConfigWindow.StackMode
                     connection.core.ConfigureWindow(client, stack, [xcffib.xproto.StackMode.Above])
@@ -380,7 +383,7 @@ def _message(window: int, kind: int, numbers: list[int]) -> bytes:
     return packed
 
 
-def refused(message: str) -> ToolError:
+def private_window_error(message: str) -> ToolError:
     """Return the error for input that would reach a private window."""
-    advice = "Work in other windows; ask the user to do what the private one needs."
+    advice = "Work in other windows; ask the user to act in the private one."
     return ToolError("denied", message, suggestion=advice)

@@ -1,4 +1,4 @@
-"""The keyboard's map: which key types a character, and keys that are borrowed for characters that no key has."""
+"""The keyboard mapping: which key types a character, and keys that are borrowed for characters that no key has."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Stroke(NamedTuple):
 
 
 class Keymap:
-    """The map of a display's keyboard, read when it is made."""
+    """The keyboard mapping of a display, read once."""
 
     def __init__(self, connection: XConnection, switch: DeadManSwitch) -> None:
         self._connection = connection
@@ -63,14 +63,14 @@ class Keymap:
         state = connection.core.QueryPointer(connection.root).reply().mask
         self._has_caps_lock = bool(state & 2)
         column = (state >> 13 & 3) * 2
-        self._own: dict[int, Stroke] = {}
+        self._strokes: dict[int, Stroke] = {}
         for shift in (False, True):
-            place = column + shift
+            level = column + shift
             for code, row in rows.items():
-                if place < len(row) and row[place]:
-                    self._own.setdefault(row[place], Stroke(code, shift))
+                if level < len(row) and row[level]:
+                    self._strokes.setdefault(row[level], Stroke(code, shift))
         for code, row in rows.items():  # keys such as Enter have their symbol in the first group only
-            self._own.setdefault(row[0], Stroke(code))
+            self._strokes.setdefault(row[0], Stroke(code))
         modifiers = set(connection.core.GetModifierMapping().reply().keycodes)
         spare = [code for code, row in rows.items() if not any(row) and code not in modifiers]
         self._spare = spare[-BORROWED_MAX:]
@@ -78,27 +78,27 @@ class Keymap:
 
     def key(self, name: str) -> Stroke:
         """Return the stroke of a named key or a single character."""
-        stroke = self._own.get(_SYMBOLS[name]) if name in _SYMBOLS else self.known(name)
+        stroke = self._strokes.get(_SYMBOLS[name]) if name in _SYMBOLS else self.stroke(name)
         if stroke is None:
             raise ToolError("tool_failed", f"The keyboard has no key {name}.", suggestion="Use another key, or type.")
         return stroke
 
-    def known(self, character: str) -> Stroke | None:
-        """Return the stroke that types a character now, or None."""
+    def stroke(self, character: str) -> Stroke | None:
+        """Return the stroke that currently types a character, or None."""
         if character in self._borrowed:
             return Stroke(self._borrowed[character])
-        return self._typed_by(character)
+        return self._unborrowed_stroke(character)
 
-    def _typed_by(self, character: str) -> Stroke | None:
-        named = _TYPED.get(character)
-        stroke = self._own.get(_SYMBOLS[named] if named else _symbol(character))
+    def _unborrowed_stroke(self, character: str) -> Stroke | None:
+        name = _TYPED.get(character)
+        stroke = self._strokes.get(_SYMBOLS[name] if name else _symbol(character))
         if stroke is not None and self._has_caps_lock and character.lower() != character.upper():
             return stroke._replace(shift=not stroke.shift)
         return stroke
 
     def borrow(self, characters: Iterable[str]) -> bool:
-        """Give spare keys the meaning of characters that no key has, as many as there are keys; False if that fails."""
-        missing = [character for character in dict.fromkeys(characters) if self._typed_by(character) is None]
+        """Map spare keys to characters that no key has, as far as they suffice; return False if that fails."""
+        missing = [character for character in dict.fromkeys(characters) if self._unborrowed_stroke(character) is None]
         wanted = dict(zip(missing, self._spare, strict=False))
         if not wanted or all(character in self._borrowed for character in wanted):
             return not missing or bool(wanted)
@@ -110,15 +110,15 @@ class Keymap:
         self._borrowed = wanted
         return True
 
-    def give_back(self) -> None:
-        """Restore the keys that were borrowed."""
+    def restore(self) -> None:
+        """Unmap the borrowed keys."""
         if self._borrowed:
             self._change(dict.fromkeys(self._borrowed.values(), 0))
             self._switch.restored()
             self._borrowed = {}
 
     def _change(self, symbols: Mapping[int, int]) -> None:
-        """Change what keys mean, neighbours at once: every program reads the whole map again after each change."""
+        """Remap keys, adjacent ones together: every program reloads the whole mapping after each change."""
         runs: list[list[int]] = []
         for code in sorted(symbols):
             if runs and runs[-1][-1] == code - 1:

@@ -1,4 +1,4 @@
-"""The panic key: Escape, pressed twice by a person within a second."""
+"""The panic key: Escape, pressed twice by the user within a second."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ESCAPE = 0xFF1B
 
 
 class PanicWatch:
-    """Watches the keyboard on a connection and a thread of its own; programs that grab the keyboard hide nothing."""
+    """Watches the keyboard on its own connection and thread; keyboard grabs of other programs hide nothing."""
 
     def __init__(self, display: str, alarm: Callable[[], None]) -> None:
         self._alarm = alarm
         self._connection = XConnection(display)
         self._escapes = self._escape_keys()
-        self._expected = 0  # presses that hilt sends itself
+        self._expected = 0  # presses of Escape by hilt itself
         self._last = float("-inf")
         self._stopped = threading.Event()
         self._connection.input.XIQueryVersion(2, 2).reply()
@@ -42,10 +42,10 @@ class PanicWatch:
         first = setup.min_keycode
         reply = self._connection.core.GetKeyboardMapping(first, setup.max_keycode - first + 1).reply()
         width = reply.keysyms_per_keycode
-        return {first + place // width for place, symbol in enumerate(reply.keysyms) if symbol == _ESCAPE}
+        return {first + index // width for index, symbol in enumerate(reply.keysyms) if symbol == _ESCAPE}
 
     def expect(self, code: int) -> None:
-        """Do not count the next press of a key if it is Escape: hilt sends it."""
+        """Ignore the next press of a key if it is Escape: hilt sends it."""
         if code in self._escapes:
             self._expected += 1
 

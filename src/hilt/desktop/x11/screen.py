@@ -33,7 +33,7 @@ class _Top(NamedTuple):
     client: int
     box: Box
     is_popup: bool
-    is_drawn: bool  # has pixels of its own
+    is_drawn: bool  # whether it has pixels
     is_opaque: bool
 
 
@@ -59,25 +59,26 @@ class XScreen:
         connection = self.connection
         core = connection.core
         children = list(core.QueryTree(connection.root).reply().children)[::-1]
-        asked = [
+        requests = [
             (id, core.GetWindowAttributes(id), core.GetGeometry(id), connection.shape.QueryExtents(id))
             for id in children
         ]
         is_composited = self._is_composited()
         tops = []
-        for id, attributes, geometry, extents in asked:
+        for id, attributes_request, geometry_request, shape_request in requests:
             try:
-                facts, place, shaped = attributes.reply(), geometry.reply(), extents.reply()
+                attributes, geometry = attributes_request.reply(), geometry_request.reply()
+                shape = shape_request.reply()
             except xcffib.ProtocolException:
                 continue
-            if facts.map_state != MapState.Viewable:
+            if attributes.map_state != MapState.Viewable:
                 continue
-            border = 2 * place.border_width
-            box = Box(place.x, place.y, place.width + border, place.height + border).clipped(self.area)
-            is_drawn = facts._class != WindowClass.InputOnly and not box.is_empty
-            is_opaque = not shaped.bounding_shaped and not (is_composited and place.depth == 32)
-            popup = bool(facts.override_redirect)
-            tops.append(_Top(id, id if popup else self.client(id), box, popup, is_drawn, is_opaque))
+            border = 2 * geometry.border_width
+            box = Box(geometry.x, geometry.y, geometry.width + border, geometry.height + border).clipped(self.area)
+            is_drawn = attributes._class != WindowClass.InputOnly and not box.is_empty
+            is_opaque = not shape.bounding_shaped and not (is_composited and geometry.depth == 32)
+            is_popup = bool(attributes.override_redirect)
+            tops.append(_Top(id, id if is_popup else self.client(id), box, is_popup, is_drawn, is_opaque))
         return tops
 
     def _is_composited(self) -> bool:
@@ -102,21 +103,21 @@ class XScreen:
             return []
 
     def _window(self, top: _Top, active: Sequence[int]) -> ScreenWindow:
-        names, title = self._words(self._ask_words(top.client))
+        names, title = self._names_and_title(self._request_names(top.client))
         pid = self._owner(top.client)
         private = self.privacy.reason(pid, names, title)
         app = names[-1] if names else ""
         is_active = top.client in active
         return ScreenWindow(top.id, pid, app, title, top.box, private, is_active, top.is_popup, top.is_opaque)
 
-    def _ask_words(self, window: int) -> list[Any]:
+    def _request_names(self, window: int) -> list[Any]:
         return [self.connection.ask_property(window, name) for name in ("WM_CLASS", "_NET_WM_NAME", "WM_NAME")]
 
-    def _words(self, asked: Sequence[Any]) -> tuple[list[str], str]:
-        """Return the names that a window gives itself, and its title."""
-        names, title, old_title = (self.connection.raw(cookie) for cookie in asked)
-        words = [name.decode("utf-8", "replace") for name in names.split(b"\0") if name]
-        return words, title.decode("utf-8", "replace") if title else old_title.decode("latin-1")
+    def _names_and_title(self, requests: Sequence[Any]) -> tuple[list[str], str]:
+        """Return the names that a window reports, and its title."""
+        classes, title, old_title = (self.connection.raw(request) for request in requests)
+        names = [name.decode("utf-8", "replace") for name in classes.split(b"\0") if name]
+        return names, title.decode("utf-8", "replace") if title else old_title.decode("latin-1")
 
     def _owner(self, window: int) -> int:
         return self.connection.owner(self.connection.ask_owner(window))
@@ -125,7 +126,7 @@ class XScreen:
         """Return the window of the program."""
         return window.id if window.is_popup else self.client(window.id)
 
-    # --- who gets input -------------------------------------------------------------------------------------------
+    # --- input targets --------------------------------------------------------------------------------------------
 
     def under_pointer(self) -> list[int]:
         """Return the windows under the pointer, from the root's child to the innermost."""
@@ -133,7 +134,7 @@ class XScreen:
         return self._chain(core.QueryPointer)
 
     def focused(self) -> list[int]:
-        """Return the windows that get the keyboard's input, from the root's child to the innermost."""
+        """Return the windows that receive keyboard input, from the root's child to the innermost."""
         core = self.connection.core
         focus = core.GetInputFocus().reply().focus
         below = self.under_pointer()
@@ -152,15 +153,15 @@ class XScreen:
         return [*chain, *below] if focus in below or focus == self.connection.root else chain
 
     def private_reason(self, chain: Sequence[int]) -> str:
-        """Return why one of these windows is private, or an empty string; also by the program inside a frame."""
+        """Return why one of these windows, or the program inside their frame, is private; empty if none is."""
         if not chain:
             return ""
         connection = self.connection
         ids = dict.fromkeys((*chain, self.client(chain[0])))
-        asked = [(connection.ask_owner(id), self._ask_words(id)) for id in ids]
-        for owner, words in asked:
-            names, title = self._words(words)
-            reason = self.privacy.reason(connection.owner(owner), names, title)
+        requests = [(connection.ask_owner(id), self._request_names(id)) for id in ids]
+        for owner_request, name_requests in requests:
+            names, title = self._names_and_title(name_requests)
+            reason = self.privacy.reason(connection.owner(owner_request), names, title)
             if reason:
                 return reason
         return ""
@@ -171,12 +172,12 @@ class XScreen:
         return self._chain(lambda window: core.TranslateCoordinates(root, window, point.x, point.y))
 
     def owners_at(self, point: Point) -> set[int]:
-        """Return the processes whose windows are at a point, the topmost window and what is inside it."""
-        asked = [self.connection.ask_owner(window) for window in self.windows_at(point)]
-        return {self.connection.owner(cookie) for cookie in asked}
+        """Return the processes whose windows are at a point: the topmost window, and those inside it."""
+        requests = [self.connection.ask_owner(window) for window in self.windows_at(point)]
+        return {self.connection.owner(request) for request in requests}
 
     def _chain(self, ask: Callable[[int], Any]) -> list[int]:
-        """Return the windows at a place, from the root's child to the innermost; `ask` requests the child there."""
+        """Return nested windows, from the root's child to the innermost; `ask` requests the child of a window."""
         chain: list[int] = []
         window = self.connection.root
         with suppress(xcffib.ProtocolException):
@@ -205,7 +206,7 @@ class XScreen:
 
 
 def _hidden_parts(windows: Sequence[ScreenWindow]) -> list[Box]:
-    """Return where private windows can be seen; windows that are not opaque hide nothing."""
+    """Return the visible parts of private windows; windows that are not opaque hide nothing."""
     covers: list[Box] = []
     hidden: list[Box] = []
     for window in windows:  # topmost first
@@ -220,7 +221,7 @@ def _image(data: bytes, area: Box, connection: XConnection) -> Image:
     from PIL import Image
 
     depth = connection.screen.root_depth
-    formats = {known.depth: known.bits_per_pixel for known in connection.x.get_setup().pixmap_formats}
+    formats = {format.depth: format.bits_per_pixel for format in connection.x.get_setup().pixmap_formats}
     if formats.get(depth) != 32:
         advice = "Use a display with a depth of 24, such as Xvfb :1 -screen 0 1280x800x24."
         raise ToolError("no_display", f"The display has a depth of {depth}, which is not supported.", suggestion=advice)

@@ -21,7 +21,7 @@ _LOCAL_PID = 2  # a mask of the X-Resource extension
 
 
 class XConnection:
-    """A connection to an X server, with what every user of it needs."""
+    """A connection to an X server, with the extensions that hilt uses."""
 
     def __init__(self, display: str) -> None:
         self.name = display
@@ -37,8 +37,8 @@ class XConnection:
             reason = str(error).rstrip(".") or type(error).__name__
             raise ToolError(
                 "no_display",
-                f"The X display {display} does not answer: {reason}.",
-                suggestion="Check that it runs and that DISPLAY and XAUTHORITY name it.",
+                f"The X display {display} does not respond: {reason}.",
+                suggestion="Check that it is running, and that DISPLAY and XAUTHORITY are set for it.",
             ) from error
         self.root: int = self.screen.root
         self.core = self.x.core
@@ -46,18 +46,18 @@ class XConnection:
         self._frozen = threading.local()
 
     def atom(self, name: str) -> int:
-        """Return the number of a name."""
-        known = self._atoms.get(name)
-        if known is None:
-            known = self._atoms[name] = self.core.InternAtom(False, len(name), name).reply().atom  # noqa: FBT003
-        return known
+        """Return the number of an atom."""
+        number = self._atoms.get(name)
+        if number is None:
+            number = self._atoms[name] = self.core.InternAtom(False, len(name), name).reply().atom  # noqa: FBT003
+        return number
 
     def ask_property(self, window: int, name: str) -> Any:
-        """Send a request for a property; `raw` and `text` take its reply."""
+        """Send a request for a property; `raw` reads its reply."""
         return self.core.GetProperty(False, window, self.atom(name), 0, 0, PROPERTY_WORDS)  # noqa: FBT003
 
     def raw(self, cookie: Any) -> bytes:
-        """Return the bytes of a requested property; none if it is not set or its window is gone."""
+        """Return the bytes of a requested property; empty if it is not set or its window is gone."""
         try:
             return bytes(cookie.reply().value.raw)
         except (xcffib.ProtocolException, xcffib.XcffibException):
@@ -66,14 +66,14 @@ class XConnection:
     def numbers(self, window: int, name: str) -> list[int]:
         """Return a property that is a list of numbers."""
         data = self.raw(self.ask_property(window, name))
-        return [int.from_bytes(data[place : place + 4], "little") for place in range(0, len(data) - 3, 4)]
+        return [int.from_bytes(data[start : start + 4], "little") for start in range(0, len(data) - 3, 4)]
 
     def ask_owner(self, window: int) -> Any:
-        """Send a request for the process that opened a window; `owner` takes its reply."""
+        """Send a request for the process that opened a window; `owner` reads its reply."""
         return self.res.QueryClientIds(1, [xcffib.res.ClientIdSpec.synthetic(window, _LOCAL_PID)])
 
     def owner(self, cookie: Any) -> int:
-        """Return the process that opened a window, as the server knows it from its socket; 0 if it is unknown."""
+        """Return the process that opened a window, which the server knows from its socket; 0 if it is unknown."""
         try:
             for value in cookie.reply().ids:
                 if value.spec.mask == _LOCAL_PID and len(value.value):
@@ -84,9 +84,9 @@ class XConnection:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Keep all other programs from changing anything on the display, for a few milliseconds.
+        """Grab the server, so that no other program can change anything on the display for a few milliseconds.
 
-        What is checked inside is still true when input is sent inside: nothing can appear in between.
+        A check inside still holds when input is sent inside: no window can appear in between.
         """
         if getattr(self._frozen, "depth", 0):
             yield
