@@ -1,9 +1,9 @@
-"""The client that the conformance suite drives: every tool of its server is called, through a runtime of ours.
+"""The client that the conformance suite drives: calls every tool of its server through a runtime.
 
     client.py URL
 
-The suite says in MCP_CONFORMANCE_CONTEXT which calls it wants to see; without it, every tool is called once, all at the
-same time, with arguments made from its schema.
+The suite lists the calls to make in MCP_CONFORMANCE_CONTEXT; without it, every tool is called once, all at the same
+time, with arguments made from its schema.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hilt.call import Call, Result
 from hilt.runtime import Runtime
 from hilt.testing import environment
 
-ECHO = "json_schema_echo"  # wants to see the schema of the other tool
+ECHO = "json_schema_echo"  # takes the schema of the other tool as an argument
 SAMPLES = {"string": "text", "integer": 5, "number": 3, "boolean": True, "array": [], "object": {}}
 
 
@@ -36,11 +36,11 @@ class Person:
         """Answer nothing."""
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Accept a form as it is."""
-        known = schema.get("properties", {})
-        content = {name: field["default"] for name, field in known.items() if "default" in field}
+        """Accept a form with its defaults."""
+        properties = schema.get("properties", {})
+        content = {name: field["default"] for name, field in properties.items() if "default" in field}
         for name in schema.get("required", ()):
-            content.setdefault(name, SAMPLES[known[name]["type"]])
+            content.setdefault(name, SAMPLES[properties[name]["type"]])
         return {"action": "accept", "content": content}
 
     def sample(self, request: dict[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Person:
         return dict.fromkeys(requests)
 
     def require(self, capability: str) -> None:
-        """Be capable of everything."""
+        """Support every capability."""
 
     @property
     def allowance(self) -> None:
@@ -67,30 +67,30 @@ class Person:
         return None
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        """Take note of nothing."""
+        """Ignore it."""
 
     def output(self, data: bytes) -> None:
-        """Take note of nothing."""
+        """Ignore it."""
 
     def log(self, level: str, data: Any) -> None:
-        """Take note of nothing."""
+        """Ignore it."""
 
 
 def arguments(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments that fit a plain schema."""
-    known = schema["properties"]
-    return {name: SAMPLES[known[name].get("type", "string")] for name in schema.get("required", ())}
+    """Return arguments that match a simple schema."""
+    properties = schema["properties"]
+    return {name: SAMPLES[properties[name].get("type", "string")] for name in schema.get("required", ())}
 
 
-def wanted(schemas: dict[str, dict[str, Any]]) -> list[Call]:
+def calls_to_make(schemas: dict[str, dict[str, Any]]) -> list[Call]:
     """Return the calls to make."""
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     if "toolCalls" in context:
-        return [Call(f"mcp__suite__{one['name']}", one["arguments"]) for one in context["toolCalls"]]
+        return [Call(f"mcp__suite__{call['name']}", call["arguments"]) for call in context["toolCalls"]]
     calls = []
     for name, schema in schemas.items():
         if name.endswith(ECHO):
-            other = next(known for one, known in schemas.items() if one != name)
+            other = next(other for other_name, other in schemas.items() if other_name != name)
             calls.append(Call(name, {"schema": other}))
         else:
             calls.append(Call(name, arguments(schema)))
@@ -98,26 +98,26 @@ def wanted(schemas: dict[str, dict[str, Any]]) -> list[Call]:
 
 
 def main(url: str) -> int:
-    """Call everything and print what comes back."""
+    """Make all calls and print their results."""
     with tempfile.TemporaryDirectory(prefix="hilt-") as base:
         workspace = os.path.join(base, "workspace")
         os.mkdir(workspace)
         flags = {"mcp.servers": {"suite": {"url": url, "timeout": 20}}, "mode": "yolo"}
         with Runtime(workspace, environ=environment(base), flags=flags) as runtime:
-            found = runtime.servers()
-            assert found is not None
-            schemas = {tool.name: tool.schema for tool in found.tools()}
-            print(found.states())
+            servers = runtime.servers()
+            assert servers is not None
+            schemas = {tool.name: tool.schema for tool in servers.tools()}
+            print(servers.states())
             ended: list[threading.Event] = []
-            for call in wanted(schemas):
+            for call in calls_to_make(schemas):
                 done = threading.Event()
                 ended.append(done)
 
-                def tell(result: Result, call: Call = call, done: threading.Event = done) -> None:
+                def report(result: Result, call: Call = call, done: threading.Event = done) -> None:
                     print(call.tool, call.args, "->", result.error.message if result.error else result.result)
                     done.set()
 
-                runtime.submit(call, tell, attendant=Person())
+                runtime.submit(call, report, attendant=Person())
             for done in ended:
                 done.wait(30)
     return 0

@@ -9,13 +9,13 @@ from typing import Any
 
 from tests.conformance.tools.content import PIXEL
 
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 _TEXT = "This is the content of the static text resource."
 
 
 class Fixtures:
-    """What the suite asks for. The file `prompts` of the workspace says how many prompts there are beside the fixed."""
+    """The fixtures of the suite. Each line of the file `prompts` in the workspace adds a prompt."""
 
     def __init__(self, root: str) -> None:
         self._file = os.path.join(root, "prompts")
@@ -57,13 +57,13 @@ class Fixtures:
         if name == "test_simple_prompt":
             return _prompt(_text("This is a simple prompt for testing."))
         if name == "test_prompt_with_arguments":
-            said = f"arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'"
-            return _prompt(_text(f"Prompt with arguments: {said}"))
+            values = f"arg1='{arguments.get('arg1')}', arg2='{arguments.get('arg2')}'"
+            return _prompt(_text(f"Prompt with arguments: {values}"))
         if name == "test_prompt_with_embedded_resource":
             text = "Embedded resource content for testing."
             resource = {"uri": arguments.get("resourceUri", ""), "mimeType": "text/plain", "text": text}
-            asked = _text("Please process the embedded resource above.")
-            return _prompt({"type": "resource", "resource": resource}, asked)
+            request = _text("Please process the embedded resource above.")
+            return _prompt({"type": "resource", "resource": resource}, request)
         if name == "test_prompt_with_image":
             image = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
             return _prompt(image, _text("Please analyze the image above."))
@@ -77,14 +77,14 @@ class Fixtures:
     def listen(self, callback: Callable[[str], None]) -> Callable[[], None]:
         ended = threading.Event()
 
-        def look() -> None:
+        def poll() -> None:
             count = self._count()
-            while not ended.wait(LOOK_SECONDS):
+            while not ended.wait(POLL_SECONDS):
                 if self._count() != count:
                     count = self._count()
                     callback("prompts")
 
-        threading.Thread(target=look, daemon=True).start()
+        threading.Thread(target=poll, daemon=True).start()
         return ended.set
 
     def _count(self) -> int:
@@ -100,8 +100,8 @@ def _asking(answer: Any) -> dict[str, Any]:
         return _prompt(_text(f"Mind this: {answer['content']['context']}"))
     schema = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
     params = {"mode": "form", "message": "What context should the prompt use?", "requestedSchema": schema}
-    asked = {"user_context": {"method": "elicitation/create", "params": params}}
-    return {"resultType": "input_required", "inputRequests": asked}
+    requests = {"user_context": {"method": "elicitation/create", "params": params}}
+    return {"resultType": "input_required", "inputRequests": requests}
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The scenarios of the conformance suite for clients, those of OAuth aside, run against our client."""
+"""The client scenarios of the conformance suite except OAuth, run against our client."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SCENARIOS = (
 
 
 def run_client(scenario: str, revision: str, output: str) -> subprocess.CompletedProcess[str]:
-    """Run one scenario; the exit status is 0 when all of it holds."""
+    """Run one scenario; the exit status is 0 if it passes."""
     client = shlex.join(forked("-m", "tests.conformance.client"))
-    words = ["client", "--command", client, "--scenario", scenario]
+    arguments = ["client", "--command", client, "--scenario", scenario]
     return subprocess.run(
-        [os.path.join(BIN, "conformance"), *words, "--spec-version", revision, "-o", output],
+        [os.path.join(BIN, "conformance"), *arguments, "--spec-version", revision, "-o", output],
         env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "NO_COLOR": "1"},
         cwd=ROOT,
         stdout=subprocess.PIPE,

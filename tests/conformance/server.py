@@ -1,4 +1,4 @@
-"""The server that the conformance suite looks at: `hilt mcp --http --no-token` with the fixtures of the suite."""
+"""The server that the conformance suite tests: `hilt mcp --http --no-token` with the fixtures of the suite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tools")
 
 
 def main(workspace: str) -> int:
-    """Serve a workspace until a signal comes."""
+    """Serve a workspace until a signal arrives."""
     made = os.path.join(workspace, "made")
     os.makedirs(made)
     options = {"workspace": workspace, "tools-dir": os.pathsep.join((TOOLS, made)), "approve": "once"}

@@ -1,4 +1,4 @@
-"""Running the conformance suite against a server of ours."""
+"""Runs the conformance suite against our server."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def serving(base: str) -> Iterator[str]:
             lines = []
             for line in server.stderr:
                 lines.append(line)
-                found = re.search(r"http://\S+", line)
-                if found:
-                    yield found[0]
+                match = re.search(r"http://\S+", line)
+                if match:
+                    yield match[0]
                     return
             raise AssertionError("".join(lines))
         finally:
@@ -45,36 +45,36 @@ def serving(base: str) -> Iterator[str]:
 
 
 def run(url: str, revision: str, output: str) -> subprocess.CompletedProcess[str]:
-    """Run what a revision requires; the exit status is 0 when all of it holds."""
+    """Run the required scenarios of a revision; the exit status is 0 if all pass."""
     return _conformance("server", "--url", url, "--requirements", revision, "-o", output)
 
 
 def extensions(done: subprocess.CompletedProcess[str]) -> dict[str, bool]:
-    """Return the scenarios of extensions that were run, and whether they hold."""
+    """Return the scenarios of extensions that were run, and whether they passed."""
     return {name: mark == "✓" for mark, name in re.findall(r"([✓✗]) (\S+) \(extension\)", done.stdout)}
 
 
 def passed(done: subprocess.CompletedProcess[str]) -> set[str]:
     """Return the scenarios without a failure."""
-    found = re.findall(r"✓ (\S+): (\d+) passed, 0 failed", done.stdout)
-    return {name for name, count in found if count != "0"}
+    matches = re.findall(r"✓ (\S+): (\d+) passed, 0 failed", done.stdout)
+    return {name for name, count in matches if count != "0"}
 
 
 def required(revision: str) -> set[str]:
-    """Return the scenarios that a revision requires of a server."""
+    """Return the required server scenarios of a revision."""
     listed = _conformance("list", "--server", "--requirements", revision).stdout
-    found, inside = set(), False
+    scenarios, inside = set(), False
     for line in listed.splitlines():
         if line and not line.startswith(" "):
             inside = line.startswith("Server scenarios")
         elif inside and line.strip().startswith("- "):
-            found.add(line.strip()[2:])
-    return found
+            scenarios.add(line.strip()[2:])
+    return scenarios
 
 
-def _conformance(*words: str) -> subprocess.CompletedProcess[str]:
+def _conformance(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [os.path.join(BIN, "conformance"), *words],
+        [os.path.join(BIN, "conformance"), *arguments],
         env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "NO_COLOR": "1"},
         cwd=ROOT,
         stdout=subprocess.PIPE,

@@ -8,15 +8,15 @@ from tests.conformance.suite import REVISIONS, extensions, passed, required, run
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_all_that_a_revision_requires_of_a_server_holds(tmp_path, revision):
-    wanted = required(revision)
+def test_all_required_server_scenarios_of_a_revision_pass(tmp_path, revision):
+    scenarios = required(revision)
 
     with serving(str(tmp_path)) as url:
         done = run(url, revision, str(tmp_path / "results"))
 
-    assert len(wanted) >= 30
-    assert wanted - passed(done) == set(), done.stdout
+    assert len(scenarios) >= 30
+    assert scenarios - passed(done) == set(), done.stdout
     assert done.returncode == 0
-    tasks = {name: holds for name, holds in extensions(done).items() if name.startswith("tasks-")}
+    tasks = {name: passes for name, passes in extensions(done).items() if name.startswith("tasks-")}
     assert len(tasks) == (10 if revision == "2026-07-28" else 0)
     assert all(tasks.values()), done.stdout

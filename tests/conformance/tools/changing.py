@@ -1,4 +1,4 @@
-"""Tools that change what there is."""
+"""Tools that add a tool or a prompt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hilt import tool
 
 @tool(effects="read")
 def made_%d() -> str:
-    """Say that it is there."""
+    """Return a greeting."""
     return "here"
 '''
 

@@ -1,4 +1,4 @@
-"""Tools that answer with every kind of content."""
+"""Tools that return every kind of content."""
 
 from __future__ import annotations
 

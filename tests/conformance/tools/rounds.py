@@ -1,4 +1,4 @@
-"""Tools that need the client before they can answer, whichever way it is asked."""
+"""Tools that need input from the client before they can return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_input_required_result_elicitation(ctx) -> str:
 
 @tool(effects="read")
 def test_streaming_elicitation(ctx) -> str:
-    """Greet the user by name, telling how far it is."""
+    """Greet the user by name, and report progress."""
     ctx.progress(1, 2)
     form = ctx.inputs({"user_name": _form("What is your name?", name="string")})["user_name"]
     return f"Hello, {form['content']['name']}!"
@@ -53,14 +53,14 @@ def test_input_required_result_tampered_state(ctx) -> str:
 @tool(effects="read")
 def test_input_required_result_multiple_inputs(ctx) -> str:
     """Ask three things at once."""
-    found = ctx.inputs(
+    answers = ctx.inputs(
         {
             "user_name": _form("What is your name?", name="string"),
             "greeting": _question("Generate a greeting", 50),
             "client_roots": {"method": "roots/list", "params": {}},
         }
     )
-    return f"{found['greeting']['content']['text']}, {found['user_name']['content']['name']}"
+    return f"{answers['greeting']['content']['text']}, {answers['user_name']['content']['name']}"
 
 
 @tool(effects="read")
@@ -73,9 +73,9 @@ def test_input_required_result_multi_round(ctx) -> str:
 
 @tool(effects="read")
 def test_input_required_result_capabilities(ctx) -> str:
-    """Ask what the client can be asked."""
-    found = ctx.inputs({"form": _form("What is your name?", name="string"), "model": _question("Say hello", 50)})
-    return ", ".join(name for name, answer in found.items() if answer is not None)
+    """Return which requests the client supports."""
+    answers = ctx.inputs({"form": _form("What is your name?", name="string"), "model": _question("Say hello", 50)})
+    return ", ".join(name for name, answer in answers.items() if answer is not None)
 
 
 @tool(effects="read")
@@ -86,8 +86,8 @@ def test_missing_capability(ctx) -> str:
 
 
 def _form(message: str, **fields: str) -> dict[str, Any]:
-    known = {name: {"type": kind} for name, kind in fields.items()}
-    schema = {"type": "object", "properties": known, "required": list(known)}
+    properties = {name: {"type": kind} for name, kind in fields.items()}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
     return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 

@@ -1,4 +1,4 @@
-"""Tools that talk to the client while they run."""
+"""Tools that send messages and requests to the client while they run."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ MOMENT = 0.05
 
 @tool(effects="read")
 def test_tool_with_logging(ctx) -> str:
-    """Tell what it is doing."""
+    """Log three messages."""
     ctx.log("info", "Tool execution started")
     time.sleep(MOMENT)
     ctx.log("info", "Tool processing data")
     time.sleep(MOMENT)
     ctx.log("info", "Tool execution completed")
-    return "Told three times."
+    return "Logged three messages."
 
 
 @tool(effects="read")
 def test_logging_tool(ctx) -> str:
-    """Tell something."""
+    """Log a message."""
     ctx.log("info", "Something happened")
-    return "Told once."
+    return "Logged one message."
 
 
 @tool(effects="read")
 def test_tool_with_progress(ctx) -> str:
-    """Tell how far it is."""
+    """Report progress."""
     for done in (0, 50, 100):
         ctx.progress(done, 100)
         time.sleep(MOMENT)
@@ -56,7 +56,7 @@ def test_elicitation(ctx, message: str) -> str:
     """Have the user fill in a form.
 
     Args:
-        message: What the user is told.
+        message: The text of the form.
     """
     fields = {
         "username": {"type": "string", "description": "User's response"},
@@ -67,7 +67,7 @@ def test_elicitation(ctx, message: str) -> str:
 
 @tool(effects="read")
 def test_elicitation_sep1034_defaults(ctx) -> str:
-    """Have the user fill in a form that is filled in already."""
+    """Have the user fill in a form with defaults."""
     fields = {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
@@ -80,7 +80,7 @@ def test_elicitation_sep1034_defaults(ctx) -> str:
 
 @tool(effects="read")
 def test_elicitation_sep1330_enums(ctx) -> str:
-    """Have the user choose in every way there is."""
+    """Have the user choose from every kind of enum."""
     plain = ["option1", "option2", "option3"]
     titled = [{"const": f"value{n}", "title": title} for n, title in enumerate(("First", "Second", "Third"), 1)]
     named = {"enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]}

@@ -1,4 +1,4 @@
-"""Tools whose calls become tasks, because they take longer than a client is made to wait."""
+"""Tools whose calls become tasks because they take long."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def greet(name: str) -> str:
 @tool(effects="read", timeout=120)
 def slow_compute(ctx, seconds: float, label: str = "") -> str:
     """Take this long."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         time.sleep(0.05)
     return f"done: {label}"
 
@@ -34,7 +34,7 @@ def failing_job(ctx) -> str:
 
 @tool(effects="read")
 def protocol_error_job(ctx) -> str:
-    """Need a capability in the middle of the work that no client of the suite has."""
+    """Require, while running, a capability that no client of the suite has."""
     time.sleep(LONG)
     ctx.require("roots")
     return "done"
@@ -42,7 +42,7 @@ def protocol_error_job(ctx) -> str:
 
 @tool(effects="read")
 def confirm_delete(ctx, filename: str) -> str:
-    """Ask in the middle of the work."""
+    """Ask while running."""
     time.sleep(LONG)
     answer = ctx.inputs({"confirm": _form(f"Delete {filename}?", confirm="boolean")})["confirm"]
     return f"{filename}: {answer['action']}"
@@ -50,7 +50,7 @@ def confirm_delete(ctx, filename: str) -> str:
 
 @tool(effects="read")
 def multi_input(ctx) -> str:
-    """Ask two things at once, in the middle of the work."""
+    """Ask two things at once while running."""
     time.sleep(LONG)
     answers = ctx.inputs({"first": _form("Name?", name="string"), "second": _form("Sure?", confirm="boolean")})
     return ", ".join(answer["action"] for answer in answers.values())
@@ -58,7 +58,7 @@ def multi_input(ctx) -> str:
 
 @tool(effects="read")
 def test_tool_with_task(ctx) -> str:
-    """Ask at first, and take long then."""
+    """Ask first, then run for long."""
     answer = ctx.inputs({"user_name": _form("What is your name?", name="string")})["user_name"]
     time.sleep(LONG)
     return f"Hello, {answer['content']['name']}!"
