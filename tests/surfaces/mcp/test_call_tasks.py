@@ -123,11 +123,11 @@ def test_a_task_goes_on_when_somebody_elsewhere_approves_its_call(command):
         approvals = runtime.authority.approvals()
         with approvals.attend("console"):
             task.ended(first, results.get())
-            task.look()
+            task.check_answers()
             assert task.details()["status"] == "input_required"
             (pending,) = approvals.pending()
             approvals.answer(pending.id, approved=True, by="console")
-            task.look()
+            task.check_answers()
             wait_until(lambda: task.details()["status"] == "completed")
 
     assert task.details()["result"] == {"ok": True}

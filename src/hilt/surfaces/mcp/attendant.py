@@ -1,8 +1,8 @@
-"""The MCP client of one call, as an attendant: answers questions, and receives progress and log messages.
+"""The MCP client as the attendant of one call: answers questions, and receives progress and log messages.
 
-Approvals and the questions of `ask_user` block no thread: the call ends there, and runs again with the answer. A
-question that a custom tool asks while it runs waits for the answer if the protocol version lets the server ask during a
-call; otherwise the call runs again with all answers so far.
+Approvals and the questions of `ask_user` do not block a thread: the run ends, and the call runs again with the answer.
+A question from a custom tool waits for the answer if the protocol version allows requests to the client during a call;
+otherwise the call runs again with all answers so far.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from hilt.state.approvals import Asked
     from hilt.surfaces.mcp.open_forms import OpenForms
 
-    # ask the client, and return its answers; somebody elsewhere may answer the forms first
+    # asks the client and returns its answers; the forms may be answered elsewhere first
     Wait = Callable[[Mapping[str, Any], OpenForms | None], "Responses"]
 
-NOTE_CHARACTERS = 10_000  # of one progress or log message
+NOTE_CHARACTERS = 10_000  # in one progress or log message
 NOTES_AT_ONCE = 200
 NOTES_PER_SECOND = 50
 AUTOMATIC_SECONDS = 1.0  # a form that closes sooner was closed by a program
@@ -51,24 +51,24 @@ T = TypeVar("T")
 
 
 class ClientAnswers:
-    """The client's answers so far in one call, through all its rounds."""
+    """The client's answers in one call, across all its runs."""
 
     def __init__(self) -> None:
         self.event_id = os.urandom(8).hex()  # of the events of the call
-        self.by = ""  # the client, as the one who answers
+        self.by = ""  # the client, as recorded with its answers
         self.approvals: dict[str, UserAnswer | None] = {}  # by digest; None if nobody answered
         self.answers: dict[str, Any] | ToolError | None = None  # to questions
-        self.own_words: list[int] = []  # the questions to be answered in the person's own words
+        self.own_words: list[int] = []  # the numbers of the questions that the user answers freely
         self.inputs: dict[str, dict[str, Any]] = {}
 
     def ended(self, result: Result) -> None:
-        """Note the preview that a run ended with: the next run applies it, and does not make another."""
+        """Store the preview that a run ended with, so that the next run applies it instead of making another."""
         error = result.error
-        made = error.details.get("apply") if error is not None and error.code == "approval_required" else None
-        if isinstance(made, str):
+        preview = error.details.get("apply") if error is not None and error.code == "approval_required" else None
+        if isinstance(preview, str):
             for digest, answer in self.approvals.items():
                 if answer is not None and answer.kind == "preview":
-                    self.approvals[digest] = answer._replace(made=made)
+                    self.approvals[digest] = answer._replace(made=preview)
 
 
 class Attending:
@@ -88,9 +88,9 @@ class Attending:
     ) -> None:
         """Attend a call of a client that supports the requests in `can`.
 
-        `wait`, unless None, asks the client and returns its answers; somebody elsewhere may answer first what
-        `open_forms`, by session, returns. `alone` means that the client has closed a form of this session by itself, so
-        that it has no user. Only a client that `approves` is asked for approvals.
+        `wait`, unless None, asks the client and returns its answers. `open_forms` returns the forms of a session, which
+        may be answered elsewhere first. `alone` means that the client has no user: it closed an earlier form of this
+        session by itself. Only a client that `approves` is asked for approvals.
         """
         self.needs: dict[str, dict[str, Any]] = {}  # requests to the client before the call can continue
         self.missing: str | None = None  # a capability that the call needs and the client lacks
@@ -105,14 +105,14 @@ class Attending:
         self._count = 0
         self._allowance = _Allowance()
         replies.by = by
-        self.asked: tuple[Asked, str] | None = None  # the approval that the client is asked for, and its digest
-        self.questions: Sequence[Any] = ()  # those that the client is asked
+        self.asked: tuple[Asked, str] | None = None  # the approval to request from the client, and its digest
+        self.questions: Sequence[Any] = ()  # for the client
         self._asked_at = 0.0
-        self._one_at_a_time: threading.Lock | None = None  # set if it is asked while the call runs
+        self._form_lock: threading.Lock | None = None  # set if the client is asked while the call runs
 
     @property
     def can_ask(self) -> bool:
-        """Whether a person can be asked."""
+        """Whether a user is available to answer."""
         return "form" in self._can and not self._alone
 
     @property
@@ -121,24 +121,24 @@ class Attending:
         return bool(self.needs)
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
-        """Return the person's answer to exactly this call, None if nobody answered; end the call to ask first."""
+        """Return the user's answer to exactly this call, None if nobody answered; end the run to ask first."""
         if "form" not in self._can or not self._approves:
             return None
-        if self._one_at_a_time is not None:
+        if self._form_lock is not None:
             return self._ask_now(asked.session, lambda client: client.approve(asked, digest))
         if digest in self._replies.approvals:
             answer = self._replies.approvals[digest]
             if answer is None or answer.kind != "preview" or asked.preview:
-                return answer  # else the preview changes nothing, and was for the same arguments
+                return answer  # else ask again: approving the preview does not approve its changes
         self.asked = asked, digest
         self._need(APPROVAL, approval_form(asked))
         raise ToolError("approval_required", f"{asked.tool} needs approval: {asked.reason.rstrip('.')}.")
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any] | None:
-        """Return the person's answers; end the call to ask first."""
+        """Return the user's answers; end the run to ask first."""
         if "form" not in self._can:
             return None
-        if self._one_at_a_time is not None:
+        if self._form_lock is not None:
             return self._ask_now(None, lambda client: client.ask(questions))
         replies = self._replies
         if isinstance(replies.answers, ToolError):
@@ -154,23 +154,23 @@ class Attending:
         self.needs[name] = sound(form)
 
     def sent(self) -> None:
-        """Note that the client is being asked now."""
+        """Record the time at which the client is asked."""
         self._asked_at = time.monotonic()
 
     def elicit(self, message: str, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the form as the person filled it in."""
+        """Return the form as the user filled it in."""
         params = {"mode": "form", "message": message, "requestedSchema": schema}
-        return self._one({"method": FORM, "params": params})
+        return self._input({"method": FORM, "params": params})
 
     def sample(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """Return the response of the client's model."""
-        return self._one({"method": "sampling/createMessage", "params": request})
+        return self._input({"method": "sampling/createMessage", "params": request})
 
     def inputs(self, requests: Mapping[str, Any]) -> Responses:
         """Return the client's answers by name; None for requests that it does not support."""
         requests = sound(dict(requests))
         answers: Responses = dict.fromkeys(requests)
-        supported = {name: request for name, request in requests.items() if self._is_able(request)}
+        supported = {name: request for name, request in requests.items() if self._is_supported(request)}
         if self._wait is not None:
             return {**answers, **(self._wait(supported, None) if supported else {})}
         missing = {name: request for name, request in supported.items() if name not in self._replies.inputs}
@@ -184,18 +184,18 @@ class Attending:
         if self._wait is None or not self.can_ask:
             return None
         other = copy(self)
-        other.needs, other._one_at_a_time = {}, threading.Lock()
+        other.needs, other._form_lock = {}, threading.Lock()
         return other
 
     def _ask_now(self, session: str | None, ask: Callable[[Attending], T | None]) -> T | None:
-        """Ask the client while the call runs, in the same rounds as a call that ends to ask.
+        """Ask the client while the call runs, with the same forms as between runs.
 
-        Return None if nobody answered. `session` is that of the agent, if it is known.
+        Return None if nobody answered. `session` is the session of the agent, if known.
         """
         assert self._open_forms is not None  # noqa: S101
         replies = ClientAnswers()
         client = copy(self)
-        client._replies, client._one_at_a_time = replies, None
+        client._replies, client._form_lock = replies, None
         replies.by = self._by
         forms = self._open_forms(session, replies)
         try:
@@ -219,24 +219,24 @@ class Attending:
             forms.close()
 
     def _show(self, client: Attending, forms: OpenForms) -> bool:
-        """Show what the client needs, after the forms of other agents; return whether the client answered."""
-        assert self._one_at_a_time is not None  # noqa: S101
+        """Show the forms once those of other agents are closed; return whether the client answered."""
+        assert self._form_lock is not None  # noqa: S101
         assert self._wait is not None  # noqa: S101
-        while not self._one_at_a_time.acquire(timeout=POLL_SECONDS):
+        while not self._form_lock.acquire(timeout=POLL_SECONDS):
             if forms.answered_by() is not None:
                 return False
         try:
             client.sent()
             responses = self._wait(client.needs, forms)
         finally:
-            self._one_at_a_time.release()
+            self._form_lock.release()
         answers = {name: response for name, response in responses.items() if response is not None}
         client.take(answers)
         return bool(answers)
 
     @property
     def allowance(self) -> None:
-        """None: the host limits its runs itself."""
+        """None: the host limits its own runs."""
         return None
 
     def require(self, capability: str) -> None:
@@ -246,7 +246,7 @@ class Attending:
             raise ToolError("no_one_to_ask", f"The client does not support {capability}.")
 
     def compact(self, focus: str) -> str | None:
-        """Return None: the host shortens its conversation itself."""
+        """Return None: the host compacts its own conversation."""
         return None
 
     def progress(self, done: float, total: float | None, message: str) -> None:
@@ -255,10 +255,10 @@ class Attending:
             self._send("progress", (done, total if _is_number(total) else None, str(message)[:NOTE_CHARACTERS]))
 
     def output(self, data: bytes) -> None:
-        """Ignore the output of a command: clients get its last line as progress."""
+        """Ignore the output of a command: clients receive its last line as progress."""
 
     def log(self, level: str, data: Any) -> None:
-        """Send a log message for the person, rate-limited."""
+        """Send a log message for the user, rate-limited."""
         if self._allowance.take():
             text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
             self._send(
@@ -291,12 +291,12 @@ class Attending:
         except ToolError as error:
             replies.answers = error
 
-    def _one(self, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _input(self, request: dict[str, Any]) -> dict[str, Any] | None:
         self._count += 1
         name = f"input_{self._count}"
         return self.inputs({name: request})[name]
 
-    def _is_able(self, request: Mapping[str, Any]) -> bool:
+    def _is_supported(self, request: Mapping[str, Any]) -> bool:
         method = request.get("method")
         if method == FORM:
             return request.get("params", {}).get("mode", "form") in self._can
@@ -307,16 +307,16 @@ class _Allowance:
     """A token bucket for the messages of a call: a burst, and then a rate per second."""
 
     def __init__(self) -> None:
-        self._left = float(NOTES_AT_ONCE)
+        self._available = float(NOTES_AT_ONCE)
         self._since = time.monotonic()
 
     def take(self) -> bool:
         now = time.monotonic()
-        self._left = min(NOTES_AT_ONCE, self._left + (now - self._since) * NOTES_PER_SECOND)
+        self._available = min(NOTES_AT_ONCE, self._available + (now - self._since) * NOTES_PER_SECOND)
         self._since = now
-        if self._left < 1:
+        if self._available < 1:
             return False
-        self._left -= 1
+        self._available -= 1
         return True
 
 

@@ -1,6 +1,6 @@
-"""Calls that go on after their request, as tasks of the MCP extension; the client polls for the result.
+"""Calls that continue after their request, as tasks of the MCP extension; the client polls for the result.
 
-A task is driven by the threads of the runtime, so that it outlives the connection of its client. If a run of its call
+A task runs on the threads of the runtime, so it outlives the connection of its client. If a run of its call
 ends with questions, the task waits for `tasks/update`, and the call runs again with the answers.
 """
 
@@ -72,7 +72,7 @@ class CallTask:
         self._forms = OpenForms(runtime, call.session or runtime.session, replies)
         self._renew = renew
         self._answer = answer
-        self._has_ended = ended
+        self._on_end = ended
         self._lock = threading.RLock()
         self._status = WORKING
         self._message = ""
@@ -83,11 +83,11 @@ class CallTask:
 
     @property
     def is_expired(self) -> bool:
-        """Whether the client can no longer expect the task to be known."""
+        """Whether the task has ended and its time to live is over."""
         return self._status in ENDED and time.time() - self._created > TTL_MS / 1000
 
     def summary(self) -> dict[str, Any]:
-        """Return the task for the answer to its call."""
+        """Return the task for the response to its call."""
         with self._lock:
             summary = {
                 "taskId": self.id,
@@ -117,35 +117,35 @@ class CallTask:
         return {name: request for name, request in needs.items() if name not in self._responses}
 
     def note(self, message: str) -> None:
-        """Show a message of the tool."""
+        """Set the status message."""
         with self._lock:
             self._message = message[:MESSAGE_CHARACTERS]
             self._updated = time.time()
 
     def update(self, responses: Mapping[str, Any]) -> None:
-        """Take answers to open questions; the call runs again once it has all of them."""
+        """Receive answers to open questions; the call runs again once all are answered."""
         with self._lock:
             if self._status != INPUT_REQUIRED:
                 return
-            known = self._open()
+            pending = self._open()
             self._responses |= {
-                name: response for name, response in responses.items() if name in known and isinstance(response, dict)
+                name: response for name, response in responses.items() if name in pending and isinstance(response, dict)
             }
             if self._open():
                 return
             self._attending.take(self._responses)
-            attending = self._go_on()
+            attending = self._resume()
         self._run_again(attending)
 
-    def look(self) -> None:
-        """Go on if somebody elsewhere has answered what the client is asked."""
+    def check_answers(self) -> None:
+        """Run the call again if its open questions were answered elsewhere."""
         with self._lock:
             if self._status != INPUT_REQUIRED or not self._forms.is_open or self._forms.answered_by() is None:
                 return
-            attending = self._go_on()
+            attending = self._resume()
         self._run_again(attending)
 
-    def _go_on(self) -> Attending:
+    def _resume(self) -> Attending:
         if self._forms.is_open:
             self._forms.settle()
         self._responses = {}
@@ -163,14 +163,14 @@ class CallTask:
             running.cancel()
 
     def ended(self, attending: Attending, result: Result) -> None:
-        """Take the result of a run."""
+        """Receive the result of a run."""
         with self._lock:
             if self._status in ENDED:
                 return
             if attending.needs and not self._is_cancelled:
                 self._replies.ended(result)
                 attending.sent()
-                with suppress(ToolError):  # the client is asked in any case
+                with suppress(ToolError):  # the client is still asked
                     self._forms.open(attending.asked, attending.questions)
                 self._set(INPUT_REQUIRED)
                 return
@@ -179,7 +179,7 @@ class CallTask:
             else:
                 self._outcome = self._answer(result, self._running, attending)
                 self._set(FAILED if isinstance(self._outcome, Failure) else COMPLETED)
-        self._has_ended()
+        self._on_end()
 
     def cancel(self) -> None:
         """Cancel the call, unless it has ended."""
@@ -195,7 +195,7 @@ class CallTask:
             self._forms.close()
             if running is not None:
                 running.abandon(ToolError("cancelled", f"The call of {self._call.tool} was cancelled."))
-            self._has_ended()
+            self._on_end()
         elif running is not None:
             running.cancel()
 
@@ -207,7 +207,7 @@ class CallTask:
 
 
 class CallTasks:
-    """The tasks of a process. The id of a task is a secret of its client; some also belong to a session."""
+    """The tasks of a process. The id of a task is a secret of its client; some tasks also belong to a session."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -225,7 +225,7 @@ class CallTasks:
             return True
 
     def drop(self, task: CallTask) -> None:
-        """Forget a task that was never used."""
+        """Remove a task that was never used."""
         with self._lock:
             self._tasks.pop(task.id, None)
 
@@ -236,7 +236,7 @@ class CallTasks:
         return None if task is None or task.owner != owner or task.is_expired else task
 
     def end(self, owner: tuple[str, str | None]) -> None:
-        """Cancel and forget the tasks of a session."""
+        """Cancel and remove the tasks of a session."""
         with self._lock:
             ended = [task for task in self._tasks.values() if task.owner == owner]
             for task in ended:

@@ -1,4 +1,4 @@
-"""One tools/call: runs on the runtime's threads, is cancelled with its request, and reports progress and questions."""
+"""One tools/call: runs on the runtime's threads, is cancelled with its request, and sends progress and questions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from hilt.running.active_call import ActiveCall
 from hilt.runtime import Runtime
 from hilt.state.approvals import POLL_SECONDS
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers, Responses
-from hilt.surfaces.mcp.begun_call import BegunCall
 from hilt.surfaces.mcp.call_tasks import AFTER_SECONDS, CallTask, CallTasks, Failure, Outcome
 from hilt.surfaces.mcp.clients import Client, client_of
 from hilt.surfaces.mcp.content import call_answer, error_result, sound
+from hilt.surfaces.mcp.first_run import FirstRun
 from hilt.surfaces.mcp.names import APPROVAL, SESSION, TASKS
 from hilt.surfaces.mcp.open_forms import OpenForms
 from hilt.surfaces.mcp.sessions import Session
@@ -41,7 +41,7 @@ from hilt.surfaces.oneshot import for_resident
 
 Ctx = ServerRequestContext[Any, Any]
 HandOver = Callable[[Call], Result]
-TakeBegun = Callable[[Any], BegunCall | None]  # by the id of the request
+TakeFirstRun = Callable[[Any], FirstRun | None]  # by the id of the request
 
 BEAT_SECONDS = 1.0
 STEP = 0.001  # the increment of a heartbeat without real progress
@@ -51,9 +51,9 @@ EVENTS_MAX = 256  # unsent events of a call; more are dropped
 
 
 class OpenCall(NamedTuple):
-    """A call that was answered with questions, and its state for when the client retries it."""
+    """A call that ended with questions, and its state for when the client retries it."""
 
-    run: CallRun | BegunCall
+    run: CallRun | FirstRun
     replies: ClientAnswers
     forms: OpenForms
     session: Session
@@ -68,9 +68,9 @@ class Rounds:
         self._open: dict[str, OpenCall] = {}
 
     def keep(
-        self, run: CallRun | BegunCall, replies: ClientAnswers, forms: OpenForms, session: Session, key: str
+        self, run: CallRun | FirstRun, replies: ClientAnswers, forms: OpenForms, session: Session, key: str
     ) -> str:
-        """Keep a call, and return the secret that identifies it."""
+        """Store a call, and return the secret that identifies it."""
         now = time.monotonic()
         self.end(before=now)
         while len(self._open) >= ROUNDS_MAX:
@@ -79,18 +79,18 @@ class Rounds:
         self._open[state] = OpenCall(run, replies, forms, session, key, now + ROUND_SECONDS)
         return state
 
-    def take(self, state: str, key: str, named: str | None) -> OpenCall:
+    def take(self, state: str, key: str, session: str | None) -> OpenCall:
         """Return the call that a request continues, which must be the same call in the same session."""
         open_call = self._open.get(state)
         if open_call is None or open_call.key != key or open_call.until < time.monotonic():
             raise _bad_state()
-        if named is not None and named != open_call.session.name:
+        if session is not None and session != open_call.session.name:
             raise _bad_state()
         del self._open[state]
         return open_call
 
     def end(self, before: float = float("inf")) -> None:
-        """End the calls that expired before then: nobody will answer."""
+        """End the calls that expired before this time: nobody will answer them."""
         for state in [state for state, open_call in self._open.items() if open_call.until < before]:
             self._end(state)
 
@@ -117,22 +117,22 @@ class Calls:
         runtime: Runtime,
         offload: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         hand_over: HandOver | None = None,
-        begun: TakeBegun | None = None,
+        take_first_run: TakeFirstRun | None = None,
         tasks: CallTasks | None = None,
         owner: str | None = None,
         *,
         approves: bool = True,
     ) -> None:
-        """Run calls on a runtime; `offload` runs slow work, `hand_over` calls that must outlive this process.
+        """Run calls on a runtime; `offload` runs slow work, `hand_over` runs calls that must outlive this process.
 
-        `begun` returns the first run of a call that ended with questions in the front loop. `tasks` are those of the
-        process; the ones of a connection belong to its session, `owner`. Only with `approves`, clients are asked for
-        approvals.
+        `take_first_run` returns the first run of a call that ended with questions in the front loop. `tasks` are the
+        tasks of the process; those of a connection belong to its session, `owner`. Clients are asked for approvals
+        only with `approves`.
         """
         self.approves = approves
         self._runtime = runtime
         self._hand_over = hand_over
-        self._begun: TakeBegun = begun or (lambda id: None)
+        self._take_first_run: TakeFirstRun = take_first_run or (lambda id: None)
         self._tasks = tasks or CallTasks()
         self._owner = runtime.id, owner
         self._offload = offload
@@ -142,7 +142,7 @@ class Calls:
         self.asking = 0  # calls that wait for an answer from a client
 
     def close(self) -> None:
-        """End the calls that wait for their client."""
+        """End the calls that are waiting for their client."""
         self._rounds.end()
 
     def end_idle(self) -> None:
@@ -156,12 +156,12 @@ class Calls:
         modern = is_modern(ctx)
         raw = ctx.params or {}
         meta = raw.get("_meta") or {}
-        begun = self._begun(ctx.request_id)
-        replies = ClientAnswers() if begun is None else begun.replies
+        first_run = self._take_first_run(ctx.request_id)
+        replies = ClientAnswers() if first_run is None else first_run.replies
         responses = raw.get("inputResponses") or {}
         if modern and params.request_state is not None:
-            named = session_of().name if SESSION in meta else None
-            open_call = self._rounds.take(params.request_state, _key(params), named)
+            session_name = session_of().name if SESSION in meta else None
+            open_call = self._rounds.take(params.request_state, _key(params), session_name)
             replies, session, forms = open_call.replies, open_call.session, open_call.forms
             open_call.run.attending.take(responses)
             if forms.is_open:
@@ -172,21 +172,21 @@ class Calls:
             forms = self.forms(session.name, replies)
         approval = meta.get(APPROVAL)
         if not isinstance(approval, str) or not _ID.fullmatch(approval):
-            approval = session.answered(params.name, params.arguments, self._runtime) if begun is None else None
+            approval = session.answered(params.name, params.arguments, self._runtime) if first_run is None else None
         by, can, *_ = client(ctx)
         call = Call(params.name, params.arguments, session=session.name, client=by, approval=approval)
         session.calls += 1
         progress = Progress(ctx)
-        run: CallRun | BegunCall | None = None
+        run: CallRun | FirstRun | None = None
         try:
-            handed_over = None if begun is not None else await self._handed_over(session, call)
+            handed_over = None if first_run is not None else await self._handed_over(session, call)
             if handed_over is not None:
                 return handed_over
             while True:
                 session.alone = session.alone or None in replies.approvals.values()
-                run = begun or CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
+                run = first_run or CallRun(self, ctx, call, replies, can, progress, by=by, alone=session.alone)
                 result = await run.result(AFTER_SECONDS if modern and "tasks" in can else None)
-                begun = None
+                first_run = None
                 if result is None:
                     task = self._as_task(run, session, call, replies, can)
                     if task is not None:
@@ -194,7 +194,7 @@ class Calls:
                     result = await run.result()
                 attending = run.attending
                 if result is None or (attending.missing is not None and modern):
-                    raise _lacks(str(attending.missing))
+                    raise _missing_capability(str(attending.missing))
                 if not attending.needs:
                     return self._answer(session, call, result, run.prepared, is_forwarded=run.is_forwarded)
                 replies.ended(result)
@@ -227,29 +227,29 @@ class Calls:
             session.used = time.monotonic()
 
     def forms(self, session: str | None, replies: ClientAnswers) -> OpenForms:
-        """Return the forms of one call in a session, none of which is open yet."""
+        """Return the forms of one call in a session; none is open yet."""
         return OpenForms(self._runtime, session or self._runtime.session, replies)
 
     async def ask_first(self, ctx: Ctx, requests: Mapping[str, Any], forms: OpenForms) -> Responses | None:
-        """Ask a client that has a connection; return None if somebody elsewhere answers first."""
+        """Ask a client that has a connection; return None if the forms are answered elsewhere first."""
         if not forms.is_open:
             return await self.ask(ctx, requests)
         asking = asyncio.create_task(self.ask(ctx, requests))
-        looking = asyncio.create_task(self._answered_by(forms))
+        polling = asyncio.create_task(self._answered_by(forms))
         try:
-            await asyncio.wait((asking, looking), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((asking, polling), return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
                 return asking.result()
-            await _tell(ctx, f"It was answered elsewhere, by {looking.result()}.")
+            await _log_notice(ctx, f"This was answered elsewhere, by {polling.result()}.")
             return None
         finally:
-            # the client is told that it need not answer any more
+            # cancelling notifies the client that it need not answer
             asking.cancel()
-            looking.cancel()
-            await asyncio.gather(asking, looking, return_exceptions=True)
+            polling.cancel()
+            await asyncio.gather(asking, polling, return_exceptions=True)
 
     async def _answered_by(self, forms: OpenForms) -> str:
-        """Wait until somebody elsewhere has answered, and return who."""
+        """Wait until the forms are answered elsewhere, and return by whom."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             by: str | None = await self._offload(forms.answered_by)
@@ -257,9 +257,9 @@ class Calls:
                 return by
 
     def _as_task(
-        self, run: CallRun | BegunCall, session: Session, call: Call, replies: ClientAnswers, can: frozenset[str]
+        self, run: CallRun | FirstRun, session: Session, call: Call, replies: ClientAnswers, can: frozenset[str]
     ) -> CallTask | None:
-        """Let a call go on as a task; return None if it has just ended, or there are too many tasks."""
+        """Continue a call as a task; return None if it has just ended, or if there are too many tasks."""
         if not isinstance(run, CallRun):
             return None
 
@@ -268,7 +268,7 @@ class Calls:
             is_forwarded = running is not None and running.call.through is not None
             try:
                 if attending.missing is not None:
-                    raise _lacks(attending.missing)
+                    raise _missing_capability(attending.missing)
                 return self._answer(session, call, result, prepared, is_forwarded=is_forwarded)
             except MCPError as error:
                 return Failure(error.error.code, error.error.message, error.error.data)
@@ -304,7 +304,7 @@ class Calls:
         if not is_modern(ctx):
             raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
         if "tasks" not in client(ctx).can:
-            raise _lacks("tasks")
+            raise _missing_capability("tasks")
         task = self._tasks.find(id, self._owner)
         if task is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown task: {id[:100]}")
@@ -320,9 +320,9 @@ class Calls:
             return None
         result: Result = await self._offload(lambda: hand_over(call))
         if result.error is not None and result.error.code == "resident_required":
-            return None  # it cannot be reached; running the call here refuses and records it
+            return None  # not reachable: running the call here rejects and records it
         if result.error is None and prepared.tool.output is not None:
-            with suppress(ValueError):  # a tool may still answer with text
+            with suppress(ValueError):  # a tool may still return text
                 result = result._replace(text="", data=json.loads(result.text))
         return self._answer(session, call, result, prepared)
 
@@ -338,9 +338,9 @@ class Calls:
         return call_answer(session, call, result, prepared)
 
     async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
-        """Start a call; finding a tool that is not built in may be slow, so it runs on another thread."""
-        is_near = call.tool in self._built_in and not self._runtime.catalog.find(call.tool).tool.traits.finds
-        if is_near:  # found without reading files
+        """Start a call; a tool that is not built in is resolved on another thread, because that may be slow."""
+        is_quick = call.tool in self._built_in and not self._runtime.catalog.find(call.tool).tool.traits.finds
+        if is_quick:  # resolved without reading files
             self._runtime.submit(call, done, **options)
         else:
             await self._offload(lambda: self._runtime.submit(call, done, **options))
@@ -353,7 +353,7 @@ class Calls:
         try:
             async with asyncio.timeout(seconds):
                 for name, request in requests.items():
-                    answers[name] = await _asked(ctx, request)
+                    answers[name] = await _ask(ctx, request)
         except TimeoutError:
             raise ToolError("approval_timeout", f"Nobody answered within {seconds:g} s.") from None
         except (MCPError, ValueError):
@@ -370,7 +370,7 @@ class Progress:
         self._session = ctx.session
         self._started = time.monotonic()
         self._sent = False  # since the last heartbeat
-        self._counts = False  # whether the tool reports its own progress, instead of elapsed seconds
+        self._counts = False  # whether the tool reports progress itself; otherwise elapsed seconds are sent
         self._last = -1.0
         self._total: float | None = None
         meta = (ctx.params or {}).get("_meta") or {}
@@ -404,7 +404,7 @@ class Progress:
 
 
 class CallRun:
-    """One run of a call, from the event loop's side."""
+    """One run of a call, driven from the event loop."""
 
     def __init__(
         self,
@@ -427,7 +427,7 @@ class CallRun:
         self._asking: dict[asyncio.Task[None], Future[Responses]] = {}
         self._progress = progress
         self._event_id = replies.event_id
-        self._given_up = False
+        self._is_abandoned = False
         self._is_submitted = False
         self._lock = threading.Lock()
         self._has_result = False
@@ -446,12 +446,12 @@ class CallRun:
 
     @property
     def running(self) -> ActiveCall | None:
-        """The running call; None before it began."""
+        """The running call; None before it has started."""
         return self._running
 
     @property
     def prepared(self) -> Prepared | None:
-        """The prepared call; None before it began."""
+        """The prepared call; None before the run has started."""
         return None if self._running is None else self._running.prepared
 
     @property
@@ -460,7 +460,7 @@ class CallRun:
         return self._running is not None and bool(self._running.call.through)
 
     def detach(self, task: CallTask) -> bool:
-        """Let a task receive the result; return False if it is already here."""
+        """Pass the result to a task; return False if it has already arrived."""
         with self._lock:
             if not self._has_result:
                 self._task = task
@@ -492,7 +492,7 @@ class CallRun:
             ended = True
             return None
         finally:
-            self._given_up = not ended
+            self._is_abandoned = not ended
             if self._running is not None and not ended:
                 self._running.cancel()
             for task, answer in self._asking.items():
@@ -527,8 +527,8 @@ class CallRun:
     def _began(self, running: ActiveCall) -> None:
         self._running = running
         running.event_id = self._event_id
-        if self._given_up:
-            running.cancel()  # the request was cancelled before the call began
+        if self._is_abandoned:
+            running.cancel()  # the request was cancelled before the call started
 
     def _done(self, result: Result) -> None:
         with self._lock:
@@ -544,15 +544,15 @@ class CallRun:
             _note(self._task, kind, values)
             return
         if kind in ("progress", "log") and self._events.qsize() > EVENTS_MAX:
-            return  # the client does not read; a tool must not fill up memory
+            return  # the client does not read: do not fill up memory
         try:
             self._loop.call_soon_threadsafe(self._events.put_nowait, (kind, values))
         except RuntimeError:
             return  # the loop has ended
 
     def _wait(self, requests: Mapping[str, Any], forms: OpenForms | None) -> Responses:
-        """Ask the client and wait, on a thread of the runtime; the wait does not count towards the tool's timeout."""
-        if self._given_up:
+        """Ask the client and wait, on a thread of the runtime; this does not count towards the tool's timeout."""
+        if self._is_abandoned:
             raise ToolError("cancelled", "The call was cancelled.")
         answer: Future[Responses] = Future()
         running, started = self._running, time.perf_counter()
@@ -581,25 +581,25 @@ def connection_of(ctx: Ctx) -> Connection:
 
 
 def is_modern(ctx: Ctx) -> bool:
-    """Whether a request uses a protocol version without connections."""
+    """Whether a request uses a protocol version without a handshake."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def client(ctx: Ctx) -> Client:
-    """Return the client of a request, as it declares itself."""
-    known, declared = ctx.session.client_params, ctx.session.client_capabilities
-    info = {} if known is None else known.client_info.model_dump(mode="json", by_alias=True, exclude_none=True)
+    """Return the client of a request, as declared by itself."""
+    params, declared = ctx.session.client_params, ctx.session.client_capabilities
+    info = {} if params is None else params.client_info.model_dump(mode="json", by_alias=True, exclude_none=True)
     capabilities = {} if declared is None else declared.model_dump(mode="json", by_alias=True, exclude_none=True)
     return client_of(info, capabilities)
 
 
 def unknown_tool(name: str, error: ToolError) -> MCPError:
     """Return the protocol error for an unknown tool name."""
-    near = error.message.partition(". ")[2]
-    return MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {name[:100]}" + (f". {near}" if near else ""))
+    similar = error.message.partition(". ")[2]
+    return MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {name[:100]}" + (f". {similar}" if similar else ""))
 
 
-def _lacks(capability: str) -> MCPError:
+def _missing_capability(capability: str) -> MCPError:
     message = f"The call needs a client with the capability {capability}"
     required: dict[str, Any] = {capability: {}} if capability != "tasks" else {"extensions": {TASKS: {}}}
     data: dict[str, Any] = {"requiredCapabilities": required}
@@ -613,7 +613,7 @@ _RESULTS: dict[str, type[types.Result]] = {
 }
 
 
-async def _asked(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
+async def _ask(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
     method = str(request.get("method"))
     typed = types.server_request_adapter.validate_python(dict(request), by_name=False)
     metadata = ServerMessageMetadata(related_request_id=ctx.request_id)
@@ -621,7 +621,7 @@ async def _asked(ctx: Ctx, request: Mapping[str, Any]) -> dict[str, Any]:
     return response.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-async def _tell(ctx: Ctx, message: str) -> None:
+async def _log_notice(ctx: Ctx, message: str) -> None:
     """Send a log message to a client that has a connection."""
     if _is_wanted(ctx, "notice"):
         params = types.LoggingMessageNotificationParams(level="notice", data=sound(message), logger="hilt")
@@ -629,12 +629,12 @@ async def _tell(ctx: Ctx, message: str) -> None:
         await ctx.session.send_notification(note, related_request_id=ctx.request_id)
 
 
-_ID = re.compile("[0-9a-f]{12}")  # a whole approval id: accepting prefixes would help guessing
+_ID = re.compile("[0-9a-f]{12}")  # a complete approval id: prefixes would be easier to guess
 
-_ORDER = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 def _is_wanted(ctx: Ctx, level: str) -> bool:
     """Whether a client with a connection wants messages of this log level."""
     minimum = connection_of(ctx).state.get("level", "debug")
-    return _ORDER.index(level) >= _ORDER.index(minimum)
+    return _LEVELS.index(level) >= _LEVELS.index(minimum)

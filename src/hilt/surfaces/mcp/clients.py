@@ -1,4 +1,4 @@
-"""What an MCP client declares about itself: its name, and the requests that it supports."""
+"""The name that an MCP client declares, and the requests that it supports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ NAME_CHARACTERS = 60
 
 
 class Client(NamedTuple):
-    """A client, as it declares itself."""
+    """A client, as declared by itself."""
 
     name: str  # for the audit trail
     can: frozenset[str]  # the requests that it supports
-    program: str = ""  # its own name for itself
+    program: str = ""  # the declared name
     version: str = ""
 
 
@@ -33,7 +33,7 @@ def _supported(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> froz
     names = set()
     elicitation = capabilities.get("elicitation")
     if elicitation is not None and not _is_headless(info, capabilities):
-        # without a kind, the client means forms, which were the only kind at first
+        # no mode means forms, which were the only mode at first
         if elicitation.get("form") is not None or elicitation.get("url") is None:
             names |= {"form", "elicitation"}
         if elicitation.get("url") is not None:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from hilt.surfaces.mcp.front import Front
     from hilt.surfaces.mcp.resources import Provider
 
-START_SECONDS = 2.0  # during which garbage is not collected
+START_SECONDS = 2.0  # without garbage collection
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class ServeOptions(NamedTuple):
@@ -81,25 +81,25 @@ def flags_of(arguments: Namespace) -> ServeOptions:
 
 def serve(options: dict[str, str], flags: ServeOptions, providers: Sequence[Provider] = ()) -> int:
     """Serve until the client disconnects, or a signal arrives."""
-    # imported objects stay: collecting garbage while importing takes a tenth of the start
+    # imported objects stay alive: garbage collection during imports would take a tenth of the start time
     gc.disable()
     if flags.http is None:
-        ended = _serve_stdio(options, flags, providers)
+        stop_signal = _serve_stdio(options, flags, providers)
     else:
         from hilt.surfaces.mcp.http import over_http
 
         with open_runtime(options) as runtime:
-            ended = _run(runtime, over_http(runtime, flags, _named(options), providers))
+            stop_signal = _run(runtime, over_http(runtime, flags, _chosen_session(options), providers))
     if sys.stderr is not None:
         with suppress(OSError):
             sys.stderr.flush()
-    if ended:
-        signal.signal(ended, signal.SIG_DFL)
-        os.kill(os.getpid(), ended)  # the parent process sees which signal ended this one
+    if stop_signal:
+        signal.signal(stop_signal, signal.SIG_DFL)
+        os.kill(os.getpid(), stop_signal)  # the parent process sees which signal ended this one
     os._exit(0)  # skip the interpreter's shutdown, which takes as long as a call
 
 
-def _named(options: dict[str, str]) -> str | None:
+def _chosen_session(options: dict[str, str]) -> str | None:
     """Return the session that the user chose for all clients; it outlives this process."""
     return options.get("session") or os.environ.get("HILT_SESSION")
 
@@ -109,11 +109,11 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
     from hilt.surfaces.mcp.standard_streams import Wires
 
     wires = Wires()
-    named = _named(options)
-    session = named or new_session()
+    chosen = _chosen_session(options)
+    session = chosen or new_session()
     options = {**options, "session": session}
     # a client with a named session may reconnect for each call, so its jobs must outlive this process
-    hand_over = _to_resident(options) if named and os.environ.get("HILT_RESIDENT") != "off" else None
+    hand_over = _to_resident(options) if chosen and os.environ.get("HILT_RESIDENT") != "off" else None
     with open_runtime(options, keeps_jobs=hand_over is None) as runtime:
         runtime.watch_deadlines()
         front = Front(
@@ -125,15 +125,15 @@ def _serve_stdio(options: dict[str, str], flags: ServeOptions, providers: Sequen
             providers=providers,
             hand_over=hand_over,
         )
-        ended = _stopped_by_signals(front)
+        received = _stopped_by_signals(front)
         timer = threading.Timer(START_SECONDS, _collect_garbage)
         timer.daemon = True
         timer.start()
         front.run()
         runtime.close()
-        if named is None:
+        if chosen is None:
             runtime.end_session(session)
-    return ended[0] if ended else 0
+    return received[0] if received else 0
 
 
 def _collect_garbage() -> None:
@@ -149,7 +149,7 @@ def _stopped_by_signals(front: Front) -> list[int]:
         received.append(number)
         front.stop()
 
-    for number in _ENDING:
+    for number in _STOP_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, stop)
     return received
@@ -165,7 +165,7 @@ def _to_resident(options: dict[str, str]) -> HandOver:
 
 
 def _run(runtime: Runtime, main: Any) -> int:
-    """Run to the end; return the signal that ended it, or 0."""
+    """Run until done; return the signal that ended it, or 0."""
     import asyncio
 
     from hilt.surfaces.event_loop import EndingSignal

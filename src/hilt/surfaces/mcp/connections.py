@@ -1,4 +1,4 @@
-"""A connection of a host to a process that serves several: its session, and its front loop."""
+"""A host's connection to a process that serves several hosts: its session, and its front loop."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class HostConnection:
         tasks: CallTasks,
     ) -> None:
         """Serve a host with these options and this environment on a socket; `tasks` outlive the connection."""
-        named = options.get("session") or environ.get("HILT_SESSION")
-        ours = options.get("connection", "")
-        self.session = named or (ours if _NAME.fullmatch(ours) else new_session())
-        self._is_private = named is None
+        chosen = options.get("session") or environ.get("HILT_SESSION")
+        proposed = options.get("connection", "")
+        self.session = chosen or (proposed if _NAME.fullmatch(proposed) else new_session())
+        self._is_private = chosen is None
         self._runtime = runtime
         self._tasks = tasks
         choice = Choice("search" in options, "lean" in options)
-        farewell = FAREWELL if "connection" in options else b""  # only our own pipe knows it
+        farewell = FAREWELL if "connection" in options else b""  # only our own pipe understands it
         session = Session(self.session)
         self.front = Front(
             runtime, choice, session, descriptor, descriptor, farewell=farewell, tasks=tasks, shares=True
         )
 
     def run(self) -> None:
-        """Serve until the host disconnects; then end its session, unless it has a name."""
+        """Serve until the host disconnects; then end its session, unless the user chose its name."""
         self._runtime.watch_deadlines()
         self.front.run()
         if self._is_private and self.front.is_complete:

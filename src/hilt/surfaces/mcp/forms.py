@@ -1,4 +1,4 @@
-"""Approvals and questions as MCP elicitation forms, and the answers read back."""
+"""Converts approvals and questions to MCP elicitation forms, and reads the answers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 FORM = "elicitation/create"
 OTHER = "Other answer"  # the choice that opens a second form
 _WIDTH = 100
-_LINES = 30  # of a command or a diff: a form cannot be asked for more
+_LINES = 30  # of a command or diff
 
 
 def approval_form(asked: Asked) -> dict[str, Any]:
-    """Return the request that asks whether a call may run.
+    """Return the request for approval of a call.
 
     It has a single choice: some terminals cannot submit a form that ends with an empty text field. The default denies,
     because a host may accept a form without showing it.
@@ -42,9 +42,9 @@ def approval_form(asked: Asked) -> dict[str, Any]:
 
 
 def read_approval(asked: Asked, response: Mapping[str, Any], by: str, *, automatic: bool) -> UserAnswer | None:
-    """Return the person's answer; None if nobody answered.
+    """Return the user's answer; None if nobody answered.
 
-    `automatic` means that the form was closed faster than a person could: then nobody has seen it.
+    `automatic` means that the form was closed faster than a user could close it: then nobody has seen it.
     """
     decision = (response.get("content") or {}).get("decision")
     if response.get("action") != "accept" or decision is None:
@@ -61,9 +61,9 @@ def question_form(questions: Sequence[Any]) -> dict[str, Any]:
     for number, question in enumerate(questions, 1):
         title, labels = question.header or question.question, [option.label for option in question.options]
         if question.multi_select:
-            for place, option in enumerate(question.options, 1):
+            for index, option in enumerate(question.options, 1):
                 meaning = f"{question.question} {option.label}" + (f": {option.description}" * bool(option.description))
-                fields[f"choice_{number}_{place}"] = _yes_or_no(f"{title}: {option.label}", meaning)
+                fields[f"choice_{number}_{index}"] = _yes_or_no(f"{title}: {option.label}", meaning)
             fields[f"other_{number}"] = _yes_or_no(f"{title}: {OTHER}", f"{question.question} {OTHER}")
         else:
             meanings = [f"{option.label}: {option.description}" for option in question.options if option.description]
@@ -77,22 +77,22 @@ def question_form(questions: Sequence[Any]) -> dict[str, Any]:
 
 
 def read_choices(questions: Sequence[Any], response: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
-    """Return the answers by question, and the numbers of the questions to be answered in the person's own words."""
+    """Return the answers by question, and the numbers of the questions that the user answers in their own words."""
     content = _content(response)
     answers: dict[str, Any] = {}
-    own: list[int] = []
+    free: list[int] = []
     for number, question in enumerate(questions, 1):
         labels = [option.label for option in question.options]
         if question.multi_select:
-            chosen = [label for place, label in enumerate(labels, 1) if content.get(f"choice_{number}_{place}") is True]
+            chosen = [label for index, label in enumerate(labels, 1) if content.get(f"choice_{number}_{index}") is True]
             answers[question.question] = chosen
-            wants_own = content.get(f"other_{number}") is True
+            is_other = content.get(f"other_{number}") is True
         else:
             answer = content.get(f"answer_{number}")
-            wants_own = answer == _other(labels)
-            answers[question.question] = answer if isinstance(answer, str) and not wants_own else ""
-        own += [number] if wants_own else []
-    return answers, own
+            is_other = answer == _other(labels)
+            answers[question.question] = answer if isinstance(answer, str) and not is_other else ""
+        free += [number] if is_other else []
+    return answers, free
 
 
 def own_words_form(questions: Sequence[Any], numbers: Sequence[int]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def own_words_form(questions: Sequence[Any], numbers: Sequence[int]) -> dict[str
 def read_own_words(
     questions: Sequence[Any], numbers: Sequence[int], answers: Mapping[str, Any], response: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the answers completed with those in the person's own words."""
+    """Return the answers, completed with those in the user's own words."""
     content = _content(response)
     complete = dict(answers)
     for number in numbers:
@@ -146,7 +146,7 @@ def _form(message: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _description(asked: Asked) -> str:
-    """Return the call as a terminal shows it: nothing is hidden, and truncation is marked."""
+    """Return the call as shown in a terminal: control characters are visible, and truncation is marked."""
     from hilt.surfaces.cli.prompt import Page
 
     text = Page(width=_WIDTH, color=False, lines=_LINES).draw(asked, whole=False).strip("-\n")

@@ -1,8 +1,9 @@
 """The front loop of MCP on a connection: one JSON-RPC message per line, and nothing else.
 
-It answers plain messages itself, which most sessions consist of, and forwards all others to the SDK, whose imports take
-longer than everything else. The SDK then gets the handshake again. The loop runs no tool: a call runs on the runtime's
-threads, and its answer is written by the thread that ends it. A call that ends with questions is continued by the SDK.
+It answers plain messages itself, which are all that most sessions contain, and forwards others to the SDK, whose
+imports take longer than everything else. The SDK then receives the handshake again. The loop runs no tool: a call runs
+on the runtime's threads, and the thread that ends it writes the response. The SDK continues a call that ends with
+questions.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from hilt.running.active_call import ActiveCall
 from hilt.running.threads import CallThreads
 from hilt.runtime import Runtime
 from hilt.surfaces.mcp.attendant import Attending, ClientAnswers
-from hilt.surfaces.mcp.begun_call import BegunCall
 from hilt.surfaces.mcp.clients import Client
 from hilt.surfaces.mcp.content import COMPLETE, call_answer
+from hilt.surfaces.mcp.first_run import FirstRun
 from hilt.surfaces.mcp.instructions import instructions
 from hilt.surfaces.mcp.line_output import LineOutput
 from hilt.surfaces.mcp.names import FLUSH_SECONDS, LINES_MAX, REQUESTS_MAX
@@ -60,8 +61,8 @@ if TYPE_CHECKING:
     from hilt.surfaces.mcp.resources import Provider
     from hilt.surfaces.mcp.server import Serving
 
-YOUNG_MAX = 2  # calls of one client that have just begun, if it shares the process with others
-YOUNG_SECONDS = 0.02
+STARTING_MAX = 2  # calls of one client that have just started, if the process serves other clients too
+STARTING_SECONDS = 0.02  # for which a call counts as just started
 CLOSE_SECONDS = 5.0  # for the SDK to end its calls
 
 PARSE_ERROR = -32700
@@ -69,7 +70,7 @@ INVALID_REQUEST = -32600
 CONNECTION_CLOSED = -32000
 
 _CHUNK_BYTES = 1 << 18
-_AGAIN_MS = 5
+_RETRY_MS = 5
 _IN_USE = "a request with this id is still active"
 _CANCELLED = "notifications/cancelled"
 _INITIALIZED = "notifications/initialized"
@@ -95,8 +96,8 @@ class Front:
         """Serve a runtime on two descriptors, which may be the same.
 
         `providers` add resources and prompts, and `hand_over` runs calls that must outlive this process. `farewell` is
-        written at the end if the front loop has retired. `tasks` are those of the process, if they outlive the
-        connection. With `shares`, other clients are served in the same process, and few calls begin at the same time.
+        written at the end if the front loop has retired. `tasks` are the tasks of the process, if they outlive the
+        connection. With `shares`, the process serves other clients too, and few calls start at the same time.
         """
         self._runtime = runtime
         self._choice = choice
@@ -111,15 +112,15 @@ class Front:
         self._output_descriptor = output
         self._threads = CallThreads(4)  # for work other than calls
         self._lock = threading.RLock()
-        self._active: dict[int | str, _ActiveRequest] = {}  # requests that are answered here, by id
-        self._forwarded: set[Any] = set()  # ids of requests that the SDK is answering
-        self._begun: dict[Any, BegunCall] = {}  # forwarded calls that have run once
+        self._active: dict[int | str, _ActiveRequest] = {}  # requests answered here, by id
+        self._forwarded: set[Any] = set()  # ids of requests that the SDK answers
+        self._first_runs: dict[Any, FirstRun] = {}  # of forwarded calls, by request id
         self._waiting: deque[tuple[bytes, Any]] = deque()  # messages that wait for the client to read, or for a slot
         self._lines = _Lines()
         self._sdk: SdkThread | None = None
         self._client: Client | None = None  # of the handshake
         self._host: HostMark | None = None
-        self._opening: dict[str, Any] | None = None  # the message that the SDK gets first
+        self._opening: dict[str, Any] | None = None  # the first message for the SDK
         self._is_modern = False
         self._has_era = False
         self._is_initialized = False
@@ -130,7 +131,7 @@ class Front:
         self.is_complete = False  # whether the client has ended the session
         self._is_listening = False
         self._stop_listening: Callable[[], None] | None = None
-        self._near = _near_names(runtime)
+        self._local_tools = _local_tools(runtime)
         self.replayed = f"hilt-{os.urandom(8).hex()}"
         self._wake, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
@@ -156,8 +157,8 @@ class Front:
         self.resume()
 
     def resume(self) -> None:
-        """Look again at what is waiting; called from any thread."""
-        with self._lock, suppress(OSError):  # if it is full, the loop will look
+        """Wake the loop, to check what is waiting; called from any thread."""
+        with self._lock, suppress(OSError):  # a full pipe wakes the loop anyway
             if self._waker >= 0:
                 os.write(self._waker, b"\0")
 
@@ -165,7 +166,7 @@ class Front:
         ready = select.poll()
         ready.register(self._wake, select.POLLIN)
         if self._output_descriptor != self._input and is_pipe(self._output_descriptor):
-            ready.register(self._output_descriptor, 0)  # reports only that the client has closed it
+            ready.register(self._output_descriptor, 0)  # only reports that the client has closed it
         is_reading = False
         while not (self._has_ended or self._output.is_closed or (self._is_retiring and self._is_idle)):
             if is_reading is not (not self._is_full):
@@ -174,7 +175,7 @@ class Front:
                     ready.register(self._input, select.POLLIN)
                 else:
                     ready.unregister(self._input)
-            for descriptor, _ in ready.poll(_AGAIN_MS if self._waiting and self._shares else None):
+            for descriptor, _ in ready.poll(_RETRY_MS if self._waiting and self._shares else None):
                 if descriptor == self._wake:
                     os.read(self._wake, _CHUNK_BYTES)
                 elif descriptor == self._input:
@@ -194,17 +195,17 @@ class Front:
         return len(self._waiting) >= LINES_MAX or (self._sdk is not None and self._sdk.is_full)
 
     def _read_some(self) -> bool:
-        """Handle the next bytes; return whether there were any."""
+        """Handle the next bytes; return False at the end of the input."""
         try:
             data = os.read(self._input, _CHUNK_BYTES)
         except OSError:
             data = b""
         for line in self._lines.split(data) if data else self._lines.rest():
-            self._take(line)
+            self._receive(line)
         return bool(data)
 
     def _continue(self) -> None:
-        """Handle messages that have waited, as long as there is room."""
+        """Handle waiting messages as long as there is room."""
         while self._waiting and self._has_room:
             self._handle(*self._waiting.popleft())
 
@@ -212,26 +213,26 @@ class Front:
     def _has_room(self) -> bool:
         if not self._output.has_room or len(self._active) >= REQUESTS_MAX:
             return False
-        if not self._shares or len(self._active) < YOUNG_MAX:
+        if not self._shares or len(self._active) < STARTING_MAX:
             return True
         # a flood of short calls would slow down other clients; long calls mostly wait
         with self._lock:
-            young = next(islice(reversed(self._active.values()), YOUNG_MAX - 1, None), None)
-        return young is None or time.monotonic() - young.since > YOUNG_SECONDS
+            request = next(islice(reversed(self._active.values()), STARTING_MAX - 1, None), None)
+        return request is None or time.monotonic() - request.since > STARTING_SECONDS
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _take(self, line: bytes | ToolError) -> None:
+    def _receive(self, line: bytes | ToolError) -> None:
         """Handle a line, or let its message wait; notifications and responses do not wait."""
         if isinstance(line, ToolError):
-            self._output.send(_failed(None, INVALID_REQUEST, line.message))
+            self._output.send(_error(None, INVALID_REQUEST, line.message))
             return
         if not line.strip():
             return
         try:
             message = wire.decode_value(line)
         except ToolError as error:
-            self._output.send(_failed(None, PARSE_ERROR, error.message))
+            self._output.send(_error(None, PARSE_ERROR, error.message))
             return
         for part in message if isinstance(message, list) else [message]:
             if isinstance(part, dict) and part.get("method") == _CANCELLED:
@@ -244,12 +245,12 @@ class Front:
     def _handle(self, line: bytes, message: Any) -> None:
         request = request_of(message)
         if request is not None and self.is_active(request[0]):
-            self._output.send(_failed(request[0], INVALID_REQUEST, _IN_USE))
+            self._output.send(_error(request[0], INVALID_REQUEST, _IN_USE))
         elif self._forwards_all:
             self._forward(line, request)
         elif not self._has_era:
             self._open(line, message)
-        elif request is None and self._is_note(message):
+        elif request is None and self._is_notification(message):
             self._is_initialized = self._is_initialized or message["method"] == _INITIALIZED
             if self._sdk is not None:
                 self._forward(line)
@@ -261,15 +262,15 @@ class Front:
             self._answer(plain, line)
 
     def _open(self, line: bytes, message: Any) -> None:
-        """Handle the first message, which decides on the era of the protocol."""
+        """Handle the first message, which determines the era of the protocol."""
         handshake = handshake_of(message)
         if handshake is not None:
             self._has_era = True
             self._client = handshake.client
             self._opening = {**message, "id": self.replayed}
-            told = instructions(search=self._choice.search, dialect=self._runtime.settings["dialect"])
-            result = handshake_result(handshake.version, told, completes=bool(self._providers))
-            self._output.send(_answered(handshake.id, result))
+            text = instructions(search=self._choice.search, dialect=self._runtime.settings["dialect"])
+            result = handshake_result(handshake.version, text, completes=bool(self._providers))
+            self._output.send(_response(handshake.id, result))
         elif is_modern(message) and message["method"] != "initialize":
             self._has_era = self._is_modern = True
             meta = {"_meta": message["params"]["_meta"]}
@@ -287,7 +288,7 @@ class Front:
             self._threads.put(partial(self._mark_host, client))
 
     def _mark_host(self, client: Client) -> None:
-        """Show the host as connected, for as long as it is; without a state directory, it is only not shown."""
+        """List the host as connected until it disconnects; without a state directory, it is not listed."""
         from hilt.state.hosts import HostMark
 
         runtime, session = self._runtime, self._session.name
@@ -303,23 +304,23 @@ class Front:
                 )
 
     @staticmethod
-    def _is_note(message: Any) -> bool:
+    def _is_notification(message: Any) -> bool:
         """Whether a message is a valid notification."""
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or "id" in message:
             return False
         return isinstance(message.get("method"), str) and isinstance(message.get("params", {}), dict)
 
     def _cancel(self, message: Mapping[str, Any]) -> None:
-        """Cancel a request that is answered here: it gets no answer."""
+        """Cancel a request that is answered here: it gets no response."""
         params = message.get("params")
         id = params.get("requestId") if isinstance(params, dict) else None
         if not isinstance(id, int | str):
             return
         self._waiting = deque(item for item in self._waiting if not _is_request(item[1], id))
         with self._lock:
-            # clients may send the id in another type than in the request
+            # a client may send the id with another type than in the request
             request = self._active.get(id) or next(
-                (other for known, other in self._active.items() if str(known) == str(id)), None
+                (other for other_id, other in self._active.items() if str(other_id) == str(id)), None
             )
             if request is None:
                 return
@@ -328,16 +329,16 @@ class Front:
         if running is not None:
             running.cancel()
 
-    # --- answers --------------------------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------------------------
 
     def _answer(self, plain: Plain, line: bytes) -> None:
         client = plain.client or self._client
         if plain.method == "ping":
-            self._output.send(_answered(plain.id, {}))
+            self._output.send(_response(plain.id, {}))
         elif plain.method == "server/discover":
-            told = instructions(search=self._choice.search, dialect=self._runtime.settings["dialect"])
-            self._send_result(plain.id, discovery_result(told, completes=bool(self._providers)))
-        elif client is None or (plain.method == "tools/call" and not self._is_near(plain.params)):
+            text = instructions(search=self._choice.search, dialect=self._runtime.settings["dialect"])
+            self._send_result(plain.id, discovery_result(text, completes=bool(self._providers)))
+        elif client is None or (plain.method == "tools/call" and not self._runs_here(plain.params)):
             self._forward(line, (plain.id, plain.method, plain.params))
         else:
             request = _ActiveRequest(plain, line, client)
@@ -354,7 +355,7 @@ class Front:
             result = {**COMPLETE, **result, "_meta": {**result.get("_meta", {}), SERVER_KEY: SERVER_INFO}}
         else:
             result.pop("resultType", None)
-        self._output.send(_answered(id, result))
+        self._output.send(_response(id, result))
 
     def _list(self, request: _ActiveRequest) -> None:
         """Send the list of tools; the SDK reports errors."""
@@ -362,8 +363,8 @@ class Front:
         current = partial(tool_list, self._runtime, self._choice, self._session.name, client_asks=asks)
         try:
             tools = current()
-        except Exception:  # noqa: BLE001 -- whatever it is, the SDK fails in the same way, and reports it
-            self._hand_on(request)
+        except Exception:  # noqa: BLE001 -- the SDK fails in the same way, and reports it
+            self._forward_request(request)
             return
         if self._finish(request):
             self._send_result(request.plain.id, {**(UNCACHED if self._is_modern else {}), "tools": tools})
@@ -373,15 +374,15 @@ class Front:
                 if current() != tools:
                     self._tools_changed()
 
-    def _is_near(self, params: Mapping[str, Any]) -> bool:
-        """Whether a call runs here: not of the user's tools and agents, which ask the client while they work."""
+    def _runs_here(self, params: Mapping[str, Any]) -> bool:
+        """Whether the front loop runs a call: not if it may ask the client, as custom tools and agents do."""
         name, arguments = params["name"], params.get("arguments", {})
-        if name not in self._near:
+        if name not in self._local_tools:
             return False
         traits = self._traits(name)
         if traits.forwards:
             inner = arguments.get("name")
-            return self._hand_over is None and inner in self._near and not self._traits(inner).returns_patches
+            return self._hand_over is None and inner in self._local_tools and not self._traits(inner).returns_patches
         return not traits.returns_patches and (self._hand_over is None or traits.needs_jobs is None)
 
     def _traits(self, name: str) -> Traits:
@@ -406,12 +407,12 @@ class Front:
             running.event_id = request.replies.event_id
 
     def _called(self, request: _ActiveRequest, result: Result) -> None:
-        """Answer a call that has ended, or let the SDK continue it; on any thread."""
+        """Respond to a call that has ended, or let the SDK continue it; called from any thread."""
         running, attending, replies, call = request.running, request.attending, request.replies, request.call
         if running is None or attending is None or replies is None or call is None:
             return
         if attending.needs:
-            self._hand_on(request, BegunCall(running, result, attending, replies))
+            self._forward_request(request, FirstRun(running, result, attending, replies))
             return
         if not self._finish(request):
             return
@@ -421,25 +422,25 @@ class Front:
             self._tools_changed()
 
     def _finish(self, request: _ActiveRequest) -> bool:
-        """Note that a request has ended; return whether it is to be answered."""
+        """Remove a request that has ended; return whether to send a response."""
         with self._lock:
             if self._active.get(request.plain.id) is request:
                 del self._active[request.plain.id]
-            is_wanted = not request.is_cancelled
+            needs_response = not request.is_cancelled
         if self._waiting or self._is_retiring:
             self.resume()
-        return is_wanted
+        return needs_response
 
-    def _hand_on(self, request: _ActiveRequest, begun: BegunCall | None = None) -> None:
+    def _forward_request(self, request: _ActiveRequest, first_run: FirstRun | None = None) -> None:
         """Let the SDK answer a request, unless it was cancelled."""
         with self._lock:
             if self._finish(request) and not self._has_ended:
-                if begun is not None:
-                    self._begun[request.plain.id] = begun
+                if first_run is not None:
+                    self._first_runs[request.plain.id] = first_run
                 self._forward(request.line, (request.plain.id, request.plain.method, request.plain.params))
                 return
-        if begun is not None:
-            begun.abandon(ToolError("cancelled", f"The call of {request.plain.params['name']} was cancelled."))
+        if first_run is not None:
+            first_run.abandon(ToolError("cancelled", f"The call of {request.plain.params['name']} was cancelled."))
 
     # --- the SDK --------------------------------------------------------------------------------------------------
 
@@ -468,13 +469,13 @@ class Front:
             single=self._session,
             providers=self._providers,
             hand_over=self._hand_over,
-            begun=self._take_begun,
+            take_first_run=self._take_first_run,
             tasks=self._tasks,
         )
 
-    def _take_begun(self, id: Any) -> BegunCall | None:
+    def _take_first_run(self, id: Any) -> FirstRun | None:
         with self._lock:
-            return self._begun.pop(id, None)
+            return self._first_runs.pop(id, None)
 
     def is_active(self, id: Any) -> bool:
         """Whether a request with this id has not been answered yet."""
@@ -484,19 +485,19 @@ class Front:
             return self._sdk is not None and self._sdk.is_active(id)
 
     def settled(self, id: Any) -> None:
-        """Note that the SDK has answered a request, or will not."""
+        """Record that the SDK has answered a request, or will not."""
         with self._lock:
             self._forwarded.discard(id)
-            begun = self._begun.pop(id, None)
+            first_run = self._first_runs.pop(id, None)
         if self._is_retiring:
             self.resume()
-        if begun is not None:
-            begun.abandon(ToolError("cancelled", "The call was cancelled."))
+        if first_run is not None:
+            first_run.abandon(ToolError("cancelled", "The call was cancelled."))
 
     # --- changes --------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        """Watch the tools, from the time that a client may want to know of changes; what this loads takes a while."""
+        """Watch the tools once a client may want to know of changes; not earlier, because the imports are slow."""
         with self._lock:
             if self._is_listening or self._has_ended:
                 return
@@ -506,7 +507,7 @@ class Front:
             if self._waker >= 0:
                 self._stop_listening = stop
                 return
-        stop()  # the connection has ended meanwhile
+        stop()  # the connection has ended in the meantime
 
     def _tools_changed(self) -> None:
         if self._sdk is not None and self._sdk.announce("tools"):
@@ -528,13 +529,13 @@ class Front:
             for request in active:
                 request.is_cancelled = True
         for id in unanswered:
-            self._output.send(_failed(id, CONNECTION_CLOSED, "Connection closed"))
+            self._output.send(_error(id, CONNECTION_CLOSED, "Connection closed"))
         for request in active:
             if request.running is not None:
                 request.running.cancel()
         if self._sdk is not None:
             self._sdk.end(CLOSE_SECONDS)
-        for id in list(self._begun):
+        for id in list(self._first_runs):
             self.settled(id)
         self._threads.close()
         if self._is_retiring and not active and not self.is_complete:
@@ -552,7 +553,7 @@ class Front:
 
 
 class _ActiveRequest:
-    """A request that is answered here."""
+    """A request that the front loop answers itself."""
 
     def __init__(self, plain: Plain, line: bytes, client: Client) -> None:
         self.plain = plain
@@ -567,21 +568,21 @@ class _ActiveRequest:
 
 
 class _Lines:
-    """Splits bytes into lines; the bytes of an overlong line are counted and dropped."""
+    """Splits bytes into lines; the bytes of a line that is too long are counted and dropped."""
 
     def __init__(self) -> None:
         self._part = bytearray()
         self._skipped = 0
 
     def split(self, data: bytes) -> list[bytes | ToolError]:
-        """Return the lines that are complete with these bytes."""
+        """Return the lines that these bytes complete."""
         *lines, rest = data.split(b"\n")
         complete = [self._finish(line) for line in lines]
         self._keep(rest)
         return complete
 
     def rest(self) -> list[bytes | ToolError]:
-        """Return the last line, if it has no end."""
+        """Return the last line if it has no newline."""
         return [self._finish(b"")] if self._part.strip() else []
 
     def _keep(self, data: bytes) -> None:
@@ -599,13 +600,13 @@ class _Lines:
         return wire.too_large(skipped) if skipped else line
 
 
-def _near_names(runtime: Runtime) -> frozenset[str]:
-    """Return the names of built-in tools, also those of the dialect in use."""
+def _local_tools(runtime: Runtime) -> frozenset[str]:
+    """Return the names of built-in tools, including their names in the current dialect."""
     names = frozenset(built_in_names())
-    chosen = runtime.settings["dialect"]
-    if chosen is None:
+    current = runtime.settings["dialect"]
+    if current is None:
         return names
-    return names | {name for name, entry in dialect(chosen).items() if entry.tool in names}
+    return names | {name for name, entry in dialect(current).items() if entry.tool in names}
 
 
 def _is_request(message: Any, id: Any) -> bool:
@@ -619,9 +620,9 @@ def _may_wait(message: Any) -> bool:
     return "id" in message and "method" in message and message["method"] != "ping"
 
 
-def _answered(id: Any, result: dict[str, Any]) -> dict[str, Any]:
+def _response(id: Any, result: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "result": result}
 
 
-def _failed(id: Any, code: int, reason: str) -> dict[str, Any]:
+def _error(id: Any, code: int, reason: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": reason}}

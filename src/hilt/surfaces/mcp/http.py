@@ -1,4 +1,4 @@
-"""MCP over HTTP: on loopback by default, with a token, and out of reach of web pages."""
+"""MCP over HTTP: on loopback by default, with a token, and protected from web pages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from hilt.surfaces.http.requests import (
     headers_of,
     read_body,
 )
-from hilt.surfaces.http.tokens import kept_token
+from hilt.surfaces.http.tokens import stored_token
 from hilt.surfaces.mcp.command import ServeOptions
 from hilt.surfaces.mcp.messages import BATCHES, InvalidMessage, batch_of, message_of
 from hilt.surfaces.mcp.replies import Joined, Reply, Send
@@ -62,7 +62,7 @@ def url_of(address: Address) -> str:
 async def over_http(runtime: Runtime, flags: ServeOptions, single: str | None, providers: Sequence[Provider]) -> None:
     """Serve HTTP until cancelled."""
     address = read_address(flags.http or "")
-    token = _token(runtime, address, wanted=flags.token)
+    token = _token(runtime, address, required=flags.token)
     listener = listen(address)
     address = address._replace(port=listener.getsockname()[1])
     choice = Choice(flags.search, flags.lean)
@@ -120,17 +120,17 @@ def read_address(text: str) -> Address:
 # --- access control -------------------------------------------------------------------------------------------------
 
 
-def _token(runtime: Runtime, address: Address, *, wanted: bool) -> str | None:
+def _token(runtime: Runtime, address: Address, *, required: bool) -> str | None:
     """Return the token that clients must send; print it once, when it is created."""
-    if not wanted:
+    if not required:
         if not address.is_loopback:
-            raise Usage("--no-token needs a loopback address: anybody on the network could run commands here")
+            raise Usage("--no-token needs a loopback address: otherwise anyone on the network could run commands")
         print(
             "hilt mcp: WARNING: without a token, every program and user on this machine can use these tools.",
             file=sys.stderr,
         )
         return None
-    token = kept_token(runtime.state, TOKEN_FILE)
+    token = stored_token(runtime.state, TOKEN_FILE)
     if token.is_new:
         print(
             f"hilt mcp: the token of this server, printed only once, is {token.text}\n"
@@ -144,10 +144,10 @@ class RequestGuard:
     """Rejects requests without the token, for another host, or from web pages of another origin."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], access: OwnHosts | None, token: str | None) -> None:
-        """Pass requests on to `app`. With None, another guard has checked the origin, or the token."""
+        """Forward valid requests to `app`. `access` or `token` is None if something else has checked it."""
         self._app = app
         self._access = access
-        self._under_way: set[tuple[bytes | None, str | None]] = set()  # active requests, by session and id
+        self._active: set[tuple[bytes | None, str | None]] = set()  # active requests, by session and id
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,7 +155,7 @@ class RequestGuard:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await _reject(send, *refusal)
         elif scope["method"] == "POST":
             await self._post(scope, receive, send)
         else:
@@ -163,18 +163,18 @@ class RequestGuard:
                 await self._app(scope, receive, reply)
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Validate the body as every other surface does, and pass the request on."""
+        """Validate the body like every other surface, and forward the request."""
         try:
             body = await read_body(headers_of(scope["headers"]), receive)
         except BadBody as error:
-            await _refuse(send, error.status, error.reason)
+            await _reject(send, error.status, error.reason)
             return
         except Disconnected:
             return
         try:
             value = wire.decode_value(body)
         except ToolError as error:
-            await _refuse(send, 400, error.message, PARSE_ERROR)
+            await _reject(send, 400, error.message, PARSE_ERROR)
             return
         is_batch = isinstance(value, list) and _header(scope, b"mcp-protocol-version") in (None, BATCHES.encode())
         try:
@@ -183,24 +183,24 @@ class RequestGuard:
         except InvalidMessage as error:
             if error.id is not None and "method" not in value:
                 # a call may be waiting for this response: report it as failed
-                await self._one(scope, error.answer, json.dumps(error.answer).encode(), receive, _nowhere)
-            await _refuse(send, 400, error.reason, error.code, error.id)
+                await self._forward(scope, error.answer, json.dumps(error.answer).encode(), receive, _discard)
+            await _reject(send, 400, error.reason, error.code, error.id)
             return
-        if not is_batch and not _names_task(scope, value):
+        if not is_batch and not _has_task_header(scope, value):
             reason = "the Mcp-Name header does not match params.taskId"
-            await _refuse(send, 400, reason, HEADER_MISMATCH, value.get("id"))
+            await _reject(send, 400, reason, HEADER_MISMATCH, value.get("id"))
             return
         async with Reply(send, holds=not is_batch) as reply:
             if is_batch:
                 await self._batch(scope, value, receive, reply)
             else:
-                await self._one(scope, value, body, receive, reply)
+                await self._forward(scope, value, body, receive, reply)
 
-    async def _one(self, scope: Scope, value: dict[str, Any], body: bytes, receive: Receive, send: Send) -> None:
-        """Pass one message on, unless a request of the session with the same id is still active."""
+    async def _forward(self, scope: Scope, value: dict[str, Any], body: bytes, receive: Receive, send: Send) -> None:
+        """Forward one message, unless a request of the session with the same id is still active."""
         key = _header(scope, b"mcp-session-id"), str(value["id"]) if {"id", "method"} <= value.keys() else None
-        if key in self._under_way:
-            await _refuse(send, 400, "a request with this id is still active", INVALID_REQUEST, value["id"])
+        if key in self._active:
+            await _reject(send, 400, "a request with this id is still active", INVALID_REQUEST, value["id"])
             return
         unread: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -208,29 +208,29 @@ class RequestGuard:
             return unread.pop() if unread else await receive()
 
         if None not in key:
-            self._under_way.add(key)
+            self._active.add(key)
         try:
             await self._app(scope, replayed, send)
         finally:
-            self._under_way.discard(key)
+            self._active.discard(key)
 
     async def _batch(self, scope: Scope, values: list[Any], receive: Receive, send: Send) -> None:
-        """Pass the messages of a batch on one by one, and join their answers."""
+        """Forward the messages of a batch separately, and join their responses."""
         try:
-            messages, wrong = batch_of(values)
+            messages, invalid = batch_of(values)
         except InvalidMessage as error:
-            await _refuse(send, 400, error.reason, error.code)
+            await _reject(send, 400, error.reason, error.code)
             return
         if _header(scope, b"mcp-session-id") is None:
-            await _refuse(send, 400, "a batch needs a session", INVALID_REQUEST)
+            await _reject(send, 400, "a batch needs a session", INVALID_REQUEST)
             return
         joined = Joined(send)
         async with asyncio.TaskGroup() as tasks:
             for message in messages:
                 value = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
-                work = self._one(scope, value, json.dumps(value).encode(), receive, joined.part())
+                work = self._forward(scope, value, json.dumps(value).encode(), receive, joined.part())
                 tasks.create_task(work)
-        await joined.end([error.answer for error in wrong if not error.is_error])
+        await joined.end([error.answer for error in invalid if not error.is_error])
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = headers_of(scope["headers"])
@@ -248,20 +248,20 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
     return next((value for key, value in scope["headers"] if key == name), None)
 
 
-def _names_task(scope: Scope, message: dict[str, Any]) -> bool:
-    """Whether a request about a task has its id in the header, for intermediaries; the SDK checks other requests."""
+def _has_task_header(scope: Scope, message: dict[str, Any]) -> bool:
+    """Whether a request about a task has the task id in its Mcp-Name header; the SDK checks other requests."""
     params = message.get("params")
     if message.get("method") not in TASK_METHODS or not isinstance(params, dict) or "taskId" not in params:
         return True
-    sent = _header(scope, b"mcp-name")
-    return sent is not None and decode_header_value(sent.decode("latin-1").strip()) == params["taskId"]
+    name = _header(scope, b"mcp-name")
+    return name is not None and decode_header_value(name.decode("latin-1").strip()) == params["taskId"]
 
 
-async def _nowhere(message: MutableMapping[str, Any]) -> None:
+async def _discard(message: MutableMapping[str, Any]) -> None:
     return None
 
 
-async def _refuse(send: Send, status: int, reason: str, code: int = REFUSED, id: Any = None) -> None:
+async def _reject(send: Send, status: int, reason: str, code: int = REFUSED, id: Any = None) -> None:
     body = json.dumps(InvalidMessage(code, reason, id).answer).encode()
     headers = [
         (b"content-type", b"application/json"),

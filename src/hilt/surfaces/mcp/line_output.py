@@ -12,7 +12,7 @@ from typing import Any
 
 from hilt.surfaces.mcp.pipe import is_pipe
 
-UNREAD_BYTES = 16 << 20  # that the client has not read; beyond this, no further requests are handled
+UNREAD_BYTES = 16 << 20  # unread by the client; beyond this, no further requests are handled
 _CHUNK_BYTES = 1 << 20
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -28,7 +28,7 @@ def encoded(message: dict[str, Any] | list[dict[str, Any]]) -> bytes:
 
 
 class LineOutput:
-    """The output to one client; what it does not read at once is kept, and written by a thread."""
+    """The output to one client; data that it does not read at once is buffered, and written by a thread."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -62,7 +62,7 @@ class LineOutput:
         self.write(encoded(message))
 
     def write(self, data: bytes) -> None:
-        """Write lines, after those that are not written yet."""
+        """Write lines, after those in the buffer."""
         with self._lock:
             if self._is_closed:
                 return
@@ -79,12 +79,12 @@ class LineOutput:
             self.lost()
 
     def _write_some(self, data: bytes | bytearray) -> int:
-        """Write as much as possible, and return how much; close if the client has closed its end."""
+        """Write as many bytes as possible, and return the number; close if the client has closed its end."""
         written = 0
-        with memoryview(data) as left:
+        with memoryview(data) as view:
             try:
-                while written < len(left):
-                    written += os.write(self._descriptor, left[written : written + _CHUNK_BYTES])
+                while written < len(view):
+                    written += os.write(self._descriptor, view[written : written + _CHUNK_BYTES])
             except BlockingIOError:
                 pass
             except OSError:
@@ -114,9 +114,9 @@ class LineOutput:
 
     def close(self, seconds: float) -> None:
         """Wait up to this long until everything is read, and stop writing."""
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         with self._lock:
-            while self._unsent and not self._is_closed and (left := until - time.monotonic()) > 0:
-                self._changed.wait(left)
+            while self._unsent and not self._is_closed and (remaining := deadline - time.monotonic()) > 0:
+                self._changed.wait(remaining)
             self._is_closed = True
             self._changed.notify_all()

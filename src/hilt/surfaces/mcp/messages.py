@@ -35,18 +35,18 @@ def message_of(value: Any) -> Message:
         raise InvalidMessage(INVALID_REQUEST, reason)
     id = value.get("id")
     has_id = isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool))
-    known = id if has_id else None
+    valid_id = id if has_id else None
     if value.get("jsonrpc") != "2.0":
-        raise InvalidMessage(INVALID_REQUEST, 'jsonrpc must be "2.0"', known)
+        raise InvalidMessage(INVALID_REQUEST, 'jsonrpc must be "2.0"', valid_id)
     if "method" not in value:
-        return _response(value, known)
+        return _response(value, valid_id)
     method, params = value["method"], value.get("params")
     if not isinstance(method, str):
-        raise InvalidMessage(INVALID_REQUEST, "method must be a string", known)
+        raise InvalidMessage(INVALID_REQUEST, "method must be a string", valid_id)
     if "id" in value and not has_id:
         raise InvalidMessage(INVALID_REQUEST, "id must be a string or an integer")
     if not isinstance(params, dict) and "params" in value:
-        raise InvalidMessage(INVALID_REQUEST, "params must be an object", known)
+        raise InvalidMessage(INVALID_REQUEST, "params must be an object", valid_id)
     if has_id:
         return JSONRPCRequest.model_construct(jsonrpc="2.0", id=id, method=method, params=params)
     return JSONRPCNotification.model_construct(jsonrpc="2.0", method=method, params=params)
@@ -58,8 +58,8 @@ def _response(value: dict[str, Any], id: Any) -> JSONRPCResponse | JSONRPCError:
     if isinstance(result, dict) and id is not None:
         return JSONRPCResponse.model_construct(jsonrpc="2.0", id=id, result=result)
     if isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str):
-        known = ErrorData(code=error["code"], message=error["message"], data=error.get("data"))
-        return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=known)
+        data = ErrorData(code=error["code"], message=error["message"], data=error.get("data"))
+        return JSONRPCError.model_construct(jsonrpc="2.0", id=id, error=data)
     reason = "the message has no method" if id is None else "the message has neither method nor result"
     raise InvalidMessage(INVALID_REQUEST, reason, id, is_error=error is not None)
 
@@ -69,7 +69,7 @@ def batch_of(values: list[Any]) -> tuple[list[Message], list[InvalidMessage]]:
     if not 0 < len(values) <= BATCH_MAX:
         raise InvalidMessage(INVALID_REQUEST, f"a batch must have 1 to {BATCH_MAX} messages, not {len(values)}")
     messages: list[Message] = []
-    wrong: list[InvalidMessage] = []
+    invalid: list[InvalidMessage] = []
     ids: set[str] = set()
     for value in values:
         try:
@@ -82,7 +82,7 @@ def batch_of(values: list[Any]) -> tuple[list[Message], list[InvalidMessage]]:
                     raise InvalidMessage(INVALID_REQUEST, "another request of the batch has this id", message.id)
                 ids.add(str(message.id))
         except InvalidMessage as error:
-            wrong.append(error)
+            invalid.append(error)
         else:
             messages.append(message)
-    return messages, wrong
+    return messages, invalid

@@ -1,4 +1,4 @@
-"""What the forms in an MCP host ask, stored so that somebody elsewhere, such as at a console, may answer first."""
+"""The approvals and questions of forms in an MCP host, stored so that they can be answered elsewhere first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hilt.surfaces.mcp.attendant import ClientAnswers
 
 
 class OpenForms:
-    """The approval and the questions of one call that its client is asked for. Its methods block."""
+    """The approval and questions of one call that its client is asked to answer. Its methods block."""
 
     def __init__(self, runtime: Runtime, session: str, replies: ClientAnswers) -> None:
         self._runtime = runtime
@@ -27,7 +27,7 @@ class OpenForms:
         self._question: str | None = None
 
     def open(self, asked: tuple[Asked, str] | None, questions: Sequence[Any]) -> None:
-        """Store what the client is asked, if somebody elsewhere can answer: an approval with its digest, questions."""
+        """Store an approval with its digest, and questions, if a user elsewhere is available to answer them."""
         authority, workspace = self._runtime.authority, self._runtime.id
         approvals, seconds = authority.approvals(), authority.settings["approvals.timeout_s"]
         if not approvals.attended(workspace):
@@ -42,11 +42,11 @@ class OpenForms:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody elsewhere can answer."""
+        """Whether something is stored that can be answered elsewhere."""
         return self._approval is not None or self._question is not None
 
     def answered_by(self) -> str | None:
-        """Return who has answered elsewhere; None if nobody has."""
+        """Return who has answered elsewhere, or None."""
         approvals = self._runtime.authority.approvals()
         if self._approval is not None:
             approval = approvals.find(self._approval)
@@ -58,7 +58,7 @@ class OpenForms:
         return None
 
     def settle(self) -> bool:
-        """Store what the client has answered; if somebody was faster, their answer replaces it.
+        """Store the client's answers; an earlier answer from elsewhere replaces them.
 
         Return whether everything is answered.
         """
@@ -69,34 +69,34 @@ class OpenForms:
         return not self.is_open
 
     def use(self) -> None:
-        """Use up the answer to an approval, for a call that goes on with it at once."""
+        """Consume the answer to an approval, for a call that continues at once."""
         if self._digest:
             approvals, call = self._runtime.authority.approvals(), (self._runtime.id, self._session, self._digest)
             if not approvals.use_preview(*call):
                 approvals.use_given(*call)
 
     def _settle_approval(self, id: str) -> None:
-        approvals, given = self._runtime.authority.approvals(), self._replies.approvals
-        ours = given.get(self._digest)
-        if ours is not None:
+        approvals, answers = self._runtime.authority.approvals(), self._replies.approvals
+        answer = answers.get(self._digest)
+        if answer is not None:
             try:
-                approved = ours.kind != "deny"
+                approved = answer.kind != "deny"
                 approvals.answer(
                     id,
                     approved=approved,
-                    reason=ours.reason,
-                    by=ours.by,
-                    always=ours.kind == "always",
-                    preview=ours.kind == "preview",
+                    reason=answer.reason,
+                    by=answer.by,
+                    always=answer.kind == "always",
+                    preview=answer.kind == "preview",
                     revokes=False,
                 )
             except ToolError:
-                ours = None
-        if ours is None:
+                answer = None
+        if answer is None:
             approval = approvals.find(id)
             if approval.state == "pending":
                 return  # nobody has answered
-            given[self._digest] = answer_of(approval)
+            answers[self._digest] = answer_of(approval)
         self._approval = None
 
     def _settle_question(self, id: str) -> None:
@@ -105,18 +105,18 @@ class OpenForms:
             if isinstance(replies.answers, dict) and replies.own_words:
                 if store.get(id).state == "pending":
                     return  # another form follows
-                ours = None
+                answers = None
             else:
-                ours = replies.answers
+                answers = replies.answers
             try:
-                if not isinstance(ours, dict):
+                if not isinstance(answers, dict):
                     raise ToolError("no_one_to_ask", "The user did not answer.")
-                store.answer(id, ours, by=replies.by)
+                store.answer(id, answers, by=replies.by)
             except ToolError:
                 question = store.get(id)
                 if question.state == "answered":
                     replies.answers, replies.own_words = question.answers, []
-                elif ours is None:
+                elif answers is None:
                     return
                 else:
                     store.withdraw(id)

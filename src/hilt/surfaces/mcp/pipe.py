@@ -1,7 +1,7 @@
 """`hilt mcp` as a pipe into the resident process, which serves all hosts of the user; imports nothing expensive.
 
-Nothing of standard input is read before the resident process accepts. If it exits in the middle of a session, requests
-without an answer fail, and the session continues with the next one, or in this process if there is none.
+Standard input is not read until the resident process accepts. If that exits during a session, unanswered requests fail,
+and the session continues with a new resident process, or in this process if there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 START_SECONDS = 5.0  # for the resident process to start
-AGAIN_SECONDS = 2.0
+RETRY_SECONDS = 2.0
 ACCEPT_SECONDS = 20.0
 REPLAY_SECONDS = 30.0
 ANSWER_LOST = -32000
@@ -29,18 +29,18 @@ ANSWER_LOST = -32000
 # options that belong to the connection, not to its runtime
 OWN = frozenset({"search", "lean", "connection", "again"})
 
-FAREWELL = b"\0"  # the last byte of a server that has answered all the requests it began; no line contains it
+FAREWELL = b"\0"  # the last byte from a server that has answered all requests it started; never part of a line
 
 _CHUNK_BYTES = 1 << 16
-_HELD_BYTES = 1 << 20  # in one direction; beyond this, reading pauses
-_NOTED_BYTES = 1 << 16  # of traffic before it is parsed
+_BUFFER_BYTES = 1 << 20  # in one direction; beyond this, reading pauses
+_UNPARSED_BYTES = 1 << 16  # of traffic before it is parsed
 TOOLS_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 _LOST = "The resident process exited before it answered; the call may have run."
 
 
-def main(options: dict[str, str], words: Sequence[str]) -> int:
+def main(options: dict[str, str], arguments: Sequence[str]) -> int:
     """Serve one client on standard input and output, through the resident process if it accepts."""
-    flags = {word.removeprefix("--"): "on" for word in words}
+    flags = {argument.removeprefix("--"): "on" for argument in arguments}
     if os.environ.get("HILT_RESIDENT") != "off":
         session = {"connection": new_session()}
         connection = connected({**options, **flags, **session})
@@ -59,14 +59,14 @@ def new_session() -> str:
 def connected(options: Mapping[str, str]) -> socket | None:
     """Return a connection that the resident process has accepted, starting it if necessary; None if it declines."""
     state = places.state_dir(os.environ)
-    deadline = again = 0.0
+    deadline = retry_at = 0.0
     while (connection := handover.connect(state)) is None:
         now = time.monotonic()
         deadline = deadline or now + START_SECONDS
-        if now > deadline or (not again and not _may_start(options)):
+        if now > deadline or (not retry_at and not _may_start(options)):
             return None
-        if now > again:  # an earlier one may have been shutting down
-            again = now + AGAIN_SECONDS
+        if now > retry_at:  # an earlier one may have been shutting down
+            retry_at = now + RETRY_SECONDS
             from hilt.surfaces.waking import spawn
 
             try:
@@ -87,9 +87,9 @@ def connected(options: Mapping[str, str]) -> socket | None:
 
 
 def _may_start(options: Mapping[str, str]) -> bool:
-    """Whether the settings allow to start the resident process; they are loaded only if they mention it."""
+    """Whether the settings allow starting the resident process; they are loaded only if a file mentions it."""
     if os.environ.get("HILT_NESTED"):
-        return False  # it would be confined like the tool that runs this
+        return False  # it would inherit the sandbox of the tool that runs this
     try:
         folder = options.get("workspace") or places.workspace_dir(os.environ, os.getcwd())
     except OSError:
@@ -120,13 +120,13 @@ class Pipe:
         self._connection = connection
         self._options = options
         self._to_server = bytearray()
-        self._to_client = bytearray()  # whole lines
-        self._part = bytearray()  # of a line to the client
+        self._to_client = bytearray()  # complete lines
+        self._part = bytearray()  # an incomplete line to the client
         self._ledger = Ledger()
         self._input_ended = False
         self._has_shut_down = False
         self._has_received = True  # since the connection was made
-        self._was_told = False  # that the server ends, with all the requests answered that it has begun
+        self._has_farewell = False  # whether the server has answered all requests it started, and exits
 
     def run(self) -> int:
         """Copy until either side ends; return the exit status."""
@@ -141,14 +141,14 @@ class Pipe:
                 return self._end()
 
     def _copy(self) -> bool:
-        """Copy until the session is over (True), or the server is gone (False)."""
+        """Copy until the session ends (True), or the server is gone (False)."""
         server = self._connection.fileno()
         while True:
             ready = select.poll()
-            if not self._input_ended and len(self._to_server) < _HELD_BYTES:
+            if not self._input_ended and len(self._to_server) < _BUFFER_BYTES:
                 ready.register(0, select.POLLIN)
             ready.register(1, select.POLLOUT if self._to_client else 0)
-            reads = select.POLLIN if len(self._to_client) < _HELD_BYTES else 0
+            reads = select.POLLIN if len(self._to_client) < _BUFFER_BYTES else 0
             ready.register(server, reads | (select.POLLOUT if self._to_server else 0))
             for descriptor, event in ready.poll():
                 if descriptor == 0:
@@ -199,9 +199,9 @@ class Pipe:
         if not data:
             return False
         if data.endswith(FAREWELL):
-            self._was_told = True
+            self._has_farewell = True
             data = data[:-1]
-        # only whole lines, so that none is cut if the server exits
+        # only complete lines, so that none is cut off if the server exits
         lines, end, rest = (data if b"\n" in data else b"").rpartition(b"\n")
         if end:
             self._has_received = True
@@ -223,7 +223,7 @@ class Pipe:
         return True
 
     def _end(self) -> int:
-        """Write what the client has not read yet, as far as it reads, and exit."""
+        """Write the remaining output as long as the client reads it, and exit."""
         ready = select.poll()
         ready.register(1, select.POLLOUT)
         while self._to_client and ready.poll(1000) and self._write_client():
@@ -233,19 +233,19 @@ class Pipe:
     # --- when the server is gone ----------------------------------------------------------------------------------
 
     def _reconnect(self) -> bool:
-        """Continue the session with another server, once there is something to send; return False at its end.
+        """Continue the session with another server once there is something to send; return False at its end.
 
-        Requests that the last server may have begun fail.
+        Requests that the last server may have started fail.
         """
         self._connection.close()
         self._part.clear()
         self._to_server.clear()
-        unanswered = self._ledger.unanswered(forget=not self._was_told)
-        if not self._was_told:
-            self._to_client += b"".join(_lost(id) for id, _ in unanswered)
+        unanswered = self._ledger.unanswered(forget=not self._has_farewell)
+        if not self._has_farewell:
+            self._to_client += b"".join(_lost_response(id) for id, _ in unanswered)
             unanswered = []
-        early = b"" if unanswered else self._next_bytes()
-        if not self._has_received or not (unanswered or early):
+        new_input = b"" if unanswered else self._next_bytes()
+        if not self._has_received or not (unanswered or new_input):
             return False
         # `again` keeps a resident process of another version from exiting for this one
         connection = connected({**self._options, "again": "on"}) or _served_here(self._options)
@@ -255,21 +255,21 @@ class Pipe:
             for line in handshake:
                 connection.sendall(line)
             while handshake and connection.recv(1) not in (b"", b"\n"):
-                pass  # the client has this answer already
+                pass  # the client already has this response
         except OSError:
             return False
         connection.settimeout(0)
         self._connection = connection
         # a batch is one line of several requests
-        self._to_server += b"".join(dict.fromkeys(line for _, line in unanswered)) + self._ledger.part + early
-        self._ledger.sent(early)
+        self._to_server += b"".join(dict.fromkeys(line for _, line in unanswered)) + self._ledger.part + new_input
+        self._ledger.sent(new_input)
         if handshake:
-            self._to_client += TOOLS_CHANGED  # they may have changed while nobody watched them
-        self._has_received, self._was_told = bool(handshake), False
+            self._to_client += TOOLS_CHANGED  # the tools may have changed in the meantime
+        self._has_received, self._has_farewell = bool(handshake), False
         return True
 
     def _next_bytes(self) -> bytes:
-        """Wait for the client to send something, and return it; empty if it ends instead."""
+        """Wait for input from the client and return it; empty at the end of the input."""
         while not self._input_ended:
             ready = select.poll()
             ready.register(0, select.POLLIN)
@@ -283,16 +283,16 @@ class Pipe:
 
 
 class Ledger:
-    """Knows the handshake of a session, and which requests of the client have no answer yet.
+    """Tracks the handshake of a session, and the client's unanswered requests.
 
-    Traffic is parsed in blocks, or when it matters: most sessions are too short to need the parser.
+    Traffic is parsed in blocks, or on demand: most sessions are too short to need the parser.
     """
 
     def __init__(self) -> None:
         self.handshake: list[bytes] = []  # the lines that a new server needs first
-        self._noted: list[tuple[bool, bytes]] = []  # whether sent by the client, and what
+        self._unparsed: list[tuple[bool, bytes]] = []  # whether the client sent it, and the data
         self._size = 0
-        self._sent = bytearray()  # the part of a line
+        self._sent = bytearray()  # an incomplete line from the client
         self._unanswered: dict[str, tuple[Any, bytes]] = {}  # ids and lines, by type and id
 
     @property
@@ -301,21 +301,21 @@ class Ledger:
         return bytes(self._sent)
 
     def sent(self, data: bytes) -> None:
-        """Note bytes of the client."""
-        self._note(True, data)  # noqa: FBT003 -- a private function with one other caller
+        """Record bytes from the client."""
+        self._record(True, data)  # noqa: FBT003 -- a private function with one other caller
 
     def received(self, data: bytes | bytearray) -> None:
-        """Note lines of the server."""
-        self._note(False, bytes(data))  # noqa: FBT003 -- a private function with one other caller
+        """Record lines from the server."""
+        self._record(False, bytes(data))  # noqa: FBT003 -- a private function with one other caller
 
-    def _note(self, by_client: bool, data: bytes) -> None:
-        self._noted.append((by_client, data))
+    def _record(self, by_client: bool, data: bytes) -> None:
+        self._unparsed.append((by_client, data))
         self._size += len(data)
-        if self._size > _NOTED_BYTES:
+        if self._size > _UNPARSED_BYTES:
             self._parse()
 
     def unanswered(self, *, forget: bool) -> list[tuple[Any, bytes]]:
-        """Return the ids and lines of the requests without an answer."""
+        """Return the ids and lines of unanswered requests."""
         self._parse()
         unanswered = list(self._unanswered.values())
         if forget:
@@ -325,7 +325,7 @@ class Ledger:
     def _parse(self) -> None:
         import json
 
-        for by_client, data in self._noted:
+        for by_client, data in self._unparsed:
             if not by_client:
                 lines = data.split(b"\n")
             else:
@@ -338,11 +338,11 @@ class Ledger:
                     continue  # the server answers it, without an id
                 for part in message if isinstance(message, list) else [message]:
                     if isinstance(part, dict):
-                        self._enter(by_client, part, line)
-        self._noted.clear()
+                        self._track(by_client, part, line)
+        self._unparsed.clear()
         self._size = 0
 
-    def _enter(self, by_client: bool, message: Mapping[str, Any], line: bytes) -> None:
+    def _track(self, by_client: bool, message: Mapping[str, Any], line: bytes) -> None:
         id, method = message.get("id"), message.get("method")
         key = f"{type(id).__name__} {id}"
         if not by_client:
@@ -380,7 +380,7 @@ def _served_here(options: Mapping[str, str]) -> socket:
     return ours
 
 
-def _lost(id: Any) -> bytes:
+def _lost_response(id: Any) -> bytes:
     import json
 
     failure = {"code": ANSWER_LOST, "message": _LOST}

@@ -1,6 +1,6 @@
-"""Plain messages: the few kinds that are answered without the SDK.
+"""Plain messages: the few kinds that can be answered without the SDK.
 
-Everything is checked strictly here. A message with anything unusual about it is not plain, and the SDK decides on it.
+Validation is strict: a message with anything unusual is not plain, and is left to the SDK.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INFO_KEY = f"{RESERVED}clientInfo"
 CAPABILITIES_KEY = f"{RESERVED}clientCapabilities"
 SERVER_KEY = f"{RESERVED}serverInfo"
 
-UNCACHED = {"ttlMs": 0, "cacheScope": "private"}  # in results that clients may keep; older clients do not receive it
+UNCACHED = {"ttlMs": 0, "cacheScope": "private"}  # in results that clients may cache; not sent to older clients
 SERVER_INFO = {"name": "hilt", "title": "hilt", "version": __version__}
 
 
@@ -38,7 +38,7 @@ class Handshake(NamedTuple):
     """An `initialize` request."""
 
     id: int | str
-    version: str  # that the server answers with
+    version: str  # negotiated
     client: Client
 
 
@@ -64,8 +64,8 @@ def handshake_of(message: Any) -> Handshake | None:
     version, info, capabilities = params["protocolVersion"], params["clientInfo"], params["capabilities"]
     if type(version) is not str or not _is_info(info) or not _are_capabilities(capabilities):
         return None
-    answered = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-    return Handshake(id, answered, client_of(info, capabilities))
+    negotiated = version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    return Handshake(id, negotiated, client_of(info, capabilities))
 
 
 _HANDSHAKE = {"protocolVersion", "capabilities", "clientInfo"}
@@ -79,7 +79,7 @@ def is_modern(message: Any) -> bool:
 
 
 def client_in(message: Any) -> Client | None:
-    """Return the client that a first message names, in whatever form; for people, not for decisions."""
+    """Return the client that a first message of any form names; for display only."""
     params = message.get("params") if isinstance(message, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     for info in (params and params.get("clientInfo"), meta and isinstance(meta, dict) and meta.get(INFO_KEY)):
@@ -99,10 +99,10 @@ def plain_of(message: Any, *, modern: bool) -> Plain | None:
     meta = params.get("_meta", {})
     if type(meta) is not dict or not params.keys() <= _PARAMS[method]:
         return None
-    client = _declared(meta) if modern else None
+    client = _declared_client(meta) if modern else None
     if modern and client is None:
         return None
-    if any(key == "progressToken" or (key.startswith(_SPECIAL) and key not in _ENVELOPE) for key in meta):
+    if any(key == "progressToken" or (key.startswith(_RESERVED_PREFIXES) and key not in _ENVELOPE) for key in meta):
         return None
     if not modern and not _ENVELOPE.isdisjoint(meta):
         return None
@@ -110,7 +110,7 @@ def plain_of(message: Any, *, modern: bool) -> Plain | None:
         if type(params.get("name")) is not str or type(params.get("arguments", {})) is not dict:
             return None
         if client is not None and "tasks" in client.can:
-            return None  # the answer may be a task
+            return None  # the result may be a task
     return Plain(id, method, params, client)
 
 
@@ -123,11 +123,11 @@ _PARAMS = {
 _METHODS = frozenset({"ping", "tools/list", "tools/call"})
 _MODERN_METHODS = frozenset({"server/discover", "tools/list", "tools/call"})
 _ENVELOPE = frozenset({VERSION_KEY, INFO_KEY, CAPABILITIES_KEY})
-_SPECIAL = (RESERVED, OWN)
+_RESERVED_PREFIXES = (RESERVED, OWN)
 
 
-def _declared(meta: Mapping[str, Any]) -> Client | None:
-    """Return the client that a request without a handshake comes from, if it declares itself properly."""
+def _declared_client(meta: Mapping[str, Any]) -> Client | None:
+    """Return the client that a request without a handshake declares; None if the declaration is invalid."""
     info, capabilities = meta.get(INFO_KEY, {}), meta.get(CAPABILITIES_KEY)
     if meta.get(VERSION_KEY) != MODERN or not isinstance(capabilities, dict) or not _are_capabilities(capabilities):
         return None
@@ -147,7 +147,7 @@ def _are_capabilities(capabilities: Any) -> bool:
 
 
 def _is_capability(name: str, value: Any) -> bool:
-    if name not in _KNOWN:
+    if name not in _CAPABILITIES:
         return False
     if type(value) is not dict:
         return False
@@ -156,10 +156,10 @@ def _is_capability(name: str, value: Any) -> bool:
     return all(type(part) is dict for part in value.values())
 
 
-_KNOWN = frozenset({"elicitation", "experimental", "extensions", "roots", "sampling"})
+_CAPABILITIES = frozenset({"elicitation", "experimental", "extensions", "roots", "sampling"})
 
 
-# --- answers --------------------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------------------
 
 
 def capabilities_of_server(*, modern: bool, completes: bool) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def capabilities_of_server(*, modern: bool, completes: bool) -> dict[str, Any]:
 
 
 def handshake_result(version: str, instructions: str, *, completes: bool) -> dict[str, Any]:
-    """Return the answer to `initialize`."""
+    """Return the result of `initialize`."""
     return {
         "protocolVersion": version,
         "capabilities": capabilities_of_server(modern=False, completes=completes),
@@ -188,7 +188,7 @@ def handshake_result(version: str, instructions: str, *, completes: bool) -> dic
 
 
 def discovery_result(instructions: str, *, completes: bool) -> dict[str, Any]:
-    """Return the answer to `server/discover`."""
+    """Return the result of `server/discover`."""
     return {
         **UNCACHED,
         "supportedVersions": [MODERN],

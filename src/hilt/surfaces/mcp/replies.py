@@ -1,4 +1,4 @@
-"""The reply to one request over HTTP: JSON if the result comes first, otherwise a stream with a buffer for its reader.
+"""The reply to an HTTP request: JSON if the result is the first message, otherwise a buffered stream of events.
 
 The SDK always answers requests of the older protocol with a stream, and an unread stream blocks all others of its
 session. Some clients reject events over 1 MiB, but accept JSON of any size.
@@ -22,11 +22,11 @@ _EVENT = b"event: message\r\ndata: "
 _NOTE = _EVENT + b'{"jsonrpc":"2.0","method":'
 _STREAM = b"text/event-stream"
 _LAST: Sent = {"type": "http.response.body", "body": b"", "more_body": False}
-_OF_STREAMS = (b"content-type", b"connection", b"x-accel-buffering")  # headers
+_STREAM_HEADERS = (b"content-type", b"connection", b"x-accel-buffering")
 
 
 class Reply:
-    """The `send` of one request; senders never wait for the reader of a stream."""
+    """The `send` function of one request; senders never wait for the reader of a stream."""
 
     def __init__(self, send: Send, *, holds: bool) -> None:
         """With `holds`, delay the start of a stream, which may become JSON."""
@@ -74,7 +74,7 @@ class Reply:
 
     def _answer(self, start: Sent, body: bytes) -> None:
         self._answered, self._held = True, None
-        headers = [(name, value) for name, value in start["headers"] if name not in _OF_STREAMS]
+        headers = [(name, value) for name, value in start["headers"] if name not in _STREAM_HEADERS]
         headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         self._put({**start, "headers": headers})
         self._put({**_LAST, "body": body})
@@ -102,15 +102,15 @@ class Reply:
 
 
 class Joined:
-    """The stream that answers a batch, joined from the answers to its messages."""
+    """The stream that answers a batch, joined from the responses to its messages."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._began = False
-        self._refused: list[tuple[Sent, Sent]] = []
+        self._rejected: list[tuple[Sent, Sent]] = []
 
     def part(self) -> Send:
-        """Return the `send` of one message."""
+        """Return the `send` function of one message."""
         start: Sent = {}
 
         async def send(message: Sent) -> None:
@@ -119,18 +119,18 @@ class Joined:
             elif message.get("body") and _is_stream(start):
                 await self._write(message["body"])
             elif start["status"] >= 400:
-                self._refused.append((start, message))
+                self._rejected.append((start, message))
 
         return send
 
     async def end(self, answers: Sequence[Mapping[str, Any]]) -> None:
         """Send the remaining answers and end the stream; if every message was rejected, send the rejection itself."""
-        if self._refused and not self._began:
-            for message in self._refused[0]:
+        if self._rejected and not self._began:
+            for message in self._rejected[0]:
                 await self._send(message)
             return
         for body in (
-            *(message["body"] for _, message in self._refused),
+            *(message["body"] for _, message in self._rejected),
             *(json.dumps(answer).encode() for answer in answers),
         ):
             await self._write(_EVENT + body + b"\r\n\r\n")

@@ -18,7 +18,7 @@ SKILLS = "hilt://skills/"
 LISTED_MAX = 200  # of each kind, newest first
 READ_BYTES = 512 << 10  # a resource is one message, and some clients reject messages over 1 MB
 
-Change = str  # "tools", "prompts", "resources", or the address of a resource
+Change = str  # "tools", "prompts", "resources", or the URI of a resource
 
 
 class Provider(Protocol):
@@ -43,7 +43,7 @@ class Provider(Protocol):
         """Return the completions of an argument's value."""
 
     def listen(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Call back on every change; return a function that stops this."""
+        """Call `callback` on every change; return a function that stops this."""
 
 
 class Resources:
@@ -79,7 +79,7 @@ class Resources:
                 "uriTemplate": f"{SKILLS}{{name}}/{{+path}}",
                 "name": "skill",
                 "title": "Skill",
-                "description": "A further file of a skill.",
+                "description": "Another file of a skill.",
             },
         ]
         return [*(template for provider in self._providers for template in provider.templates()), *own]
@@ -162,7 +162,7 @@ class Resources:
         if not relative:
             return {"uri": uri, "mimeType": "text/markdown", "text": self._skills.text(session, name, "")}
         path, data = self._runtime.skills().file(name, relative)
-        if self._is_closed(session, path):
+        if self._is_hidden(session, path):
             raise _no_resource(uri)
         return _contents(uri, data)
 
@@ -170,7 +170,7 @@ class Resources:
         resources = []
         for change in self._runtime.history().changes(LISTED_MAX, session=session):
             for file in change.snapshots:
-                if file.before is None or self._is_closed(session, file.path):
+                if file.before is None or self._is_hidden(session, file.path):
                     continue
                 title = f"{file.path} before {change.operation}"
                 uri = f"{SNAPSHOTS}{change.id}/{_quoted(file.path)}"
@@ -185,14 +185,14 @@ class Resources:
         if change.session != session:
             raise _no_resource(uri)
         for file in change.snapshots:
-            if file.path == path and file.before is not None and not self._is_closed(session, path):
+            if file.path == path and file.before is not None and not self._is_hidden(session, path):
                 if file.size > READ_BYTES:
                     raise _too_large(uri)
                 return _contents(uri, history.blob(file.before))
         raise _no_resource(uri)
 
-    def _is_closed(self, session: str, path: str) -> bool:
-        """Whether the session could not read the file without approval; then it cannot read it here either."""
+    def _is_hidden(self, session: str, path: str) -> bool:
+        """Whether the session needs approval to read the file; then it cannot read it here either."""
         try:
             decision = self._runtime.explain(Call("read_file", {"path": path}, session=session)).decision
         except ToolError:

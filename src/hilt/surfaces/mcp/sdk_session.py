@@ -67,7 +67,7 @@ class _ReplyStream:
             self.asked.add(message.id)
             self.has_asked()
         elif isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-            self.settled(message.id)  # first, because the client may use the id again as soon as it has the answer
+            self.settled(message.id)  # first, because the client may reuse the id as soon as it has the response
         if isinstance(message, JSONRPCResponse):
             self.version = message.result.get("protocolVersion", self.version)
             await self.answer(message.id, {"jsonrpc": "2.0", "id": message.id, "result": message.result})
@@ -77,7 +77,7 @@ class _ReplyStream:
             self.write(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
     async def answer(self, id: Any, message: dict[str, Any] | None) -> None:
-        """Write an answer, or a batch of them once it is complete; None means that a request has no answer."""
+        """Write a response, or a batch once it is complete; None means that a request gets no response."""
         batch = self.batches.pop(id, None)
         if batch is not None:
             batch.open.discard(id)
@@ -92,13 +92,13 @@ class _ReplyStream:
         self._output.send(message)
 
     def end(self) -> None:
-        """Write the answers of batches that will not be complete."""
+        """Write the responses of incomplete batches."""
         for batch in set(self.batches.values()):
             if batch.answers:
                 self.write(batch.answers)
 
     async def aclose(self) -> None:
-        """Do nothing: the last answers may still be unsent."""
+        """Do nothing: the last responses may still be unsent."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -118,10 +118,10 @@ class ClientLines:
         self._ended = False
         self._more = asyncio.Event()
         self._parts: deque[Message] = deque()  # of a batch
-        self.under_way: set[Any] = set()
-        self._fewer = asyncio.Event()
+        self.active: set[Any] = set()
+        self._has_room_again = asyncio.Event()
         output.settled = self._settled
-        output.has_asked = self._fewer.set
+        output.has_asked = self._has_room_again.set
 
     def take(self, line: bytes) -> None:
         """Queue a line."""
@@ -132,7 +132,7 @@ class ClientLines:
         """End the input."""
         self._ended = True
         self._more.set()
-        self._fewer.set()
+        self._has_room_again.set()
 
     # --- lines into messages --------------------------------------------------------------------------------------
 
@@ -141,23 +141,23 @@ class ClientLines:
             await asyncio.sleep(0)  # let other tasks run during a flood of lines
             try:
                 message = await self._next()
-            except InvalidMessage as wrong:
-                if wrong.id in self._output.asked:
-                    return SessionMessage(_failed(wrong))
-                if not wrong.is_error:
-                    self._output.write(wrong.answer)
+            except InvalidMessage as error:
+                if error.id in self._output.asked:
+                    return SessionMessage(_error_response(error))
+                if not error.is_error:
+                    self._output.write(error.answer)
                 continue
             if isinstance(message, JSONRPCResponse | JSONRPCError):
                 self._output.asked.discard(message.id)
             if not isinstance(message, JSONRPCRequest):
                 return SessionMessage(message)
-            if message.id in self.under_way:
-                await self._refuse(message.id, INVALID_REQUEST, _IN_USE)
+            if message.id in self.active:
+                await self._reject(message.id, INVALID_REQUEST, _IN_USE)
             elif await self._has_room():
-                self.under_way.add(message.id)
+                self.active.add(message.id)
                 return SessionMessage(message, self._metadata(message.id))
             else:
-                await self._refuse(message.id, BUSY, f"{REQUESTS_MAX} requests are active")
+                await self._reject(message.id, BUSY, f"{REQUESTS_MAX} requests are active")
 
     async def _next(self) -> Message:
         """Return the next message."""
@@ -187,32 +187,32 @@ class ClientLines:
         await self._take(*batch_of(value))
         return None
 
-    async def _take(self, messages: list[Message], wrong: list[InvalidMessage]) -> None:
+    async def _take(self, messages: list[Message], invalid: list[InvalidMessage]) -> None:
         """Queue the messages of a batch; its errors are answered together with the rest."""
-        known = self._output.batches
+        batches = self._output.batches
         batch = _RequestBatch(set(), [])
         for message in messages:
             if not isinstance(message, JSONRPCRequest):
                 self._parts.append(message)
-            elif message.id in self.under_way or message.id in known or self._front.is_active(message.id):
-                wrong.append(InvalidMessage(INVALID_REQUEST, _IN_USE, message.id))
+            elif message.id in self.active or message.id in batches or self._front.is_active(message.id):
+                invalid.append(InvalidMessage(INVALID_REQUEST, _IN_USE, message.id))
             else:
                 self._parts.append(message)
                 batch.open.add(message.id)
         asked = self._output.asked
-        self._parts += [_failed(error) for error in wrong if error.id in asked]
-        batch.answers += [error.answer for error in wrong if error.id not in asked and not error.is_error]
-        known.update(dict.fromkeys(batch.open, batch))
+        self._parts += [_error_response(error) for error in invalid if error.id in asked]
+        batch.answers += [error.answer for error in invalid if error.id not in asked and not error.is_error]
+        batches.update(dict.fromkeys(batch.open, batch))
         if batch.answers and not batch.open:
             self._output.write(batch.answers)
 
     async def _has_room(self) -> bool:
-        """Wait for room, unless the message that would make room may be queued behind this request."""
-        while len(self.under_way) >= REQUESTS_MAX:
+        """Wait for room; return False if the message that would make room may be queued behind this request."""
+        while len(self.active) >= REQUESTS_MAX:
             if self._asks() or self._ended:
                 return False
-            self._fewer.clear()
-            await self._fewer.wait()
+            self._has_room_again.clear()
+            await self._has_room_again.wait()
         return True
 
     def _metadata(self, id: Any) -> ServerMessageMetadata:
@@ -223,12 +223,12 @@ class ClientLines:
         return ServerMessageMetadata(on_request_unanswered=unanswered)
 
     def _settled(self, id: Any) -> None:
-        self.under_way.discard(id)
-        self._fewer.set()
+        self.active.discard(id)
+        self._has_room_again.set()
         self._front.settled(id)
 
-    async def _refuse(self, id: Any, code: int, reason: str) -> None:
-        if id not in self.under_way:
+    async def _reject(self, id: Any, code: int, reason: str) -> None:
+        if id not in self.active:
             self._front.settled(id)
         await self._output.answer(id, InvalidMessage(code, reason, id).answer)
 
@@ -250,7 +250,7 @@ class ClientLines:
         await self.aclose()
 
 
-def _failed(wrong: InvalidMessage) -> JSONRPCError:
-    """Return an invalid response to one of our requests as a failed one."""
-    known = ErrorData(code=wrong.code, message=wrong.reason)
-    return JSONRPCError.model_construct(jsonrpc="2.0", id=wrong.id, error=known)
+def _error_response(error: InvalidMessage) -> JSONRPCError:
+    """Convert an invalid response to one of our requests into an error response."""
+    data = ErrorData(code=error.code, message=error.reason)
+    return JSONRPCError.model_construct(jsonrpc="2.0", id=error.id, error=data)

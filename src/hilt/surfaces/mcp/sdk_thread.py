@@ -1,4 +1,4 @@
-"""The SDK behind the front loop, in an event loop on a thread of its own; everything is imported on that thread."""
+"""The SDK behind the front loop, in an event loop on its own thread, which also imports the SDK."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class FrontLoop(Protocol):
-    """What the SDK's side needs to know of the front loop."""
+    """The part of the front loop that the SDK side uses."""
 
-    replayed: str  # the id of the request that repeats the handshake, whose answer the client has already
+    replayed: str  # the id of the request that repeats the handshake; the client already has the response
 
     def is_active(self, id: Any) -> bool:
         """Whether the front loop is answering a request with this id."""
 
     def settled(self, id: Any) -> None:
-        """Note that a forwarded request was answered, or will not be."""
+        """Record that a forwarded request was answered, or will not be."""
 
     def stop(self) -> None:
         """End the connection."""
 
     def resume(self) -> None:
-        """Continue reading, if that paused because too many lines were waiting here."""
+        """Continue reading, if it was paused because too many lines were waiting."""
 
 
 class SdkThread:
@@ -45,8 +45,8 @@ class SdkThread:
         self._output = output
         self._front = front
         self._lock = threading.Lock()
-        self._early: list[bytes] = []  # lines that came before the event loop
-        self._has_ended = False  # the input
+        self._early: list[bytes] = []  # lines received before the event loop has started
+        self._has_ended = False  # whether the input has ended
         self._loop: AbstractEventLoop | None = None
         self._lines: ClientLines | None = None
         self._serving: Serving | None = None
@@ -54,7 +54,7 @@ class SdkThread:
         self._thread.start()
 
     def feed(self, line: bytes) -> None:
-        """Pass a line on."""
+        """Queue a line for the SDK."""
         with self._lock:
             if self._lines is None:
                 self._early.append(line)
@@ -78,12 +78,12 @@ class SdkThread:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough lines are waiting."""
+        """Whether too many lines are waiting."""
         return len(self._early if self._lines is None else self._lines.lines) > LINES_MAX
 
     def is_active(self, id: Any) -> bool:
         """Whether the SDK is answering a request with this id."""
-        return self._lines is not None and id in self._lines.under_way
+        return self._lines is not None and id in self._lines.active
 
     def _post(self, work: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop has ended
@@ -104,7 +104,7 @@ class SdkThread:
             self._loop.run_until_complete(main())
         finally:
             self._loop.close()
-            self._front.stop()  # no request would be answered any more
+            self._front.stop()  # no further request would be answered
 
     def _began(self, lines: ClientLines) -> None:
         with self._lock:

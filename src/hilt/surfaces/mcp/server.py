@@ -33,7 +33,7 @@ from hilt.runtime import Runtime
 from hilt.state.hosts import HostMark
 from hilt.surfaces.event_loop import offload
 from hilt.surfaces.mcp.call_tasks import CallTasks
-from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeBegun, client, connection_of, is_modern
+from hilt.surfaces.mcp.calls import Calls, Ctx, HandOver, TakeFirstRun, client, connection_of, is_modern
 from hilt.surfaces.mcp.clients import Client
 from hilt.surfaces.mcp.content import COMPLETE
 from hilt.surfaces.mcp.instructions import instructions
@@ -43,8 +43,8 @@ from hilt.surfaces.mcp.sessions import Session, Sessions
 from hilt.surfaces.mcp.tool_list import Choice, tool_list
 
 TIDY_SECONDS = 60.0
-VISIT_SECONDS = 300.0  # for which a host without a connection is shown after its last request
-MARKS_MAX = 64  # hosts that are shown, of each kind: each takes a file descriptor
+VISIT_SECONDS = 300.0  # for which a host without a connection is listed after its last request
+MARKS_MAX = 64  # listed hosts with a connection, and without: each takes a file descriptor
 SUBSCRIPTIONS_MAX = 256
 COMPLETIONS_MAX = 100
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
@@ -70,16 +70,16 @@ class Serving:
         single: Session | None,
         providers: Sequence[Provider] = (),
         hand_over: HandOver | None = None,
-        begun: TakeBegun | None = None,
+        take_first_run: TakeFirstRun | None = None,
         tasks: CallTasks | None = None,
         approves: bool = True,
     ) -> None:
         """Serve a runtime.
 
         All clients share the session `single`; with None, each has its own. `providers` add resources and prompts, and
-        `hand_over` runs calls that must outlive this process. With `begun`, a front loop has begun calls, and reports
-        changes of the tools. `tasks` are those of the process, if they outlive this server. Without `approves`, clients
-        are agents: they are not asked to approve their own calls.
+        `hand_over` runs calls that must outlive this process. With `take_first_run`, a front loop starts calls, and
+        reports changes of the tools. `tasks` are the tasks of the process, if they outlive this server. Without
+        `approves`, clients are agents: they are not asked to approve their own calls.
         """
         self._runtime = runtime
         self._choice = choice
@@ -87,17 +87,17 @@ class Serving:
         self._threads = CallThreads(16)  # for slow work other than calls
         self._sessions = Sessions(runtime, single, self._threads.put)
         owner = None if single is None else single.name
-        self._calls = Calls(runtime, self.offload, hand_over, begun, tasks, owner, approves=approves)
+        self._calls = Calls(runtime, self.offload, hand_over, take_first_run, tasks, owner, approves=approves)
         self._calls.mode_set = lambda: self.announce("tools")  # modes hide tools
         self._resources = Resources(runtime, providers)
         self._bus = InMemorySubscriptionBus()
         self._connections: set[Connection] = set()
-        self._marks_hosts = begun is None  # otherwise the front loop does
+        self._marks_hosts = take_first_run is None  # otherwise the front loop does
         self._visitors: dict[tuple[str, ...], _Visitor] = {}  # hosts without a connection, by name and version
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stops = [] if begun is not None else [runtime.listen(lambda: self.announce("tools"))]
+        self._stops = [] if take_first_run is not None else [runtime.listen(lambda: self.announce("tools"))]
         self._stops += [provider.listen(self.announce) for provider in providers]
-        self._hearing: asyncio.Future[Any] | None = None
+        self._skills_watched: asyncio.Future[Any] | None = None
         self.server = self._server(completes=bool(providers))
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Serving:
             stop()
         for task in self._tasks:
             task.cancel()
-        self._dismiss(seconds=-1)
+        self._end_visits(seconds=-1)
         self._calls.close()
         self._threads.close()
 
@@ -125,7 +125,7 @@ class Serving:
             await asyncio.sleep(TIDY_SECONDS)
             self._sessions.end_idle()
             self._calls.end_idle()
-            self._dismiss()
+            self._end_visits()
 
     def _server(self, *, completes: bool) -> Server[Any]:
         listen = ListenHandler(self._bus, max_subscriptions=SUBSCRIPTIONS_MAX)
@@ -150,7 +150,7 @@ class Serving:
         )
         # passed to the constructor, these would cause deprecation warnings
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
-        server.add_notification_handler("notifications/initialized", types.NotificationParams, self._welcome)
+        server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         server.extensions = {TASKS: {}}
         for method, handler in zip(TASK_METHODS, (self._get_task, self._update_task, self._cancel_task), strict=True):
             server.add_request_handler(method, _TaskParams, handler)
@@ -159,39 +159,39 @@ class Serving:
 
     # --- clients --------------------------------------------------------------------------------------------------
 
-    async def _welcome(self, ctx: Ctx, params: types.NotificationParams) -> None:
+    async def _initialized(self, ctx: Ctx, params: types.NotificationParams) -> None:
         connection = connection_of(ctx)
         if not is_modern(ctx) and connection not in self._connections:
             self._connections.add(connection)
             connection.exit_stack.callback(self._connections.discard, connection)
             if self._marks_hosts and len(self._connections) <= MARKS_MAX:
                 session = self._session(ctx).name
-                with suppress(OSError):  # it is only not shown
+                with suppress(OSError):  # then it is only not listed
                     mark = await self.offload(partial(self._mark, client(ctx), session))
                     connection.exit_stack.callback(mark.close)
 
     def _mark(self, host: Client, session: str) -> HostMark:
-        """Show a host as connected."""
+        """List a host as connected."""
         runtime = self._runtime
         return HostMark(
             runtime.state, host.program, host.version, workspace=runtime.root, session=session, transport="http"
         )
 
-    async def _meet(self, ctx: Ctx) -> None:
-        """Show a host without a connection as connected, until it has made no request for a while."""
+    async def _mark_visitor(self, ctx: Ctx) -> None:
+        """List a host without a connection as connected, until it has been idle for VISIT_SECONDS."""
         if not self._marks_hosts or connection_of(ctx).session_id is not None:
             return
         host = client(ctx)
-        known = self._visitors.get(host[2:])
-        if known is not None:
-            known.used = time.monotonic()
+        visitor = self._visitors.get(host[2:])
+        if visitor is not None:
+            visitor.used = time.monotonic()
             return
         if len(self._visitors) < MARKS_MAX:
             visitor = self._visitors[host[2:]] = _Visitor()
             with suppress(OSError):
                 visitor.mark = await self.offload(partial(self._mark, host, ""))
 
-    def _dismiss(self, seconds: float = VISIT_SECONDS) -> None:
+    def _end_visits(self, seconds: float = VISIT_SECONDS) -> None:
         oldest = time.monotonic() - seconds
         for names, visitor in list(self._visitors.items()):
             if visitor.used < oldest:
@@ -220,22 +220,22 @@ class Serving:
     # --- tools ----------------------------------------------------------------------------------------------------
 
     async def _list_tools(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        _refuse_cursor(params)
-        await self._meet(ctx)
+        _reject_cursor(params)
+        await self._mark_visitor(ctx)
         session = self._session(ctx)
         asks = "form" in client(ctx).can and not session.alone
         tools = await self.offload(lambda: tool_list(self._runtime, self._choice, session.name, client_asks=asks))
         return {**COMPLETE, "tools": tools}
 
     async def _call_tool(self, ctx: Ctx, params: types.CallToolRequestParams) -> dict[str, Any]:
-        await self._meet(ctx)
+        await self._mark_visitor(ctx)
         return await self._calls.call(ctx, params, lambda: self._session(ctx, calls=True))
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     async def _get_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
         task = self._calls.task(ctx, params.task_id)
-        await self.offload(task.look)
+        await self.offload(task.check_answers)
         return {**COMPLETE, **task.details()}
 
     async def _update_task(self, ctx: Ctx, params: _TaskParams) -> dict[str, Any]:
@@ -250,13 +250,13 @@ class Serving:
     # --- resources and prompts ------------------------------------------------------------------------------------
 
     async def _list_resources(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        _refuse_cursor(params)
-        await self._hear_skills()
+        _reject_cursor(params)
+        await self._watch_skills()
         session = self._session(ctx).name
         return {**COMPLETE, "resources": await self.offload(lambda: self._resources.all(session))}
 
     async def _list_templates(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        _refuse_cursor(params)
+        _reject_cursor(params)
         return {**COMPLETE, "resourceTemplates": self._resources.templates()}
 
     async def _read_resource(self, ctx: Ctx, params: types.ReadResourceRequestParams) -> dict[str, Any]:
@@ -279,8 +279,8 @@ class Serving:
         return types.EmptyResult()
 
     async def _list_prompts(self, ctx: Ctx, params: types.PaginatedRequestParams) -> dict[str, Any]:
-        _refuse_cursor(params)
-        await self._hear_skills()
+        _reject_cursor(params)
+        await self._watch_skills()
         return {**COMPLETE, "prompts": await self.offload(self._resources.prompts)}
 
     async def _get_prompt(self, ctx: Ctx, params: types.GetPromptRequestParams) -> dict[str, Any]:
@@ -300,13 +300,13 @@ class Serving:
         completion = {"values": values[:COMPLETIONS_MAX], "total": len(values)}
         return {**COMPLETE, "completion": {**completion, "hasMore": len(values) > COMPLETIONS_MAX}}
 
-    async def _hear_skills(self) -> None:
+    async def _watch_skills(self) -> None:
         """Watch the skills from the first time that a client lists them: scanning would slow down every start."""
-        if self._hearing is None:
-            self._hearing = self.offload(self._start_hearing)
-        await self._hearing
+        if self._skills_watched is None:
+            self._skills_watched = self.offload(self._start_watching_skills)
+        await self._skills_watched
 
-    def _start_hearing(self) -> None:
+    def _start_watching_skills(self) -> None:
         def changed() -> None:
             self.announce("prompts")
             self.announce("resources")
@@ -325,7 +325,7 @@ class Serving:
         self._spawn(self._publish(kind))
 
     async def _publish(self, kind: Change) -> None:
-        """Notify subscribed clients of a change: of a list by its kind, of a resource by its address."""
+        """Notify subscribed clients of a change to a list, or to the resource with this URI."""
         await self._bus.publish(_LISTS.get(kind) or ResourceUpdated(uri=kind))
         for connection in list(self._connections):
             if kind in _LISTS:
@@ -339,9 +339,9 @@ class Serving:
         note = f"{method} {params}"
         if note not in unread:
             unread.add(note)
-            self._spawn(self._notified(connection, method, params), lambda: unread.discard(note))
+            self._spawn(self._send_notification(connection, method, params), lambda: unread.discard(note))
 
-    async def _notified(self, connection: Connection, method: str, params: dict[str, Any] | None) -> None:
+    async def _send_notification(self, connection: Connection, method: str, params: dict[str, Any] | None) -> None:
         await connection.notify(method, params)
 
     def _spawn(self, work: Coroutine[Any, Any, None], done: Callable[[], None] = lambda: None) -> None:
@@ -363,7 +363,7 @@ class _Visitor:
         self.used = time.monotonic()
 
     def end(self) -> None:
-        """Show the host as disconnected."""
+        """List the host as disconnected."""
         if self.mark is not None:
             self.mark.close()
 
@@ -375,7 +375,7 @@ class _TaskParams(types.RequestParams):
     input_responses: dict[str, Any] | None = None
 
 
-def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
+def _reject_cursor(params: types.PaginatedRequestParams | None) -> None:
     """Reject a cursor: every list has one page, so no valid cursor exists."""
     if params is not None and params.cursor:
         raise MCPError(code=INVALID_PARAMS, message="Invalid cursor")

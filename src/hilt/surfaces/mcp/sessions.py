@@ -2,7 +2,7 @@
 
 A client with a connection has one session for as long as the connection lasts. A client without one, as over HTTP since
 2026-07-28, has a new session for each request unless it names one in `_meta["dev.hilt/session"]`. The name is a secret
-of the client: whoever knows it can continue the session. The answer to a request without a name carries a new one.
+of the client: whoever knows it can continue the session. The response to a request without a name contains a new one.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Session:
         self.name = name
         self.offered = offered  # the name to offer to a client that has not named its session
         self.calls = 0  # active
-        self.alone = False  # its client closes forms by itself, without a person
+        self.alone = False  # whether its client has no user, and closes forms by itself
         self.used = time.monotonic()
-        self._waiting: dict[str, str] = {}  # approvals that calls wait for, by call
+        self._waiting: dict[str, str] = {}  # approvals that calls are waiting for, by call
 
     def waits_for(self, tool: str, args: Any, approval: str) -> None:
-        """Note that the client will repeat a call once a person has answered."""
+        """Record that the client will repeat a call once its approval is answered."""
         while len(self._waiting) >= _WAITING_MAX:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[_call_key(tool, args)] = approval
 
     def answered(self, tool: str, args: Any, runtime: Runtime) -> str | None:
-        """Return the approval that a repeated call waits for, once a person has answered it."""
+        """Return the approval that a repeated call is waiting for, once it is answered."""
         approval = self._waiting.get(_call_key(tool, args)) if self._waiting else None
         if approval is None:
             return None
@@ -66,7 +66,7 @@ class Sessions:
         self._fresh: dict[str, Session] = {}  # likewise, of clients that did not name one
 
     def of_connection(self, id: str) -> Session:
-        """Return the session of a connection; the caller must end it."""
+        """Return the session of a connection, which the caller must end."""
         return self._single or Session(f"mcp-{id}")
 
     def of_request(self, meta: Mapping[str, Any], *, calls: bool) -> Session:
@@ -125,15 +125,15 @@ class Sessions:
         if len(self._named) + len(self._fresh) < SESSIONS_MAX:
             return
         oldest = time.monotonic() - NAMED_SECONDS
-        known = (*self._fresh.values(), *(session for session in self._named.values() if session.used < oldest))
-        idle = next((session for session in known if not session.calls), None)
+        candidates = (*self._fresh.values(), *(session for session in self._named.values() if session.used < oldest))
+        idle = next((session for session in candidates if not session.calls), None)
         if idle is None:
             raise ToolError("busy", f"All {SESSIONS_MAX} sessions are in use.")
         self.end(idle)
 
 
 def _session_name(secret: str) -> str:
-    # a digest, so that a name made up by a client cannot match another kind of session
+    # a digest, so that a name chosen by a client cannot match another kind of session
     return f"mcp-{sha256(secret.encode('utf-8', 'backslashreplace')).hex()[:32]}"
 
 

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hilt.skills.library import LibraryContents
 
-PREFIX = "command:"  # of a command that has the name of a skill
+PREFIX = "command:"  # of a command with the same name as a skill
 
 
 class SkillPrompts:
@@ -50,8 +50,8 @@ class SkillPrompts:
         contents = self._contents()
         listed = [_prompt(skill.name, skill.description, "") for skill in contents.skills.values()]
         listed += [
-            _prompt(f"{PREFIX}{name}" if name in contents.skills else name, found.description, found.argument_hint)
-            for name, found in contents.commands.items()
+            _prompt(f"{PREFIX}{name}" if name in contents.skills else name, command.description, command.argument_hint)
+            for name, command in contents.commands.items()
         ]
         return listed
 
@@ -66,12 +66,12 @@ class SkillPrompts:
     def prompt(self, session: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Return a skill or command with its arguments filled in."""
         contents = self._runtime.skills().current(look=True)
-        passed = arguments.get("arguments", "")
+        skill_arguments = arguments.get("arguments", "")
         command = contents.commands.get(name.removeprefix(PREFIX))
         if name in contents.skills:
-            text, description = self.text(session, name, passed), contents.skills[name].description
+            text, description = self.text(session, name, skill_arguments), contents.skills[name].description
         elif command is not None:
-            text, description = command.expand(passed), command.description
+            text, description = command.expand(skill_arguments), command.description
         else:
             raise ToolError("not_found", f"Unknown prompt: {name[:100]}")
         message = {"role": "user", "content": {"type": "text", "text": text}}
@@ -79,5 +79,5 @@ class SkillPrompts:
 
 
 def _prompt(name: str, description: str, hint: str) -> dict[str, Any]:
-    argument = {"name": "arguments", "description": hint or "What to do it with.", "required": False}
+    argument = {"name": "arguments", "description": hint or "Arguments of the skill or command.", "required": False}
     return {"name": name, "description": description, "arguments": [argument]}

@@ -12,13 +12,13 @@ class Wires:
 
     def __init__(self) -> None:
         try:
-            self.input = _moved(0, os.open(os.devnull, os.O_RDONLY))
-            self.output = _moved(1, _errors())
+            self.input = _move(0, os.open(os.devnull, os.O_RDONLY))
+            self.output = _move(1, _print_target())
         except OSError:
             raise Usage("mcp needs standard input and output to be open") from None
 
 
-def _errors() -> int:
+def _print_target() -> int:
     """Return a descriptor for prints: standard error, or the null device if that is closed."""
     try:
         return os.dup(2)
@@ -26,11 +26,11 @@ def _errors() -> int:
         return os.open(os.devnull, os.O_WRONLY)
 
 
-def _moved(descriptor: int, replacement: int) -> int:
-    """Return a new descriptor for a standard stream, whose old one becomes the replacement."""
+def _move(descriptor: int, replacement: int) -> int:
+    """Move a standard stream to a new descriptor, and put the replacement in its place."""
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
-    moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
+    new_descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 3)
     os.dup2(replacement, descriptor)
     os.close(replacement)
-    return moved
+    return new_descriptor

@@ -17,7 +17,7 @@ class Choice(NamedTuple):
 
 
 def tool_list(runtime: Runtime, choice: Choice, session: str, *, client_asks: bool) -> list[dict[str, Any]]:
-    """Return the entries of tools/list for a session; `client_asks` is whether the client can ask a person."""
+    """Return the entries of tools/list for a session; `client_asks` means that the client can ask its user."""
     authority, (search, lean) = runtime.authority, choice
     return [
         tool_entry(tool)
