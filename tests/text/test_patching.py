@@ -99,7 +99,7 @@ def test_markers_may_be_padded_and_the_patch_wrapped(patch):
         (codex("*** Update File: "), 2, "Update File: PATH"),
         (codex("*** Update File: f"), 2, "hunks"),
         (codex("*** Update File: f", "@@"), 3, "lines that start with"),
-        (update("@@", "-a", "*b"), 5, "starts with a blank"),
+        (update("@@", "-a", "*b"), 5, "starts with a space"),
         (update("-a", "*** End of File", "-b"), 5, "'@@'"),
         (codex("*** Add File: f", "+a", "b"), 4, "'+' before each line"),
         (codex("*** Delete File: f", "+a"), 3, "Update File"),

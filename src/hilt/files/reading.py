@@ -183,7 +183,7 @@ def _pages(document: Any, check: Callable[[], None]) -> Iterator[str]:
 
 
 def _no_pdf(name: str) -> ToolError:
-    return ToolError("unsupported_file", f"{name} is a PDF; its text cannot be read here.", suggestion=PDF_ADVICE)
+    return ToolError("unsupported_file", f"{name} is a PDF; its text cannot be extracted.", suggestion=PDF_ADVICE)
 
 
 def _is_binary(data: bytes) -> bool:

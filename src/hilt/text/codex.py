@@ -101,11 +101,11 @@ class _Parser:
                 self.at += 1
             line = self.lines[self.at]
             if line[0] not in KINDS:
-                raise invalid(self.at + 1, line, "a line that starts with a blank, '+' or '-'")
+                raise invalid(self.at + 1, line, "a line that starts with a space, '+' or '-'")
             body.append(PatchLine(KINDS[line[0]], line[1:]))
             self.at += 1
         if not body:
-            raise invalid(start + 1, self.lines[start], "lines that start with a blank, '+' or '-' below it")
+            raise invalid(start + 1, self.lines[start], "lines that start with a space, '+' or '-' below it")
         at_end = self._at_marker(_END_OF_FILE)
         self.at += at_end
         return PatchHunk(tuple(body), tuple(anchors), at_end, *(ranges[:2] if ranges else ()))

@@ -31,7 +31,7 @@ _MODES = ("old mode", "new mode", "deleted file mode", "new file mode")
 _NOT_FILES = ("120000", "160000")  # symbolic links, submodules
 _INDEX = re.compile(r"([0-9a-f]{40})\.\.[0-9a-f]{40}(?: \d+)?")
 _LITERAL = re.compile(r"literal (\d{1,12})")
-_BODY = "a line that starts with a blank, '+', '-' or '\\'"
+_BODY = "a line that starts with a space, '+', '-' or '\\'"
 
 
 def parse_unified(lines: Sequence[str], first: int, last: int, path: str | None) -> list[Operation]:
