@@ -105,7 +105,7 @@ def _fill(archive: tarfile.TarFile, state: str, copies: str) -> None:
 
 
 def _copy_state(archive: tarfile.TarFile, state: str, copy: str) -> None:
-    """Copy state.db, and add the blobs that it refers to to the archive."""
+    """Copy state.db, and add its blobs to the archive."""
     folder = os.path.join(os.path.dirname(copy), "blobs")
     os.mkdir(folder, 0o700)
 

@@ -1,7 +1,7 @@
 """trail.db: the audit trail, what each session has read, and when sessions were last used.
 
 Every call appends one row whose hash covers the row and the previous hash; all processes share one chain. Rows are
-appended to a log, which is flushed to the database before that is read. The hashes of the newest rows are also in a
+appended to a log, which is flushed to the database before every query. The hashes of the newest rows are also in a
 third file. Old rows are removed from the beginning: the chain then starts from the hash of the last row removed, and a
 row of the chain records the removal. Counters are computed from the rows, plus the totals of removed rows.
 """
