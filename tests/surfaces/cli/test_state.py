@@ -29,6 +29,7 @@ def test_show_lists_what_is_stored_where_and_how_large_it_is(command):
     assert (parts["undo"]["in_backup"], parts["other"]["names"]) == (True, ["notes.txt"])
     assert data["bytes"] == sum(part["bytes"] for part in data["parts"])
     assert "of 5 GB (state.mb)" in text
+    assert [line for line in text.splitlines() if len(line) > 80 and "/" not in line] == []
     assert "undo.calls and undo.mb for each folder" in text
 
 

@@ -85,10 +85,27 @@ def test_a_tool_is_shown_with_its_parameters(command, name):
     assert ("calls read_file" in text) == (name != "read_file")
 
 
-def test_every_tool_can_be_shown(command):
+def test_every_tool_can_be_shown_on_80_columns(command):
     for name in catalog.built_in_names():
         done = command.run("tools", "show", name)
         assert (done.returncode, done.stderr) == (0, b"")
+        assert [line for line in done.stdout.decode().splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("words", [("tools",), ("tools", "show", "evil"), ("call", "evil", "--help")])
+def test_descriptions_of_custom_tools_cannot_control_the_terminal(command, words):
+    tools = os.path.join(command.environ["HILT_CONFIG_DIR"], "tools")
+    os.makedirs(tools)
+    with open(os.path.join(tools, "evil.md"), "w", encoding="utf-8") as file:
+        file.write(
+            '---\nname: evil\ndescription: "Do \\e[2J."\nparameters:\n  a: {type: string, description: "\\e[8m"}\n'
+        )
+        file.write("---\necho hi\n")
+
+    done = command.run(*words)
+
+    assert b"\x1b" not in done.stdout
+    assert "Do ␛[2J." in done.stdout.decode()
 
 
 def test_an_unknown_tool_suggests_the_nearest_name(command):

@@ -17,7 +17,7 @@ from hilt.state.agent_runs import RunRecord
 from hilt.state.roster import EXIT_CODES, AgentRecord
 from hilt.surfaces.cli.call import show
 from hilt.surfaces.cli.grants import moment
-from hilt.surfaces.cli.list_rows import list_row
+from hilt.surfaces.cli.layout import list_row
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import request
 from hilt.surfaces.opening import open_runtime

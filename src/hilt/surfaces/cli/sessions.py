@@ -15,7 +15,7 @@ from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.output.terminal import inert
 from hilt.surfaces.cli.grants import moment
-from hilt.surfaces.cli.list_rows import list_row
+from hilt.surfaces.cli.layout import list_row
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False

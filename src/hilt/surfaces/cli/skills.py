@@ -13,7 +13,7 @@ from typing import Any
 from hilt import places
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
-from hilt.surfaces.cli.list_rows import list_row
+from hilt.surfaces.cli.layout import list_row
 from hilt.surfaces.cli.person import refuse_tools
 from hilt.surfaces.cli.prompt import one_line
 from hilt.surfaces.opening import open_runtime

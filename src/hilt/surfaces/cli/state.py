@@ -17,6 +17,7 @@ from hilt.state.directory import free_bytes
 from hilt.state.history import History
 from hilt.state.tables import open_state
 from hilt.surfaces.cli import Usage
+from hilt.surfaces.cli.layout import wrapped
 from hilt.surfaces.cli.person import answered, refuse_tools
 from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.opening import open_runtime
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _DAY_NS = 86_400 * 1_000_000_000
 _UNITS = ("bytes", "KB", "MB", "GB")
+_INDENT = 26  # of the text beside size and name
 
 
 def build(parser: Parser) -> None:
@@ -100,12 +102,13 @@ def _show(options: Options, arguments: Namespace) -> int:
     sys.stdout.write(f"{inert(state)}: {readable(total)} of {readable(quota)} (state.mb){room}\n\n")
     for size in sizes:
         if size.names:
-            sys.stdout.write(f"{readable(size.bytes):>11}  {size.part.name:<11}  {size.part.holds}\n")
-            sys.stdout.write(f"{'':>26}{inert(', '.join(size.names))}\n{'':>26}limited by: {size.part.limits}\n")
+            facts = (size.part.holds, ", ".join(size.names), f"limited by: {size.part.limits}")
+            text = f"\n{'':{_INDENT}}".join(wrapped(fact, _INDENT) for fact in facts)
+            sys.stdout.write(f"{readable(size.bytes):>11}  {size.part.name:<11}  {text}\n")
     if elsewhere:
         sys.stdout.write("\nNot part of the quota or of backups:\n")
     for path, holds in elsewhere.items():
-        sys.stdout.write(f"{readable(_size(path)):>11}  {inert(path)}\n{'':>26}{holds}\n")
+        sys.stdout.write(f"{readable(_size(path)):>11}  {inert(path)}\n{'':{_INDENT}}{wrapped(holds, _INDENT)}\n")
     return 0
 
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hilt.authority.visibility import Shown, definition, shown
+from hilt.output.terminal import inert
 from hilt.policy.modes import PROFILES
 from hilt.schema import cost, public
 from hilt.surfaces.cli import Usage
-from hilt.surfaces.cli.list_rows import list_row
+from hilt.surfaces.cli.layout import list_row, wrapped
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -201,17 +202,17 @@ def show(options: Options, name: str, *, as_json: bool = False) -> int:
         }
         sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
         return 0
-    sys.stdout.write(f"{entry.name}\n\n{entry.description}\n\n")
+    sys.stdout.write(f"{inert(entry.name)}\n\n{wrapped(entry.description)}\n\n")
     if match.entry is None and match.tool.details:
-        sys.stdout.write(f"{match.tool.details}\n\n")
+        sys.stdout.write(f"{wrapped(match.tool.details)}\n\n")
     required = entry.schema.get("required", ())
     for argument, inner in entry.schema["properties"].items():
         parameter = inner if isinstance(inner, dict) else {}  # the schema of a custom tool or a server may be `true`
         choices = f" ({', '.join(map(str, parameter['enum']))})" if isinstance(parameter.get("enum"), list) else ""
         presence = "required" if argument in required else f"default {json.dumps(parameter.get('default'))}"
-        sys.stdout.write(f"  {argument}: {_kind(parameter)}{choices}, {presence}\n")
+        sys.stdout.write(f"  {wrapped(f'{argument}: {_kind(parameter)}{choices}, {presence}', 4)}\n")
         if "description" in parameter:
-            sys.stdout.write(f"      {parameter['description']}\n")
+            sys.stdout.write(f"      {wrapped(str(parameter['description']), 6)}\n")
     from hilt.custom.definition import definition_of
 
     definition = definition_of(match.tool)

@@ -1,0 +1,33 @@
+"""Text for a person at a terminal: rows of lists cut to its width, and paragraphs wrapped at 80 columns."""
+
+from __future__ import annotations
+
+import sys
+from shutil import get_terminal_size
+from textwrap import wrap
+
+from hilt.output import terminal
+
+WIDTH = 80
+_KEEPS_LINES = (" ", "\t", "- ", "* ", "|", "```")  # beginnings of lines that are not prose
+
+
+def list_row(text: str) -> str:
+    """Return one line of a list, with its newline; complete if the output is not a terminal."""
+    line = terminal.inert(text).replace("\n", " ")
+    return (terminal._clip(line, get_terminal_size().columns) if sys.stdout.isatty() else line) + "\n"
+
+
+def wrapped(text: str, indent: int = 0) -> str:
+    """Return text wrapped at 80 columns, without a final newline; all lines but the first are indented.
+
+    The lines of a paragraph are joined, unless it is a list, a table or code.
+    """
+    lines: list[str] = []
+    for paragraph in terminal.inert(text).strip("\n").split("\n\n"):
+        parts = paragraph.split("\n")
+        is_prose = not any(part.startswith(_KEEPS_LINES) for part in parts)
+        for part in [" ".join(parts)] if is_prose else parts:
+            lines += wrap(part, WIDTH - indent, break_long_words=False, break_on_hyphens=False) or [""]
+        lines.append("")
+    return "\n".join(f"{'':{indent}}{line}" if number and line else line for number, line in enumerate(lines[:-1]))
