@@ -61,11 +61,11 @@ def result(
         meta["warnings"] = warnings
     if value is None or isinstance(value, str):
         return Output("null" if value is None else value, view=view, meta=meta)
-    text, data = sized("", value, limit)
+    text, data = fit_to_limit("", value, limit)
     return Output(text, data, view=view, meta=meta)
 
 
-def sized(text: str, data: Json, limit: int) -> tuple[str, Json]:
+def fit_to_limit(text: str, data: Json, limit: int) -> tuple[str, Json]:
     """Return text and data of a result; data over the limit moves to the text, which can be saved to disk."""
     if data is None:
         return text, None
@@ -126,7 +126,7 @@ def _error(value: Any) -> str:
 
 def _schema_warnings(definition: Definition, value: Any) -> list[str]:
     try:
-        schemas.fit(definition.details["outputSchema"], value)
+        schemas.validate(definition.details["outputSchema"], value)
     except ToolError as error:
         return ["The result does not match outputSchema: " + _ARGUMENTS_PREFIX.sub("", error.message)]
     return []

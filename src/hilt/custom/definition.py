@@ -109,7 +109,7 @@ def fingerprint(files: Mapping[str, bytes]) -> str:
     return sha256(b"".join(parts)).hex()
 
 
-def verified(definition: Definition) -> bytes:
+def verified_bytes(definition: Definition) -> bytes:
     """Return the bytes of a single-file tool; reject a file that changed since it was loaded."""
     try:
         with open(definition.origin, "rb") as file:

@@ -166,7 +166,7 @@ class _DefinitionReader:
         if value is None:
             self._add_problem(key, "is missing")
         elif not isinstance(value, kind):
-            self._add_problem(key, f"must be {expected}, not {schemas.shown(value)}")
+            self._add_problem(key, f"must be {expected}, not {schemas.quoted(value)}")
         else:
             return value
         return kind()
@@ -174,7 +174,7 @@ class _DefinitionReader:
     def _name(self) -> str:
         name: str = self._required("name", str, "a string")
         if name and not _NAME.match(name):
-            self._add_problem("name", f"must be at most 64 letters, digits, - and _, not {schemas.shown(name)}")
+            self._add_problem("name", f"must be at most 64 letters, digits, - and _, not {schemas.quoted(name)}")
         return name
 
     def _runtime(self) -> str:
@@ -183,7 +183,7 @@ class _DefinitionReader:
             near = schemas.did_you_mean(runtime, launching.RUNTIMES)
             hint = f"; did you mean {near}?" if near else ""
             choices = ", ".join(launching.RUNTIMES)
-            self._add_problem("runtime", f"must be one of {choices}, not {schemas.shown(runtime)}{hint}")
+            self._add_problem("runtime", f"must be one of {choices}, not {schemas.quoted(runtime)}{hint}")
         return runtime
 
     def _path(self, key: str, default: str | None) -> str:
@@ -191,7 +191,7 @@ class _DefinitionReader:
         value = default if is_default else self._required(key, str, "a string")
         path = os.path.normpath(value) if value else ""
         if os.path.isabs(path) or path.split(os.sep)[0] == ".." or "\0" in path or path == ".":
-            self._add_problem(key, f"must be a file in the tool's folder, not {schemas.shown(value)}")
+            self._add_problem(key, f"must be a file in the tool's folder, not {schemas.quoted(value)}")
             return ""
         return path
 
@@ -204,7 +204,7 @@ class _DefinitionReader:
     def _flag(self, key: str) -> bool:
         value = self._fields.get(key)
         if value is not None and not isinstance(value, bool):
-            self._add_problem(key, f"must be true or false, not {schemas.shown(value)}")
+            self._add_problem(key, f"must be true or false, not {schemas.quoted(value)}")
         return value is True
 
     def _milliseconds(self, key: str, default: int) -> float:
@@ -213,7 +213,7 @@ class _DefinitionReader:
             return default / 1000
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_TIMEOUT_MS:
             largest = f"{LARGEST_TIMEOUT_MS:,}"
-            self._add_problem(key, f"must be milliseconds, above 0 and at most {largest}, not {schemas.shown(value)}")
+            self._add_problem(key, f"must be milliseconds, above 0 and at most {largest}, not {schemas.quoted(value)}")
             return default / 1000
         return value / 1000
 
@@ -237,7 +237,7 @@ class _DefinitionReader:
         for name in names:
             reason = launching.refusal(name)
             if reason is not None:
-                self._notes.append(f"The variable {schemas.shown(name)} is never passed to a tool: {reason}.")
+                self._notes.append(f"The variable {schemas.quoted(name)} is never passed to a tool: {reason}.")
         return names
 
     def _warm(self) -> bool:
@@ -249,13 +249,13 @@ class _DefinitionReader:
     def _result(self) -> Literal["text", "json"]:
         value = self._fields.get("result", "json")
         if value not in ("text", "json"):
-            self._add_problem("result", f"must be text or json, not {schemas.shown(value)}")
+            self._add_problem("result", f"must be text or json, not {schemas.quoted(value)}")
         return "text" if value == "text" else "json"
 
     def _description(self) -> str:
         value = self._fields.get("description")
         if value is not None and not isinstance(value, str):
-            self._add_problem("description", f"must be a string, not {schemas.shown(value)}")
+            self._add_problem("description", f"must be a string, not {schemas.quoted(value)}")
         text = self._document.body.strip() or (value if isinstance(value, str) else "").strip()
         if not text:
             self._notes.append("There is no description, so a model cannot know when to use the tool.")
@@ -266,7 +266,7 @@ class _DefinitionReader:
             if key not in _KEYS:
                 near = schemas.did_you_mean(str(key), _KEYS)
                 hint = f"; did you mean {near}?" if near else "."
-                yield f"Unknown key: {schemas.shown(key)}{hint}"
+                yield f"Unknown key: {schemas.quoted(key)}{hint}"
 
 
 # --- a call -------------------------------------------------------------------------------------------------------

@@ -123,12 +123,12 @@ def _write_files(folder: str, files: Mapping[str, str | bytes]) -> None:
             raise
 
 
-def _fields(described: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(description: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": described["name"],
-        "description": described["description"],
-        "parameters": described["schema"],
-        "read_only": described["readOnly"],
-        "approval": "always" if described["asks"] else "never",
-        "notes": tuple(described["notes"]),
+        "name": description["name"],
+        "description": description["description"],
+        "parameters": description["schema"],
+        "read_only": description["readOnly"],
+        "approval": "always" if description["asks"] else "never",
+        "notes": tuple(description["notes"]),
     }

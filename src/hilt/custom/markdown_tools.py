@@ -28,7 +28,15 @@ from hilt.custom.templates import binding
 from hilt.errors import ToolError
 from hilt.formats import front_matter
 from hilt.formats.front_matter import BadFrontMatter, FrontMatter
-from hilt.schema import ARTICLES, LISTED_MAX, TOLD_MAX, Schema, kind_of, numbered_groups, shown
+from hilt.schema import (
+    ARTICLES,
+    VIOLATIONS_IN_DETAILS,
+    VIOLATIONS_IN_MESSAGE,
+    Schema,
+    kind_of,
+    numbered_groups,
+    quoted,
+)
 
 TIMEOUT_MS = 30_000
 MAX_TIMEOUT_MS = 300_000
@@ -85,7 +93,7 @@ class _DefinitionReader:
         self._fields = document.fields
         self.problems: list[tuple[int, str]] = []
         self.notes: list[str] = []
-        self.warned: list[binding.Warned] | None = []  # None if it depends on the sections of a call
+        self.warned: list[binding.RiskyLine] | None = []  # None if it depends on the sections of a call
 
     def definition(self, content: Content) -> Definition:
         fields = self._fields
@@ -154,7 +162,7 @@ class _DefinitionReader:
             self._add_problem("the name is missing")
         elif not isinstance(name, str) or not _NAME.match(name) or len(name) > 64:
             expected = "start with a lowercase letter and have at most 64 lowercase letters, digits and _"
-            self._add_problem(f"the name must {expected}, not {shown(name)}", "name")
+            self._add_problem(f"the name must {expected}, not {quoted(name)}", "name")
         return name if isinstance(name, str) else ""
 
     def _text(self, key: str) -> str:
@@ -162,7 +170,7 @@ class _DefinitionReader:
         if value is None:
             self._add_problem(f"the {key} is missing")
         elif not isinstance(value, str) or not value.strip():
-            self._add_problem(f"the {key} must be a non-empty string, not {shown(value)}", key)
+            self._add_problem(f"the {key} must be a non-empty string, not {quoted(value)}", key)
         return value.strip() if isinstance(value, str) else ""
 
     def _choice(self, key: str, choices: tuple[str, ...], default: Any) -> Any:
@@ -170,7 +178,7 @@ class _DefinitionReader:
         if value is None:
             return default
         if value not in choices:
-            self._add_problem(f"{key} must be one of {', '.join(choices)}, not {shown(value)}", key)
+            self._add_problem(f"{key} must be one of {', '.join(choices)}, not {quoted(value)}", key)
             return default
         return value
 
@@ -179,14 +187,14 @@ class _DefinitionReader:
         if value is None:
             return default
         if not isinstance(value, bool):
-            self._add_problem(f"{key} must be true or false, not {shown(value)}", key)
+            self._add_problem(f"{key} must be true or false, not {quoted(value)}", key)
         return value is True
 
     def _milliseconds(self) -> int:
         value = self._fields.get("timeout_ms", TIMEOUT_MS)
         if kind_of(value) != "integer" or not 1 <= value <= MAX_TIMEOUT_MS:
             self._add_problem(
-                f"timeout_ms must be an integer from 1 to {MAX_TIMEOUT_MS}, not {shown(value)}", "timeout_ms"
+                f"timeout_ms must be an integer from 1 to {MAX_TIMEOUT_MS}, not {quoted(value)}", "timeout_ms"
             )
             return TIMEOUT_MS
         return int(value)
@@ -194,7 +202,7 @@ class _DefinitionReader:
     def _path(self) -> str | None:
         value = self._fields.get("cwd")
         if value is not None and (not isinstance(value, str) or not value or "\0" in value):
-            self._add_problem(f"cwd must be a path, not {shown(value)}", "cwd")
+            self._add_problem(f"cwd must be a path, not {quoted(value)}", "cwd")
         return value if isinstance(value, str) else None
 
     def _environment(self) -> dict[str, str]:
@@ -207,7 +215,7 @@ class _DefinitionReader:
         environment = {}
         for name, item in value.items():
             if not isinstance(name, str) or not _VARIABLE.match(name):
-                self._add_problem(f"{shown(name)} is not a valid name of an environment variable", "env", name)
+                self._add_problem(f"{quoted(name)} is not a valid name of an environment variable", "env", name)
             elif isinstance(item, dict | list) or "\0" in str(item):
                 self._add_problem(f"the value of {name} must be a string", "env", name)
             else:
@@ -243,7 +251,7 @@ class _DefinitionReader:
         required: list[str] = []
         for name, entry, path in self._entries():
             if not isinstance(name, str) or not _PARAMETER.match(name):
-                self._add_problem(f"{shown(name)} is not a valid parameter name: use letters, digits, _ and -", *path)
+                self._add_problem(f"{quoted(name)} is not a valid parameter name: use letters, digits, _ and -", *path)
             elif name in properties:
                 self._add_problem(f"the parameter {name} is declared twice", *path)
             elif not isinstance(entry, dict):
@@ -282,7 +290,7 @@ class _DefinitionReader:
             kind = "string"
         if kind not in _TYPES:
             self._add_problem(
-                f"the type of {name} must be one of {', '.join(_TYPES)}, not {shown(kind)}", *path, "type"
+                f"the type of {name} must be one of {', '.join(_TYPES)}, not {quoted(kind)}", *path, "type"
             )
             kind = "string"
         schema: Schema = {"type": kind}
@@ -308,9 +316,9 @@ class _DefinitionReader:
         if key in ("type", "default") or value is None:
             return None
         if key == "required":
-            return None if isinstance(value, bool) else f"required of {name} must be true or false, not {shown(value)}"
+            return None if isinstance(value, bool) else f"required of {name} must be true or false, not {quoted(value)}"
         if key == "description":
-            schema["description"] = value if isinstance(value, str) else shown(value)
+            schema["description"] = value if isinstance(value, str) else quoted(value)
             return None
         if key == "enum":
             if not isinstance(value, list) or not value:
@@ -402,10 +410,10 @@ def check_arguments(parameters: Schema, args: Any) -> dict[str, Any]:
 
 
 def _refusal(violations: list[str]) -> ToolError:
-    message = "; ".join(violations[:TOLD_MAX])
-    if len(violations) > TOLD_MAX:
-        message += f"; and {len(violations) - TOLD_MAX} more"
-    return ToolError("invalid_args", SIGN + message, violations=violations[:LISTED_MAX])
+    message = "; ".join(violations[:VIOLATIONS_IN_MESSAGE])
+    if len(violations) > VIOLATIONS_IN_MESSAGE:
+        message += f"; and {len(violations) - VIOLATIONS_IN_MESSAGE} more"
+    return ToolError("invalid_args", SIGN + message, violations=violations[:VIOLATIONS_IN_DETAILS])
 
 
 def _normalized(schema: Schema, value: Any) -> Any:
@@ -427,18 +435,18 @@ def _violations(name: str, schema: Schema, value: Any) -> list[str]:
     """Return the violations of one value."""
     expected, kind = schema["type"], kind_of(value)
     if kind != expected and not (expected == "number" and kind == "integer"):
-        return [f"{name} must be {ARTICLES[expected]}, not {ARTICLES[kind]} ({shown(value)})"]
+        return [f"{name} must be {ARTICLES[expected]}, not {ARTICLES[kind]} ({quoted(value)})"]
     violations = []
     if "enum" in schema and not any(value == choice and kind_of(choice) == kind for choice in schema["enum"]):
-        choices = ", ".join(str(choice) if isinstance(choice, str) else shown(choice) for choice in schema["enum"])
-        violations.append(f"{name} must be one of {choices}, not {shown(value)}")
+        choices = ", ".join(str(choice) if isinstance(choice, str) else quoted(choice) for choice in schema["enum"])
+        violations.append(f"{name} must be one of {choices}, not {quoted(value)}")
     if expected == "string":
         violations += _text_violations(name, schema, value)
     elif expected in ("integer", "number"):
         for bound, words in (("minimum", "at least"), ("maximum", "at most")):
             limit = schema.get(bound)
             if limit is not None and (value < limit if bound == "minimum" else value > limit):
-                violations.append(f"{name} must be {words} {limit}, not {shown(value)}")
+                violations.append(f"{name} must be {words} {limit}, not {quoted(value)}")
     elif expected == "array" and "items" in schema:
         for index, item in enumerate(value):
             violations += _violations(f"{name}[{index}]", schema["items"], item)
@@ -458,4 +466,4 @@ def _text_violations(name: str, schema: Schema, value: str) -> Iterator[str]:
             if type(error.kind).__name__.endswith("BacktrackLimitExceeded"):
                 yield f"{name} takes too long to match against the pattern {schema['pattern']}"
             else:
-                yield f"{name} must match the pattern {schema['pattern']}, and {shown(value)} does not"
+                yield f"{name} must match the pattern {schema['pattern']}, and {quoted(value)} does not"

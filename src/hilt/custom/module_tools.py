@@ -8,7 +8,7 @@ from typing import Any
 
 from hilt import variables
 from hilt.call import Output
-from hilt.custom.answers import sized
+from hilt.custom.answers import fit_to_limit
 from hilt.custom.definition import (
     Content,
     Definition,
@@ -17,7 +17,7 @@ from hilt.custom.definition import (
     Loaded,
     ToolProblem,
     fingerprint,
-    verified,
+    verified_bytes,
 )
 from hilt.custom.workers import Recipe, Workers
 from hilt.errors import CODES, ToolError
@@ -51,10 +51,10 @@ def read(content: Content, form: Format, workers: Workers, make_recipe: MakeReci
             folder=os.path.dirname(content.path),
             content_hash=fingerprint(content.files),
             # the tool may be renamed later, the function not
-            details={"function": described["name"], "outputSchema": _schema(described.get("output"))},
-            **describe(described),
+            details={"function": description["name"], "outputSchema": _schema(description.get("output"))},
+            **describe(description),
         )
-        for described in reply["tools"]
+        for description in reply["tools"]
     )
     if not definitions:
         return Loaded(problems=(ToolProblem(content.path, "The file declares no tool."),))
@@ -78,7 +78,7 @@ def execute(definition: Definition, workers: Workers, make_recipe: MakeRecipe, r
             "root": root,
             "session": ctx.session,
         }
-        recipe = make_recipe(path, verified(definition))
+        recipe = make_recipe(path, verified_bytes(definition))
         reply = workers.ask(
             recipe, request, seconds=definition.timeout, fence=ctx.fence, answer=lambda message: _answer(ctx, message)
         )
@@ -125,7 +125,7 @@ def _output(reply: dict[str, Any], definition: Definition, limit: int) -> Output
         raise ToolError("tool_failed", f"The host of {definition.name} sent an invalid reply.")
     meta = output.get("meta")
     data, view = foreign_views.extract(output.get("data"))
-    text, data = sized(output.get("text", ""), data, limit)
+    text, data = fit_to_limit(output.get("text", ""), data, limit)
     return Output(
         text,
         data,

@@ -20,8 +20,8 @@ from hilt.declaration import Tool
 from hilt.errors import CODES, ToolError
 
 
-class Surroundings:
-    """The `ctx` of a tool in a file: its workspace, its session, and requests to the client of the call."""
+class WorkerContext:
+    """The `ctx` of a Python tool: its workspace and session, and requests to the client of the call."""
 
     def __init__(self, root: str, session: str, ask: Callable[[str, Any], Any]) -> None:
         self.root = root
@@ -162,13 +162,13 @@ def _load(request: dict[str, Any], tools: dict[str, Tool]) -> dict[str, Any]:
         for value in vars(module).values():
             if isinstance(value, Tool) and value.name in functions:  # the others are imported
                 tools[value.name] = value
-        described = [_describe(tool, functions[tool.name]) for tool in tools.values()]
-        json.dumps(described)
+        descriptions = [_describe(tool, functions[tool.name]) for tool in tools.values()]
+        json.dumps(descriptions)
     except LoadError as error:
         return {"problem": {"message": error.message, "line": error.line}}
     except (TypeError, ValueError, RecursionError) as error:
         return {"problem": {"message": f"a schema is not JSON: {error}", "line": None}}
-    return {"tools": described}
+    return {"tools": descriptions}
 
 
 def _import_module(path: str, source: bytes) -> tuple[ModuleType, dict[str, Function]]:
@@ -244,7 +244,7 @@ def _call(request: dict[str, Any], tools: dict[str, Tool], channel: _Channel) ->
     tool = tools[request["tool"]]
     try:
         os.chdir(request["root"])  # the last call may have changed the working folder
-        output = tool.run(Surroundings(request["root"], request["session"], channel.ask), request["args"])
+        output = tool.run(WorkerContext(request["root"], request["session"], channel.ask), request["args"])
     except ToolError as error:
         code = error.code if error.code in CODES else "tool_failed"
         failure = {"code": code, "message": error.message, "suggestion": error.suggestion}

@@ -44,16 +44,16 @@ def _recipe_maker(environ: Mapping[str, str], root: str) -> module_tools.MakeRec
     return make_recipe
 
 
-def _fields(described: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a definition. A tool that declares no effects may have any, so every call prompts."""
-    effects = described["effects"]
+    effects = description["effects"]
     reads = effects == ["read"]
     return {
-        "name": described["name"],
-        "description": described["description"],
-        "parameters": described["schema"],
-        "timeout": described["timeout"],
-        "line": described["line"],
+        "name": description["name"],
+        "description": description["description"],
+        "parameters": description["schema"],
+        "timeout": description["timeout"],
+        "line": description["line"],
         "effects": None if effects is None else frozenset(effects),
         "read_only": reads,
         "approval": "always" if effects is None else "never" if reads else "destructive",

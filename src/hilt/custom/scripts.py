@@ -124,7 +124,7 @@ class _BoundScript:
             with self._bindable():
                 warned = binding.check(self._template(self._program().shell), kinds, enabled)
         warnings = [
-            item for item in (binding.Warned(*row) for row in warned) if binding.must_prompt(item, values, kinds)
+            item for item in (binding.RiskyLine(*row) for row in warned) if binding.must_prompt(item, values, kinds)
         ]
         if not warnings or ctx.mode == "yolo":
             return None
@@ -229,7 +229,7 @@ class _BoundScript:
             excerpt = _text(stdout)[:200]
             message = f"Custom tool printed invalid JSON: {error.message} It begins: {excerpt}"
             raise ToolError("tool_failed", message) from None
-        text, data = answers.sized("", data, ctx.overflow.limit)
+        text, data = answers.fit_to_limit("", data, ctx.overflow.limit)
         return Output(text, data, view=view, meta=meta)
 
     def _shorten(self, ctx: Context, stdout: Captured) -> tuple[str, dict[str, Any]]:

@@ -65,6 +65,6 @@ def _block(block: Any) -> dict[str, Any] | str:
             kind = clean(resource.mime_type or "application/octet-stream", 100)
             return {"type": "resource", "resource": {"uri": str(resource.uri), "mimeType": kind, "blob": resource.blob}}
         case types.ResourceLink():
-            described = f": {clean(block.description, 500)}" if block.description else ""
-            return f"[{clean(block.name, 200)} is at {clean(str(block.uri), 500)}{described}]"
+            description = f": {clean(block.description, 500)}" if block.description else ""
+            return f"[{clean(block.name, 200)} is at {clean(str(block.uri), 500)}{description}]"
     return f"[{type(block).__name__}, which is not supported]"

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from hilt.skills.folder_contents import UnusableFile
-from hilt.skills.skill import described, mixes_scripts, normal, one_line
+from hilt.skills.skill import mixes_scripts, normal, one_line, parse_markdown
 from hilt.skills.sources import Origin
 from hilt.skills.substitution import fill_in
 
@@ -58,7 +58,7 @@ def command_name(relative: str) -> str:
 
 def parse(name: str, data: bytes, source: Origin, path: str) -> PromptCommand:
     """Return the command of a file."""
-    fields, body = described(data)
+    fields, body = parse_markdown(data)
     if not body.strip():
         raise UnusableFile("The command has no text.")
     description = fields.get("description") or one_line(next(line for line in body.split("\n") if line.strip()))

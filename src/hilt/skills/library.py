@@ -198,7 +198,7 @@ class SkillLibrary:
         if names:
             raise ToolError(
                 "ambiguous_id",
-                f"{len(names)} commands end in {one_word(name)}: {', '.join(names[:NAMES_MAX])}.",
+                f"{len(names)} commands end in {quoted_name(name)}: {', '.join(names[:NAMES_MAX])}.",
                 suggestion="Use the full name.",
             )
         untrusted = {item.name: item for item in contents.untrusted if item.kind == "command"}
@@ -367,11 +367,11 @@ def unknown(kind: str, name: str, names: Collection[str]) -> ToolError:
     near = get_close_matches(normal(name).casefold(), names, n=NEAREST_MAX, cutoff=0.5)
     shown_names = near or sorted(names)[:NAMES_MAX]
     choices = f"The nearest are: {', '.join(near)}." if near else f"Available: {', '.join(shown_names) or 'none'}."
-    return ToolError("not_found", f"There is no {kind} {one_word(name)}.", suggestion=choices, nearest=near)
+    return ToolError("not_found", f"There is no {kind} {quoted_name(name)}.", suggestion=choices, nearest=near)
 
 
-def one_word(name: str) -> str:
-    """Return a name that a caller sent, short and printable."""
+def quoted_name(name: str) -> str:
+    """Return a name from a caller, quoted, shortened and printable."""
     return ascii(name[:100]) if not name.isprintable() else repr(name[:100])
 
 

@@ -37,7 +37,7 @@ class Skill(NamedTuple):
     files: tuple[str, ...]  # the other files, relative to the folder
 
 
-class Described(NamedTuple):
+class MarkdownText(NamedTuple):
     """The fields and the text of a Markdown file; its front matter may be missing."""
 
     fields: dict[str, str]
@@ -70,7 +70,7 @@ def mixes_scripts(name: str) -> bool:
     return len(foreign) > 1 or (bool(foreign) and len(scripts) > 1)
 
 
-def described(data: bytes) -> Described:
+def parse_markdown(data: bytes) -> MarkdownText:
     """Return the fields and the text of a Markdown file, without invisible characters.
 
     Front matter in skills is often invalid YAML: then only its simple `key: value` lines are used.
@@ -85,14 +85,14 @@ def described(data: bytes) -> Described:
         strict = front_matter.read(text.encode(), limit=MAX_BYTES)
     except BadFrontMatter:
         loose = front_matter.skim(text, _LOOSE, ())
-        return Described({key: one_line(value) for key, value in loose.texts.items()}, visible(loose.body))
+        return MarkdownText({key: one_line(value) for key, value in loose.texts.items()}, visible(loose.body))
     fields = {str(key).lower().replace("-", "_"): _text(value) for key, value in strict.fields.items()}
-    return Described(fields, visible(strict.body))
+    return MarkdownText(fields, visible(strict.body))
 
 
 def parse(path: str, data: bytes, source: Origin, definition: str, files: tuple[str, ...]) -> Skill:
     """Return the skill of a folder from the bytes of its SKILL.md and the names of its other files."""
-    fields, body = described(data)
+    fields, body = parse_markdown(data)
     if not fields.get("description"):
         raise UnusableFile("SKILL.md has no description in its front matter.")
     values = {key: fields.get(key, "")[:DESCRIPTION_CHARACTERS] for key in _KEYS}

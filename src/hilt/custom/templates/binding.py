@@ -18,10 +18,10 @@ from hilt.errors import ToolError
 
 __all__ = [
     "Kind",
+    "RiskyLine",
     "Shell",
     "Template",
     "Unbindable",
-    "Warned",
     "bind",
     "check",
     "enables_section",
@@ -56,7 +56,7 @@ class Template(NamedTuple):
     sections: tuple[str, ...] = ()  # the names that sections depend on
 
 
-class Warned(NamedTuple):
+class RiskyLine(NamedTuple):
     """A line of a script that may run a value as code; with `names`, only if one of these values is an option."""
 
     line: int
@@ -106,16 +106,16 @@ def _parts(template: Template, enabled: frozenset[str]) -> list[Part]:
 # --- approval of a call -------------------------------------------------------------------------------------------
 
 
-def check(template: Template, kinds: Mapping[str, Kind], enabled: Collection[str] | None = None) -> list[Warned]:
+def check(template: Template, kinds: Mapping[str, Kind], enabled: Collection[str] | None = None) -> list[RiskyLine]:
     """Return where the script may run a value as code, with any sections or with these."""
     sets = _section_sets(template) if enabled is None else [frozenset(enabled).intersection(template.sections)]
-    warnings: dict[Warned, None] = {}
+    warnings: dict[RiskyLine, None] = {}
     for names in sets:
         warnings |= dict.fromkeys(_risky_lines(template, kinds, _parts(template, names)))
     return sorted(warnings)
 
 
-def _risky_lines(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) -> Iterator[Warned]:
+def _risky_lines(template: Template, kinds: Mapping[str, Kind], parts: list[Part]) -> Iterator[RiskyLine]:
     references = [part for part in parts if isinstance(part, Reference)]
     if all(reference.is_number or kinds[reference.name] in ("chosen", "number") for reference in references):
         return
@@ -141,7 +141,7 @@ def _risky_lines(template: Template, kinds: Mapping[str, Kind], parts: list[Part
             else _quoted_for(part.manner, f"${{{variable}}}")
         )
     for start, reason, names in evaluations(script, bound):
-        yield Warned(_line(lines, start), reason, names)
+        yield RiskyLine(_line(lines, start), reason, names)
 
 
 def _line(lines: list[tuple[int, int]], start: int) -> int:
@@ -154,21 +154,21 @@ def _line(lines: list[tuple[int, int]], start: int) -> int:
     return line
 
 
-def note(warned: Warned) -> str:
+def note(risky_line: RiskyLine) -> str:
     """Return the warning for the author of a tool about a line that may run a value as code."""
-    if warned.names:
+    if risky_line.names:
         advice = "write -- before it, or declare an enum; a call prompts if the value starts with a dash or contains ="
     else:
         advice = "every call prompts; pass values as arguments, numbers as type integer, or declare an enum"
-    return f"line {warned.line}: {warned.reason}; {advice}"
+    return f"line {risky_line.line}: {risky_line.reason}; {advice}"
 
 
-def must_prompt(warned: Warned, args: Mapping[str, Any], kinds: Mapping[str, Kind]) -> bool:
+def must_prompt(risky_line: RiskyLine, args: Mapping[str, Any], kinds: Mapping[str, Kind]) -> bool:
     """Whether a call with these values must prompt for a line."""
-    names = warned.names or [name for name, kind in kinds.items() if kind in ("text", "texts")]
+    names = risky_line.names or [name for name, kind in kinds.items() if kind in ("text", "texts")]
     values = [args.get(name) for name in names]
     texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
-    if not warned.names:
+    if not risky_line.names:
         return any(text not in (None, "") for text in texts)
     return any(isinstance(text, str) and (text.startswith(("-", "+")) or "=" in text) for text in texts)
 
