@@ -1,1 +1,1 @@
-"""How fast hilt is: every figure of the specification, next to a reference measured in the same run."""
+"""Benchmarks: every figure of the specification, next to a reference measured in the same run."""

@@ -1,4 +1,4 @@
-"""The agent loop: its start, its overhead per tool call, and the opening of a long transcript."""
+"""The agent loop: startup, overhead per tool call, and opening a long transcript."""
 
 from __future__ import annotations
 
@@ -38,20 +38,22 @@ def figures() -> Iterator[Figure]:
     """Measure with a model that answers at once."""
     for kind, imported in _MODELS.items():
         with fresh_place() as place:
-            # without the shutdown of the interpreter, which the other program does not get to
+            # without interpreter shutdown, which the other program does not reach
             importing = Program([sys.executable, "-c", f"import os\nfrom {imported}\nos._exit(0)"], place)
             base, started = best(STARTS, importing, first_request(place, kind))
         name = f"import of the {kind} model class"
-        yield Figure(f"hilt run to its first request, {kind}", started, "ms", name, base, most_ratio=1.2)
+        yield Figure(f"hilt run to its first request, {kind}", started, "ms", name, base, max_ratio=1.2)
     with fresh_place(files=TURNS) as place, Runtime(place.workspace, environ=place.environ, session="plain") as runtime:
         plain = min(milliseconds(lambda: _calls(runtime)) for _ in range(5)) / TURNS
         looped = min(milliseconds(partial(_talk, place, number)) for number in range(5)) / TURNS
-    yield Figure("a tool call in the loop", looped, "ms", "runtime.call", plain, most=plain + 3)
+    yield Figure("a tool call in the loop", looped, "ms", "runtime.call", plain, maximum=plain + 3)
     with fresh_place() as place:
         transcripts = _long_transcript(place)
         size = os.path.getsize(transcripts.path("long")) / 1e6
         opened, read = best(5, lambda: _open(transcripts), lambda: _bytes(transcripts))
-    yield Figure(f"a transcript of {MESSAGES:,} messages opens", opened, "ms", f"reading {size:.1f} MB", read, most=300)
+    yield Figure(
+        f"a transcript of {MESSAGES:,} messages opens", opened, "ms", f"reading {size:.1f} MB", read, maximum=300
+    )
 
 
 def first_request(place: Place, kind: str) -> Callable[[], None]:

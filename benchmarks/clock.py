@@ -1,4 +1,4 @@
-"""Timing: the subject and its reference in turn, so that disturbances affect both."""
+"""Timing: the subject and its reference alternate, so that disturbances affect both."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 
 def pause() -> None:
-    """Wait, as an agent does at least before its next command."""
+    """Wait for as long as an agent does, at the least, before its next command."""
     time.sleep(0.1)
 
 
 def best(rounds: int, *works: Callable[[], object]) -> list[float]:
-    """Run the works in turn, after one warm-up round; return the shortest time of each, in milliseconds."""
+    """Alternate between the works, after one warm-up round; return the shortest time of each, in milliseconds."""
     for work in works:
         work()
     times_of_rounds = [[milliseconds(work) for work in works] for _ in range(rounds)]
@@ -28,7 +28,7 @@ def best(rounds: int, *works: Callable[[], object]) -> list[float]:
 
 
 def best_median(rounds: int, repeat: int, *works: Callable[[], object]) -> list[float]:
-    """Run each work `repeat` times in a row, in turn; return the lowest median of each, in milliseconds.
+    """Alternate between the works, each `repeat` times in a row; return the lowest median of each, in milliseconds.
 
     The median is what a caller sees; the lowest of several is the one least disturbed by other programs.
     """

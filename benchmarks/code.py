@@ -1,4 +1,4 @@
-"""Language servers: a warm answer against the server's own, the first query of a large project, and memory."""
+"""Language servers: a query to a running server against the bare server, the first query of a large project, memory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _install(place: Place, program: str) -> None:
 
 
 def _project(folder: str, ending: str, count: int) -> str:
-    """Write a project of so many files; return one that uses another."""
+    """Write a project with this many files; return a file that uses another."""
     for number in range(count):
         with open(os.path.join(folder, f"part_{number}.{ending}"), "w", encoding="utf-8") as file:
             if ending == "py":
@@ -84,12 +84,14 @@ def _warm(place: Place, kind: ServerKind, program: str, user: str) -> Figure:
 
         ask()
         base, took = best_median(5, 20, own, ask)
-    return Figure(f"warm definition, {kind.name}", took, "ms", "the server itself", base, most=round(1.3 * base + 2, 2))
+    return Figure(
+        f"warm definition, {kind.name}", took, "ms", "the server itself", base, maximum=round(1.3 * base + 2, 2)
+    )
 
 
 @contextmanager
 def _plain(folder: str, kind: ServerKind, program: str, user: str) -> Iterator[Any]:
-    """Yield a function that asks the server itself, with nothing around it."""
+    """Yield a function that queries the server directly."""
     site = Site((folder,), os.path.realpath(program), folder)
     with subprocess.Popen(
         [program, *kind.args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -115,14 +117,14 @@ def _plain(folder: str, kind: ServerKind, program: str, user: str) -> Iterator[A
                 textDocument={"uri": to_uri(path), "languageId": language, "version": 1, "text": text},
             )
             column = text.split("\n")[3].index("work_7")
-            place = {"textDocument": {"uri": to_uri(path)}, "position": {"line": 3, "character": column}}
-            yield lambda: server.ask("textDocument/definition", **place)
+            position = {"textDocument": {"uri": to_uri(path)}, "position": {"line": 3, "character": column}}
+            yield lambda: server.ask("textDocument/definition", **position)
         finally:
             process.kill()
 
 
 class _PlainClient:
-    """The least that speaks with a server."""
+    """A minimal client of a language server."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdin is not None
@@ -159,7 +161,7 @@ def _one_shot(place: Place, user: str) -> Iterator[Figure]:
         base, took = best_median(5, 5, listing, ask)
     finally:
         subprocess.run([HILT, "resident", "stop"], env=place.environ, stdout=subprocess.DEVNULL)
-    yield Figure("second query of a one-shot call", took, "ms", "one-shot list_tools", base, most=base + 50)
+    yield Figure("second query of a one-shot call", took, "ms", "one-shot list_tools", base, maximum=base + 50)
     place.environ["HILT_RESIDENT"] = "off"
     with session(place) as hilt:
         hilt.call("read_file", path=user)
@@ -167,11 +169,11 @@ def _one_shot(place: Place, user: str) -> Iterator[Figure]:
         hilt.ask(query)
         for number in range(20):
             hilt.ask(request("lsp_query", action="symbols", path=f"part_{number}.py"))
-        yield Figure("memory of the client of one server", hilt.memory() - idle, "MB", "idle session", idle, most=10)
+        yield Figure("memory of the client of one server", hilt.memory() - idle, "MB", "idle session", idle, maximum=10)
 
 
 def _first(place: Place, user: str) -> Figure:
-    """Count what the first query reports while the server reads a large project."""
+    """Count the progress reports of the first query while the server indexes a large project."""
 
     class Client:
         can_ask = has_questions = False
@@ -186,4 +188,4 @@ def _first(place: Place, user: str) -> Figure:
         args = {"action": "references", "path": user, "line": 4, "symbol": "work_7"}
         runtime.submit(Call("lsp_query", args), lambda result: ended.set(), attendant=client)
         ended.wait()
-    return Figure(f"reports of the first query in {FILES:,} files", client.reports, "", "one", 1, least=1)
+    return Figure(f"reports of the first query in {FILES:,} files", client.reports, "", "one", 1, minimum=1)

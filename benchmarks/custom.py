@@ -66,12 +66,12 @@ def megabytes(field):
 calls, at_once = int(sys.argv[1]), int(sys.argv[2])
 with Runtime(".") as runtime, ThreadPoolExecutor(at_once) as pool:
     runtime.call("nap", text="")
-    rest = megabytes("VmRSS")
+    idle = megabytes("VmRSS")
     start = time.perf_counter()
     results = list(pool.map(lambda number: runtime.call("nap", text=str(number)).text, range(calls)))
     took = time.perf_counter() - start
 lost = sum(text != f"{number}\\n" for number, text in enumerate(results))
-print(json.dumps({"lost": lost, "ms": took * 1000, "rest": rest, "peak": megabytes("VmHWM")}))
+print(json.dumps({"lost": lost, "ms": took * 1000, "idle": idle, "peak": megabytes("VmHWM")}))
 """
 
 
@@ -88,17 +88,20 @@ def figures() -> Iterator[Figure]:
         _add(place, "warm.py", _PYTHON)
         plain = place.write("plain.sh", "true\n")
         with session(place) as hilt, echo(place) as bare:
-            alone = Program([bash, plain], place), Program([bash, "--noprofile", "--norc", script], place, b"{}\n")
-            asked = [partial(hilt.ask, request(name, text="a")) for name in ("plain", "confined", "folder", "warm")]
-            base, markdown, _, confined = best(ROUNDS, alone[0], asked[0], pause, asked[1])
-            folder_base, folder = best(ROUNDS, alone[1], asked[2])
-            echoed, warm = best_median(10, 100, lambda: bare.exchange(b"{}\n"), asked[3])
-        yield Figure("a markdown tool in a session", markdown, "ms", "its script alone", base, most=round(base + 4, 2))
-        most = round(base + 8, 2)
-        yield Figure("a confined markdown tool in a session", confined, "ms", "its script alone", base, most=most)
-        most = round(folder_base + 4, 2)
-        yield Figure("a folder tool in a session", folder, "ms", "its script alone", folder_base, most=most)
-        yield Figure("a warm Python tool, p50", warm, "ms", "echo of a line", echoed, most=2)
+            plain_script = Program([bash, plain], place)
+            folder_script = Program([bash, "--noprofile", "--norc", script], place, b"{}\n")
+            calls = [partial(hilt.ask, request(name, text="a")) for name in ("plain", "confined", "folder", "warm")]
+            base, markdown, _, confined = best(ROUNDS, plain_script, calls[0], pause, calls[1])
+            folder_base, folder = best(ROUNDS, folder_script, calls[2])
+            echoed, warm = best_median(10, 100, lambda: bare.exchange(b"{}\n"), calls[3])
+        yield Figure(
+            "a markdown tool in a session", markdown, "ms", "its script alone", base, maximum=round(base + 4, 2)
+        )
+        maximum = round(base + 8, 2)
+        yield Figure("a confined markdown tool in a session", confined, "ms", "its script alone", base, maximum=maximum)
+        maximum = round(folder_base + 4, 2)
+        yield Figure("a folder tool in a session", folder, "ms", "its script alone", folder_base, maximum=maximum)
+        yield Figure("a warm Python tool, p50", warm, "ms", "echo of a line", echoed, maximum=2)
     yield from _hook(bash)
     yield from _discovery()
     yield from _many()
@@ -111,7 +114,7 @@ def _hook(bash: str) -> Iterator[Figure]:
         with session(place) as hilt:
             ask = partial(hilt.ask, request("read_file", path=small_name(0)))
             base, hooked = best(ROUNDS, Program([bash, "-c", "true"], place), ask)
-    yield Figure("read_file with a hook", hooked, "ms", "the hook alone", base, most=round(base + 4, 2))
+    yield Figure("read_file with a hook", hooked, "ms", "the hook alone", base, maximum=round(base + 4, 2))
 
 
 def _add(place: Place, name: str, text: str) -> str:
@@ -124,7 +127,7 @@ def _add(place: Place, name: str, text: str) -> str:
 
 
 def _discovery() -> Iterator[Figure]:
-    new, again, read = [], [], []
+    new, unchanged, read = [], [], []
     for _ in range(3):
         with fresh_place() as place:
             paths = []
@@ -136,9 +139,9 @@ def _discovery() -> Iterator[Figure]:
             time.sleep(0.2)  # a file written just now is read again, because it may still change
             read.append(milliseconds(partial(_read, paths)))
             new.append(_time_discovery(place))
-            again.append(_time_discovery(place))
-    yield Figure(f"{TOOLS:,} new tools", min(new), "ms", "their files read", min(read), most=600)
-    yield Figure(f"{TOOLS:,} unchanged tools", min(again), "ms", "their files read", min(read), most=60)
+            unchanged.append(_time_discovery(place))
+    yield Figure(f"{TOOLS:,} new tools", min(new), "ms", "their files read", min(read), maximum=600)
+    yield Figure(f"{TOOLS:,} unchanged tools", min(unchanged), "ms", "their files read", min(read), maximum=60)
 
 
 def _read(paths: list[str]) -> None:
@@ -181,4 +184,4 @@ def _many() -> Iterator[Figure]:
     yield Figure(
         f"{CALLS} calls of {SLEEP * 1000:g} ms, {AT_ONCE} at once", report["ms"], "ms", "without overhead", ideal
     )
-    yield Figure("peak memory, no calls lost", report["peak"], "MB", "before", report["rest"])
+    yield Figure("peak memory, no calls lost", report["peak"], "MB", "before", report["idle"])

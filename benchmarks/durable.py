@@ -1,4 +1,4 @@
-"""Durable agents: what a step costs, how many run at once, and how large a worker and its tables are."""
+"""Durable agents: the cost of a step, many agents at once, and the size of a worker and of its tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.agents.durable.cluster import Postgres, running_postgres
 ROUNDS = 5
 AGENTS = 50
 AGENT_TURNS = 10  # 20 steps, as in the stress test
-KEPT = 2 * TURNS + 3  # steps of a conversation: its first record, the message, each turn and its call, the answer
+STEPS = 2 * TURNS + 3  # of a conversation: its first record, the message, each turn and its call, the answer
 WORKER_MB = 150
 
 
@@ -51,13 +51,13 @@ def _steps(place: Place, name: str, flags: dict[str, str]) -> Iterator[Figure]:
             talk = partial(_talk, runtime, durable)
             rounds = [
                 (
-                    milliseconds(lambda: _bare(durable, KEPT)) / KEPT,
+                    milliseconds(lambda: _bare(durable, STEPS)) / STEPS,
                     milliseconds(lambda: talk(TURNS, None)),
                     milliseconds(lambda: talk(TURNS, durable)),
                 )
                 for _ in range(ROUNDS)
             ]
-            bare, plain, kept = (min(times) for times in zip(*rounds, strict=True))
+            bare, plain, stored = (min(times) for times in zip(*rounds, strict=True))
             steps = 2 * AGENT_TURNS + 3
             rates = [
                 (_rate(steps, lambda: _bare(durable, steps, runtime)), _rate(steps, lambda: talk(AGENT_TURNS, durable)))
@@ -65,16 +65,16 @@ def _steps(place: Place, name: str, flags: dict[str, str]) -> Iterator[Figure]:
             ]
         finally:
             durable.close()
-    step = (kept - plain) / KEPT
-    yield Figure(f"a durable step, {name}", step, "ms", "a bare step of DBOS", bare, most_ratio=1.5)
-    bare_rate, rate = (max(of) for of in zip(*rates, strict=True))
+    step = (stored - plain) / STEPS
+    yield Figure(f"a durable step, {name}", step, "ms", "a bare step of DBOS", bare, max_ratio=1.5)
+    bare_rate, rate = (max(round_rates) for round_rates in zip(*rates, strict=True))
     yield Figure(
         f"{AGENTS} agents at once, {name}",
         rate,
         "/s",
         "steps of DBOS, the same calls",
         bare_rate,
-        least=0.7 * bare_rate,
+        minimum=0.7 * bare_rate,
     )
 
 
@@ -149,10 +149,10 @@ def _worker(place: Place) -> Figure:
     with subprocess.Popen(command, env=place.environ, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         process.stderr.readline()
-        time.sleep(2)  # it has looked for agents
+        time.sleep(2)  # until it has looked for agents
         measured = _megabytes(process.pid)
         process.terminate()
-    return Figure("memory of an idle worker", measured, "MB", "a process that imports DBOS", base, most=WORKER_MB)
+    return Figure("memory of an idle worker", measured, "MB", "a process that imports DBOS", base, maximum=WORKER_MB)
 
 
 def _megabytes(pid: int) -> float:
@@ -162,18 +162,18 @@ def _megabytes(pid: int) -> float:
 
 
 def _growth(place: Place, server: Postgres) -> Iterator[Figure]:
-    """Measure the tables of DBOS with the steps of conversations, and after they were cleaned."""
+    """Measure the tables of DBOS with the steps of conversations, and after cleaning."""
     flags = {"agents.database": server.url}
     with Runtime(place.workspace, environ=place.environ, flags=flags) as runtime:
         durable = DurableRuns(runtime)
         try:
             rows, size = _tables(server)
             durable.clean(0)
-            left, _ = _tables(server)
+            remaining, _ = _tables(server)
         finally:
             durable.close()
     yield Figure("tables of DBOS for each step", size / rows, "KB", f"{rows:,} steps", size / rows)
-    yield Figure("steps left after cleaning", left, "", "before", rows, most=0)
+    yield Figure("steps left after cleaning", remaining, "", "before", rows, maximum=0)
 
 
 def _tables(server: Postgres) -> tuple[int, float]:

@@ -59,7 +59,7 @@ def _large_file(place: Place, hilt: Pipe) -> Iterator[Figure]:
 
     base, edited = best(7, lambda: replace_line(path, *theirs.step()), edit)
     assert ours.text in place.read("large.txt")
-    yield Figure(f"edit_file, {MEGABYTES} MB", edited, "ms", "read, write, fsync, rename", base, most_ratio=3)
+    yield Figure(f"edit_file, {MEGABYTES} MB", edited, "ms", "read, write, fsync, rename", base, max_ratio=3)
 
 
 def _many_files(place: Place, hilt: Pipe) -> Iterator[Figure]:
@@ -80,7 +80,7 @@ def _many_files(place: Place, hilt: Pipe) -> Iterator[Figure]:
 
     base, edited = best(3, by_hand, edit)
     assert ours.text in place.read(f"ours/{FILES - 1}.txt")
-    yield Figure(f"multi_edit, {FILES:,} files", edited, "ms", "write, fsync, rename of each", base, most_ratio=3)
+    yield Figure(f"multi_edit, {FILES:,} files", edited, "ms", "write, fsync, rename of each", base, max_ratio=3)
 
 
 def _patch(place: Place, hilt: Pipe) -> Iterator[Figure]:
@@ -95,10 +95,10 @@ def _patch(place: Place, hilt: Pipe) -> Iterator[Figure]:
 
     name = "apply_patch, 12,000 lines"
     base, used = _above_idle(place, hilt, patch)
-    yield Figure(f"{name}, memory", used, "MB", "idle session", base, most=20)
+    yield Figure(f"{name}, memory", used, "MB", "idle session", base, maximum=20)
     base, patched = best(10, lambda: replace_line(path, *theirs.step()), patch)
     assert ours.text in place.read("ours.txt")
-    yield Figure(name, patched, "ms", "read, write, fsync, rename", base, most=30)
+    yield Figure(name, patched, "ms", "read, write, fsync, rename", base, maximum=30)
 
 
 def _preview(place: Place, hilt: Pipe) -> Iterator[Figure]:
@@ -113,7 +113,7 @@ def _preview(place: Place, hilt: Pipe) -> Iterator[Figure]:
     base, used = _above_idle(place, hilt, preview)
     yield Figure(f"{name}, memory", used, "MB", "idle session", base)
     base, previewed = best(10, lambda: _read(path), preview)
-    yield Figure(name, previewed, "ms", "plain read", base, most=100)
+    yield Figure(name, previewed, "ms", "plain read", base, maximum=100)
     yield _diff_memory(_lines(100_000, old), _lines(100_000, new))
 
 
@@ -129,7 +129,9 @@ def _diff_memory(old: str, new: str) -> Figure:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return Figure("its diff alone, memory", peak / 2**20, "MB", "the two texts", (len(old) + len(new)) / 2**20, most=4)
+    return Figure(
+        "its diff alone, memory", peak / 2**20, "MB", "the two texts", (len(old) + len(new)) / 2**20, maximum=4
+    )
 
 
 def _undo_list(place: Place, hilt: Pipe) -> Iterator[Figure]:
@@ -140,7 +142,7 @@ def _undo_list(place: Place, hilt: Pipe) -> Iterator[Figure]:
     small = request("read_file", path="0.txt")
     listing = request("undo", action="list")
     base, took = best(10, lambda: hilt.ask(small), lambda: hilt.ask(listing))
-    yield Figure(f"undo list, {SNAPSHOTS} entries", took, "ms", "read_file of a small file", base, most=10)
+    yield Figure(f"undo list, {SNAPSHOTS} entries", took, "ms", "read_file of a small file", base, maximum=10)
 
 
 def _above_idle(place: Place, hilt: Pipe, work: Callable[[], object]) -> tuple[float, float]:

@@ -12,35 +12,35 @@ class Figure(NamedTuple):
     measured: float
     unit: str
     reference: str
-    base: float
-    most: float | None = None
-    least: float | None = None
-    most_ratio: float | None = None
+    reference_value: float
+    maximum: float | None = None
+    minimum: float | None = None
+    max_ratio: float | None = None
 
     @property
     def ratio(self) -> float:
         """Measured value divided by the reference."""
-        return self.measured / self.base
+        return self.measured / self.reference_value
 
     @property
     def limit(self) -> str:
         """The limits as text."""
-        words = []
-        if self.most_ratio is not None:
-            words.append(f"<= {self.most_ratio:g} x")
-        if self.most is not None:
-            words.append(f"<= {self.most:g} {self.unit}")
-        if self.least is not None:
-            words.append(f">= {self.least:g} {self.unit}")
-        return ", ".join(words)
+        limits = []
+        if self.max_ratio is not None:
+            limits.append(f"<= {self.max_ratio:g} x")
+        if self.maximum is not None:
+            limits.append(f"<= {self.maximum:g} {self.unit}")
+        if self.minimum is not None:
+            limits.append(f">= {self.minimum:g} {self.unit}")
+        return ", ".join(limits)
 
     @property
     def met(self) -> bool:
         """Whether every limit is met."""
         return (
-            (self.most_ratio is None or self.ratio <= self.most_ratio)
-            and (self.most is None or self.measured <= self.most)
-            and (self.least is None or self.measured >= self.least)
+            (self.max_ratio is None or self.ratio <= self.max_ratio)
+            and (self.maximum is None or self.measured <= self.maximum)
+            and (self.minimum is None or self.measured >= self.minimum)
         )
 
 
@@ -48,7 +48,7 @@ _COLUMNS = (("figure", 43), ("reference", 41), ("measured", 14), ("ratio", 9), (
 
 
 def heading() -> str:
-    """Return the two lines above the rows."""
+    """Return the header of the table."""
     names = _joined(*(name for name, _ in _COLUMNS))
     return f"{names}\n{'-' * len(names.rstrip())}"
 
@@ -65,7 +65,7 @@ def markdown(figure: Figure) -> str:
 
 
 def _cells(figure: Figure) -> tuple[str, ...]:
-    reference = f"{figure.reference}: {_number(figure.base)} {figure.unit}"
+    reference = f"{figure.reference}: {_number(figure.reference_value)} {figure.unit}"
     measured = f"{_number(figure.measured)} {figure.unit}"
     return figure.name, reference, measured, f"{figure.ratio:.3g} x", figure.limit
 

@@ -22,15 +22,13 @@ from hilt.wire import read_requests
 
 FILES = 1000
 SESSIONS = 2000
-SAME = 1.15  # how much two measurements of the same thing may differ on a busy machine
-
-
-TIMES = 4  # factor between little and much input
-LINEAR = 1.6 * TIMES
+SAME = 1.15  # how much two measurements of the same work may differ on a busy machine
+FACTOR = 4  # between the small and the large input
+LINEAR = 1.6 * FACTOR
 
 
 def figures() -> Iterator[Figure]:
-    """Measure small reads in a small workspace and in a large one, and calls with little and with much input."""
+    """Measure small reads in a small and in a large workspace, and calls with small and with large input."""
     yield from _reads()
     yield from _inputs()
 
@@ -43,8 +41,8 @@ def _reads() -> Iterator[Figure]:
         with session(small) as few, session(large) as many:
             low, high = best_median(10, 200, lambda: few.ask(read), lambda: many.ask(read))
     name = f"{10 * FILES:,} files"
-    yield Figure(f"one-shot read_file, {name}", grown, "ms", f"{FILES:,} files", base, most_ratio=SAME)
-    yield Figure(f"session read_file p50, {name}", high, "ms", f"{FILES:,} files", low, most_ratio=SAME)
+    yield Figure(f"one-shot read_file, {name}", grown, "ms", f"{FILES:,} files", base, max_ratio=SAME)
+    yield Figure(f"session read_file p50, {name}", high, "ms", f"{FILES:,} files", low, max_ratio=SAME)
 
 
 def _inputs() -> Iterator[Figure]:
@@ -58,21 +56,21 @@ def _inputs() -> Iterator[Figure]:
             ("run_shell, sensitive files in the workspace", 240, _sensitive_files),
             ("write_file over a sparse file, GB", 256, _sparse_file),
         ):
-            low, high = (_least(hilt, call, place, count) for count in (size, TIMES * size))
-            yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
+            low, high = (_shortest(hilt, call, place, count) for count in (size, FACTOR * size))
+            yield Figure(f"{name}: {FACTOR * size:,}", high, "ms", f"{size:,}", low, max_ratio=LINEAR)
     for name, size, work in (("requests on one line", 4000, _requests), ("bytes of an invalid command", 8192, _noise)):
-        low, high = best(3, work(size), work(TIMES * size))
-        yield Figure(f"{name}: {TIMES * size:,}", high, "ms", f"{size:,}", low, most_ratio=LINEAR)
-    with _trail(SESSIONS) as few, _trail(TIMES * SESSIONS) as many:
+        low, high = best(3, work(size), work(FACTOR * size))
+        yield Figure(f"{name}: {FACTOR * size:,}", high, "ms", f"{size:,}", low, max_ratio=LINEAR)
+    with _trail(SESSIONS) as few, _trail(FACTOR * SESSIONS) as many:
         low, high = best(20, *(partial(trail.was_used, "w", "s0", 0.0) for trail in (few, many)))
-    name = f"session lookup, sessions: {TIMES * SESSIONS:,}"
-    yield Figure(name, high, "ms", f"{SESSIONS:,}", low, most_ratio=LINEAR)
+    name = f"session lookup, sessions: {FACTOR * SESSIONS:,}"
+    yield Figure(name, high, "ms", f"{SESSIONS:,}", low, max_ratio=LINEAR)
 
 
 _Call = Callable[[Place, int], dict[str, Any]]
 
 
-def _least(hilt: Pipe, call: _Call, place: Place, count: int) -> float:
+def _shortest(hilt: Pipe, call: _Call, place: Place, count: int) -> float:
     """Return the shortest time of a call in milliseconds; its files are prepared again each time."""
     send = hilt.exchange if call in (_failing_edits, _sparse_file) else hilt.ask
     lines = (request(**call(place, count)) for _ in range(3))

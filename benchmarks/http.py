@@ -60,7 +60,7 @@ def server(place: Place, command: Sequence[str]) -> Iterator[tuple[subprocess.Po
 
 
 class Load:
-    """Clients that call without a pause, each on a connection of its own."""
+    """Clients that call without a pause, each on its own connection."""
 
     def __init__(self, port: int, request: bytes) -> None:
         self._port = port
@@ -102,12 +102,12 @@ class Load:
                     client.sendall(self._request)
 
     def percentile(self, percent: int) -> float:
-        """The time in which so many of 100 calls were answered, in milliseconds."""
+        """Return a percentile of the response times, in milliseconds."""
         return sorted(self.seconds)[len(self.seconds) * percent // 100] * 1000
 
 
 def is_whole(answer: bytes) -> bool:
-    """Whether an answer has arrived; raise if the call failed."""
+    """Whether a response is complete; raise if the call failed."""
     head, _, body = answer.partition(b"\r\n\r\n")
     if len(body) < int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0] or 1):
         return False
@@ -124,7 +124,7 @@ def request(port: int, path: str) -> bytes:
 
 
 async def open_sockets(port: int) -> list[asyncio.StreamWriter]:
-    """Open idle WebSockets that have shown their token."""
+    """Open idle, authenticated WebSockets."""
     hello = json.dumps({"token": TOKEN, "approver": False}).encode()
     frame = bytes([0x81, 0x80 | len(hello), 0, 0, 0, 0]) + hello
     writers: list[asyncio.StreamWriter] = []
@@ -172,11 +172,11 @@ def figures() -> Iterator[Figure]:
             spent = (processor_seconds(process.pid) - spent) / CALLS * 1000
             own = (time.process_time() - own) / CALLS * 1000
             name = f"HTTP, read_file, {CLIENTS} clients"
-            yield Figure(f"{name}, calls/s", rate, "/s", REFERENCE, echoed, least=1000)
+            yield Figure(f"{name}, calls/s", rate, "/s", REFERENCE, echoed, minimum=1000)
             for percent in (50, 99):
                 measured, reference = load.percentile(percent), echo.percentile(percent)
                 yield Figure(f"{name}, p{percent}", measured, "ms", REFERENCE, reference)
-            yield Figure("the same, CPU of the server per call", spent, "ms", REFERENCE, echo_spent, most=0.9)
+            yield Figure("the same, CPU of the server per call", spent, "ms", REFERENCE, echo_spent, maximum=0.9)
             yield Figure("the same, CPU of the clients per call", own, "ms", "the server", spent)
             yield asyncio.run(_sockets(process.pid, port))
             yield _end(process, port)
@@ -188,7 +188,7 @@ async def _sockets(pid: int, port: int) -> Figure:
     grown = resident_megabytes(pid) - before
     for writer in writers:
         writer.close()
-    return Figure(f"HTTP, {SOCKETS} idle WebSockets", grown, "MB", "server without them", before, most=20)
+    return Figure(f"HTTP, {SOCKETS} idle WebSockets", grown, "MB", "server without them", before, maximum=20)
 
 
 def _end(process: subprocess.Popen[bytes], port: int) -> Figure:
@@ -200,7 +200,7 @@ def _end(process: subprocess.Popen[bytes], port: int) -> Figure:
     process.wait()
     seconds = time.perf_counter() - began
     load.join()
-    return Figure("HTTP, end under load", seconds, "s", "limit", 5, most=5)
+    return Figure("HTTP, end under load", seconds, "s", "limit", 5, maximum=5)
 
 
 def _load_until_end(port: int) -> None:

@@ -28,7 +28,7 @@ def figures() -> Iterator[Figure]:
         for number in range(KEYS):
             hilt.call("memory", action="save", key=f"key.{number}", value=f"value {number} " * 20)
         base, p50 = best_median(10, 100, lambda: bare.exchange(recall), lambda: hilt.ask(recall))
-    yield Figure("memory recall in a session, p50", p50, "ms", "echo of the line", base, most=1)
+    yield Figure("memory recall in a session, p50", p50, "ms", "echo of the line", base, maximum=1)
     with fresh_place() as place:
         vocabulary = _fill(place)
         questions = {
@@ -42,7 +42,7 @@ def figures() -> Iterator[Figure]:
             line = json.dumps(query).encode() + b"\n"
             with session(place) as hilt:
                 base, took = best(7, partial(_stat_all, paths), partial(hilt.ask, line))
-            yield Figure(f"related_context of 10,000, {name}", took, "ms", "stat of each file", base, most=50)
+            yield Figure(f"related_context of 10,000, {name}", took, "ms", "stat of each file", base, maximum=50)
 
 
 def _stat_all(paths: list[str]) -> None:

@@ -41,4 +41,4 @@ def _against_find(place: Place, folder: str, depth: int, name: str) -> Figure:
     with session(place) as hilt:
         hilt.call("list_dir", path=folder, depth=depth)
         base, took = best(7, reference, lambda: hilt.ask(listing))
-    return Figure(name, took, "ms", "find", base, most_ratio=2)
+    return Figure(name, took, "ms", "find", base, max_ratio=2)

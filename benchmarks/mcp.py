@@ -1,4 +1,4 @@
-"""MCP over standard input and output: against an echo tool on the high-level server of the SDK."""
+"""MCP over standard input and output, against an echo tool on the SDK's high-level server."""
 
 from __future__ import annotations
 
@@ -101,28 +101,28 @@ def figures() -> Iterator[Figure]:
             with ExitStack() as stack:
                 name = small_name(0)
                 echo = stack.enter_context(client(alone, ECHO, modern=modern))
-                clients = [stack.enter_context(client(one.place, one.command, modern=modern)) for one in servers]
+                clients = [stack.enter_context(client(each.place, each.command, modern=modern)) for each in servers]
                 calls = [partial(hilt.call, "stat_file", path=name) for hilt in clients]
                 base, *medians = best_median(5, 200, partial(echo.call, "echo", path=name), *calls)
             era = "stateless" if modern else "handshake"
             for server, p50 in zip(servers, medians, strict=True):
-                yield Figure(f"MCP stat_file, {server.name}, {era}", p50, "ms", REFERENCE, base, most_ratio=0.9)
+                yield Figure(f"MCP stat_file, {server.name}, {era}", p50, "ms", REFERENCE, base, max_ratio=0.9)
         with ExitStack() as stack:
             runs = [partial(_list, stack, server.place, server.command) for server in servers]
             base, *starts = best(STARTS, partial(_list, stack, alone, ECHO), *runs)
         for server, start in zip(servers, starts, strict=True):
-            most = server.most_start
-            yield Figure(f"MCP first tools/list, {server.name}", start, "ms", REFERENCE, base, most_ratio=most)
+            max_ratio = server.max_start_ratio
+            yield Figure(f"MCP first tools/list, {server.name}", start, "ms", REFERENCE, base, max_ratio=max_ratio)
         yield from _against_node(alone, servers)
 
 
 class Server(NamedTuple):
-    """A way to serve MCP, and the longest start compared to the reference."""
+    """A way to serve MCP, and the limit of its start time relative to the reference."""
 
     name: str
     place: Place
     command: Sequence[str]
-    most_start: float
+    max_start_ratio: float
 
 
 @contextmanager

@@ -21,7 +21,7 @@ _ECHO = (
     "import sys\nread, write = sys.stdin.buffer, sys.stdout.buffer\nfor line in read: write.write(line), write.flush()"
 )
 
-# reads a file for each request and sends the reply that hilt sends, without asking, checking or recording anything
+# reads a file for each request and sends the same reply as hilt, without validating, deciding or recording anything
 _LOOP = """
 import json, sys
 read, write = sys.stdin.buffer, sys.stdout.buffer

@@ -1,4 +1,4 @@
-"""Searching, against bare programs and loops that do the same without checks."""
+"""Searching, against plain programs and loops that do the same without checks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _searches(place: Place, hilt: Pipe) -> Iterator[Figure]:
         bare = Program([_program(), "--no-config", "--json", pattern, place.workspace], place)
         ask = request("search_files", pattern=pattern)
         base, took = best(10, bare, partial(hilt.exchange, ask))
-        yield Figure(f"search_files, {FILES:,} files, {name}", took, "ms", "rg --json", base, most=_allowed(base))
+        yield Figure(f"search_files, {FILES:,} files, {name}", took, "ms", "rg --json", base, maximum=_allowed(base))
 
 
 def _allowed(base: float) -> float:
@@ -70,7 +70,7 @@ def _finds(place: Place, hilt: Pipe) -> Iterator[Figure]:
     for glob in ("*.py", "tree/part1*/**/*_*7.py"):
         ask = request("find_files", pattern=glob)
         base, took = best(10, bare, partial(hilt.exchange, ask))
-        yield Figure(f"find_files {glob}, {FILES:,} files", took, "ms", "rg --files", base, most=_allowed(base))
+        yield Figure(f"find_files {glob}, {FILES:,} files", took, "ms", "rg --files", base, maximum=_allowed(base))
 
 
 def _checksums(place: Place, hilt: Pipe, folder: str, name: str) -> Figure:
@@ -83,7 +83,7 @@ def _checksums(place: Place, hilt: Pipe, folder: str, name: str) -> Figure:
 
     ask = request("checksum_tree", path=folder)
     base, took = best(5, bare, lambda: hilt.exchange(ask))
-    return Figure(name, took, "ms", "hashlib, file by file", base, most_ratio=1 / 0.8)
+    return Figure(name, took, "ms", "hashlib, file by file", base, max_ratio=1 / 0.8)
 
 
 def _replacements(place: Place, hilt: Pipe) -> Figure:
@@ -108,4 +108,4 @@ def _replacements(place: Place, hilt: Pipe) -> Figure:
         hilt.call("search_replace", pattern="value [0-9]*", replacement=f"value {next(numbers)}", files="ours/*.txt")
 
     base, took = best(10, bare, replace)
-    return Figure(f"search_replace, {REPLACED} files", took, "ms", "sed -i, fsync of each", base, most_ratio=3)
+    return Figure(f"search_replace, {REPLACED} files", took, "ms", "sed -i, fsync of each", base, max_ratio=3)

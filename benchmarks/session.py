@@ -23,24 +23,24 @@ def figures() -> Iterator[Figure]:
             for number in range(READS):
                 hilt.call("read_file", path=small_name(number))
                 bare.exchange(read)
-            held, least = hilt.memory(), bare.memory()
+            used, bare_used = hilt.memory(), bare.memory()
         with session(place) as hilt, bare_loop(place) as loop:
             base, p50 = best_median(10, 200, lambda: loop.ask(read), lambda: hilt.ask(read))
             with awake():
                 awake_base, busy = best_median(10, 200, lambda: loop.ask(read), lambda: hilt.ask(read))
             looped, answered = best(5, lambda: loop.ask_often(read, READS), lambda: hilt.ask_often(read, READS))
-    yield Figure("session read_file, p50", p50, "ms", "bare loop", base, most=0.25, most_ratio=3.5)
+    yield Figure("session read_file, p50", p50, "ms", "bare loop", base, maximum=0.25, max_ratio=3.5)
     yield Figure("the same, CPUs kept awake", busy, "ms", "bare loop", awake_base)
-    yield Figure("session read_file, pipelined", _rate(answered), "/s", "bare loop", _rate(looped), least=4000)
-    yield Figure(f"session memory after {READS:,} reads", held, "MB", "bare interpreter", least, most=45)
+    yield Figure("session read_file, pipelined", _rate(answered), "/s", "bare loop", _rate(looped), minimum=4000)
+    yield Figure(f"session memory after {READS:,} reads", used, "MB", "bare interpreter", bare_used, maximum=45)
 
 
 @contextmanager
 def awake() -> Iterator[None]:
-    """Keep the CPUs from sleeping between two requests, with work of the lowest priority.
+    """Keep the CPUs from sleeping between two requests, with a busy loop of the lowest priority.
 
     The caller is idle while a call runs. On an idle virtual machine its CPU then sleeps, and waking it takes up to 50
-    microseconds, which would be counted as time of the program.
+    microseconds, which would be attributed to the program.
     """
     loop = "import os; os.nice(19)\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-I", "-S", "-c", loop]) as busy:

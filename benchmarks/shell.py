@@ -1,4 +1,4 @@
-"""Commands: the overhead of starting, confining and watching one, and the memory of a flood of output."""
+"""Commands: the overhead of starting, confining and watching a command, and the memory during a flood of output."""
 
 from __future__ import annotations
 
@@ -44,24 +44,28 @@ def figures() -> Iterator[Figure]:
         plain = partial(run, [bash, "-c", "true"], cwd="/", env=place.environ)
         ask = partial(hilt.ask, request("run_shell", command="true"))
         base, unconfined, _, confined = best(ROUNDS, bare, plain, pause, ask)
-        yield Figure("a command started and watched", unconfined, "ms", "bash -c true", base, most=round(base + 4, 2))
-        yield Figure("run_shell in a session, confined", confined, "ms", "bash -c true", base, most=round(base + 8, 2))
+        yield Figure(
+            "a command started and watched", unconfined, "ms", "bash -c true", base, maximum=round(base + 4, 2)
+        )
+        yield Figure(
+            "run_shell in a session, confined", confined, "ms", "bash -c true", base, maximum=round(base + 8, 2)
+        )
         if bubblewrap := which("bwrap"):
             smallest = Program([bubblewrap, *SMALLEST_SANDBOX, bash, "-c", "true"], place)
             wrapped, _, confined = best(ROUNDS, smallest, pause, ask)
             yield Figure("the same", confined, "ms", "bwrap with little to mount", wrapped)
         times = [milliseconds(ask) for _ in range(COMMANDS)]
         first, last = min(times[:ENDS]), min(times[-ENDS:])
-        yield Figure(f"{COMMANDS} commands, last {ENDS}", last, "ms", f"first {ENDS}", first, most_ratio=FLAT)
+        yield Figure(f"{COMMANDS} commands, last {ENDS}", last, "ms", f"first {ENDS}", first, max_ratio=FLAT)
         jobs = [request("run_shell", command="sleep 60", run_in_background=True)] * JOBS
         took = milliseconds(lambda: [hilt.ask(job) for job in jobs]) / JOBS
         yield Figure(f"a background job, of {JOBS} at once", took, "ms", "bash -c true", base)
     with fresh_place() as place, session(place) as hilt:
         hilt.ask(request("run_shell", command="true"))
-        resting = hilt.memory()
+        idle = hilt.memory()
         hilt.reset_peak()
         hilt.exchange(request("run_shell", command="yes | head -c 2G", timeout=120))
-        yield Figure("memory in a flood of output", hilt.peak(), "MB", "idle", resting, most=80)
+        yield Figure("memory in a flood of output", hilt.peak(), "MB", "idle", idle, maximum=80)
     numbers = count()  # results are cached per line
-    read, took = best(200, partial(os.stat, "/"), lambda: classify(f"{LINE} #{next(numbers)}"))
-    yield Figure(f"parsing a command line of {len(LINE)} characters", took, "ms", "os.stat", read)
+    base, took = best(200, partial(os.stat, "/"), lambda: classify(f"{LINE} #{next(numbers)}"))
+    yield Figure(f"parsing a command line of {len(LINE)} characters", took, "ms", "os.stat", base)

@@ -33,14 +33,14 @@ def is_native() -> bool:
 def figures() -> Iterator[Figure]:
     """Measure a one-shot read in process and through the resident process."""
     with fresh_place(files=100) as place, resident(place):
-        bare, alone, handed, native = best(
+        bare, in_process, forwarded, native = best(
             ROUNDS,
             bare_start(place),
             one_shot(place, HILT_RESIDENT="off"),
             one_shot(place, f"{HILT}-py"),
             one_shot(place),
         )
-    yield Figure("one-shot read_file, in process", alone, "ms", REFERENCE, bare, most_ratio=5)
-    yield Figure("one-shot read_file, Python client", handed, "ms", REFERENCE, bare, most_ratio=1.7)
+    yield Figure("one-shot read_file, in process", in_process, "ms", REFERENCE, bare, max_ratio=5)
+    yield Figure("one-shot read_file, Python client", forwarded, "ms", REFERENCE, bare, max_ratio=1.7)
     if is_native():
-        yield Figure("one-shot read_file, native client", native, "ms", REFERENCE, bare, most_ratio=0.3)
+        yield Figure("one-shot read_file, native client", native, "ms", REFERENCE, bare, max_ratio=0.3)

@@ -1,4 +1,4 @@
-"""Undo for commands: what the overlay costs, and applying its changes."""
+"""Undo for commands: the cost of the overlay, and of applying its changes."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ EXTRACT = "rm -rf out; mkdir out; tar xf files.tar -C out"
 
 
 def figures() -> Iterator[Figure]:
-    """Measure commands on an overlay and without one, in turn, and applying a preview."""
+    """Alternate between commands on an overlay and without one, then measure applying a preview."""
     with ExitStack() as stack:
         place, other = (stack.enter_context(fresh_place(files=FILES)) for _ in range(2))
         hilt = stack.enter_context(session(_with_undo(place, "auto")))
         without = stack.enter_context(session(_with_undo(other, "off")))
         overlaid, plain = (partial(_run, program, NOTHING) for program in (hilt, without))
         _, measured, _, base = best(ROUNDS, pause, overlaid, pause, plain)
-        yield Figure("a command on an overlay", measured, "ms", "without one", base, most=round(base + 3, 2))
+        yield Figure("a command on an overlay", measured, "ms", "without one", base, maximum=round(base + 3, 2))
         overlaid, plain = (partial(_run, program, TOGGLE) for program in (hilt, without))
         measured, base = best(HEAVY_ROUNDS, overlaid, plain)
-        yield Figure(f"sed -i of {FILES:,} files", measured, "ms", "without an overlay", base, most_ratio=1.6)
+        yield Figure(f"sed -i of {FILES:,} files", measured, "ms", "without an overlay", base, max_ratio=1.6)
         for each in (place, other):
             _pack(each)
         overlaid, plain = (partial(_run, program, EXTRACT) for program in (hilt, without))
         measured, base = best(HEAVY_ROUNDS, overlaid, plain)
-        yield Figure(f"tar x of {TAR_FILES:,} files", measured, "ms", "without an overlay", base, most_ratio=1.8)
+        yield Figure(f"tar x of {TAR_FILES:,} files", measured, "ms", "without an overlay", base, max_ratio=1.8)
     with fresh_place(files=FILES) as place, session(_with_undo(place, "auto")) as hilt:
         measured = base = inf
         for _ in range(HEAVY_ROUNDS):
@@ -48,7 +48,7 @@ def figures() -> Iterator[Figure]:
             measured = min(measured, milliseconds(partial(_run, hilt, TOGGLE, apply=preview)))
             base = min(base, milliseconds(partial(_copy, place)))
             shutil.rmtree(place.path("copy"))
-        yield Figure(f"apply of {FILES:,} files", measured, "ms", "cp -a and syncfs", base, most_ratio=1.3)
+        yield Figure(f"apply of {FILES:,} files", measured, "ms", "cp -a and syncfs", base, max_ratio=1.3)
 
 
 def _with_undo(place: Place, setting: str) -> Place:

@@ -1,4 +1,4 @@
-"""A page of the web: fetched and turned into Markdown, and an endless one that is cut."""
+"""Fetching a web page as Markdown, and truncating an endless one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def figures() -> Iterator[Figure]:
             numbers = iter(range(1000))
 
             def fetch() -> None:
-                url = f"http://127.0.0.1:{port}/page?{next(numbers)}"  # a new one each time: pages are kept
+                url = f"http://127.0.0.1:{port}/page?{next(numbers)}"  # a new URL each time: pages are cached
                 hilt.ask(request("web_fetch", url=url, max_size=2 * SIZE))
 
             def reference() -> None:
@@ -45,7 +45,7 @@ def figures() -> Iterator[Figure]:
                 _convert(html)
 
             base, took = best(10, reference, fetch)
-        yield Figure("web_fetch of 1 MB as Markdown", took, "ms", "download and conversion", base, most_ratio=1.5)
+        yield Figure("web_fetch of 1 MB as Markdown", took, "ms", "download and conversion", base, max_ratio=1.5)
         for kind in ("text", "html", "packed"):
             with session(place) as hilt:
                 hilt.call("list_tools")
@@ -53,7 +53,7 @@ def figures() -> Iterator[Figure]:
                 hilt.reset_peak()
                 hilt.ask(request("web_fetch", url=f"http://127.0.0.1:{port}/endless-{kind}", max_size=500_000))
                 used = hilt.peak() - idle
-            yield Figure(f"web_fetch of an endless body ({kind}), memory", used, "MB", "idle session", idle, most=40)
+            yield Figure(f"web_fetch of an endless body ({kind}), memory", used, "MB", "idle session", idle, maximum=40)
 
 
 def _page() -> bytes:
@@ -82,7 +82,7 @@ def _convert(html: str) -> None:
 
 @contextmanager
 def _site(page: bytes) -> Iterator[int]:
-    """Run a server in a process of its own, so that it takes no time from what is measured."""
+    """Run a server in its own process, so that it does not distort the measurement."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         child = os.fork()
         if not child:
