@@ -44,6 +44,16 @@ def test_the_values_of_a_flag_are_those_of_its_setting(command):
             assert command.ask({"tool": "read_file", "args": {"path": "a.txt"}}, words=(flag, value))[0]["ok"]
 
 
+@pytest.mark.parametrize("words", ["tools", "config show", "undo", "sessions", "call list_dir", "worker"])
+def test_an_error_cannot_control_the_terminal(command, words):
+    command.folder.write(".hilt/config.toml", '"\\u001b[2J\\u202e" = 1\n')
+
+    done = command.run(*words.split())
+
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode().startswith("denied: .hilt/config.toml: unknown key ␛[2J<U+202E>.")
+
+
 def with_stream(command: Command, redirection: str, *words: str) -> tuple[int, bytes, bytes]:
     """Run the command with one of its streams closed or redirected."""
     done = subprocess.run(

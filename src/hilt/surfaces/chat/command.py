@@ -8,6 +8,7 @@ from typing import Any
 
 from hilt.errors import ToolError
 from hilt.installer import needs
+from hilt.output.terminal import inert
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.prompt import wants_color
 from hilt.surfaces.cli.run import add_model_options
@@ -47,7 +48,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     except ToolError as error:
         if error.code not in ("no_model", "runtime_missing"):
             raise
-        sys.stderr.write(f"{error.code}: {error.message}\n{error.suggestion}\n")
+        sys.stderr.write(inert(f"{error.code}: {error.message}\n{error.suggestion}\n"))
         status = 2
     sys.stdout.flush()
     # threads that wait for a person or a program must not hold up the exit

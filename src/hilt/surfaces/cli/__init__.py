@@ -9,6 +9,10 @@ import atexit
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hilt.errors import ToolError
+
 # options that every command takes, before or after its name: the placeholder of the value, and the help text
 OPTIONS = {
     "workspace": ("DIR", "Work in this folder instead of the current one"),
@@ -77,8 +81,16 @@ def main(arguments: list[str] | None = None) -> int:
 
         if not isinstance(error, ToolError):
             raise
-        sys.stderr.write(f"{error.code}: {error.message}\n{error.suggestion}\n")
+        _write_error(error)
         return 1
+
+
+def _write_error(error: ToolError) -> None:
+    """Print an error; its text may come from a file of a hostile project."""
+    from hilt.output.terminal import inert
+
+    lines = (f"{error.code}: {error.message}", error.suggestion)
+    sys.stderr.write("".join(f"{inert(line)}\n" for line in lines if line))
 
 
 def _open_streams() -> None:

@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 
 from hilt.errors import ToolError
+from hilt.output.terminal import inert
 from hilt.running.recorder import log_incident
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.opening import open_runtime
@@ -82,6 +83,6 @@ def _run(options: Options, arguments: Namespace) -> int:
                         host.clean()
                 except Exception as caught:  # noqa: BLE001  # the database is unreachable, or a bug: nothing is lost
                     error = caught if isinstance(caught, ToolError) else log_incident(host.runtime.state, caught)
-                    sys.stderr.write(f"{error.code}: {error.message}\n")
+                    sys.stderr.write(inert(f"{error.code}: {error.message}\n"))
                     sys.stderr.flush()
     return 0
