@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 _CREATED = 1_790_000_000
-_MOST_DELTAS = 1000
+_DELTAS_MAX = 1000
 
 
 class ScriptedCall(NamedTuple):
@@ -107,7 +107,7 @@ def _plain(content: str | list[Json]) -> str:
 
 
 class ModelServer:
-    """A running scripted model; `requests` are those it got, `hung_up` counts answers that the client left early."""
+    """A running scripted model with the `requests` it received; `hung_up` counts answers that the client left early."""
 
     def __init__(self, turns: Sequence[Turn], *, key: str = "", repeat: bool = False, port: int = 0) -> None:
         self.requests: list[Request] = []
@@ -207,24 +207,24 @@ class _Answering(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = self._request(self.rfile.read(int(self.headers.get("content-length", 0))))
-        spoken = _format(self.path)
-        if spoken is None:
+        wire_format = _format(self.path)
+        if wire_format is None:
             self._send(404, {"error": {"message": f"Unknown path {self.path}", "type": "invalid_request_error"}})
             return
         if not self.model.admits(request):
-            self._refuse(spoken, Turn(status=401))
+            self._refuse(wire_format, Turn(status=401))
             return
         index, turn = self.model.take(request)
         turn = replace(
             turn, calls=[call._replace(id=call.id or f"call_{index}_{n}") for n, call in enumerate(turn.calls)]
         )
         if (turn.context_too_long or turn.status != 200) and not turn.in_stream:
-            self._refuse(spoken, turn)
+            self._refuse(wire_format, turn)
         elif not request.body.get("stream"):
             self.model.wait_for(turn.hold)
-            self._send(200, spoken.whole(turn, request.body))
+            self._send(200, wire_format.whole(turn, request.body))
         else:
-            self._stream(spoken, turn, request.body)
+            self._stream(wire_format, turn, request.body)
 
     def _request(self, raw: bytes) -> Request:
         headers = {name.lower(): value for name, value in self.headers.items()}
@@ -232,10 +232,10 @@ class _Answering(BaseHTTPRequestHandler):
         self.model.requests.append(request)
         return request
 
-    def _refuse(self, spoken: _Format | None, turn: Turn) -> None:
+    def _refuse(self, wire_format: _Format | None, turn: Turn) -> None:
         status = 400 if turn.context_too_long else turn.status
         fields = {"Retry-After": turn.retry_after} if turn.retry_after else {}
-        self._send(status, (spoken or _CHAT).error(turn), **fields)
+        self._send(status, (wire_format or _CHAT).error(turn), **fields)
 
     def _send(self, status: int, body: Json, **fields: str) -> None:
         data = json.dumps(body).encode()
@@ -245,20 +245,20 @@ class _Answering(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _stream(self, spoken: _Format, turn: Turn, body: Json) -> None:
+    def _stream(self, wire_format: _Format, turn: Turn, body: Json) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        left = turn.cut_at
+        bytes_left = turn.cut_at
         try:
-            for piece in _pieces(spoken.stream(turn, body), turn, self.model):
-                if left is not None and len(piece) >= left:
-                    self._chunk(piece[:left])
+            for piece in _pieces(wire_format.stream(turn, body), turn, self.model):
+                if bytes_left is not None and len(piece) >= bytes_left:
+                    self._chunk(piece[:bytes_left])
                     raise _Cut
-                left = None if left is None else left - len(piece)
+                bytes_left = None if bytes_left is None else bytes_left - len(piece)
                 self._chunk(piece)
-            if left is not None:
+            if bytes_left is not None:
                 raise _Cut
             self.wfile.write(b"0\r\n\r\n")
         except _Cut:
@@ -292,7 +292,7 @@ def _pieces(events: Iterator[tuple[str, Json | str]], turn: Turn, model: ModelSe
 
 def tokens(text: str) -> Iterator[str]:
     """Yield a text as tokens of a few characters, and a long one as fewer, longer parts."""
-    size = max(4, -(-len(text) // _MOST_DELTAS))
+    size = max(4, -(-len(text) // _DELTAS_MAX))
     yield from (text[start : start + size] for start in range(0, len(text), size))
 
 

@@ -39,25 +39,25 @@ TALK = Turn(
 
 
 @asynccontextmanager
-async def opened(server: ModelServer, spoken: str, profile: Any) -> AsyncIterator[Model]:
-    if spoken == "messages":
+async def opened(server: ModelServer, wire_format: str, profile: Any) -> AsyncIterator[Model]:
+    if wire_format == "messages":
         async with anthropic.AsyncAnthropic(api_key="key", base_url=server.url, max_retries=0) as client:
             yield AnthropicModel("claude-sonnet-5", provider=AnthropicProvider(anthropic_client=client))
     else:
-        kind = OpenAIChatModel if spoken == "chat" else OpenAIResponsesModel
+        kind = OpenAIChatModel if wire_format == "chat" else OpenAIResponsesModel
         async with openai.AsyncOpenAI(api_key="key", base_url=server.openai_url, max_retries=0) as other:
             yield kind("gpt-4.1", provider=OpenAIProvider(openai_client=other), profile=profile)
 
 
-def answer(server: ModelServer, spoken: str, *, stream: bool = True, profile: Any = None) -> ModelResponse:
-    """Ask once; the response as pydantic-ai read it."""
+def answer(server: ModelServer, wire_format: str, *, stream: bool = True, profile: Any = None) -> ModelResponse:
+    """Send one request, and return the response as pydantic-ai parses it."""
 
     async def ask() -> ModelResponse:
         messages: list[Any] = [ModelRequest(parts=[UserPromptPart("Hello")])]
         schema = {"type": "object", "properties": {}}
         tools = [ToolDefinition(name=name, parameters_json_schema=schema) for name in ("read_file", "list_dir")]
         parameters = ModelRequestParameters(function_tools=tools)
-        async with opened(server, spoken, profile) as model:
+        async with opened(server, wire_format, profile) as model:
             if not stream:
                 return await model.request(messages, None, parameters)
             async with model.request_stream(messages, None, parameters) as response:
@@ -69,11 +69,11 @@ def answer(server: ModelServer, spoken: str, *, stream: bool = True, profile: An
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_a_turn_arrives_the_same_in_every_format(model_server, spoken, stream):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_a_turn_arrives_the_same_in_every_format(model_server, wire_format, stream):
     server = model_server(TALK)
 
-    response = answer(server, spoken, stream=stream)
+    response = answer(server, wire_format, stream=stream)
 
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     assert "".join(part.content for part in response.parts if isinstance(part, TextPart)) == TALK.text
@@ -83,16 +83,16 @@ def test_a_turn_arrives_the_same_in_every_format(model_server, spoken, stream):
     ]
     usage = response.usage
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (1000, 50, 400)
-    assert response.finish_reason == "tool_call" or (spoken == "responses" and response.finish_reason == "stop")
-    if stream or spoken != "chat":
+    assert response.finish_reason == "tool_call" or (wire_format == "responses" and response.finish_reason == "stop")
+    if stream or wire_format != "chat":
         assert [part.content for part in response.parts if isinstance(part, ThinkingPart)] == ["Which file?"]
 
 
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_a_request_is_recorded_with_what_was_offered(model_server, spoken):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_a_request_is_recorded_with_what_was_offered(model_server, wire_format):
     server = model_server(Turn("Hi."))
 
-    answer(server, spoken)
+    answer(server, wire_format)
 
     (request,) = server.prompts
     assert request.tools == ["read_file", "list_dir"]
@@ -151,12 +151,12 @@ def test_the_sdk_of_messages_reads_every_event(model_server):
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 529])
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_an_error_has_its_status_and_says_when_to_come_again(model_server, spoken, status):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_an_error_has_its_status_and_a_retry_after_header(model_server, wire_format, status):
     server = model_server(Turn(status=status, retry_after="7"))
 
     with pytest.raises(ModelHTTPError) as caught:
-        answer(server, spoken)
+        answer(server, wire_format)
 
     assert caught.value.status_code == status
     cause = caught.value.__cause__
@@ -165,31 +165,34 @@ def test_an_error_has_its_status_and_says_when_to_come_again(model_server, spoke
 
 
 @pytest.mark.parametrize(
-    "spoken, fragment",
+    "wire_format, fragment",
     [("chat", "context_length_exceeded"), ("responses", "context_length_exceeded"), ("messages", "prompt is too long")],
 )
-def test_a_context_that_is_too_long_is_refused_as_the_provider_does(model_server, spoken, fragment):
+def test_a_context_that_is_too_long_gets_the_error_of_the_provider(model_server, wire_format, fragment):
     server = model_server(Turn(context_too_long=True))
 
     with pytest.raises(ModelHTTPError) as caught:
-        answer(server, spoken)
+        answer(server, wire_format)
 
     assert caught.value.status_code == 400
     assert fragment in json.dumps(caught.value.body)
 
 
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_an_error_can_come_in_the_middle_of_a_stream(model_server, spoken):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_an_error_can_come_in_the_middle_of_a_stream(model_server, wire_format):
     server = model_server(Turn("Half of an", status=529, in_stream=True))
 
     with pytest.raises(ModelAPIError):
-        answer(server, spoken)
+        answer(server, wire_format)
 
 
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_a_stream_can_be_cut_at_any_byte(model_server, spoken):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_a_stream_can_be_cut_at_any_byte(model_server, wire_format):
     whole = model_server(TALK)
-    url = whole.url + {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[spoken]
+    url = (
+        whole.url
+        + {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[wire_format]
+    )
     with urllib.request.urlopen(urllib.request.Request(url, b'{"stream": true}')) as reply:
         length = len(reply.read())
     places = [0, 1, length // 3, length // 2, length - 1, length]
@@ -197,7 +200,7 @@ def test_a_stream_can_be_cut_at_any_byte(model_server, spoken):
 
     for place in places:
         with pytest.raises(Exception, match=r"(?i)connection|incomplete|peer|stream|ended"):
-            answer(server, spoken)
+            answer(server, wire_format)
         assert place <= length
     assert len(server.prompts) == len(places)
 
@@ -210,44 +213,44 @@ def test_chat_completions_that_end_without_a_finish_reason_fail_if_the_profile_r
         answer(server, "chat", profile={"openai_chat_streaming_requires_finish_reason": True})
 
 
-@pytest.mark.parametrize("spoken", ["responses", "messages"])
-def test_other_streams_that_end_without_their_last_event_have_no_finish_reason(model_server, spoken):
+@pytest.mark.parametrize("wire_format", ["responses", "messages"])
+def test_other_streams_that_end_without_their_last_event_have_no_finish_reason(model_server, wire_format):
     server = model_server(Turn("Half of an answer", finish=False))
 
-    assert answer(server, spoken).finish_reason is None
+    assert answer(server, wire_format).finish_reason is None
 
 
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_bytes_can_arrive_one_by_one(model_server, spoken):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_bytes_can_arrive_one_by_one(model_server, wire_format):
     server = model_server(Turn("Zwölf 🥊", piece=1))
 
-    response = answer(server, spoken)
+    response = answer(server, wire_format)
 
     assert [part.content for part in response.parts if isinstance(part, TextPart)] == ["Zwölf 🥊"]
 
 
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_arguments_can_be_invalid_and_calls_many(model_server, spoken):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_arguments_can_be_invalid_and_calls_many(model_server, wire_format):
     server = model_server(Turn(calls=[ScriptedCall("read_file", '{"path": ')] * 200))
 
-    response = answer(server, spoken)
+    response = answer(server, wire_format)
 
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     assert len({call.tool_call_id for call in calls}) == 200
     assert {call.args for call in calls} == {'{"path": '}
 
 
-@pytest.mark.parametrize("spoken", FORMATS)
-def test_an_answer_of_2_megabytes_arrives_whole(model_server, spoken):
+@pytest.mark.parametrize("wire_format", FORMATS)
+def test_an_answer_of_2_megabytes_arrives_complete(model_server, wire_format):
     text = "All work and no play. " * 100_000
     server = model_server(Turn(text))
 
-    response = answer(server, spoken)
+    response = answer(server, wire_format)
 
     assert [part.content for part in response.parts if isinstance(part, TextPart)] == [text]
 
 
-def test_a_held_stream_goes_on_when_its_file_appears(model_server, tmp_path):
+def test_a_held_stream_continues_when_its_file_appears(model_server, tmp_path):
     server = model_server(Turn("Slowly.", hold=str(tmp_path / "go")))
     client = openai.OpenAI(api_key="key", base_url=server.openai_url, max_retries=0)
 
@@ -272,7 +275,7 @@ def test_a_turn_can_wait_for_the_request_that_contains_a_text(model_server):
         answer(server, "chat")
 
 
-def test_only_the_right_key_is_admitted(model_server):
+def test_only_the_right_key_is_accepted(model_server):
     server = model_server(Turn("Hi."), key="right")
 
     with (

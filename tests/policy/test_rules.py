@@ -28,8 +28,8 @@ from tests.policy.calls import (
     writing,
 )
 
-# as the page of j-cli prints it, comments and missing indentation included
-PRINTED = """\
+# as on the page of j-cli, comments and missing indentation included
+DOCUMENTED = """\
 # .jcli/permissions.yaml
 permissions:
 # Allow all (skip all tool confirmations)
@@ -58,7 +58,7 @@ def verdict(subject: Subject, *sets: RuleSet) -> str | None:
 
 
 def having(subject: Subject, **lists: list[str]) -> str | None:
-    """Return what the rules of these lists decide; none of them may be broken."""
+    """Return the decision of the rules in these lists, which must all be valid."""
     sets = [listed(name, texts, name, NAMES, home=HOME) for name, texts in lists.items()]  # type: ignore[arg-type]
     assert [problem for rule_set in sets for problem in rule_set.problems] == []
     return verdict(subject, *sets)
@@ -85,7 +85,7 @@ def having(subject: Subject, **lists: list[str]) -> str | None:
     ids=lambda value: value.command or value.tool if isinstance(value, Subject) else str(value),
 )
 def test_the_documented_file_does_what_its_comments_say(subject, expected):
-    parsed = parse(PRINTED)
+    parsed = parse(DOCUMENTED)
 
     assert (parsed.problems, parsed.notes) == ((), ())
     assert verdict(subject, parsed) == expected
@@ -94,14 +94,14 @@ def test_the_documented_file_does_what_its_comments_say(subject, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        PRINTED,
-        PRINTED.replace("permissions:\n", ""),
-        "permissions:\n" + "\n".join("  " + line for line in PRINTED.splitlines()[2:]),
+        DOCUMENTED,
+        DOCUMENTED.replace("permissions:\n", ""),
+        "permissions:\n" + "\n".join("  " + line for line in DOCUMENTED.splitlines()[2:]),
         "permissions: {allow_all: false, allow: [Read, 'Bash:ls.*', 'Bash:git status'], deny: ['Bash:rm -rf.*']}",
     ],
-    ids=["beside", "without the wrapper", "inside", "on one line"],
+    ids=["next to the lists", "absent", "around the lists", "on one line"],
 )
-def test_the_permissions_key_may_be_around_beside_or_absent(text):
+def test_the_permissions_key_may_be_around_the_lists_next_to_them_or_absent(text):
     parsed = parse(text)
 
     assert parsed.problems == ()
@@ -109,7 +109,7 @@ def test_the_permissions_key_may_be_around_beside_or_absent(text):
 
 
 def test_a_ruling_names_its_rule_and_its_line():
-    ruling = decide([parse(PRINTED)], shell("ls; rm -rf x"))
+    ruling = decide([parse(DOCUMENTED)], shell("ls; rm -rf x"))
 
     assert ruling is not None
     assert ruling.rule is not None
@@ -167,7 +167,7 @@ def test_allow_all_allows_everything_and_deny_still_wins():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_deny_beats_ask_beats_allow_beats_the_default(lists, subject, text):
-    names = [name for name, is_there in zip(("deny", "ask", "allow"), lists, strict=True) if is_there]
+    names = [name for name, is_present in zip(("deny", "ask", "allow"), lists, strict=True) if is_present]
 
     assert having(subject, **{name: [text] for name in reversed(names)}) == (names[0] if names else None)
 
@@ -247,7 +247,7 @@ def test_a_file_that_cannot_be_read_asks_about_everything():
     assert [verdict(subject, broken) for subject in GOVERNED.values()] == ["ask"] * len(GOVERNED)
 
 
-def test_the_valid_rules_of_a_broken_file_still_hold():
+def test_the_valid_rules_of_a_broken_file_still_apply():
     parsed = parse("deny: ['Bash:rm.*', 'Write(path:[)']\nallow: [Read]\nextra: 1")
 
     assert [problem.line for problem in parsed.problems] == [1, 3]
@@ -309,11 +309,11 @@ def test_a_rule_whose_example_fails_asks_about_what_it_governs():
 
 
 @pytest.mark.parametrize("name", ["Bash", "run_shell", "shell_exec", "tool::shell_exec"])
-@pytest.mark.parametrize("rest", ["", ":ls.*", "(ls:*)", "(/ls.*/)"])
-def test_rules_on_any_name_of_a_tool_are_equivalent(name, rest):
-    for mine in ("allow", "deny"):
-        assert having(shell("ls -la"), **{mine: [name + rest]}) == mine
-        assert having(reading("a"), **{mine: [name + rest]}) is None
+@pytest.mark.parametrize("suffix", ["", ":ls.*", "(ls:*)", "(/ls.*/)"])
+def test_rules_on_any_name_of_a_tool_are_equivalent(name, suffix):
+    for verdict_ in ("allow", "deny"):
+        assert having(shell("ls -la"), **{verdict_: [name + suffix]}) == verdict_
+        assert having(reading("a"), **{verdict_: [name + suffix]}) is None
 
 
 @pytest.mark.parametrize(
@@ -604,7 +604,7 @@ def test_a_deny_of_a_prefix_does_not_apply_to_other_commands(command):
         (call("write_file", outside("write", "/other/src/a.py")), None),
         (call("search_replace", path("write", "src", tree=True)), "allow"),
         (call("search_replace", path("write", ".", tree=True)), None),
-        (call("undo"), None),  # it is unknown what it writes
+        (call("undo"), None),  # its paths are unknown
         (call("write_file", path("write", "src/a"), Touched("network", "https://docs.rs")), None),
     ],
 )
@@ -633,7 +633,7 @@ def test_several_paths_may_be_allowed_by_several_rules():
         (reading("secret/deep", tree=True), "deny"),
     ],
 )
-def test_a_deny_by_path_holds_below_it_and_in_any_case(subject, expected):
+def test_a_deny_by_path_applies_below_it_and_in_any_case(subject, expected):
     assert having(subject, deny=["Read(path:secret)"], allow=["*"]) == expected
 
 
@@ -647,7 +647,7 @@ def test_a_deny_by_path_holds_below_it_and_in_any_case(subject, expected):
         ("conf/b", True, "allow"),
     ],
 )
-def test_a_folder_asks_only_when_a_denied_path_may_lie_below(relative, tree, expected):
+def test_a_folder_asks_only_when_a_denied_path_may_be_below(relative, tree, expected):
     assert having(reading(relative, tree=tree), deny=["Read(path:conf/a/**)"], allow=["*"]) == expected
 
 
@@ -688,7 +688,7 @@ def test_an_effect_without_a_target_is_allowed_only_by_name():
     assert having(subject, allow=["Write"]) == "allow"
 
 
-def test_a_redirection_through_a_link_is_judged_by_its_target():
+def test_a_redirection_through_a_link_is_decided_by_its_target():
     subject = shell("ls > src/link", outside("write", "/etc/x")._replace(named="src/link"))
 
     assert having(subject, allow=["Bash:ls.*", "Write(path:src/**)"]) is None
@@ -730,7 +730,7 @@ def test_a_command_with_network_needs_more_than_a_rule_on_commands():
         ("https://ｄocs.rs/", None, "ask"),
     ],
 )
-def test_a_domain_rule_matches_the_host_that_is_really_reached(url, allowed, denied):
+def test_a_domain_rule_matches_the_host_that_a_url_leads_to(url, allowed, denied):
     assert having(fetching(url), allow=["WebFetch(domain:docs.rs)"]) == allowed
     assert having(fetching(url), deny=["tool::web_fetch(domain:docs.rs)"], allow=["*"]) == denied
 
