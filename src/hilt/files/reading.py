@@ -26,9 +26,8 @@ WHOLE_BYTES = 4 * 1024 * 1024  # up to this size the encoding is detected from t
 # possible first bytes of an image; filetype identifies it
 _IMAGE_STARTS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II", b"MM", b"\0\0\1\0")
 _TEXT_LIKE = (b"GIF8", b"RIFF", b"BM", b"II", b"MM")  # text may also start with these
-_CONTROLS = bytes(
-    set(range(32)) - set(b"\t\n\r\f\v\b\x1b")
-)  # every image has some of these near the start; text has none
+# every image has some of these near the start; text has none
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\b\x1b"))
 _IMAGE_TYPES = {f"image/{name}": f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "x-icon")}
 _IMAGE_TYPES["image/apng"] = "image/png"  # an APNG is a valid PNG
 # atomic groups prevent catastrophic backtracking
@@ -242,10 +241,7 @@ def _text(ctx: ReadScope, file: FileContents, window: dict[str, Any], meta: dict
     if not total:
         return Output("", meta=meta, view=views.code(file.path, "", line_count=0))
     if window["tail"] and window["truncate"] == "head":
-        window = {
-            **window,
-            "truncate": "tail",
-        }  # if the last lines are too long, keep their end
+        window = {**window, "truncate": "tail"}  # if the last lines are too long, keep their end
     start, end, truncate = window["start_line"], window["end_line"], window["truncate"]
     if end is not None and end < start and not window["tail"]:
         advice = f"Use an end_line of {start} or more."

@@ -80,7 +80,7 @@ class Database:
             try:
                 return work(connection)
             finally:
-                if connection.in_transaction:  # a full disk has rolled it back
+                if connection.in_transaction:  # unless a full disk has rolled it back
                     connection.execute("ROLLBACK")
 
         return self.read(rolled_back)
@@ -191,7 +191,7 @@ class Database:
                     connection.execute(f"PRAGMA user_version={number:d}")
                 connection.execute("COMMIT")
             except BaseException:
-                if connection.in_transaction:  # a full disk has rolled it back
+                if connection.in_transaction:  # unless a full disk has rolled it back
                     connection.execute("ROLLBACK")
                 raise
 

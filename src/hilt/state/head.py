@@ -20,9 +20,8 @@ class Head:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lock = (
-            threading.Lock()
-        )  # closing the descriptor while it is in use could redirect a write to another file
+        # closing the descriptor while it is in use could redirect a write to another file
+        self._lock = threading.Lock()
         self._descriptor: int | None = None
 
     def exists(self) -> bool:
