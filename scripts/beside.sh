@@ -1,6 +1,6 @@
 #!/bin/sh
-# beside.sh CHECK PROGRAM ...: run a program, and beside it a check, given as one command line. Fails if either fails.
-# Only a check that fails prints something, after the program has ended.
+# beside.sh CHECK PROGRAM ...: run a program and, at the same time, a check, given as one command line. Fails if either
+# fails. The output of the check is printed only if it fails, after the program has ended.
 set -eu
 
 check=$1

@@ -1,9 +1,9 @@
 #!/bin/sh
-# in_memory.sh PROGRAM ...: run a program whose /tmp is in memory, if this user may mount one and memory suffices.
-# Tests sync thousands of small files; on a disk they wait for it most of the time.
+# in_memory.sh PROGRAM ...: run a program with /tmp in memory, if this user may mount a tmpfs and there is enough memory.
+# Tests sync thousands of small files; on a disk they would spend most of their time waiting for it.
 set -eu
 
-if [ "${1:-}" = --mounted ]; then # in a mount namespace of our own
+if [ "${1:-}" = --mounted ]; then # in a new mount namespace
 	shift
 	folder=$PWD
 	exec 3< "$folder"
@@ -16,7 +16,7 @@ if [ "${1:-}" = --mounted ]; then # in a mount namespace of our own
 	esac
 	exec 3<&-
 	cd "$folder"
-	[ -x "$1" ] || umount /tmp # something else that is needed is below /tmp
+	[ -x "$1" ] || umount /tmp # the program is below the old /tmp
 	exec "$@"
 fi
 

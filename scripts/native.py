@@ -2,8 +2,8 @@
 
     python scripts/native.py FOLDER [TARGET...]    build FOLDER/TARGET/hilt with zig, from the package ziglang
 
-The hook compiles the client for the wheel. HILT_NATIVE=off builds a wheel that is only Python, and HILT_NATIVE=TARGET
-the wheel for another system. Without a compiler, or if it fails, the wheel is only Python too.
+The hook compiles the client for the wheel. HILT_NATIVE=off builds a pure Python wheel, and HILT_NATIVE=TARGET the wheel
+for another system. Without a compiler, or if it fails, the wheel is pure Python too.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ TARGETS = {
 
 
 class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]  # generic only for its own plugins
-    """Puts the client into the wheel as the script `hilt`, in place of the Python entry point."""
+    """Puts the client into the wheel as the script `hilt`, instead of the Python entry point."""
 
     _folder: tempfile.TemporaryDirectory[str] | None = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile the client and register it, unless that is not wanted or fails."""
-        wanted = os.environ.get("HILT_NATIVE", "")
-        if wanted == "off":
+        """Compile the client and register it, unless HILT_NATIVE is off or the compiler fails."""
+        target = os.environ.get("HILT_NATIVE", "")
+        if target == "off":
             return
         self._folder = tempfile.TemporaryDirectory(prefix="hilt-native-")
         program = os.path.join(self._folder.name, "hilt")
         try:
-            if wanted:
-                cross_build(program, wanted)
+            if target:
+                cross_build(program, target)
             else:
                 host_build(program)
         except (OSError, subprocess.SubprocessError) as error:
-            if wanted:
+            if target:
                 raise
-            self.app.display_warning(f"hilt: the command will be Python, without a native client: {error}")
+            self.app.display_warning(f"hilt: building without the native client: {error}")
             return
-        platform = TARGETS[wanted].platform if wanted else re.sub(r"[-.]", "_", sysconfig.get_platform())
+        platform = TARGETS[target].platform if target else re.sub(r"[-.]", "_", sysconfig.get_platform())
         build_data |= {"pure_python": False, "tag": f"py3-none-{platform}"}
         build_data["shared_scripts"][program] = "hilt"
         del self.metadata.core.scripts["hilt"]
@@ -79,7 +79,7 @@ def host_build(program: str) -> None:
     names = (os.environ.get("CC"), "cc", "gcc", "clang")
     compiler = next((path for name in names if name and (path := shutil.which(name))), None)
     if compiler is None:
-        raise FileNotFoundError("there is no C compiler")
+        raise FileNotFoundError("no C compiler was found")
     try:
         compile_client([compiler, "-static"], program)  # starts faster
     except subprocess.CalledProcessError:
@@ -103,8 +103,8 @@ def has_zig() -> bool:
 def compile_client(compiler: Sequence[str], program: str, *flags: str) -> None:
     """Run a compiler; raise if it fails."""
     os.makedirs(os.path.dirname(program), exist_ok=True)
-    defined = f'-DHILT_VERSION="{version()}"'
-    command = [*compiler, "-std=c11", "-Os", *(flags or ("-s",)), defined, SOURCE, "-o", program]
+    define = f'-DHILT_VERSION="{version()}"'
+    command = [*compiler, "-std=c11", "-Os", *(flags or ("-s",)), define, SOURCE, "-o", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)

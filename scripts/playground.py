@@ -1,7 +1,7 @@
 """Serve a temporary playground: `make run`.
 
-The playground is a small project with settings and state of its own. Calls are played in it, so that every page of the
-console has something to show; some wait for an answer. Everything is removed when the server ends.
+The playground is a small project with its own settings and state. The script makes calls in it, so that every page of
+the console has something to show; some wait for an answer. Everything is removed when the server exits.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ TASKS: list[dict[str, Any]] = [
 
 
 class Api:
-    """Calls the API of the server, as an agent or as the person."""
+    """A client of the server's API, as an agent or as the person."""
 
     def __init__(self, port: int, tokens: dict[str, str]) -> None:
         self._port = port
@@ -146,7 +146,7 @@ class Api:
         response = connection.getresponse()
         answer: dict[str, Any] = json.load(response)
         if response.status != 200:
-            raise SystemExit(f"playground: {method} {path} answered {response.status}: {answer['detail']}")
+            raise SystemExit(f"playground: {method} {path} returned {response.status}: {answer['detail']}")
         return answer
 
 
@@ -186,7 +186,7 @@ def play(api: Api) -> None:
 
 
 def ask(api: Api) -> None:
-    """Make calls that wait until a person answers; return when they wait."""
+    """Make calls that wait for a person's answer; return once they wait."""
     calls: list[tuple[str, dict[str, Any]]] = [
         ("edit_file", {"path": "README.md", "old_text": "one price list", "new_text": "two price lists"}),
         ("ask_user", {"questions": [QUESTION]}),
@@ -194,7 +194,7 @@ def ask(api: Api) -> None:
     ]
 
     def wait(tool: str, args: dict[str, Any]) -> None:
-        with suppress(OSError, ValueError, http.client.HTTPException):  # the server has ended
+        with suppress(OSError, ValueError, http.client.HTTPException):  # the server has exited
             api.call(tool, **args)
 
     threads = [threading.Thread(target=wait, args=call, daemon=True) for call in calls]
@@ -206,7 +206,7 @@ def ask(api: Api) -> None:
 
 
 def start_agents(runtime: Runtime, owner: Owner) -> None:
-    """Record a tree of agents: one that has answered, one at work below it, one that has failed."""
+    """Record a tree of agents: one that has answered, with one running and one failed child."""
     roster, transcripts = runtime.roster(), transcripts_of(runtime)
 
     def start(parent: str, name: str, title: str) -> str:
@@ -233,7 +233,7 @@ def start_agents(runtime: Runtime, owner: Owner) -> None:
 
 
 def free_port() -> int:
-    """Return the usual port if it is free, else another."""
+    """Return the default port if it is free, otherwise another."""
     for port in (PORT, 0):
         with socket.socket() as listener, suppress(OSError):
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -244,10 +244,10 @@ def free_port() -> int:
 
 @contextmanager
 def serving(project: Path, environ: dict[str, str]) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """Run `hilt serve`; yield it with the lines it prints at its start, and end it."""
+    """Run `hilt serve`; yield it with the lines it prints at startup, then stop it."""
     hilt = os.path.join(os.path.dirname(sys.executable), "hilt")
     command = [hilt, "serve", "--no-open", "--port", str(free_port())]
-    # a process group of its own: Ctrl-C reaches this script only, which then ends the server
+    # in its own process group: Ctrl-C reaches only this script, which then stops the server
     server = subprocess.Popen(
         command, cwd=project, env=environ, stdout=subprocess.PIPE, text=True, process_group=0, stdin=subprocess.DEVNULL
     )
@@ -264,7 +264,7 @@ def serving(project: Path, environ: dict[str, str]) -> Iterator[tuple[subprocess
 
 def main() -> int:
     """Serve the playground until a signal arrives."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background of a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell script ignores it for background commands
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     place = Path(tempfile.mkdtemp(prefix="hilt-playground-"))
@@ -277,7 +277,7 @@ def main() -> int:
 
 
 def serve(place: Path) -> int:
-    """Serve a playground in this folder; return the exit status of the server if it ends by itself."""
+    """Serve a playground in this folder; return the exit status of the server if it exits by itself."""
     project, config, state = place / "shop", place / "config", place / "state"
     write_files(project, PROJECT)
     write_files(config, SETTINGS)

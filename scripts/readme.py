@@ -1,4 +1,4 @@
-"""The README in the package, whose relative links become links to the repository: a metadata hook of hatchling."""
+"""A hatchling metadata hook: the package's README, with relative links turned into links to the repository."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class ReadmeHook(MetadataHookInterface):
 
 
 def absolute(text: str, repository: str) -> str:
-    """Return Markdown whose relative links lead to the repository, and relative images to their files there."""
+    """Return Markdown with relative links and images replaced by links to the repository and its raw files."""
     text = re.sub(r"(!\[[^\]]*\]\()(?![a-z]+:)([^)]+)\)", rf"\1{repository}/raw/main/\2)", text)
     return re.sub(r"(?<!!)(\[[^\]]*\]\()(?![a-z]+:)([^)]+)\)", rf"\1{repository}/blob/main/\2)", text)

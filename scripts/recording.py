@@ -1,9 +1,9 @@
-"""Record the moving picture of the README: an agent asks, patches and tests, and the change is undone.
+"""Record the animation in the README: an agent asks, patches and tests, and the change is undone.
 
-    python -m scripts.recording CAST       write the recording to a file, in the format of asciinema
+    python -m scripts.recording CAST       write the recording to a file, in asciinema's format
 
-`make picture` also draws it, as docs/images/tour.svg. The commands are real and run in a terminal of their own; the
-model is scripted. Typing and pauses have fixed times, so that the picture does not depend on the machine.
+`make picture` also renders it, as docs/images/tour.svg. The commands are real and run in their own terminal; the model
+is scripted. Typing and pauses have fixed durations, so that the animation does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -103,22 +103,22 @@ def run(recording: Recording, command: str, folder: str, env: dict[str, str], an
     os.close(terminal)
     _, status = os.waitpid(child, 0)
     if status:
-        sys.exit(f"recording: {command} ended with status {os.waitstatus_to_exitcode(status)}")
+        sys.exit(f"recording: {command} failed with exit status {os.waitstatus_to_exitcode(status)}")
 
 
 def _output(terminal: int, *, waits_for_prompt: bool) -> str:
-    """Return what a command prints, up to its next prompt or its end."""
+    """Return the output of a command, up to its next prompt or its end."""
     data = b""
     while True:
         if not select.select([terminal], [], [], SILENCE_SECONDS)[0]:
             sys.exit(f"recording: nothing was printed after {data.decode(errors='replace')!r}")
         try:
-            piece = os.read(terminal, 65536)
+            chunk = os.read(terminal, 65536)
         except OSError:  # the command has ended
-            piece = b""
-        data += piece
+            chunk = b""
+        data += chunk
         text = data.decode("utf-8", "ignore")
-        if not piece or (waits_for_prompt and re.search(r"(> |\] )$", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))):
+        if not chunk or (waits_for_prompt and re.search(r"(> |\] )$", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text))):
             return text
 
 

@@ -1,9 +1,9 @@
-"""Build a release in dist/ and check it, in a virtual environment of its own; `make release` runs all steps.
+"""Build a release in dist/ and check it, in a separate virtual environment; `make release` runs all steps.
 
 python -m scripts.release [STEP...]
 
-PYTHONS lists the interpreters to install the wheels with; by default those on PATH. CLAUDE is the command of Claude
-Code, which validates the plug-in.
+PYTHONS lists the interpreters to install the wheels with; by default those on PATH. CLAUDE is the command that runs
+Claude Code, which validates the plug-in.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ MAGIC = {"linux": b"\x7fELF", "macos": b"\xcf\xfa\xed\xfe"}
 
 
 def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path = ROOT) -> str:
-    """Run a program and return what it prints; exit if it fails."""
-    words = [str(word) for word in command]
+    """Run a program and return its output; exit if it fails."""
+    arguments = [str(argument) for argument in command]
     done = subprocess.run(
-        words, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
+        arguments, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        sys.exit(f"release: this failed with status {done.returncode}: {' '.join(words)}\n{done.stdout}{done.stderr}")
+        line = " ".join(arguments)
+        sys.exit(f"release: {line} failed with exit status {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
 def require(condition: bool, problem: str) -> None:
-    """Exit with a problem unless a condition holds."""
+    """Exit with a problem unless the condition is true."""
     if not condition:
         sys.exit(f"release: {problem}")
 
@@ -73,7 +74,7 @@ def with_version(description: str, version: str) -> str:
 
 
 def with_section(changelog: str, version: str, date: str) -> str:
-    """Return the changelog with a section for the version, made from Unreleased; if it has one, unchanged."""
+    """Return the changelog with a section for the version, made from Unreleased; unchanged if it already has one."""
     if f"\n## [{version}]" in changelog:
         return changelog
     require(bool(section(changelog, "Unreleased")), "the section Unreleased of CHANGELOG.md is empty")
@@ -96,7 +97,7 @@ def build() -> None:
     with tempfile.TemporaryDirectory() as folder:
         _build_into(Path(folder))
         different = [path.name for path in packages() if path.read_bytes() != (Path(folder) / path.name).read_bytes()]
-    require(not different, f"a second build gave other bytes: {', '.join(different)}")
+    require(not different, f"a second build produced different bytes: {', '.join(different)}")
 
 
 def _build_into(folder: Path) -> None:
@@ -113,7 +114,7 @@ def packages() -> list[Path]:
 
 
 def wheel_for(target: str) -> Path:
-    """Return the wheel for a target; `off` is the one that is only Python."""
+    """Return the wheel for a target; `off` is the pure Python wheel."""
     tag = "any" if target == "off" else native.TARGETS[target].platform
     return DIST / f"hilt-{VERSION}-py3-none-{tag}.whl"
 
@@ -154,7 +155,10 @@ class Installed(NamedTuple):
 def install() -> None:
     """Install the packages in clean environments, and make calls."""
     pythons = sorted(set(interpreters()))
-    require(bool(pythons) and pythons[0].version == OLDEST, f"Python {OLDEST[0]}.{OLDEST[1]} is needed; see PYTHONS")
+    require(
+        bool(pythons) and pythons[0].version == OLDEST,
+        f"Python {OLDEST[0]}.{OLDEST[1]} was not found; set PYTHONS to the paths of interpreters",
+    )
     here = f"{'macos' if sys.platform == 'darwin' else 'linux'}-{platform.machine().replace('aarch64', 'arm64')}"
     for python in dict.fromkeys((pythons[0], pythons[-1])):
         for package in (wheel_for(here), wheel_for("off")):
@@ -202,14 +206,14 @@ def with_pipx(folder: Path, python: str, package: Path) -> Path:
 
 
 def _try(installer: Installer, python: Installed, package: Path, *, is_native: bool | None) -> None:
-    """Install a package and use it; `is_native` says which command it must bring, None: either."""
+    """Install a package and use it; `is_native` says which kind of command it must install, None: either."""
     with tempfile.TemporaryDirectory() as base:
         command = installer(Path(base), python.path, package)
         workspace = Path(base, "workspace")
         workspace.mkdir()
         env = {"HOME": base, "HILT_CONFIG_DIR": f"{base}/config", "HILT_STATE_DIR": f"{base}/state"}
         if is_native is not None:
-            require(is_native != command.read_bytes().startswith(b"#!"), f"{package.name} brings the wrong command")
+            require(is_native != command.read_bytes().startswith(b"#!"), f"{package.name} installs the wrong command")
         require(run(command, "--version", env=env) == f"hilt {VERSION}\n", f"{package.name} has another version")
         run(command, "call", "write_file", "path=a.txt", "content=x", env=env, cwd=workspace)
         require((workspace / "a.txt").read_text() == "x", f"a call with {package.name} wrote nothing")
@@ -218,7 +222,7 @@ def _try(installer: Installer, python: Installed, package: Path, *, is_native: b
     print(f"  {installer.__name__.replace('_', ' ')}, Python {'.'.join(map(str, python.version))}: {package.name}")
 
 
-# --- descriptions -------------------------------------------------------------------------------------------------
+# --- metadata -----------------------------------------------------------------------------------------------------
 
 
 def validate() -> None:
@@ -231,7 +235,7 @@ def validate() -> None:
     run(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     claude = os.environ.get("CLAUDE", "").split()
     if not claude or not shutil.which(claude[0]) or not all(map(os.path.exists, claude[1:])):
-        print("  the plug-in was not validated: CLAUDE does not name the program of Claude Code")
+        print("  the plug-in was not validated: CLAUDE is not set to the command that runs Claude Code")
         return
     with tempfile.TemporaryDirectory() as home:
         for folder in (".", "plugin"):
@@ -251,7 +255,7 @@ def sbom() -> None:
         env = Path(folder, "env")
         run(BIN / "uv", "venv", "--quiet", env)
         run(BIN / "uv", "pip", "install", "--quiet", "--python", env, f"{wheel}[{extras}]")
-        for path in env.rglob("direct_url.json"):  # would name a folder of this machine
+        for path in env.rglob("direct_url.json"):  # contains a path of this machine
             path.unlink()
         target = DIST / f"hilt-{VERSION}.cdx.json"
         components = ("environment", "--output-reproducible", "--pyproject", ROOT / "pyproject.toml")
@@ -274,7 +278,7 @@ STEPS = {step.__name__: step for step in (describe, build, check, install, valid
 
 
 def main(names: list[str]) -> None:
-    """Run the steps that are named, or all."""
+    """Run the named steps, or all."""
     unknown = [name for name in names if name not in STEPS]
     require(not unknown, f"there is no step {', '.join(unknown)}; steps: {', '.join(STEPS)}")
     for name in names or STEPS:

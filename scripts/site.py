@@ -1,8 +1,8 @@
-"""Build the documents as a site in build/site with zensical, then check it; `make docs` runs this.
+"""Build the documentation site in build/site with zensical, then check it; `make docs` runs this.
 
-Links to files that are not pages of the site become links to the repository. A block with prompts becomes blocks that
-can be pasted, with their output after them. Every link of the built site must resolve, and no page may load anything
-from another host.
+Links to files that are not pages of the site become links to the repository. A block with prompts is split into blocks
+that can be pasted, each followed by its output. Every link of the built site must resolve, and no page may load
+anything from another host.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ELSEWHERE = {ROOT / "CHANGELOG.md": "changelog.md", ROOT / "SECURITY.md": "secur
 
 
 def stage() -> None:
-    """Copy the pages, with links that fit the site."""
+    """Copy the pages, with links rewritten for the site."""
     repository = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Homepage"]
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(DOCS, SOURCE)
@@ -40,7 +40,7 @@ def stage() -> None:
 
 
 def _staged(path: Path, place: str, places: dict[Path, str], repository: str) -> str:
-    """Return a page as the site needs it."""
+    """Return a page with its links and blocks rewritten for the site."""
     parts = re.split(r"(^```.*?^```$)", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
     def link(match: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ def _staged(path: Path, place: str, places: dict[Path, str], repository: str) ->
 
 
 def staged_block(block: str) -> str:
-    """Return a fenced block with its path as the title, and one with prompts as blocks that can be pasted."""
+    """Return a fenced block with its path as the title; split a block with prompts into blocks that can be pasted."""
     opening, *lines, _ = block.split("\n")
     if opening != "```console":
         return "\n".join([re.sub(r"^```(\w+) (\S+)$", r'```\1 title="\2"', opening), *lines, "```"])
@@ -73,7 +73,7 @@ def staged_block(block: str) -> str:
 
 
 class Page(HTMLParser):
-    """The anchors of a page, what it links to, and what a browser loads with it."""
+    """The anchors of a page, its links, and the resources that a browser loads with it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note the addresses of a tag."""
+        """Collect the anchors and addresses of a tag."""
         values = {name: value or "" for name, value in attrs}
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         if tag in ("a", "link"):
@@ -94,7 +94,7 @@ class Page(HTMLParser):
 
 
 def problems(site: Path) -> Iterator[str]:
-    """Yield every dead link of a site, and everything that would be loaded from another host."""
+    """Yield every dead link of a site, and every resource from another host."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         if path.name == "404.html":  # its links are absolute, because it is served for any path
@@ -112,7 +112,7 @@ def problems(site: Path) -> Iterator[str]:
             if not target.is_file():
                 yield f"{name}: {link} does not exist"
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
-                yield f"{name}: {link} names no heading"
+                yield f"{name}: {link} has no such heading"
 
 
 def main() -> int:

@@ -110,17 +110,17 @@ run 'ls'
 if hilt call run_shell command=true >/dev/null 2>&1; then
     chapter 'A command runs in a sandbox: it can write only in the workspace.'
     run "hilt call run_shell command='python3 shop.py; cat .env; echo x > /usr/x'"
-    chapter 'Dangerous commands are refused, whatever they are wrapped in.'
+    chapter 'Dangerous commands are refused, however they are wrapped.'
     refused "hilt call run_shell command='cat notes.txt | xargs env rm'"
     show "hilt explain '{\"tool\": \"Bash\", \"args\": {\"command\": \"sudo ls\"}}'"
     hilt explain '{"tool": "Bash", "args": {"command": "sudo ls"}}' | fold -s -w 78
 fi
 
-chapter 'The web is public: private addresses are rejected, however they are spelled.'
+chapter 'Web tools reject private addresses, however they are spelled.'
 refused 'hilt call web_fetch url=http://2130706433:8080/admin'
 
 chapter 'Every call is recorded, each row chained to the one before.'
 run 'hilt audit >audit.txt && cut -c 12-85 audit.txt'
 run 'hilt audit verify'
 
-printf '\n%sEnd of the tour. Its workspace and state are removed. Next: README.md%s\n' "$dim" "$plain"
+printf '\n%sEnd of the tour. Its workspace and state are deleted. Next: README.md%s\n' "$dim" "$plain"

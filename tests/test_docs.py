@@ -1,9 +1,9 @@
 """The documentation is correct: its examples run, its links resolve, its tables are complete.
 
-The examples of a page are typed into one shell. In a block marked `console`, `$ ` begins a command, `> ` continues it,
-and the lines after it are its output. A block marked `bash` or `python` is run as it is, and a block marked `text` that
-follows is its output; with a path behind the word, a block is a file to be saved there. `...` stands for any lines, or
-for any text in one. Times, durations, ids, checksums and the version are not compared. Blocks marked `sh` are not run.
+The examples of a page run in one shell. In a block marked `console`, `$ ` begins a command, `> ` continues it, and the
+lines after it are its output. A block marked `bash` or `python` is run unchanged, and the `text` block that follows is
+its output. A block with a path after the language is a file to save there. `...` matches any lines, or any text within
+a line. Times, durations, ids, checksums and the version are not compared. Blocks marked `sh` are not run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def name_of(page: Path) -> str:
 
 
 class Block(NamedTuple):
-    """A fenced block: the word after the fence, the path behind it, the lines, and where they begin."""
+    """A fenced block: its language, the path after it, its lines, and the number of the first line."""
 
     language: str
     path: str
@@ -64,17 +64,17 @@ class Example(NamedTuple):
 
 def blocks(page: Path) -> list[Block]:
     result: list[Block] = []
-    inside: Block | None = None
+    block: Block | None = None
     for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
-        if inside is None and line.startswith("```"):
+        if block is None and line.startswith("```"):
             language, _, path = line[3:].partition(" ")
-            inside = Block(language, path, [], number + 1)
-        elif inside is not None and line == "```":
-            result.append(inside)
-            inside = None
-        elif inside is not None:
-            inside.lines.append(line)
-    assert inside is None, f"{page.name} has a block that does not end"
+            block = Block(language, path, [], number + 1)
+        elif block is not None and line == "```":
+            result.append(block)
+            block = None
+        elif block is not None:
+            block.lines.append(line)
+    assert block is None, f"{page.name} has an unclosed block"
     return result
 
 
@@ -83,10 +83,10 @@ PAGES = [page for page in DOCUMENTS if any(block.language in RUN for block in bl
 
 
 def examples(page: Path, scripts: Path) -> Iterator[Example]:
-    shown = blocks(page)
-    for index, block in enumerate(shown):
-        after = shown[index + 1] if index + 1 < len(shown) else None
-        expected = after.lines if after is not None and after.language == "text" else []
+    page_blocks = blocks(page)
+    for index, block in enumerate(page_blocks):
+        following = page_blocks[index + 1] if index + 1 < len(page_blocks) else None
+        expected = following.lines if following is not None and following.language == "text" else []
         if block.language == "console":
             yield from typed(block)
         elif block.path:
@@ -150,11 +150,11 @@ def own_environment(base: Path) -> dict[str, str]:
 
 
 def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None:
-    """Type all commands of the page, in order, into one shell, and compare the output."""
+    """Run all commands of the page, in order, in one shell, and compare the output."""
     scripts = base / "scripts"
     scripts.mkdir()
     expected = list(examples(page, scripts))
-    assert expected, f"{page.name} shows nothing to try"
+    assert expected, f"{page.name} has no examples"
     lines = [f"{example.command}\nprintf '\\n@@ %s\\n' {example.at}" for example in expected]
     script = scripts / "page.sh"
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -170,26 +170,26 @@ def follow(page: Path, base: Path, workspace: Path, env: dict[str, str]) -> None
         )
     finally:
         subprocess.run(["hilt", "resident", "stop"], env=env, cwd=workspace, capture_output=True)
-    wrong = "\n".join(differences(page, expected, done.stdout.decode()))
-    if wrong:
-        pytest.fail(wrong, pytrace=False)
+    report = "\n".join(differences(page, expected, done.stdout.decode()))
+    if report:
+        pytest.fail(report, pytrace=False)
 
 
 def differences(page: Path, examples: list[Example], printed: str) -> Iterator[str]:
     for example in examples:
         output, mark, printed = printed.partition(f"\n@@ {example.at}\n")
-        typed = f"{name_of(page)}:{example.at}\n$ {example.command}\n"
+        location = f"{name_of(page)}:{example.at}\n$ {example.command}\n"
         if not mark:
-            yield f"{typed}--- ended the shell\n{output}"
+            yield f"{location}--- ended the shell\n{output}"
             return
         output = output if output.endswith("\n") or not output else output + "\n"
         if not pattern(example.expected).fullmatch(plain(output)):
             expected = "\n".join(example.expected)
-            yield f"{typed}--- should print\n{expected}\n--- and prints\n{output}"
+            yield f"{location}--- expected\n{expected}\n--- printed\n{output}"
 
 
 def runs_commands(page: Path) -> bool:
-    """Whether an example of a page runs a command, which asks first where there is no full sandbox."""
+    """Whether an example of a page runs a command, which prompts first if there is no full sandbox."""
     return any("run_shell" in line for block in blocks(page) if block.language in RUN for line in block.lines)
 
 
@@ -201,14 +201,14 @@ def runs_commands(page: Path) -> bool:
         if page not in (ADD_A_TOOL, FIRST_AGENT)
     ],
 )
-def test_every_example_of_a_page_works_as_typed(page, tmp_path):
+def test_the_examples_of_a_page_print_what_it_shows(page, tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
 
     follow(page, tmp_path, workspace, own_environment(tmp_path))
 
 
-def test_the_first_agents_work_with_a_model_that_makes_a_mistake(tmp_path):
+def test_the_first_agents_recover_from_a_models_mistake(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     turns = [
@@ -231,7 +231,7 @@ def edit_of(old_text: str, new_text: str) -> ScriptedCall:
     return ScriptedCall("edit_file", {"path": "sums.py", "old_text": old_text, "new_text": new_text})
 
 
-def test_a_tool_is_added_with_one_file_as_the_guide_says(tmp_path):
+def test_adding_a_tool_by_the_guide_takes_one_source_file(tmp_path):
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT / "src", checkout / "src")  # with its bytecode, or every command would compile it
     (checkout / "tests").mkdir()
@@ -289,7 +289,7 @@ def test_the_tour_stops_with_an_error_when_a_step_fails(tmp_path):
     assert "this command failed: hilt call apply_patch" in done.stderr
 
 
-def test_the_recording_of_the_readme_can_be_made_again(tmp_path):
+def test_the_animation_of_the_readme_can_be_recorded(tmp_path):
     cast = tmp_path / "tour.cast"
     env = own_environment(tmp_path)
 
@@ -301,12 +301,12 @@ def test_the_recording_of_the_readme_can_be_made_again(tmp_path):
     head, *events = [json.loads(line) for line in cast.read_text(encoding="utf-8").splitlines()]
     printed = "".join(text for _, _, text in events)
     assert head["version"] == 2
-    for words in ("wants to change files", "Undo it?", "deleted test_price.py"):
-        assert words in printed
+    for text in ("wants to change files", "Undo it?", "deleted test_price.py"):
+        assert text in printed
     assert "/tmp/" not in printed
 
 
-def test_the_picture_of_the_readme_is_small():
+def test_the_animation_of_the_readme_is_small():
     assert 0 < (ROOT / "docs/images/tour.svg").stat().st_size < 300_000
 
 
@@ -322,7 +322,7 @@ def nav_pages(entries: list[Any]) -> Iterator[str]:
                 yield from nav_pages(below)
 
 
-def test_every_page_is_once_in_the_navigation_of_the_site():
+def test_the_navigation_of_the_site_lists_every_page_once():
     listed = list(nav_pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
 
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")]
@@ -330,7 +330,7 @@ def test_every_page_is_once_in_the_navigation_of_the_site():
     assert sorted(listed) == sorted({*pages, *site.ELSEWHERE.values()} - {*records})
 
 
-def test_the_blocks_of_the_site_hold_what_is_typed_and_can_be_pasted(tmp_path):
+def test_console_blocks_of_the_site_can_be_pasted(tmp_path):
     for page in DOCUMENTS:
         for block in blocks(page):
             if block.language == "console":
@@ -350,7 +350,7 @@ def test_dead_links_of_the_built_site_are_found(tmp_path):
 
     assert list(site.problems(tmp_path)) == [
         "index.html loads https://elsewhere.example/a.js",
-        "index.html: guide/#gone names no heading",
+        "index.html: guide/#gone has no such heading",
         "index.html: missing/ does not exist",
     ]
 
@@ -367,10 +367,10 @@ def test_shell_blocks_are_commands_without_prompts(page):
                 assert command in COMMANDS, f"{name_of(page)}:{block.at}"
 
 
-# --- the rest -----------------------------------------------------------------------------------------------------
+# --- reference pages, links and tables ----------------------------------------------------------------------------
 
 
-def test_the_reference_matches_the_tool_declarations():
+def test_the_generated_pages_match_the_code():
     command = [sys.executable, str(ROOT / "scripts/reference.py"), "--check"]
 
     done = subprocess.run(command, capture_output=True, text=True)
@@ -399,14 +399,14 @@ def broken_links(page: Path) -> Iterator[str]:
         elif not target.exists():
             yield f"{name_of(page)}: {link} does not exist"
         elif anchor and anchor not in anchors(target):
-            yield f"{name_of(page)}: {link} names no heading"
+            yield f"{name_of(page)}: {link} has no such heading"
 
 
 def test_every_relative_link_resolves():
     assert [link for page in DOCUMENTS for link in broken_links(page)] == []
 
 
-def test_every_document_is_linked_from_the_readme():
+def test_every_page_is_reachable_from_the_readme():
     reached: set[Path] = set()
     pending = [ROOT / "README.md"]
     while pending:
@@ -426,13 +426,13 @@ def first_cells(page: str) -> list[str]:
     return re.findall(r"^\| `([^`]+)` \|", text, flags=re.MULTILINE)
 
 
-def test_every_error_code_is_once_in_the_protocol_page():
+def test_the_protocol_page_lists_every_error_code_once():
     cells = first_cells("docs/protocol.md")
 
     assert [code for code in CODES if cells.count(code) != 1] == []
 
 
-def test_every_error_code_is_once_in_the_troubleshooting_page():
+def test_the_troubleshooting_page_lists_every_error_code_once():
     cells = first_cells("docs/troubleshooting.md")
 
     assert [code for code in CODES if cells.count(code) != 1] == []
@@ -447,14 +447,14 @@ def test_reserved_codes_are_exactly_those_that_no_tool_returns():
         assert (f"| `{name}` | reserved |" in table) is (f'"{name}"' not in code), name
 
 
-def test_every_setting_and_its_variable_are_in_the_configuration_page():
+def test_the_configuration_page_lists_every_setting_and_its_variable():
     cells = first_cells("docs/configuration.md")
     page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 
     assert [key for key in KEYS if cells.count(key) != 1 or f"`{variable_of(key)}`" not in page] == []
 
 
-def test_every_settings_file_shown_in_the_configuration_page_is_accepted(tmp_path):
+def test_the_settings_files_in_the_configuration_page_are_valid(tmp_path):
     env = environment(str(tmp_path))
     os.makedirs(env["HILT_CONFIG_DIR"])
 
@@ -464,21 +464,21 @@ def test_every_settings_file_shown_in_the_configuration_page_is_accepted(tmp_pat
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_is_in_the_protocol_page(command):
+def test_the_protocol_page_lists_every_command(command):
     assert f"`hilt {command}" in (ROOT / "docs/protocol.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", dialect_names())
-def test_every_name_of_a_dialect_is_in_its_page_with_its_tool(name):
+def test_the_dialects_page_lists_every_name_with_its_tool(name):
     page = (ROOT / "docs/dialects.md").read_text(encoding="utf-8")
     section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.split("\n") if line.startswith("| `")]
-    names = [word for row in rows for word in re.findall(r"`([^`]+)`", row[0])]
+    names = [quoted for row in rows for quoted in re.findall(r"`([^`]+)`", row[0])]
 
     if name == "jinn":
         assert set(names) <= set(built_in_names())
         return
-    tools = [word for row in rows for word in re.findall(r"`([^`]+)`", row[1])]
+    tools = [quoted for row in rows for quoted in re.findall(r"`([^`]+)`", row[1])]
     assert dict(zip(names, tools, strict=True)) == {entry.name: entry.tool for entry in dialect(name).values()}
     assert all(len(row) == 3 and row[2].removesuffix(" |").strip() for row in rows)
 
@@ -489,7 +489,7 @@ def repository_files() -> Iterator[Path]:
         yield from (Path(folder) / name for name in names if name not in SKIPPED)
 
 
-def test_no_file_contains_a_path_of_a_developers_machine():
+def test_no_file_contains_a_path_from_a_developers_machine():
     # written in pieces, so that this file does not match
     names = ("wo" + "rk/", "ro" + "ot/", "ho" + r"me/\w", "Us" + r"ers/\w")
     places = re.compile(r"(?<![\w}\])/.~$-])/(?:" + "|".join(names) + ")")

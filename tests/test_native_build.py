@@ -21,7 +21,7 @@ SCRIPT = f"hilt-{hilt.__version__}.data/scripts/hilt"
 
 
 def build(folder: Path, **environ: str) -> tuple[Path, str]:
-    """Build a wheel; return it, and the warnings of the build."""
+    """Build a wheel; return it with the warnings of the build."""
     done = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
         cwd=ROOT,
@@ -35,13 +35,13 @@ def build(folder: Path, **environ: str) -> tuple[Path, str]:
 
 
 def commands(wheel: Path) -> set[str]:
-    """Return the commands in Python that a wheel installs."""
+    """Return the Python commands that a wheel installs."""
     with zipfile.ZipFile(wheel) as archive:
         lines = archive.read(f"hilt-{hilt.__version__}.dist-info/entry_points.txt").decode().split("\n")
     return {line.partition(" = ")[0] for line in lines if " = " in line}
 
 
-def test_a_wheel_contains_the_native_client_and_the_python_program_beside_it(tmp_path):
+def test_a_wheel_installs_the_native_client_and_the_python_command(tmp_path):
     compiler()
 
     wheel, warning = build(tmp_path)
@@ -66,7 +66,7 @@ def test_a_wheel_contains_the_native_client_and_the_python_program_beside_it(tmp
         ({"CC": "false"}, "exit status 1"),
     ],
 )
-def test_without_a_compiler_the_wheel_is_python(tmp_path, environ, warning):
+def test_without_a_compiler_the_wheel_is_pure_python(tmp_path, environ, warning):
     wheel, printed = build(tmp_path, **environ)
 
     assert wheel.name.endswith("-py3-none-any.whl")
@@ -118,7 +118,7 @@ def test_a_wheel_for_another_system_has_its_tag(tmp_path):
         assert archive.getinfo(SCRIPT).external_attr >> 16 & 0o111
 
 
-def test_the_source_distribution_contains_what_the_client_is_built_from(tmp_path):
+def test_the_source_distribution_contains_the_sources_of_the_client(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The playground of `make run`: a server with something on every page, which leaves nothing behind."""
+"""The playground of `make run`: it has something to show on every page, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.marks import HANG_SECONDS
 SCRIPT = Path(__file__).parent.parent / "scripts/playground.py"
 
 
-def test_the_playground_fills_every_page_and_is_removed_at_the_end(tmp_path):
+def test_the_playground_fills_every_page_and_is_removed_on_exit(tmp_path):
     folders = {name: tmp_path / name for name in ("home", "temporary")}
     for folder in folders.values():
         folder.mkdir()
@@ -25,7 +25,7 @@ def test_the_playground_fills_every_page_and_is_removed_at_the_end(tmp_path):
         "HOME": str(folders["home"]),
         "TMPDIR": str(folders["temporary"]),
         "PATH": os.environ["PATH"],
-        "HILT_STATE_DIR": str(tmp_path / "own"),  # of the user: not used
+        "HILT_STATE_DIR": str(tmp_path / "own"),  # the user's; must not be used
     }
 
     command = [sys.executable, str(SCRIPT)]

@@ -1,4 +1,4 @@
-"""The version is in one place, and what a release writes from it is up to date."""
+"""The version is defined in one place, and the files that a release derives from it are up to date."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(native.ROOT)
 CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- New.\n\n## [0.1.0] - 2026-01-01\n\n- Old.\n"
 
 
-def test_descriptions_of_the_package_have_its_version():
+def test_the_metadata_files_have_the_version_of_the_package():
     assert hilt.__version__ == release.VERSION
     for name in release.DESCRIPTIONS:
         description = (ROOT / name).read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def test_descriptions_of_the_package_have_its_version():
         assert release.with_version(description, hilt.__version__) == description
 
 
-def test_a_new_version_replaces_only_versions():
+def test_a_new_version_changes_only_the_version_fields():
     description = (ROOT / "server.json").read_text(encoding="utf-8")
 
     changed = json.loads(release.with_version(description, "9.8.7"))
@@ -38,7 +38,7 @@ def test_a_new_version_replaces_only_versions():
     assert changed["$schema"] == json.loads(description)["$schema"]
 
 
-def test_the_section_of_a_version_is_made_from_unreleased_and_once():
+def test_the_section_of_a_version_is_made_from_unreleased_only_once():
     changelog = release.with_section(CHANGELOG, "0.2.0", "2026-02-02")
 
     assert "## [Unreleased]\n\n## [0.2.0] - 2026-02-02\n\n### Added\n\n- New.\n" in changelog
@@ -47,14 +47,14 @@ def test_the_section_of_a_version_is_made_from_unreleased_and_once():
     assert release.with_section(changelog, "0.2.0", "2026-03-03") == changelog
 
 
-def test_a_release_needs_something_in_unreleased():
+def test_a_release_fails_if_unreleased_is_empty():
     empty = release.with_section(CHANGELOG, "0.2.0", "2026-02-02")
 
     with pytest.raises(SystemExit, match="Unreleased"):
         release.with_section(empty, "0.3.0", "2026-03-03")
 
 
-def test_links_of_the_readme_lead_to_the_repository_from_the_package():
+def test_relative_links_of_the_packaged_readme_lead_to_the_repository():
     text = "![a](docs/a.svg) [b](docs/b.md#c) [d](https://example.org/) `[e](f)`"
 
     assert readme.absolute(text, "https://host/us") == (
@@ -75,7 +75,7 @@ def test_the_package_contains_the_readme(tmp_path):
     assert "](docs/" not in metadata
 
 
-def test_the_name_in_the_registry_is_the_one_in_the_readme():
+def test_the_readme_has_the_name_in_the_registry():
     name = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))["name"]
 
     assert f"mcp-name: {name}" in (ROOT / "README.md").read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def test_workflows_pin_their_actions_and_have_no_permissions_by_default(path):
     assert all("permissions" in job for job in workflow["jobs"].values())
 
 
-def test_the_plug_in_starts_a_server_of_this_command_line():
+def test_the_plug_in_runs_a_valid_command():
     plugin = json.loads((ROOT / "plugin/.claude-plugin/plugin.json").read_text(encoding="utf-8"))
     server = plugin["mcpServers"]["hilt"]
 
