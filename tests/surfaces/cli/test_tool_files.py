@@ -28,7 +28,7 @@ from hilt.processes.declared_sandbox import DeclaredSandbox
 from hilt.runtime import Runtime
 from hilt.state.approvals import Approvals
 from hilt.state.trust import Trust
-from hilt.surfaces.cli.tool_files import check, check_path, listed, shown
+from hilt.surfaces.cli.tool_files import check, check_path, describe, listed
 from tests.surfaces.commands import HILT, Command
 from tests.surfaces.terminals import Screen
 from tests.web.servers import redirect, serving
@@ -142,7 +142,7 @@ def test_tools_are_listed_by_source_with_their_problems():
     ],
 )
 def test_the_capabilities_of_a_tool_are_shown(fields, says):
-    text = shown(definition(**fields))
+    text = describe(definition(**fields))
 
     assert text.startswith("from /x/t.md:1 (personal)\nformat: markdown")
     assert says in text

@@ -16,8 +16,7 @@ from hilt.output.terminal import inert
 from hilt.state.agent_runs import RunRecord
 from hilt.state.roster import EXIT_CODES, AgentRecord
 from hilt.surfaces.cli.call import show
-from hilt.surfaces.cli.grants import moment
-from hilt.surfaces.cli.layout import list_row
+from hilt.surfaces.cli.layout import list_row, local_time
 from hilt.surfaces.cli.person import person
 from hilt.surfaces.oneshot import request
 from hilt.surfaces.opening import open_runtime
@@ -73,7 +72,9 @@ def _list(options: Options, arguments: Namespace) -> int:
         return _print_json([agent_data(agent) for agent in agents])
     for agent in _as_trees(agents):
         status = "idle" if agent.is_idle else agent.status
-        line = f"{'  ' * (agent.depth - 1)}{agent.id}  {moment(agent.created)}  {status}  {agent.name}  {agent.title}"
+        line = (
+            f"{'  ' * (agent.depth - 1)}{agent.id}  {local_time(agent.created)}  {status}  {agent.name}  {agent.title}"
+        )
         sys.stdout.write(list_row(line))
     if not agents:
         sys.stdout.write("There are no agents.\n")
@@ -111,7 +112,7 @@ def _show(options: Options, arguments: Namespace) -> int:
     status = "idle" if agent.is_idle else agent.status
     facts = {
         "agent": f"{agent.name}, depth {agent.depth}, started by {agent.parent}",
-        "status": f"{status}{f' ({agent.error_code})' if agent.error_code else ''}, {moment(agent.changed)}",
+        "status": f"{status}{f' ({agent.error_code})' if agent.error_code else ''}, {local_time(agent.changed)}",
         "tokens": f"{agent.input_tokens:,} in, {agent.output_tokens:,} out",
     }
     facts |= {f"run {run.number}": _run_text(run) for run in runs[-_RUNS_SHOWN:]}
@@ -214,7 +215,7 @@ def _run_data(run: RunRecord) -> dict[str, Any]:
 
 
 def _run_text(run: RunRecord) -> str:
-    return f"{run.outcome or 'running'} on {run.host}, process {run.owner}, hilt {run.version}, {moment(run.began)}"
+    return f"{run.outcome or 'running'} on {run.host}, process {run.owner}, hilt {run.version}, {local_time(run.began)}"
 
 
 def _print_json(data: object) -> int:

@@ -15,8 +15,8 @@ from hilt.formats.times import duration_seconds
 from hilt.state.approvals import Approval, Approvals
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.audit import workspace_id
-from hilt.surfaces.cli.grants import moment
-from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.layout import local_time
+from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Answer, Terminal, one_line, prompt
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def _run(options: Options, arguments: Namespace) -> int:
         kind = "always"
     if id is None and kind is not None:
         raise Usage(f"--{kind} needs the id of an approval")
-    return answered("approve", lambda screen: _approve(screen, options, id, kind, arguments.seconds))
+    return run_for_person("approve", lambda screen: _approve(screen, options, id, kind, arguments.seconds))
 
 
 def _approve(
@@ -81,7 +81,7 @@ def _show(options: Options, arguments: Namespace) -> int:
             sys.stdout.write(screen.page().draw(approvals.find(arguments.id).asked, whole=True))
         return 0
 
-    return answered("approve", work)
+    return run_for_person("approve", work)
 
 
 def _seconds(value: str) -> int:
@@ -134,7 +134,7 @@ def _settle(approvals: Approvals, approval: Approval, answer: Answer, seconds: i
     sys.stdout.write(f"Approved for one call, until {until}. To revoke: {places.command('deny', settled.id)}\n")
     if always:
         for rule in approval.asked.rules:
-            span = "Always allowed here" if expires is None else f"Allowed here until {moment(expires)}"
+            span = "Always allowed here" if expires is None else f"Allowed here until {local_time(expires)}"
             sys.stdout.write(f"{span}: {one_line(rule)}\n")
         sys.stdout.write(f"To list and revoke such grants: {places.command('grants')}\n")
     return 0

@@ -51,7 +51,7 @@ rows that were changed, removed or added later. hilt log shows the same calls as
 def add_filters(parser: Parser) -> None:
     """Add the options that filter calls by time, tool and agent."""
     span = "Only calls since this time: 30m, 2h, 7d or a date such as 2026-01-31"
-    parser.add_argument("--since", metavar="TIME", type=moment, help=span)
+    parser.add_argument("--since", metavar="TIME", type=parse_since, help=span)
     parser.add_argument("--tool", metavar="TOOL", help="Only calls of this tool")
     parser.add_argument("--agent", metavar="NAME", help="Only calls of this agent")
 
@@ -87,7 +87,7 @@ def workspace_id(folder: str) -> str:
     return digest(os.path.realpath(folder))
 
 
-def moment(value: str) -> float:
+def parse_since(value: str) -> float:
     """Return the time for --since: a span before now, or a date."""
     seconds = duration_seconds(value)
     if seconds is not None:

@@ -9,7 +9,7 @@ from contextlib import closing
 from hilt import places
 from hilt.state.approvals import Approvals
 from hilt.surfaces.cli.approve import BY, summary
-from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import one_line
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def build(parser: Parser) -> None:
 
 
 def _run(options: Options, arguments: Namespace) -> int:
-    return answered("deny", lambda _: _deny(arguments.id, arguments.reason))
+    return run_for_person("deny", lambda _: _deny(arguments.id, arguments.reason))
 
 
 def _deny(id: str, reason: str) -> int:

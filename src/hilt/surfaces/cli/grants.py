@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from contextlib import closing
 
 from hilt import places
 from hilt.formats.times import rfc3339
 from hilt.state.approvals import Approvals, Grant
 from hilt.surfaces.cli.audit import workspace_id
-from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.layout import local_time
+from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import one_line
 
 TYPE_CHECKING = False
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from hilt.surfaces.cli.parsing import Options, Parser
-
-_SECOND = 1_000_000_000
 
 
 def build(parser: Parser) -> None:
@@ -40,7 +38,7 @@ def build(parser: Parser) -> None:
 
 def _list(options: Options, arguments: Namespace) -> int:
     workspace = workspace_id(options["workspace"]) if "workspace" in options else None
-    return answered("grants", lambda _: _print(workspace, as_json=arguments.json))
+    return run_for_person("grants", lambda _: _print(workspace, as_json=arguments.json))
 
 
 def _print(workspace: str | None, *, as_json: bool) -> int:
@@ -59,7 +57,7 @@ def _revoke(options: Options, arguments: Namespace) -> int:
             sys.stdout.write(f"No longer allowed: {one_line(approvals.revoke(arguments.id).rule)}\n")
         return 0
 
-    return answered("grants", work)
+    return run_for_person("grants", work)
 
 
 def grant_data(grant: Grant) -> dict[str, str | None]:
@@ -74,11 +72,6 @@ def grant_data(grant: Grant) -> dict[str, str | None]:
 
 
 def _grant(grant: Grant) -> str:
-    until = f", until {moment(grant.expires_at)}" if grant.expires_at is not None else ""
+    until = f", until {local_time(grant.expires_at)}" if grant.expires_at is not None else ""
     where = one_line(grant.folder or grant.workspace)
-    return f"{grant.id}  {one_line(grant.rule)}\n  in {where}, since {moment(grant.at)}{until}\n"
-
-
-def moment(nanoseconds: int) -> str:
-    """Return a local time to show to a person."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(nanoseconds // _SECOND))
+    return f"{grant.id}  {one_line(grant.rule)}\n  in {where}, since {local_time(grant.at)}{until}\n"

@@ -13,7 +13,7 @@ from hilt.output.terminal import inert
 from hilt.surfaces.cli.doctor import check_sandbox, lines_of
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import default_entry
-from hilt.surfaces.cli.person import answered, refuse_tools
+from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.cli.prompt import Terminal, one_line
 from hilt.surfaces.cli.settings_file import SettingsChange
 from hilt.surfaces.opening import open_runtime
@@ -77,16 +77,16 @@ def _run(options: Options, arguments: Namespace) -> int:
     def ask(screen: Terminal) -> int:
         return _set_up(options, screen.write, lambda change, mode: change.confirm(screen, mode))
 
-    return answered("init", ask)
+    return run_for_person("init", ask)
 
 
 def _show(change: SettingsChange, mode: int) -> bool:
-    sys.stdout.write(change.shown())
+    sys.stdout.write(change.as_text())
     return False
 
 
 def _show_and_write(change: SettingsChange, mode: int) -> bool:
-    sys.stdout.write(change.shown())
+    sys.stdout.write(change.as_text())
     change.write(mode)
     return True
 

@@ -1,8 +1,9 @@
-"""Text for a person at a terminal: rows of lists cut to its width, and paragraphs wrapped at 80 columns."""
+"""Text for a person at a terminal: rows cut to its width, paragraphs wrapped at 80 columns, and local times."""
 
 from __future__ import annotations
 
 import sys
+import time
 from shutil import get_terminal_size
 from textwrap import wrap
 
@@ -10,6 +11,11 @@ from hilt.output import terminal
 
 WIDTH = 80
 _KEEPS_LINES = (" ", "\t", "- ", "* ", "|", "```")  # beginnings of lines that are not prose
+
+
+def local_time(nanoseconds: int) -> str:
+    """Return a time to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(nanoseconds // 1_000_000_000))
 
 
 def list_row(text: str) -> str:

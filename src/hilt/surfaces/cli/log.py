@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hilt.surfaces.cli.parsing import Options, Parser
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 _SHOWN = 20
 _SECOND = 1_000_000_000
 
@@ -58,7 +58,7 @@ def _follow(trail: Trail, seen: int, chosen: dict[str, Any], *, as_data: bool) -
         sys.stdout.flush()
         end = trail.end()[0]
         if end == seen:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
             continue
         for row in trail.rows(**chosen, after=seen):
             _write(row, as_data=as_data)

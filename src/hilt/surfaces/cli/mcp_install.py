@@ -23,7 +23,7 @@ from hilt.servers.configured import starts_hilt
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.ancestry import hilt_above
 from hilt.surfaces.cli.mcp_hosts import HOSTS, Entry, Headers, Host, OwnTools, file_of, folder_of, own_tools_file
-from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Terminal, one_line, plain
 from hilt.surfaces.cli.serve import PORT
 from hilt.surfaces.cli.settings_file import SettingsChange, read_bytes
@@ -145,7 +145,7 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
         sys.stdout.write(f"{one_line(path)} {state}.\n")
         return 0
     if arguments.print:
-        sys.stdout.write("".join(change.shown() for change in changes))
+        sys.stdout.write("".join(change.as_text() for change in changes))
         return 0
     mode = _mode(scope)
     if arguments.yes:
@@ -157,12 +157,12 @@ def _write_entry(options: Options, arguments: Namespace, verb: str, host: Host) 
                 suggestion=f"Ask the user to run: {places.command('mcp', verb, arguments.host)}",
             )
         for change in changes:
-            sys.stdout.write(change.shown())
+            sys.stdout.write(change.as_text())
             change.write(mode)
         sys.stdout.write(closing)
         return 0
     command = f"mcp {verb} {arguments.host}{' --only-hilt' * only_hilt}"
-    return answered(command, lambda screen: _confirm(screen, closing, changes, mode))
+    return run_for_person(command, lambda screen: _confirm(screen, closing, changes, mode))
 
 
 def default_entry(host: Host, options: Options) -> tuple[SettingsChange, int, str]:

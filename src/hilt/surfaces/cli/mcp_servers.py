@@ -9,7 +9,7 @@ from hilt.errors import ToolError
 from hilt.output.terminal import inert
 from hilt.servers.definitions import AcceptedTool, Difference, Raw, difference, named, shown_json, visible
 from hilt.servers.tools import Servers, State
-from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Page, Terminal, one_line
 from hilt.surfaces.opening import open_runtime
 
@@ -30,7 +30,7 @@ def build(parser: Parser) -> None:
 
 
 def _trust(options: Options, arguments: Namespace) -> int:
-    return answered("mcp trust", lambda screen: _accept(screen, options, arguments.server))
+    return run_for_person("mcp trust", lambda screen: _accept(screen, options, arguments.server))
 
 
 def _list(options: Options, arguments: Namespace) -> int:

@@ -1,7 +1,7 @@
 """Commands that only a person at a terminal may run, and the person who answers the questions of a call.
 
 A tool must not answer for the person. The sandbox prevents it by hiding the state directory; a command outside the
-sandbox is still a descendant of a hilt process, and `answered` checks for those first.
+sandbox is still a descendant of a hilt process, and `run_for_person` checks for those first.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _answer(questions: Sequence[Any], settled: int | None) -> dict[str, Any]:
             screen.write(note and f"\n{note}")
 
 
-def answered(command: str, work: Callable[[Terminal], int]) -> int:
+def run_for_person(command: str, work: Callable[[Terminal], int]) -> int:
     """Run the work of a command if a person is at the terminal; raise `denied` otherwise."""
     refuse_tools(command)
     try:

@@ -14,8 +14,7 @@ from hilt.agents.transcripts import SessionFile, read
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.output.terminal import inert
-from hilt.surfaces.cli.grants import moment
-from hilt.surfaces.cli.layout import list_row
+from hilt.surfaces.cli.layout import list_row, local_time
 from hilt.surfaces.opening import open_runtime
 
 TYPE_CHECKING = False
@@ -67,7 +66,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         return 0
     for file in files:
         title = f"  {file.head['title']}" if file.head.get("title") else ""
-        line = f"{file.id}  {moment(int(file.changed * 1e9))}  {file.head.get('model', '')}{title}"
+        line = f"{file.id}  {local_time(int(file.changed * 1e9))}  {file.head.get('model', '')}{title}"
         sys.stdout.write(list_row(line))
     if not files:
         sys.stdout.write("No session in this folder has a transcript.\n")

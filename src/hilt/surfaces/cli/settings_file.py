@@ -23,7 +23,7 @@ class SettingsChange(NamedTuple):
     before: bytes | None  # None if the file does not exist
     after: bytes
 
-    def shown(self) -> str:
+    def as_text(self) -> str:
         """Return the path and the diff, as text."""
         return f"{self._place()}\n{plain(self._difference())}\n"
 

@@ -18,7 +18,7 @@ from hilt.state.history import History
 from hilt.state.tables import open_state
 from hilt.surfaces.cli import Usage
 from hilt.surfaces.cli.layout import wrapped
-from hilt.surfaces.cli.person import answered, refuse_tools
+from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.cli.prompt import Terminal
 from hilt.surfaces.opening import open_runtime
 
@@ -175,7 +175,7 @@ def _restore(options: Options, arguments: Namespace) -> int:
             return 1
         return _replace(arguments.file)
 
-    return answered("state restore", ask)
+    return run_for_person("state restore", ask)
 
 
 def _replace(path: str) -> int:

@@ -13,7 +13,7 @@ from hilt.output.metrics import bars, prometheus
 from hilt.output.terminal import inert
 from hilt.state.usage import BOUNDS_MS, UsageReport
 from hilt.surfaces import cli
-from hilt.surfaces.cli.audit import moment, open_trail, workspace_id
+from hilt.surfaces.cli.audit import open_trail, parse_since, workspace_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def build(parser: Parser) -> None:
     parser.run = _run
     parser.details = "Covers the calls of all folders; --workspace DIR and --session ID filter them."
     parser.add_argument(
-        "--since", metavar="TIME", type=moment, help="Only calls since this time: 30m, 2h, 7d or a date"
+        "--since", metavar="TIME", type=parse_since, help="Only calls since this time: 30m, 2h, 7d or a date"
     )
     parser.add_argument("--tool", metavar="TOOL", help="Only calls of this tool")
     form = parser.add_mutually_exclusive_group()

@@ -23,7 +23,7 @@ from hilt.custom.workers import Workers
 from hilt.errors import ToolError
 from hilt.output.terminal import inert
 from hilt.state.trust import TOOL_FOLDERS, Trust, kind_of
-from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Terminal, one_line
 from hilt.surfaces.cli.tools_installed import changed, own_folder
 from hilt.surfaces.cli.trust import trust_file
@@ -93,17 +93,17 @@ def _guarded(run: Run) -> Run:
 def _install(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.cli import tools_install
 
-    return answered("tools install", lambda screen: tools_install.install(screen, arguments.source))
+    return run_for_person("tools install", lambda screen: tools_install.install(screen, arguments.source))
 
 
 def _remove(options: Options, arguments: Namespace) -> int:
     from hilt.surfaces.cli import tools_install
 
-    return answered("tools remove", lambda screen: tools_install.remove(screen, arguments.name))
+    return run_for_person("tools remove", lambda screen: tools_install.remove(screen, arguments.name))
 
 
 def _trust(options: Options, arguments: Namespace) -> int:
-    return answered("tools trust", lambda screen: _trust_tools(screen, options, arguments.path))
+    return run_for_person("tools trust", lambda screen: _trust_tools(screen, options, arguments.path))
 
 
 def _root(options: Mapping[str, str]) -> str:
@@ -168,7 +168,7 @@ def abilities(definition: Definition) -> list[str]:
     return facts
 
 
-def shown(definition: Definition) -> str:
+def describe(definition: Definition) -> str:
     """Return the lines that `hilt tools show` adds for a custom tool."""
     facts = [f"from {definition.origin}:{definition.line} ({definition.source})", *abilities(definition)]
     facts += [f"note: {note}" for note in definition.notes]

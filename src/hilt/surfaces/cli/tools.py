@@ -76,7 +76,7 @@ def _list(options: Options, arguments: Namespace) -> int:
         if runtime.settings["dialect"] in (None, "jinn"):
             tools |= {tool.name: tool for tool in shown(runtime.authority, session=runtime.session, search=True)}
         custom = runtime.custom()
-    has_finders = any(tool.tool.traits.finds for tool in tools.values())
+    has_finders = any(tool.tool.traits.finds_tools for tool in tools.values())
     names = sorted(tools) if has_finders else list(tools)
     if getattr(arguments, "names", False):
         sys.stdout.write("".join(f"{name}\n" for name in names))
@@ -84,12 +84,12 @@ def _list(options: Options, arguments: Namespace) -> int:
     if arguments.json:
         return _print_json([tools[name] for name in names], custom)
     effects = {
-        name: "finds" if tool.tool.traits.finds else ", ".join(sorted(tool.effects)) for name, tool in tools.items()
+        name: "finds" if tool.tool.traits.finds_tools else ", ".join(sorted(tool.effects)) for name, tool in tools.items()
     }
     name_width, effects_width = (max(map(len, column), default=0) for column in (tools, effects.values()))
     for name in names:
         tool = tools[name]
-        summary = tool.description.partition("\n")[0] + (" Offered with --search." * bool(tool.tool.traits.finds))
+        summary = tool.description.partition("\n")[0] + (" Offered with --search." * bool(tool.tool.traits.finds_tools))
         sys.stdout.write(list_row(f"{name:<{name_width}}  {effects[name]:<{effects_width}}  {summary}"))
     if custom.definitions or custom.problems or custom.untrusted:
         from hilt.surfaces.cli.tool_files import listed
@@ -217,9 +217,9 @@ def show(options: Options, name: str, *, as_json: bool = False) -> int:
 
     definition = definition_of(match.tool)
     if definition is not None:
-        from hilt.surfaces.cli.tool_files import shown as described
+        from hilt.surfaces.cli.tool_files import describe
 
-        sys.stdout.write(f"\n{described(definition)}".rstrip("\n") + "\n")
+        sys.stdout.write(f"\n{describe(definition)}".rstrip("\n") + "\n")
         return 0
     effects = ", ".join(sorted(match.tool.effects))
     canonical = f", calls {match.tool.name}" if match.entry is not None else ""

@@ -13,8 +13,8 @@ from hilt import places
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.state.trust import MAX_BYTES, PROJECT_FILES, Trust, Trusted, kind_of
-from hilt.surfaces.cli.grants import moment
-from hilt.surfaces.cli.person import answered
+from hilt.surfaces.cli.layout import local_time
+from hilt.surfaces.cli.person import run_for_person
 from hilt.surfaces.cli.prompt import Terminal, decoded, one_line
 
 TYPE_CHECKING = False
@@ -64,16 +64,16 @@ Requires a person at a terminal."""
 def _run(options: Options, arguments: Namespace) -> int:
     if arguments.path is None:
         return _list(options, arguments)
-    return answered("trust", lambda screen: _trust(screen, arguments.path))
+    return run_for_person("trust", lambda screen: _trust(screen, arguments.path))
 
 
 def _list(options: Options, arguments: Namespace) -> int:
     folder = options.get("workspace") or places.workspace_dir(os.environ, ".")
-    return answered("trust", lambda _: _print(folder, as_json=arguments.json))
+    return run_for_person("trust", lambda _: _print(folder, as_json=arguments.json))
 
 
 def _revoke(options: Options, arguments: Namespace) -> int:
-    return answered("trust", lambda _: _forget(arguments.path))
+    return run_for_person("trust", lambda _: _forget(arguments.path))
 
 
 def _forget(path: str) -> int:
@@ -201,7 +201,7 @@ def _print(folder: str, *, as_json: bool) -> int:
         sys.stdout.write(json.dumps([trust_data(file) for file in files], ensure_ascii=False) + "\n")
         return 0
     for file in files:
-        state = _STATES[file.state].format(since=moment(file.at or 0))
+        state = _STATES[file.state].format(since=local_time(file.at or 0))
         sys.stdout.write(f"{one_line(file.path)}  {file.kind}, {state}\n")
     if not files:
         sys.stdout.write("No file is trusted, and no file of this project needs trust.\n")

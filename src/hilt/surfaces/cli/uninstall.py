@@ -17,7 +17,7 @@ from hilt.state import inventory
 from hilt.surfaces import resident
 from hilt.surfaces.cli.mcp_hosts import HOSTS
 from hilt.surfaces.cli.mcp_install import own_entries, scopes_of
-from hilt.surfaces.cli.person import answered, refuse_tools
+from hilt.surfaces.cli.person import refuse_tools, run_for_person
 from hilt.surfaces.cli.settings_file import SettingsChange
 from hilt.surfaces.cli.state import readable, replaced_states
 
@@ -70,7 +70,7 @@ def _run(options: Options, arguments: Namespace) -> int:
     workspace = os.path.abspath(options.get("workspace") or places.workspace_dir(os.environ, os.getcwd()))
     traces = _find_traces(workspace)
     if not arguments.purge or arguments.dry_run:
-        sys.stdout.write("".join(change.shown() for change in traces.changes))
+        sys.stdout.write("".join(change.as_text() for change in traces.changes))
         sys.stdout.write(f"state: {traces.state}\n")
         sys.stdout.write("".join(f"state before a restore: {replaced}\n" for replaced in traces.replaced))
         if not arguments.purge:
@@ -78,12 +78,12 @@ def _run(options: Options, arguments: Namespace) -> int:
     elif arguments.yes:
         refuse_tools("uninstall --purge")
         for change in traces.changes:
-            sys.stdout.write(change.shown())
+            sys.stdout.write(change.as_text())
             change.write(0o600)
         for state in (traces.state, *traces.replaced):
             _delete(state, sys.stdout.write)
     else:
-        answered("uninstall --purge", lambda screen: _ask(screen, traces))
+        run_for_person("uninstall --purge", lambda screen: _ask(screen, traces))
     sys.stdout.write("".join(f"{line}\n" for line in _remaining(traces)))
     return 0
 
