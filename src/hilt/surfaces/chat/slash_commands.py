@@ -19,11 +19,15 @@ _NAME = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 _SESSIONS_SHOWN = 15
 
 _KEYS = """\
-Enter         send          Alt-Enter           new line (or \\ before Enter)
-Ctrl-C        stop the turn; twice: leave         Ctrl-D   leave
-Ctrl-O        open the last call; again: the one before it
-Tab           complete      Up, Down, Ctrl-R    input history
-@file:PATH    a file or folder, or PATH:10-40; also @skill:NAME, @command:NAME"""
+Enter             send
+Alt-Enter         new line; also \\ before Enter
+Ctrl-C            stop the turn; twice: leave
+Ctrl-D            leave
+Ctrl-O            open the last call; again: the one before it
+Tab               complete
+Up, Down, Ctrl-R  input history
+@file:PATH        a file or folder; @file:PATH:10-40 for some lines
+@skill:NAME       a skill; for a command, @command:NAME"""
 
 
 class SlashCommand(NamedTuple):
