@@ -15,11 +15,11 @@ SYSTEM_PACKAGES += bwrap:bubblewrap
 # the same for programs that only the tests run
 TEST_PACKAGES := chromium-headless-shell:chromium-headless-shell curl:curl libatomic.so.1:libatomic1 gopls:gopls \
 	pg_ctlcluster:postgresql
-# a desktop, a library or service by one of its files, and programs to control
+# a desktop and programs to control; a library or service is given by one of its files
 TEST_PACKAGES += Xvfb:xvfb openbox:openbox dbus-daemon:dbus-daemon /usr/libexec/at-spi-bus-launcher:at-spi2-core \
 	/usr/lib/python3/dist-packages/gi:python3-gi Gtk-3.0.typelib:gir1.2-gtk-3.0 galculator:galculator xterm:xterm
 endif
-# the goals that need no tests
+# the targets that do not need the test packages
 PLAIN := help run tour docs release clean system venv compiled
 PACKAGES := $(SYSTEM_PACKAGES) $(if $(filter-out $(PLAIN),$(MAKECMDGOALS)),$(TEST_PACKAGES))
 
@@ -28,7 +28,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(VENV)/.programs compiled ## for contributors: create .venv with hilt and all that make test needs (1 GB)
+setup: $(VENV)/.programs compiled ## for contributors: create .venv with hilt and everything that make test needs (1 GB)
 
 .PHONY: run
 run: $(VENV)/.run compiled ## serve the console on a temporary playground
@@ -41,12 +41,12 @@ tour: $(VENV)/.run compiled ## play the tour in the terminal
 CORES = $(shell getconf _NPROCESSORS_ONLN)
 PYTEST = $(BIN)/python -m pytest -p tests.parallel --processes
 
-# a fresh clone would only write the cache
+# in CI the cache would only be written, never read
 CHECK_TYPES = $(BIN)/mypy $(if $(CI),--cache-dir=/dev/null) $(CODE)
 
-# Many tests wait, for a timeout or another process: two processes keep a core busy. The types are checked beside them,
-# because mypy and the start of the tests use one core each. Bytecode must be allowed, or every run would compile all
-# tests again.
+# Many tests wait for a timeout or another process, so two processes keep one core busy. Types are checked at the same
+# time, because mypy and the start of the tests use one core each. Bytecode must be allowed, or every run would compile
+# all tests again.
 .PHONY: test
 test: lint ## run the checks and the tests
 	PYTHONDONTWRITEBYTECODE= sh scripts/beside.sh "$(CHECK_TYPES)" \
@@ -62,12 +62,12 @@ lint: setup
 	$(BIN)/ruff check
 
 .PHONY: fix
-fix: setup ## format, and fix what lint can fix
+fix: setup ## format, and apply lint fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 .PHONY: stress
-stress: setup ## run the tests of hostile commands, races, crashes and properties hundreds of times
+stress: setup ## run the tests for hostile commands, races, crashes and properties hundreds of times
 	HILT_STRESS=200 $(PYTEST) $(CORES) $(STRESS)
 	HILT_STRESS=200 $(PYTEST) $(CORES) -m hypothesis $(addprefix --ignore=,$(STRESS))
 
@@ -79,22 +79,22 @@ bench: setup ## run the benchmarks
 conformance: setup ## run the MCP conformance suite against hilt mcp
 	$(BIN)/python -m tests.conformance
 
-# An environment of its own: the generator of the site is no dependency of hilt or its tests.
+# A separate environment: neither hilt nor its tests depend on the site generator.
 DOCS := build/docs-env
 
 .PHONY: docs
-docs: $(DOCS)/.installed ## build the documents as a site in build/site, and check its links
+docs: $(DOCS)/.installed ## build the documentation site in build/site, and check its links
 	$(DOCS)/bin/python scripts/site.py
 
-# likewise
+# a separate environment too
 RELEASE := build/release
 
 .PHONY: release
-release: $(RELEASE)/.installed ## build a release in dist, and check it; PYTHONS lists the interpreters to try
+release: $(RELEASE)/.installed ## build a release in dist, and check it; PYTHONS lists the interpreters to test
 	CLAUDE="node $(RELEASE)/npm/node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs" $(RELEASE)/bin/python -m scripts.release
 
 .PHONY: picture
-picture: setup ## record the moving picture of the README again
+picture: setup ## record the animation of the README again
 	$(BIN)/python -m scripts.recording build/tour.cast
 	$(BIN)/node $(BIN)/npm install --prefix build/picture --ignore-scripts --no-audit --no-fund --loglevel=error svg-term-cli@2.1.1
 	$(BIN)/node build/picture/node_modules/.bin/svg-term --in build/tour.cast --out docs/images/tour.svg --window
@@ -102,7 +102,7 @@ picture: setup ## record the moving picture of the README again
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .PHONY: lock
-lock: setup ## update the pinned requirements; UPGRADE=1 takes the newest versions
+lock: setup ## update the pinned requirements; UPGRADE=1 upgrades to the newest versions
 	$(COMPILE) $(if $(UPGRADE),--upgrade) requirements/setup.in -o requirements/setup.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --extra serve --extra web -c requirements/setup.txt -o requirements/run.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras requirements/dev.in \
@@ -129,15 +129,15 @@ system:
 venv: system
 	@PYTHON="$(PYTHON)" sh requirements/system.sh venv $(VENV)
 
-# Compiled here, because PYTHONDONTWRITEBYTECODE may be set at run time, and then every start would compile.
+# Compile now: if PYTHONDONTWRITEBYTECODE is set at run time, every start would compile again.
 .PHONY: compiled
 compiled: $(VENV)/.run
 	@$(BIN)/python -m compileall -q src/hilt
 
-# Create the environment from scratch if it is incomplete or its interpreter is gone.
+# Create the environment from scratch if it is incomplete or its interpreter is missing.
 NO_VENV := $(shell test -x $(BIN)/python && test -f $(VENV)/.setup || echo venv)
 
-# Python 3.11 adds setuptools, whose .pth file runs code at every start.
+# In Python 3.11, venv installs setuptools, whose .pth file runs code at every start.
 $(VENV)/.setup: requirements/setup.txt $(NO_VENV) | system
 	@echo "Installing hilt into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/setup.txt
@@ -155,20 +155,20 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@touch $@
 
 $(DOCS)/.installed: requirements/docs.txt | $(VENV)/.setup
-	@echo "Installing the generator of the site into $(DOCS)"
+	@echo "Installing the site generator into $(DOCS)"
 	@$(BIN)/python -m venv --clear $(DOCS)
 	@$(DOCS)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(RELEASE)/.installed: requirements/release.txt | $(VENV)/.setup
-	@echo "Installing what builds a release into $(RELEASE)"
+	@echo "Installing the release tools into $(RELEASE)"
 	@$(BIN)/python -m venv --clear $(RELEASE)
 	@$(RELEASE)/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r requirements/release.txt
 	@npm install --prefix $(RELEASE)/npm --ignore-scripts --no-audit --no-fund --loglevel=error \
-		@anthropic-ai/claude-code@2.1.197 || echo "Without npm, the plug-in of Claude Code is not validated."
+		@anthropic-ai/claude-code@2.1.197 || echo "npm failed: the Claude Code plug-in will not be validated."
 	@touch $@
 
 $(VENV)/.programs: requirements/programs.sh requirements/package.json requirements/package-lock.json $(VENV)/.dev
-	@echo "Installing the programs that the tests run into $(VENV)"
+	@echo "Installing the programs that the tests need into $(VENV)"
 	@sh requirements/programs.sh install $(VENV)
 	@touch $@

