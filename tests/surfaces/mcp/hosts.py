@@ -1,6 +1,6 @@
 """MCP hosts for tests: the SDK's client over both transports and both eras of the protocol, and a bare line client.
 
-A server is a fork of a process that has imported hilt; `cold=True` starts the command from nothing, as a host does.
+A server is a fork of a process that has imported hilt; `cold=True` starts the command in a new process, as a host does.
 """
 
 from __future__ import annotations
@@ -56,10 +56,12 @@ class Address:
 
 
 @contextmanager
-def listening(command: Command, *words: str, cold: bool = False, constants: Sequence[str] = ()) -> Iterator[Address]:
+def listening(
+    command: Command, *arguments: str, cold: bool = False, constants: Sequence[str] = ()
+) -> Iterator[Address]:
     """Start `hilt mcp --http`, and end it."""
-    words = ("mcp", *words, *(["--http"] if "--http" not in words else []))
-    with command.start(line=[HILT, *words] if cold else forked(*constants, *words)) as process:
+    arguments = ("mcp", *arguments, *(["--http"] if "--http" not in arguments else []))
+    with command.start(line=[HILT, *arguments] if cold else forked(*constants, *arguments)) as process:
         assert process.stderr is not None
         try:
             for line in process.stderr:
@@ -70,7 +72,7 @@ def listening(command: Command, *words: str, cold: bool = False, constants: Sequ
                 raise AssertionError("it did not start")
             path = os.path.join(command.state, "mcp-token")
             token = None
-            if "--no-token" not in words:
+            if "--no-token" not in arguments:
                 with open(path, encoding="ascii") as file:
                     token = file.read().strip()
             yield Address(match[1], token, process)
@@ -92,23 +94,23 @@ async def over_http(address: Address, mode: str, **callbacks: Any) -> AsyncItera
 
 @asynccontextmanager
 async def connected(
-    command: Command, kind: tuple[str, str], *words: str, cold: bool = False, **callbacks: Any
+    command: Command, kind: tuple[str, str], *arguments: str, cold: bool = False, **callbacks: Any
 ) -> AsyncIterator[Any]:
-    """Connect the SDK's client to a server of its own."""
+    """Connect the SDK's client to its own server."""
     transport, mode = kind
     if transport == "stdio":
-        program, *arguments = [HILT, "mcp", *words] if cold else forked("mcp", *words)
-        server = StdioServerParameters(command=program, args=arguments, env=command.environ, cwd=command.folder.path)
-        with _nowhere() as nowhere:
-            async with Client(stdio_client(server, errlog=nowhere), mode=mode, **callbacks) as client:
+        program, *rest = [HILT, "mcp", *arguments] if cold else forked("mcp", *arguments)
+        server = StdioServerParameters(command=program, args=rest, env=command.environ, cwd=command.folder.path)
+        with _null_output() as null_output:
+            async with Client(stdio_client(server, errlog=null_output), mode=mode, **callbacks) as client:
                 yield client
         return
-    with listening(command, *words, cold=cold) as address:
+    with listening(command, *arguments, cold=cold) as address:
         async with over_http(address, mode, **callbacks) as client:
             yield client
 
 
-def _nowhere() -> TextIO:
+def _null_output() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")
 
 
@@ -118,14 +120,14 @@ class Lines:
     def __init__(
         self,
         command: Command,
-        *words: str,
+        *arguments: str,
         cold: bool = False,
         handshake: bool = True,
         version: str = "2025-11-25",
         constants: Sequence[str] = (),
         **capabilities: Any,
     ) -> None:
-        self.process = command.start(line=[HILT, "mcp", *words] if cold else forked(*constants, "mcp", *words))
+        self.process = command.start(line=[HILT, "mcp", *arguments] if cold else forked(*constants, "mcp", *arguments))
         self._number = 0
         if handshake:
             info = {"name": "lines", "version": "1"}
@@ -216,5 +218,5 @@ def text_of(result: Any) -> str:
 
 
 def text_of_answer(result: dict[str, Any]) -> str:
-    """Return the text of a result as it is on the wire."""
+    """Return the text of a result in its wire format."""
     return "".join(block["text"] for block in result["content"] if block["type"] == "text")

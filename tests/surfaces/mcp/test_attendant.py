@@ -1,4 +1,4 @@
-"""Progress and log messages of a running tool, on their way to the client."""
+"""Progress and log messages that a running tool sends to the client."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_progress_that_is_not_a_number_is_not_reported(attending, sent, done):
     assert sent == []
 
 
-def test_progress_follows_the_protocol(attending, sent):
+def test_invalid_totals_and_long_messages_of_progress_are_corrected(attending, sent):
     attending.progress(1, {}, 5)
     attending.progress(2, 3.5, "x" * 100_000)
 
     assert sent == [("progress", (1, None, "5")), ("progress", (2, 3.5, "x" * NOTE_CHARACTERS))]
 
 
-def test_a_log_always_has_data_and_not_too_much(attending, sent):
+def test_a_log_message_has_data_of_limited_length(attending, sent):
     for data in (None, {"a": 1}, "text", {"a": "x" * 100_000}):
         attending.log("info", data)
 

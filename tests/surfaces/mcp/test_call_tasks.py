@@ -77,7 +77,7 @@ def test_cancelling_a_task_ends_its_processes(client):
     wait_until(lambda: not mark.alive())
 
 
-def test_cancelling_the_request_of_a_task_leaves_the_task(client):
+def test_cancelling_the_request_of_a_task_does_not_cancel_the_task(client):
     request = client.send("tools/call", name="slow_compute", arguments={"seconds": 1.5}, _meta=META)
     task = client.read()["result"]
 
@@ -88,18 +88,18 @@ def test_cancelling_the_request_of_a_task_leaves_the_task(client):
 
 def test_a_task_that_asks_runs_again_with_the_answers_and_is_recorded_once(client, command):
     task = call(client, "confirm_delete", filename="a.txt")
-    asked = reached(client, task, "input_required")["inputRequests"]
+    requests = reached(client, task, "input_required")["inputRequests"]
 
-    wrong = {"inputResponses": {"confirm": 5, "unknown": {}}}
-    client.ask("tasks/update", taskId=task["taskId"], _meta=META, **wrong)
-    assert get(client, task)["inputRequests"] == asked
+    invalid = {"inputResponses": {"confirm": 5, "unknown": {}}}
+    client.ask("tasks/update", taskId=task["taskId"], _meta=META, **invalid)
+    assert get(client, task)["inputRequests"] == requests
     client.ask("tasks/update", taskId=task["taskId"], _meta=META, inputResponses={"confirm": {"action": "decline"}})
 
     assert text_of_answer(reached(client, task, "completed")["result"]) == "a.txt: decline"
     assert command.run("audit", "--json").stdout.count(b"confirm_delete") == 1
 
 
-def test_a_task_goes_on_when_somebody_elsewhere_approves_its_call(command):
+def test_a_task_continues_when_its_call_is_approved_elsewhere(command):
     command.folder.write("../config/permissions.yaml", "ask: [write_file]\n")
     replies = ClientAnswers()
 
@@ -134,7 +134,7 @@ def test_a_task_goes_on_when_somebody_elsewhere_approves_its_call(command):
     assert command.folder.read("a.txt") == "x"
 
 
-def test_a_question_of_a_cancelled_task_is_recorded_once(client, command):
+def test_a_task_cancelled_at_its_question_is_recorded_once(client, command):
     task = call(client, "confirm_delete", filename="a.txt")
     reached(client, task, "input_required")
 
@@ -157,16 +157,16 @@ def test_the_end_of_a_connection_ends_its_tasks(command):
 def test_clients_without_tasks_cannot_ask_for_them(client, command):
     task = call(client, "slow_compute", seconds=2)
 
-    refused = client.ask("tasks/get", taskId=task["taskId"], _meta=PLAIN)["error"]
+    error = client.ask("tasks/get", taskId=task["taskId"], _meta=PLAIN)["error"]
 
-    assert refused["code"] == -32021
-    assert refused["data"] == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+    assert error["code"] == -32021
+    assert error["data"] == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
     with Lines(command) as legacy:
         assert legacy.ask("tasks/get", taskId=task["taskId"])["error"]["code"] == -32601
 
 
 @needs_sandbox
-def test_beyond_the_limit_calls_are_answered_when_they_end(command):
+def test_beyond_the_limit_of_tasks_calls_are_answered_when_they_end(command):
     with Lines(command, constants=["hilt.surfaces.mcp.call_tasks:TASKS_MAX=1"], handshake=False) as client:
         first = call(client, "run_shell", command="sleep 300")
 

@@ -51,7 +51,7 @@ COUNT = {"type": "object", "properties": {"count": {"type": "integer"}}, "requir
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_text_instead_of_declared_data_is_a_failure_that_keeps_the_text(trusted):
+def test_text_instead_of_declared_data_is_a_failure_that_includes_the_text(trusted):
     reply = call_result(Result("plain"), COUNT, trusted=trusted)
 
     assert reply["isError"]
@@ -109,13 +109,13 @@ def test_a_failure_is_readable_by_models_and_programs():
 
 
 @pytest.mark.parametrize("details", [{"a": "x" * META_CHARACTERS}, {"a": object()}])
-def test_details_that_are_large_or_not_json_are_left_out(details):
+def test_details_that_are_large_or_not_json_are_omitted(details):
     reply: Any = call_result(Result(error=ToolError("internal", "No.", **details)))
 
     assert "details" not in reply["_meta"]["dev.hilt/error"]
 
 
-def test_facts_for_the_host_are_in_the_metadata():
+def test_the_metadata_has_only_what_a_host_can_use():
     meta = {"timing": {"ms": 1}, "_filePath": "/a", "truncation": {"truncated": True}}
 
     assert call_result(Result("x", meta=meta))["_meta"] == {

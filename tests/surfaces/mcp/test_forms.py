@@ -57,7 +57,7 @@ def test_a_call_without_a_narrow_rule_has_no_always_choice():
     assert answer == UserAnswer("deny", by="x")
 
 
-def test_nothing_is_hidden_from_the_user_and_cuts_are_marked():
+def test_hidden_characters_are_visible_and_truncation_is_marked():
     hidden = approval_form(ASKED._replace(command="echo a\u202eb\x1b[2J\u200b"))["params"]["message"]
     long = approval_form(ASKED._replace(diff="+x\n" * 100_000, kind="edit", command=""))["params"]["message"]
 
@@ -70,8 +70,8 @@ def test_nothing_is_hidden_from_the_user_and_cuts_are_marked():
 def test_only_a_clear_yes_approves(response, automatic):
     answer = read_approval(ASKED, response, "me", automatic=automatic)
 
-    said_yes = response["action"] == "accept" and response.get("content", {}).get("decision") in ("once", "always")
-    assert (answer is not None and answer.kind != "deny") is said_yes
+    is_yes = response["action"] == "accept" and response.get("content", {}).get("decision") in ("once", "always")
+    assert (answer is not None and answer.kind != "deny") is is_yes
     assert answer is not None or automatic
 
 

@@ -1,4 +1,4 @@
-"""The front loop: what it loads, that it answers as the SDK does, and the calls that the SDK continues."""
+"""The front loop: which modules it loads, that it responds like the SDK, and calls that the SDK continues."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from tests.surfaces.mcp.hosts import Lines
 META = {plain.VERSION_KEY: plain.MODERN, plain.CAPABILITIES_KEY: {}}
 INFO = {"name": "lines", "version": "1"}
 
-# the SDK answers everything after a message like this, so that it can be compared with the front loop
+# after a message like this, the SDK answers everything, so that its responses can be compared
 BYPASS = b'{"jsonrpc":"2.0","method":"notifications/nobody/knows"}\n'
 
 
 class Pair:
     """Two servers of one workspace: one as hosts use it, one where the SDK answers everything."""
 
-    def __init__(self, command: Command, *words: str, opening: dict[str, Any] | None) -> None:
-        self._clients = [Lines(command, *words, handshake=False), Lines(command, *words, handshake=False)]
+    def __init__(self, command: Command, *arguments: str, opening: dict[str, Any] | None) -> None:
+        self._clients = [Lines(command, *arguments, handshake=False), Lines(command, *arguments, handshake=False)]
         self._clients[1].write(BYPASS)
         self.opened = self.answers("initialize", opening) if opening is not None else []
         for client in self._clients if opening is not None else ():
             client.tell("notifications/initialized")
 
     def answers(self, method: Any, params: Any, **fields: Any) -> list[Any]:
-        """Send the same request to both, and return what they answer."""
+        """Send the same request to both, and return their responses."""
         message = {"jsonrpc": "2.0", "id": 1, "method": method, **({} if params is None else {"params": params})}
         return [_exchange(client, {**message, **fields}) for client in self._clients]
 
@@ -49,7 +49,7 @@ class Pair:
 
 
 def _exchange(client: Lines, message: dict[str, Any]) -> Any:
-    """Return the answer to a request; questions on the way are declined."""
+    """Return the response to a request; decline questions before it."""
     client.write(json.dumps(message).encode() + b"\n")
     while True:
         answer = client.read()
@@ -69,7 +69,7 @@ def test_the_versions_are_those_of_the_sdk():
     assert tuple(MODERN_PROTOCOL_VERSIONS) == (plain.MODERN,)
 
 
-# --- what is loaded -------------------------------------------------------------------------------------------------
+# --- loaded modules -------------------------------------------------------------------------------------------------
 
 COUNT = """
 import os, sys
@@ -135,7 +135,7 @@ def test_the_sdk_is_loaded_when_it_is_needed(command):
     assert {"asyncio", "mcp", "pydantic"} <= modules
 
 
-# --- the same answers -----------------------------------------------------------------------------------------------
+# --- the same responses ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -271,11 +271,11 @@ def test_generated_requests_are_answered_as_by_the_sdk(handshake, stateless, met
 
 def test_the_messages_of_the_conformance_suite_are_answered_as_by_the_sdk(tmp_path):
     command = Command(str(tmp_path))
-    words = ("--tools-dir", TOOLS, "--approve", "once")
+    arguments = ("--tools-dir", TOOLS, "--approve", "once")
     asking: dict[str, Any] = {"elicitation": {}, "sampling": {}, "roots": {}}
     pairs = {
-        False: Pair(command, *words, opening=opening(**asking)),
-        True: Pair(command, *words, opening=None),
+        False: Pair(command, *arguments, opening=opening(**asking)),
+        True: Pair(command, *arguments, opening=None),
     }
     with open(os.path.join(os.path.dirname(__file__), "suite_messages.jsonl"), encoding="utf-8") as file:
         messages = [json.loads(line) for line in file]

@@ -131,7 +131,7 @@ def asks(command: Any) -> None:
 
 
 def test_the_token_is_created_once_and_printed_once(command):
-    seen = []
+    outputs = []
     for _ in range(2):
         with command.start("mcp", "--http") as process:
             assert process.stderr is not None
@@ -143,15 +143,15 @@ def test_the_token_is_created_once_and_printed_once(command):
             process.terminate()
             for pipe in (process.stdin, process.stdout):
                 pipe.close()
-            seen.append(text.decode())
+            outputs.append(text.decode())
     path = os.path.join(command.state, "mcp-token")
     with open(path, encoding="ascii") as file:
         token = file.read().strip()
 
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert len(token) > 40
-    assert (token in seen[0], token in seen[1]) == (True, False)
-    assert "Authorization: Bearer" in seen[0]
+    assert (token in outputs[0], token in outputs[1]) == (True, False)
+    assert "Authorization: Bearer" in outputs[0]
 
 
 @pytest.mark.parametrize("change", ["readable", "short", "link"])
@@ -229,7 +229,7 @@ def test_ipv6_is_protected_as_well(command):
         assert post(address, HELLO, Host="evil.example").status_code == 421
 
 
-def test_a_server_without_a_token_says_so_and_only_listens_locally(command):
+def test_a_server_without_a_token_warns_and_only_listens_on_loopback(command):
     done = command.run("mcp", "--http", "0.0.0.0:0", "--no-token")
 
     assert done.returncode == 2
@@ -335,10 +335,10 @@ def test_garbage_is_refused_and_affects_no_other_request(secret, body, version):
 def test_an_invalid_message_has_the_same_error_as_on_other_transports(secret, message, id, version):
     session = Session(secret, version)
 
-    refused = session.post(message)
+    response = session.post(message)
 
-    answer = refused.json()
-    assert (refused.status_code, answer["id"], answer["error"]["code"]) == (400, id, -32600)
+    answer = response.json()
+    assert (response.status_code, answer["id"], answer["error"]["code"]) == (400, id, -32600)
     assert session.post(request(1, "ping")).json()["result"] == {}
 
 
@@ -374,7 +374,7 @@ def test_idle_connections_are_closed_and_others_accepted(hasty):
             assert connection.recv(1000) == b""
 
 
-def test_more_half_open_connections_than_slots_block_nobody(secret):
+def test_more_half_open_connections_than_slots_do_not_block_others(secret):
     with ExitStack() as stack:
         for number in range(CONNECTIONS_MAX + 200):
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", secret.port)))
@@ -429,7 +429,7 @@ def test_fifty_clients_work_at_once(command):
     for number in range(50):
         command.folder.write(f"{number}.txt", f"file {number}\n")
 
-    async def one(address: Address, number: int) -> None:
+    async def read_file(address: Address, number: int) -> None:
         mode = "legacy" if number % 2 else "2026-07-28"
         async with over_http(address, mode) as client:
             for _ in range(3):
@@ -438,12 +438,12 @@ def test_fifty_clients_work_at_once(command):
 
     async def test() -> None:
         with listening(command) as address:
-            await asyncio.gather(*(one(address, number) for number in range(50)))
+            await asyncio.gather(*(read_file(address, number) for number in range(50)))
 
     run(test())
 
 
-# --- answers --------------------------------------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------------------------------------
 
 
 @needs_sandbox
@@ -451,14 +451,14 @@ def test_a_response_is_json_unless_a_message_precedes_it(secret):
     session = Session(secret)
 
     listed = session.post(request(1, "tools/list"))
-    wrong = session.post(request(2, "tools/call", name="no_such_tool", arguments={}))
-    waits = {"command": "sleep 1.5"}
-    lives = session.post(request(3, "tools/call", name="run_shell", arguments=waits, _meta={"progressToken": 7}))
+    unknown = session.post(request(2, "tools/call", name="no_such_tool", arguments={}))
+    slow = {"command": "sleep 1.5"}
+    streamed = session.post(request(3, "tools/call", name="run_shell", arguments=slow, _meta={"progressToken": 7}))
 
-    assert listed.headers["content-type"] == wrong.headers["content-type"] == "application/json"
+    assert listed.headers["content-type"] == unknown.headers["content-type"] == "application/json"
     assert listed.json()["result"]["tools"]
-    assert wrong.json()["error"]["code"] == -32602
-    *steps, answer = events(lives)
+    assert unknown.json()["error"]["code"] == -32602
+    *steps, answer = events(streamed)
     assert {step["params"]["progressToken"] for step in steps} == {7}
     assert answer["id"] == 3
 
@@ -496,7 +496,7 @@ from hilt import tool
 
 @tool(effects="read")
 def flood(ctx) -> str:
-    """Tell more than anybody reads."""
+    """Log more than the client reads."""
     for _ in range(200):
         ctx.log("error", "\U0001d11e" * 10_000)
     return "dry"
@@ -669,8 +669,8 @@ def test_a_session_without_a_connection_continues_by_its_name(command):
         assert "write_file" in tools(**{"dev.hilt/session": "default"})
         named = call(address, "list_dir", {}, meta={"dev.hilt/session": name})
         assert "dev.hilt/session" not in named.get("_meta", {})
-        wrong = modern(address, "tools/call", name="list_dir", arguments={}, meta={"dev.hilt/session": 1})
-        assert wrong["error"]["code"] == -32602
+        invalid = modern(address, "tools/call", name="list_dir", arguments={}, meta={"dev.hilt/session": 1})
+        assert invalid["error"]["code"] == -32602
 
 
 def test_an_approved_call_resumes_once_and_only_unchanged(command):
@@ -679,7 +679,7 @@ def test_an_approved_call_resumes_once_and_only_unchanged(command):
     yes = {"approval": {"action": "accept", "content": {"decision": "once"}}}
     with listening(command) as address:
 
-        def go_on(state: str, args: dict[str, Any] = arguments, tool: str = "write_file", **params: Any) -> Any:
+        def resume(state: str, args: dict[str, Any] = arguments, tool: str = "write_file", **params: Any) -> Any:
             return modern(
                 address, "tools/call", name=tool, arguments=args, requestState=state, inputResponses=yes, **params
             )
@@ -688,19 +688,19 @@ def test_an_approved_call_resumes_once_and_only_unchanged(command):
         assert first["resultType"] == "input_required"
         state = first["requestState"]
 
-        # an answer alone, a made-up state, another call, another session: nothing runs
+        # with an answer alone, a made-up state, another call or another session, nothing runs
         again = call(address, "write_file", arguments, inputResponses=yes)
         assert again["resultType"] == "input_required"
-        assert go_on("made-up")["error"]["code"] == -32602
-        assert go_on(state, {**arguments, "content": "other"})["error"]["code"] == -32602
-        assert go_on(state, {"path": "a.txt"}, "read_file")["error"]["code"] == -32602
-        assert go_on(state, meta={"dev.hilt/session": "other"})["error"]["code"] == -32602
+        assert resume("made-up")["error"]["code"] == -32602
+        assert resume(state, {**arguments, "content": "other"})["error"]["code"] == -32602
+        assert resume(state, {"path": "a.txt"}, "read_file")["error"]["code"] == -32602
+        assert resume(state, meta={"dev.hilt/session": "other"})["error"]["code"] == -32602
         assert command.folder.tree() == {}
 
-        assert not go_on(state)["result"]["isError"]
+        assert not resume(state)["result"]["isError"]
         assert command.folder.read("a.txt") == "new\n"
         os.unlink(command.folder.join("a.txt"))
-        assert go_on(state)["error"]["code"] == -32602
+        assert resume(state)["error"]["code"] == -32602
         assert command.folder.tree() == {}
 
 
@@ -736,14 +736,14 @@ def test_a_stream_that_is_closed_ends_its_call(command):
         headers = {**HEADERS, **address.headers, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
         headers["Mcp-Name"] = "run_shell"
         with httpx2.stream("POST", address.url, json=message, headers=headers, timeout=WAIT_SECONDS) as response:
-            lines = response.iter_lines()  # kept: the stream is closed with what reads it
+            lines = response.iter_lines()  # a variable, because the stream is closed with its iterator
             next(lines)
             wait_until(mark.alive)  # a progress message may come before the command runs
         wait_until(lambda: not mark.alive())
 
 
 @needs_sandbox
-def test_the_end_of_the_server_ends_everything(command):
+def test_jobs_end_with_the_server(command):
     mark = Mark()
     with listening(command, cold=True) as address:
         started = {"command": f"sleep 300; echo {mark.name}", "run_in_background": True}

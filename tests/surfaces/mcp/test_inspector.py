@@ -27,12 +27,12 @@ class Inspector:
 
     def __init__(self, command: Command, server: Sequence[str], era: str) -> None:
         self._command = command
-        self._words = ["--format", "json", "-q", "--protocol-era", era, *server]
+        self._arguments = ["--format", "json", "-q", "--protocol-era", era, *server]
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         path = f"{BIN}{os.pathsep}{self._command.environ['PATH']}"
         return subprocess.Popen(
-            [os.path.join(BIN, "mcp-inspector"), "--cli", *self._words, *words],
+            [os.path.join(BIN, "mcp-inspector"), "--cli", *self._arguments, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -40,9 +40,9 @@ class Inspector:
             env={**self._command.environ, "PATH": path},
         )
 
-    def ask(self, method: str, *words: str) -> Any:
+    def ask(self, method: str, *arguments: str) -> Any:
         """Return the response of the server."""
-        with self.start("--method", method, *words) as process:
+        with self.start("--method", method, *arguments) as process:
             out, err = process.communicate(timeout=WAIT_SECONDS)
         assert out, err.decode()
         return json.loads(out)["result"]
@@ -123,8 +123,8 @@ def test_a_command_ends_with_the_inspector(command, transport):
     constants = ["hilt.surfaces.mcp.calls:AFTER_SECONDS=600"]
     with inspector(command, transport, "modern", cold=transport == "stdio", constants=constants) as host:
         arguments = json.dumps({"command": f"sleep 300; echo {mark.name}", "timeout": 200})
-        words = ["--method", "tools/call", "--tool-name", "run_shell", "--tool-args-json", arguments]
-        with host.start(*words) as process:
+        request = ["--method", "tools/call", "--tool-name", "run_shell", "--tool-args-json", arguments]
+        with host.start(*request) as process:
             wait_until(lambda: len(mark.alive()) > 2)  # the inspector and its server have the marker too
             process.kill()
             process.communicate()

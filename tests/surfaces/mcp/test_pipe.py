@@ -41,8 +41,8 @@ def shared() -> Iterator[Command]:
         command.run("resident", "stop")
 
 
-def host(command: Command, *words: str, **options: object) -> Lines:
-    return Lines(command, *words, cold=True, **options)  # type: ignore[arg-type]
+def host(command: Command, *arguments: str, **options: object) -> Lines:
+    return Lines(command, *arguments, cold=True, **options)  # type: ignore[arg-type]
 
 
 def status(command: Command, pattern: str) -> int:
@@ -105,7 +105,7 @@ def test_the_pipe_of_a_host_loads_nothing_expensive(shared):
     assert not any(name.startswith(("hilt.runtime", "hilt.errors", "hilt.surfaces.opening")) for name in loaded)
 
 
-def test_without_a_resident_process_hosts_are_served_by_their_own(command):
+def test_without_a_resident_process_hosts_are_served_by_their_own_process(command):
     with host(command) as client:
         assert not client.call("list_dir")["isError"]
 
@@ -123,9 +123,9 @@ def test_the_environment_of_a_host_belongs_to_its_connection(shared):
 FLAGS = [(("--search",), {"tool_search", "tool_call"}), (("--tools", "undo"), {"undo"})]
 
 
-@pytest.mark.parametrize("words, names", FLAGS)
-def test_the_flags_of_a_host_belong_to_its_connection(shared, words, names):
-    with host(shared, *words) as client, host(shared) as other:
+@pytest.mark.parametrize("flags, names", FLAGS)
+def test_the_flags_of_a_host_belong_to_its_connection(shared, flags, names):
+    with host(shared, *flags) as client, host(shared) as other:
         assert {tool["name"] for tool in client.ask("tools/list")["result"]["tools"]} == names
         assert len(other.ask("tools/list")["result"]["tools"]) > 20
 
@@ -137,17 +137,17 @@ def test_a_host_that_ends_or_is_killed_ends_its_calls_and_jobs(shared):
         client = host(shared)
         client.call("run_shell", command=f"sleep 300; echo {job.name}", run_in_background=True)
         client.send("tools/call", name="run_shell", arguments={"command": f"sleep 300; echo {call.name}"})
-        wait_until(partial(_are, True, call, job))
+        wait_until(partial(_are_alive, True, call, job))
 
         if kill:
             client.process.kill()
         client.end()
 
-        wait_until(partial(_are, False, call, job))
+        wait_until(partial(_are_alive, False, call, job))
 
 
-def _are(alive: bool, *marks: Mark) -> bool:
-    return all(bool(mark.alive()) is alive for mark in marks)
+def _are_alive(expected: bool, *marks: Mark) -> bool:
+    return all(bool(mark.alive()) is expected for mark in marks)
 
 
 @needs_sandbox
@@ -166,15 +166,15 @@ def test_a_named_session_keeps_its_jobs_and_tasks_when_its_host_reconnects(share
         client.ask("tools/call", name="job_stop", arguments={"task_id": id}, _meta=META)
 
         def ended() -> bool:
-            found = client.ask("tasks/get", taskId=task["taskId"], _meta=META)["result"]
-            return found["status"] == "completed" and "stopped" in json.dumps(found["result"])
+            details = client.ask("tasks/get", taskId=task["taskId"], _meta=META)["result"]
+            return details["status"] == "completed" and "stopped" in json.dumps(details["result"])
 
         wait_until(ended)
     with host(shared, "--session", "other", handshake=False) as client:
         assert client.ask("tasks/get", taskId=task["taskId"], _meta=META)["error"]["code"] == -32602
 
 
-def test_a_host_that_floods_and_never_reads_leaves_others_their_turn(shared):
+def test_a_host_that_floods_and_never_reads_does_not_block_others(shared):
     flooding = host(shared)
     call = {"name": "read_file", "arguments": {"path": "a.txt"}}
     lines = b"".join(
@@ -231,7 +231,7 @@ def test_a_session_continues_when_the_resident_process_is_replaced(short):
 
         edited = client.call("edit_file", path="a.txt", old_text="alpha", new_text="beta")
 
-        assert not edited["isError"], edited  # the session still knows that it has read the file
+        assert not edited["isError"], edited  # the session has still read the file
         assert pid(short) not in (0, first)
     assert short.folder.read("a.txt") == "beta\n"
 
@@ -310,7 +310,7 @@ def message(**fields: object) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **fields}).encode() + b"\n"
 
 
-def test_the_ledger_knows_what_has_no_answer_and_how_the_session_began():
+def test_the_ledger_tracks_unanswered_requests_and_the_handshake():
     ledger = Ledger()
     first = message(id=0, method="initialize", params={})
     ledger.sent(first + message(method="notifications/initialized"))

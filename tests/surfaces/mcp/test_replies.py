@@ -22,7 +22,7 @@ END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 def event(message: Any) -> dict[str, Any]:
-    """Return a message as the SDK sends it in a stream of the older protocol."""
+    """Return a message in the format of the SDK's streams for the older protocol."""
     data = message.model_dump_json(by_alias=True, exclude_unset=True)
     body = ensure_bytes({"event": "message", "data": data}, "\r\n")
     return {"type": "http.response.body", "body": body, "more_body": True}
@@ -42,7 +42,7 @@ class Client:
 
     def __init__(self, *, reads: bool = True) -> None:
         self.messages: list[Any] = []
-        self.took = asyncio.Semaphore(0)  # once for each
+        self.received = asyncio.Semaphore(0)  # released for each message
         self.reads = asyncio.Event()
         if reads:
             self.reads.set()
@@ -50,7 +50,7 @@ class Client:
     async def send(self, message: Any) -> None:
         await self.reads.wait()
         self.messages.append(message)
-        self.took.release()
+        self.received.release()
 
     @property
     def kind(self) -> bytes:
@@ -104,7 +104,7 @@ def test_a_first_error_is_json_too():
         {**END, "body": b": ping\r\n\r\n", "more_body": True},
         {**END, "body": b"id: 1\r\ndata: \r\n\r\n", "more_body": True},
     ],
-    ids=["a note", "a question", "a sign of life", "something else"],
+    ids=["a notification", "a question", "a ping", "another event"],
 )
 def test_a_message_before_the_result_starts_a_stream(first):
     client = answered(first, result())
@@ -136,7 +136,7 @@ def test_a_stream_starts_after_a_delay(monkeypatch):
         client = Client()
         async with Reply(client.send, holds=True) as reply:
             await reply(START)
-            await client.took.acquire()
+            await client.received.acquire()
             await reply(result())
             await reply(END)
         return client
@@ -181,8 +181,8 @@ def test_notifications_resume_once_the_client_has_read():
             await reply(result(text="y" * UNREAD_BYTES))
             await reply(note("first"))
             client.reads.set()
-            await client.took.acquire()
-            await client.took.acquire()
+            await client.received.acquire()
+            await client.received.acquire()
             await asyncio.sleep(0)  # for the counter
             await reply(note("second"))
         return client

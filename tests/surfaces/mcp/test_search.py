@@ -26,7 +26,7 @@ def test_a_tool_is_found_and_called(command, kind):
             (match,) = (result.structured_content or {})["tools"]
             arguments = {"path": "a.txt", "content": "hi\n"}
             done = await client.call_tool("tool_call", {"name": match["name"], "arguments": arguments})
-            wrong = await client.call_tool("tool_call", {"name": match["name"], "arguments": {"pth": "a.txt"}})
+            invalid = await client.call_tool("tool_call", {"name": match["name"], "arguments": {"pth": "a.txt"}})
             unknown = await client.call_tool("tool_call", {"name": "write_fil"})
             none = await client.call_tool("tool_search", {"query": "select:write_fil"})
 
@@ -35,9 +35,9 @@ def test_a_tool_is_found_and_called(command, kind):
         assert [tool.annotations.read_only_hint for tool in listed if tool.annotations] == [False, True]
         assert match["inputSchema"]["required"] == ["path", "content"]
         assert text_of(done) == "wrote 3 bytes to a.txt"
-        assert wrong.is_error
-        assert text_of(wrong).startswith("invalid_args: ")
-        assert "did you mean path?" in text_of(wrong)
+        assert invalid.is_error
+        assert text_of(invalid).startswith("invalid_args: ")
+        assert "did you mean path?" in text_of(invalid)
         assert unknown.is_error
         assert none.is_error
         assert all("write_file" in text_of(reply) for reply in (unknown, none))
@@ -71,8 +71,8 @@ def test_the_user_approves_the_named_tool(command, kind):
 def test_a_lean_list_describes_tools_and_not_parameters(command):
     async def test() -> None:
         lists = []
-        for words in ((), ("--lean",)):
-            async with connected(command, STDIO_NEW, *words) as client:
+        for flags in ((), ("--lean",)):
+            async with connected(command, STDIO_NEW, *flags) as client:
                 lists.append({tool.name: tool for tool in (await client.list_tools()).tools})
         full, lean = lists
 
@@ -93,12 +93,12 @@ def test_an_installed_entry_starts_a_server(command, host, tmp_path):
     path = {"claude": ".mcp.json", "kiro": ".kiro/settings/mcp.json", "opencode": "opencode.json"}[host]
     (servers,) = json.loads(command.folder.read(path)).values()
     entry = servers["hilt"]
-    words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
+    line = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
     # a host that passes the folder of a server starts it in any folder
     folder = str(tmp_path) if host == "kiro" else command.folder.path
 
     async def test() -> None:
-        server = StdioServerParameters(command=words[0], args=words[1:], env=command.environ, cwd=folder)
+        server = StdioServerParameters(command=line[0], args=line[1:], env=command.environ, cwd=folder)
         async with Client(stdio_client(server)) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file"]
             assert text_of(await client.call_tool("read_file", {"path": "a.txt"})) == "1\tx"

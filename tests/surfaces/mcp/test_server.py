@@ -195,10 +195,10 @@ def test_the_user_is_asked_through_the_client(command, kind, decision, written):
         assert len(forms) == 1
         assert "write_file" in forms[0].message
         assert "content: new" in forms[0].message
-        asked = forms[0].requested_schema
-        assert (list(asked["properties"]), asked["required"]) == (["decision"], ["decision"])
-        assert asked["properties"]["decision"]["enum"][0] == "once"
-        assert asked["properties"]["decision"]["default"] == "deny"
+        schema = forms[0].requested_schema
+        assert (list(schema["properties"]), schema["required"]) == (["decision"], ["decision"])
+        assert schema["properties"]["decision"]["enum"][0] == "once"
+        assert schema["properties"]["decision"]["default"] == "deny"
         if not written:
             assert result.meta["dev.hilt/error"]["code"] == "USER_REJECTION"
 
@@ -266,11 +266,14 @@ def test_a_preview_of_a_forwarded_call_or_without_changes_is_asked_about_once(co
 
 
 @pytest.mark.parametrize("kind", [STDIO_OLD, HTTP_OLD], ids="-".join)
-def test_what_an_agent_asks_is_asked_in_the_host_while_its_call_runs(command, kind):
-    """With its name; and the patch of its worktree too."""
+def test_forms_of_an_agent_are_shown_in_the_host_while_its_call_runs(command, kind):
+    """The forms have the name of the agent; the last one is for the patch of its worktree."""
     root = command.folder.join("")
-    for words in (["init", "-q"], ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"]):
-        subprocess.run(["git", *words], cwd=root, check=True)
+    for arguments in (
+        ["init", "-q"],
+        ["-c", "user.name=t", "-c", "user.email=t@e", "commit", "-qm", "1", "--allow-empty"],
+    ):
+        subprocess.run(["git", *arguments], cwd=root, check=True)
     config(command, "permissions.yaml", "ask: [write_file]\n")
     question = {"question": "Which?", "options": ["a", "b"]}
     calls = [
@@ -408,7 +411,7 @@ def test_an_always_answer_is_stored(command, kind):
 
 
 @each_way
-def test_a_client_without_forms_is_told_how_to_approve_and_the_call_then_runs(command, kind):
+def test_a_client_without_forms_learns_how_to_approve_and_the_call_then_runs(command, kind):
     from hilt.state.approvals import Approvals
 
     config(command, "permissions.yaml", ASKS)
@@ -487,7 +490,7 @@ def approve(command: Any, id: str) -> None:
     approvals.close()
 
 
-def test_an_approval_may_be_named(command):
+def test_a_call_may_name_its_approval(command):
     config(command, "permissions.yaml", ASKS)
     call = {"path": "a.txt", "content": "new\n"}
 
@@ -509,14 +512,14 @@ def test_an_approval_may_be_named(command):
 
 
 @each_way
-@pytest.mark.parametrize("words", [(), ("--session", "mine")], ids=["unnamed", "named"])
-def test_an_approval_works_once_for_the_same_call_on_a_new_connection(command, kind, words):
+@pytest.mark.parametrize("flags", [(), ("--session", "mine")], ids=["unnamed", "named"])
+def test_an_approval_works_once_for_the_same_call_on_a_new_connection(command, kind, flags):
     config(command, "permissions.yaml", ASKS)
     call = {"path": "a.txt", "content": "new\n"}
     codes: list[str] = []
 
     async def once() -> str:
-        async with connected(command, kind, *words) as client:
+        async with connected(command, kind, *flags) as client:
             result = await client.call_tool("write_file", call)
         codes.append(result.meta["dev.hilt/error"]["code"] if result.is_error else "ok")
         return str(result.meta["dev.hilt/error"]["details"]["approval"]) if result.is_error else ""
@@ -719,7 +722,7 @@ def test_jobs_of_a_named_session_are_found_by_the_next_process(short):
 
 
 @each_way
-def test_a_session_is_shown_the_snapshots_of_its_own_changes(command, kind):
+def test_a_session_lists_the_snapshots_of_its_own_changes(command, kind):
     command.folder.write("a.txt", "before\n")
     command.folder.write("b.txt", "before\n")
     command.ask({"tool": "write_file", "args": {"path": "b.txt", "content": "after\n"}})
@@ -829,7 +832,7 @@ def test_plan_mode_is_hidden_once_a_host_closes_forms_by_itself(command, kind):
     run(test())
 
 
-def test_plan_mode_is_available_when_a_user_attends_elsewhere(command):
+def test_plan_mode_is_available_when_a_user_is_available_elsewhere(command):
     from hilt.state.approvals import Approvals
 
     approvals = Approvals(command.state)
@@ -846,7 +849,7 @@ def test_plan_mode_is_available_when_a_user_attends_elsewhere(command):
         approvals.close()
 
 
-def test_a_named_session_is_kept(command):
+def test_a_named_session_outlives_its_connection(command):
     async def test() -> None:
         for first in (True, False):
             elicit = closing("decline")
@@ -884,7 +887,7 @@ def test_a_tool_that_waits_for_the_client_ends_when_its_call_is_cancelled(comman
 
 
 @pytest.mark.parametrize(
-    "words, flags",
+    "arguments, flags",
     [
         ([], ServeOptions()),
         (["--http"], ServeOptions(http="")),
@@ -894,13 +897,13 @@ def test_a_tool_that_waits_for_the_client_ends_when_its_call_is_cancelled(comman
         (["--search"], ServeOptions(search=True)),
     ],
 )
-def test_flags_are_parsed(words, flags):
-    assert flags_of(parser_of("mcp").read(words)) == flags
+def test_flags_are_parsed(arguments, flags):
+    assert flags_of(parser_of("mcp").read(arguments)) == flags
 
 
-@pytest.mark.parametrize("words", [["--no-token"], ["--htp"], ["serve"]])
-def test_invalid_flags_are_reported(command, words):
-    done = command.run("mcp", *words)
+@pytest.mark.parametrize("arguments", [["--no-token"], ["--htp"], ["serve"]])
+def test_invalid_flags_are_reported(command, arguments):
+    done = command.run("mcp", *arguments)
 
     assert done.returncode == 2
     assert done.stdout == b""
@@ -910,7 +913,7 @@ def test_invalid_flags_are_reported(command, words):
 @pytest.mark.parametrize("name", ["claude_code", pytest.param("codex", marks=needs_sandbox)])
 def test_under_a_dialect_a_model_sees_its_names_only(command, name):
     command.folder.write("a.txt", "one\n")
-    known = catalog.dialect(name)
+    entries = catalog.dialect(name)
     call: dict[str, tuple[str, dict[str, Any], str]] = {
         "claude_code": ("Read", {"file_path": "a.txt"}, "     1\tone"),
         "codex": ("shell", {"command": ["cat", "a.txt"]}, '"output":"one"'),
@@ -923,10 +926,10 @@ def test_under_a_dialect_a_model_sees_its_names_only(command, name):
         tools = lines.ask("tools/list")["result"]["tools"]
         tool, args, text = call[name]
         result = lines.call(tool, **args)
-        wrong = lines.call(tool, colour="red")
+        failed = lines.call(tool, colour="red")
 
-    canonical = set(catalog.built_in_names()) - set(known)
-    shown = json.dumps([hello["result"]["instructions"], tools, wrong])
-    assert [entry["name"] for entry in tools] == [name for name in known if name != "ComputerUse"]  # no display
+    canonical = set(catalog.built_in_names()) - set(entries)
+    visible = json.dumps([hello["result"]["instructions"], tools, failed])
+    assert [entry["name"] for entry in tools] == [name for name in entries if name != "ComputerUse"]  # no display
     assert text in result["content"][0]["text"]
-    assert {word for word in re.findall(r"\w+", shown) if word in canonical} <= {"task", "agent", "memory", "undo"}
+    assert {word for word in re.findall(r"\w+", visible) if word in canonical} <= {"task", "agent", "memory", "undo"}

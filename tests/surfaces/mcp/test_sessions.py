@@ -37,7 +37,7 @@ def test_no_name_reaches_a_session_of_another_kind(sessions, name):
             sessions.of_request({SESSION: name}, calls=True)
 
 
-def test_a_flood_of_new_sessions_ends_no_named_or_busy_one(sessions, monkeypatch):
+def test_a_flood_of_new_sessions_does_not_end_named_or_busy_ones(sessions, monkeypatch):
     monkeypatch.setattr(module, "SESSIONS_MAX", 5)
     named = sessions.of_request({SESSION: "mine"}, calls=True)
     working = sessions.of_request({}, calls=True)
@@ -51,7 +51,7 @@ def test_a_flood_of_new_sessions_ends_no_named_or_busy_one(sessions, monkeypatch
     assert sessions.of_request({SESSION: name}, calls=True) is working
 
 
-def test_a_flood_of_names_ends_no_recently_used_session(sessions, monkeypatch):
+def test_a_flood_of_names_does_not_end_a_recently_used_session(sessions, monkeypatch):
     monkeypatch.setattr(module, "SESSIONS_MAX", 5)
     mine, *_ = [sessions.of_request({SESSION: f"name {number}"}, calls=True) for number in range(5)]
 

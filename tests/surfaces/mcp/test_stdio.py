@@ -187,7 +187,7 @@ def test_calls_run_in_parallel(lines):
 
 
 @needs_sandbox
-def test_the_end_of_input_ends_everything(command):
+def test_calls_and_jobs_end_with_the_input(command):
     mark, job = Mark(), Mark()
     client = Lines(command, cold=True)
     client.call("run_shell", command=f"sleep 300; echo {job.name}", run_in_background=True)
@@ -201,7 +201,7 @@ def test_the_end_of_input_ends_everything(command):
 
 @needs_sandbox
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_everything(command, number):
+def test_calls_end_with_a_signal(command, number):
     mark = Mark()
     with Lines(command, cold=True) as client:
         arguments = {"command": f"trap '' TERM; sleep 300; echo {mark.name}", "timeout": 200}
@@ -241,7 +241,7 @@ def _resident_kilobytes(pid: int) -> int:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
 
-def test_a_host_that_never_reads_fills_its_own_pipe_and_not_our_memory(command):
+def test_a_host_that_never_reads_fills_its_pipe_and_not_the_memory_of_the_server(command):
     command.folder.write("long.txt", "".join(f"{number:0100}\n" for number in range(300)))
     client = Lines(command, cold=True)
     call = {"name": "read_file", "arguments": {"path": "long.txt"}}
@@ -290,7 +290,7 @@ def silent(command):
 
 
 @needs_sandbox
-@pytest.mark.parametrize("last", [b"", b"no request\n"], ids=["after requests", "after what must be refused"])
+@pytest.mark.parametrize("last", [b"", b"no request\n"], ids=["after requests", "after an invalid line"])
 def test_a_host_that_never_reads_ends_with_its_input(silent, last):
     client, _, mark = silent
 
@@ -354,7 +354,7 @@ def asking(command):
         yield client
 
 
-def test_a_client_that_never_answers_blocks_nobody_else(asking):
+def test_a_call_runs_while_the_client_has_not_answered_others(asking):
     for number in range(100):
         asking.send("tools/call", name="write_file", arguments={"path": f"{number}.txt", "content": ""})
     asked = [asking.read() for _ in range(100)]
@@ -547,7 +547,7 @@ def test_a_full_batch_is_answered(batching):
     assert {answer["id"] for answer in batching.read()} == {f"f{number}" for number in range(BATCH_MAX)}
 
 
-def test_a_cancelled_request_of_a_batch_blocks_no_other(batching):
+def test_a_cancelled_request_of_a_batch_does_not_block_the_others(batching):
     sleep = {"name": "run_shell", "arguments": {"command": "sleep 300", "timeout": 200}}
     _write(batching, [_request("slow", "tools/call", **sleep), _request("a")])
     assert batching.ask("ping")["result"] == {}  # no batch before it
