@@ -219,9 +219,9 @@ def test_a_change_is_restored_after_a_preview_and_the_restore_too(watching, serv
     assert folder.read("b.txt") == "two\n"
 
 
-def test_answers_that_are_cut_off_by_leaving_a_page_are_not_kept(watching):
+def test_responses_aborted_by_leaving_a_page_are_not_cached(watching):
     page = watching.page
-    # the head of an answer arrives, its body does not until the page was left
+    # the headers of a response arrive, but its body not before the page is left
     page.evaluate("""() => {
         const real = window.fetch;
         window.fetch = async (address, options) => {
