@@ -215,7 +215,10 @@ def start_agents(runtime: Runtime, owner: Owner) -> None:
         id = roster.create(new, LIMITS, owner=owner.name).id
         with closing(transcripts.create(id, workspace=runtime.root, model=MODEL, title=title)) as transcript:
             transcript.append("user", content=title)
-            parts = [{"text": "I'll search for it."}, {"call": "search_files", "id": "c1", "args": {"pattern": "total"}}]
+            parts = [
+                {"text": "I'll search for it."},
+                {"call": "search_files", "id": "c1", "args": {"pattern": "total"}},
+            ]
             transcript.append("answer", parts=parts, usage={"input_tokens": 2400, "output_tokens": 60}, cost=0.0081)
             transcript.append(
                 "result", id="c1", tool="search_files", outcome="ok", content="price.py:4:def total(prices):"
