@@ -84,7 +84,8 @@ def _list(options: Options, arguments: Namespace) -> int:
     if arguments.json:
         return _print_json([tools[name] for name in names], custom)
     effects = {
-        name: "finds" if tool.tool.traits.finds_tools else ", ".join(sorted(tool.effects)) for name, tool in tools.items()
+        name: "finds" if tool.tool.traits.finds_tools else ", ".join(sorted(tool.effects))
+        for name, tool in tools.items()
     }
     name_width, effects_width = (max(map(len, column), default=0) for column in (tools, effects.values()))
     for name in names:
