@@ -31,11 +31,11 @@ help: ## list the targets
 setup: $(VENV)/.programs compiled ## for contributors: create .venv with hilt and everything that make test needs (1 GB)
 
 .PHONY: run
-run: $(VENV)/.run compiled ## serve the console on a temporary playground
+run: $(VENV)/.run compiled ## serve the console with sample data
 	@$(BIN)/python scripts/playground.py
 
 .PHONY: tour
-tour: $(VENV)/.run compiled ## play the tour in the terminal
+tour: $(VENV)/.run compiled ## run the tour in the terminal
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/tour.sh
 
 CORES = $(shell getconf _NPROCESSORS_ONLN)
