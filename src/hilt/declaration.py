@@ -35,26 +35,26 @@ class Traits(_Declared):
     profile: ProfileName = "full"  # the smallest profile that has it
     plan: bool = False  # usable in plan mode although it does more than read
     may_only_read: bool = False  # some of its calls only read: plan mode lists it, and denies the others
-    looks: frozenset[str] = frozenset()  # the actions that only look: one approval per session; plan mode has no others
-    tells: frozenset[str] = frozenset()  # the actions that need no approval
-    attended: bool = False  # only for sessions that a person attends, so scheduler mode hides it
+    read_only_actions: frozenset[str] = frozenset()  # one approval per session; plan mode allows only these
+    no_approval_actions: frozenset[str] = frozenset()
+    attended: bool = False  # only for attended sessions, so scheduler mode hides it
     needs_display: bool = False  # useless without a display
-    shows: Callable[[Any, dict[str, Any]], str] | None = None  # what a call acts on; its approval is bound to this
+    describe_target: Callable[[Any, dict[str, Any]], str] | None = None  # the approval of a call is bound to this
     asks_person: bool = False  # asks a person for input, so scheduler mode hides it
-    needs_person: bool = False  # useless when nobody can be asked
-    asks_itself: bool = False  # asks for approval while it runs, so nothing asks before it runs
+    needs_person: bool = False  # useless when no user is available to answer
+    asks_itself: bool = False  # asks for approval while it runs, so the runtime does not ask first
     sets_mode: bool = False  # changes the mode of the session, and so the list of tools
-    finds: bool = False  # finds other tools: available in every mode and profile, listed only with --search
+    finds_tools: bool = False  # available in every mode and profile, listed only with --search
     forwards: bool = False  # calls the tool that its arguments name
-    nests: bool = False  # starts an agent: other agents have it only if their definition names it
-    returns_patches: bool = False  # its agents' changes come back as a patch, which asks before it is applied
-    frees: bool = False  # frees disk space, so it also runs when the disk is full
-    polls: bool = False  # is called again and again to wait for something
-    anywhere: bool = False  # needs neither the files nor the state of one machine
-    lasting: Literal["", "last", "each"] = ""  # the results that a compacted conversation keeps word for word
+    starts_agents: bool = False  # an agent has it only if its definition names it
+    returns_patches: bool = False  # its agents return their changes as a patch; applying it needs approval
+    frees_space: bool = False  # on disk, so it also runs when the disk is full
+    polls: bool = False  # called repeatedly to wait for something
+    anywhere: bool = False  # runs on any machine: needs no local files or state
+    lasting: Literal["", "last", "each"] = ""  # the results that a compacted conversation keeps verbatim
     unhooked: bool = False  # skips the session's hooks, because it manages them
     ruled_as: str = ""  # another tool whose rules also apply to this one
-    refuses: Callable[[dict[str, Any]], str | None] | None = None  # why arguments are rejected even with force
+    rejects: Callable[[dict[str, Any]], str | None] | None = None  # why arguments are rejected even with force
     needs_jobs: Callable[[dict[str, Any]], bool] | None = None  # whether a call starts or reads background jobs
     server: str = ""  # the MCP server that provides it
     dangerous: bool = False  # marked as dangerous by its author
@@ -83,7 +83,7 @@ class Tool(NamedTuple):
 
     @property
     def is_custom(self) -> bool:
-        """Whether the tool is not built in and declares itself when it needs approval, so its effects do not decide."""
+        """Whether the tool is not built in and declares when it needs approval; its effects then do not decide."""
         return self.source != "built-in" and self.traits.approval is not None
 
     @property
@@ -174,13 +174,15 @@ def _declared(
         return as_output(function(ctx, **args) if takes_context else function(**args))
 
     # computed once, not for every call: most arguments cannot touch anything
-    touching = {name: known for name, known in schema["properties"].items() if _has_mark(known)}
+    touching = {
+        name: property_schema for name, property_schema in schema["properties"].items() if _has_mark(property_schema)
+    }
 
     def marked(args: dict[str, Any]) -> list[Touch]:
         touches: list[Touch] = []
-        for name, known in touching.items():
+        for name, property_schema in touching.items():
             if args.get(name) is not None:
-                touches.extend(marked_touches(known, args[name], partial=partial))
+                touches.extend(marked_touches(property_schema, args[name], partial=partial))
         return touches
 
     return Tool(
@@ -202,7 +204,7 @@ def _has_record(schema: Schema) -> bool:
 
 def _has_mark(schema: Schema) -> bool:
     inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), schema.get("items")]
-    return TOUCH in schema or any(_has_mark(known) for known in inner if known)
+    return TOUCH in schema or any(_has_mark(subschema) for subschema in inner if subschema)
 
 
 def as_output(value: Any) -> Output:
@@ -222,9 +224,9 @@ def marked_touches(schema: Schema, args: Any, *, partial: bool) -> Iterator[Touc
             if isinstance(target, str):
                 yield Touch(effect, target, partial)
     if isinstance(args, dict):
-        for name, known in schema.get("properties", {}).items():
+        for name, property_schema in schema.get("properties", {}).items():
             if args.get(name) is not None:
-                yield from marked_touches(known, args[name], partial=partial)
+                yield from marked_touches(property_schema, args[name], partial=partial)
     elif isinstance(args, list) and "items" in schema:
         for item in args:
             yield from marked_touches(schema["items"], item, partial=partial)

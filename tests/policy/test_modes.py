@@ -193,13 +193,13 @@ def test_the_profiles_have_these_built_in_tools():
     catalog = Catalog()
     tools = [catalog.find(name).tool for name in built_in_names()]
     available = {
-        profile: {tool.name for tool in tools if not tool.traits.finds and hidden("normal", profile, tool) is None}
+        profile: {tool.name for tool in tools if not tool.traits.finds_tools and hidden("normal", profile, tool) is None}
         for profile in PROFILES
     }
 
     assert available["nano"] == {"read_file", "write_file", "edit_file", "run_shell", "search_files"}
     assert available["minimal"] == available["nano"] | {"find_files", "list_dir"}
-    assert available["full"] == {tool.name for tool in tools if not tool.traits.finds}
+    assert available["full"] == {tool.name for tool in tools if not tool.traits.finds_tools}
 
 
 @pytest.mark.parametrize("profile", ["minimal", "nano"])

@@ -29,7 +29,7 @@ def granted_tools(
         if not authority.hidden(tool, parent)
         and not (in_worktree and tool.source != "built-in")
         and tool.name not in disallowed
-        and (tool.name in allowed if allowed is not None else not tool.traits.nests)
+        and (tool.name in allowed if allowed is not None else not tool.traits.starts_agents)
     )
 
 

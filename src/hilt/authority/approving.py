@@ -75,8 +75,8 @@ def _approve(
     subject = authority.subject(prepared, ctx.door, risk)
 
     def describe_target() -> str:
-        shows = prepared.tool.traits.shows
-        return "" if shows is None else shows(ctx, prepared.args)
+        describe = prepared.tool.traits.describe_target
+        return "" if describe is None else describe(ctx, prepared.args)
 
     def look() -> Sight:
         sight = look_at(prepared, ctx, risk)
@@ -112,7 +112,7 @@ def _approve(
     if vote.voter == "sandbox":
         accepted = unenforced_rules(authority, ctx, authority.mode(ctx.session))
         authority.values().set(authority.place.id, ctx.session, PARTIAL, value=accepted or True)
-    if prepared.args.get("action") in prepared.tool.traits.looks:
+    if prepared.args.get("action") in prepared.tool.traits.read_only_actions:
         authority.values().set(authority.place.id, ctx.session, LOOKS + prepared.tool.name, value=True)
     return by
 

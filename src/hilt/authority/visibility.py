@@ -74,7 +74,9 @@ def visible(
     """Like `shown`, from its parts: `hidden` returns why a tool is hidden."""
     requested = {catalog.find(name, chosen).tool.name for name in only}  # raises for an unknown name
     present = {tool.name: tool for tool in catalog.tools() if not hidden(tool)}
-    tools = {name: tool for name, tool in present.items() if not tool.traits.finds and (not only or name in requested)}
+    tools = {
+        name: tool for name, tool in present.items() if not tool.traits.finds_tools and (not only or name in requested)
+    }
     if chosen is None or chosen == "jinn":
         listed = [_shown(tool, None, lean=lean) for tool in tools.values()]
     else:
@@ -82,7 +84,7 @@ def visible(
         listed = [_shown(tools[entry.tool], entry, lean=lean) for entry in entries]
     if not search:
         return listed
-    finders = [_shown(tool, None, lean=lean) for tool in present.values() if tool.traits.finds]
+    finders = [_shown(tool, None, lean=lean) for tool in present.values() if tool.traits.finds_tools]
     return [finder if finder.tool.traits.forwards else _with_names(finder, listed) for finder in finders]
 
 
@@ -124,12 +126,12 @@ def hidden(authority: Authority, tool: Tool, session: str) -> str | None:
     settings = authority.settings
     agent = authority.agent(session)
     if agent is not None:
-        if tool.name not in agent.profile.tools and not tool.traits.finds:
+        if tool.name not in agent.profile.tools and not tool.traits.finds_tools:
             return f"the agent {agent.name} does not have {tool.name}"
         refusal = authority.hidden(tool, agent.parent)
         if refusal is not None:
             return refusal
-    if settings["tools.only"] and not tool.traits.finds and tool.name not in _only(authority):
+    if settings["tools.only"] and not tool.traits.finds_tools and tool.name not in _only(authority):
         return f"{tool.name} is not among the tools of the setting tools.only"
     return modes.hidden(
         authority.mode(session),

@@ -116,7 +116,8 @@ def _defaults(authority: Authority, prepared: Prepared, ctx: Context, mode: Mode
         full=full,
         action=str(prepared.args.get("action") or ""),
         may_look=bool(
-            prepared.tool.traits.looks and authority.stored_values(ctx.session).get(LOOKS + prepared.tool.name)
+            prepared.tool.traits.read_only_actions
+            and authority.stored_values(ctx.session).get(LOOKS + prepared.tool.name)
         ),
     )
     votes = [modes.mode_vote(mode, prepared.tool, effects_of(prepared), circumstances)]
@@ -209,8 +210,8 @@ def grant_folder(authority: Authority, prepared: Prepared, door: Door) -> str:
 
 def _blocked(vote: Vote, risk: Risk | None, ctx: Context, prepared: Prepared) -> ToolError:
     """Return the error for a call that the defaults deny."""
-    refuses = prepared.tool.traits.refuses
-    refusal = None if refuses is None else refuses(prepared.args)
+    rejects = prepared.tool.traits.rejects
+    refusal = None if rejects is None else rejects(prepared.args)
     if refusal is not None:  # even with force
         advice = "Use a program from the list, or run_shell."
         return ToolError("command_blocked", refusal, suggestion=advice, risk="dangerous")

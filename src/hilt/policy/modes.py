@@ -69,7 +69,7 @@ def hidden(
     name = tool.name
     if name in disabled or tool.traits.ruled_as in disabled:
         return f"{name} is disabled by the setting disabledTools"
-    if tool.traits.finds:
+    if tool.traits.finds_tools:
         return None
     smallest = "full" if tool.is_custom else tool.traits.profile
     if PROFILES.index(profile) > PROFILES.index(smallest) and name not in named_tools:
@@ -106,8 +106,8 @@ def _refusal(mode: Mode, tool: Tool, effects: frozenset[str], action: str | None
     name, traits = tool.name, tool.traits
     if mode == "plan" and not (traits.plan or (not tool.is_custom and effects <= {"read", "network"})):
         return f"{name} is not available in plan mode, which is read-only"
-    if mode == "plan" and traits.looks and action is not None and action not in traits.looks:
-        return f"plan mode allows only these actions of {name}: {', '.join(sorted(traits.looks))}"
+    if mode == "plan" and traits.read_only_actions and action is not None and action not in traits.read_only_actions:
+        return f"plan mode allows only these actions of {name}: {', '.join(sorted(traits.read_only_actions))}"
     if mode == "scheduler" and traits.attended:
         return f"{name} is not available in scheduler mode: nobody is watching"
     if mode == "scheduler" and traits.asks_person:
@@ -158,9 +158,9 @@ NO_SANDBOX = "no sandbox is available"
 def _default(effect: str, tool: Tool, circumstances: Circumstances) -> Vote:
     """Return the default vote on one effect of a built-in tool, with or without a rule file."""
     traits = tool.traits
-    if traits.approval == "always" and circumstances.action in traits.tells:
+    if traits.approval == "always" and circumstances.action in traits.no_approval_actions:
         return Vote("allow", "default", f"this action of {tool.name} only reads")
-    if traits.approval == "always" and circumstances.may_look and circumstances.action in traits.looks:
+    if traits.approval == "always" and circumstances.may_look and circumstances.action in traits.read_only_actions:
         return Vote("allow", "default", f"the user has approved actions of {tool.name} that only look")
     if traits.approval == "always":
         return Vote("ask", "default", f"{tool.name} needs approval unless a rule allows it")

@@ -323,7 +323,7 @@ class HttpApp:
             return False
         tool = runtime.catalog.find(call.tool).tool
         traits = tool.traits
-        return tool.timeout <= TIMEOUT_SECONDS and not (traits.finds or traits.forwards or traits.needs_jobs)
+        return tool.timeout <= TIMEOUT_SECONDS and not (traits.finds_tools or traits.forwards or traits.needs_jobs)
 
     async def _stream(self, running: HttpCall, send: Send) -> None:
         await _start(send, 200, (*_API_HEADERS, (b"content-type", b"text/event-stream")))

@@ -339,7 +339,7 @@ class Calls:
 
     async def submit(self, call: Call, done: Callable[[Result], None], **options: Any) -> None:
         """Start a call; a tool that is not built in is resolved on another thread, because that may be slow."""
-        is_quick = call.tool in self._built_in and not self._runtime.catalog.find(call.tool).tool.traits.finds
+        is_quick = call.tool in self._built_in and not self._runtime.catalog.find(call.tool).tool.traits.finds_tools
         if is_quick:  # resolved without reading files
             self._runtime.submit(call, done, **options)
         else:
