@@ -33,7 +33,7 @@ THUMBNAIL_PIXELS = 320
 JPEG_QUALITY = 80
 
 
-class SessionValues(Protocol):
+class ValueStore(Protocol):
     """Values that a session stores between calls."""
 
     def get(self, key: str) -> Json:
@@ -84,7 +84,7 @@ class Desktop:
     def __init__(
         self,
         access: SharedDisplay,
-        session: SessionValues,
+        session: ValueStore,
         panic: PanicState,
         fence: Fence,
         *,

@@ -234,14 +234,16 @@ def _entry(
     cwd: str,
 ) -> Entry | None:
     """Return how to start a program in a waiting sandbox; None for a plan that changes mounts of such a sandbox."""
-    from hilt.sandbox.standby import Entry, Template
+    from hilt.sandbox.standby import Entry, SandboxTemplate
 
     stage, steps, overlays = mounts
     early = tuple(step for step in steps if isinstance(step[2], str))
     late = [step for step in steps if not isinstance(step[2], str)]
     if any(step[0] == b"/" or step[0].startswith((b"/dev/", b"/proc/")) for step in late):
         return None
-    return Entry(Template(program, tuple(arguments), program_filter, stage, early), late, overlays, variables, cwd)
+    return Entry(
+        SandboxTemplate(program, tuple(arguments), program_filter, stage, early), late, overlays, variables, cwd
+    )
 
 
 def _identified(step: Step, mount_points: Mapping[str, Identity]) -> Step:

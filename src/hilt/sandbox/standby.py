@@ -41,7 +41,7 @@ FIRST_FD = 3  # the first descriptor that bubblewrap inherits
 _LAUNCH = "import sys; sys.path.append(sys.argv[1]); import launcher; launcher.main(int(sys.argv[2]))"
 
 
-class Template(NamedTuple):
+class SandboxTemplate(NamedTuple):
     """What a sandbox has before its program is known: bubblewrap's arguments, the filter, the stage and its mounts."""
 
     program: str
@@ -55,7 +55,12 @@ class Entry:
     """Starts one program in the waiting sandbox, if that one fits."""
 
     def __init__(
-        self, template: Template, mounts: list[Mount], overlays: list[Overlay], variables: Mapping[str, str], cwd: str
+        self,
+        template: SandboxTemplate,
+        mounts: list[Mount],
+        overlays: list[Overlay],
+        variables: Mapping[str, str],
+        cwd: str,
     ) -> None:
         """`mounts` and `overlays` complete the template for this program; `variables` are added to its environment."""
         self.is_used = False
@@ -95,7 +100,7 @@ class Entry:
 class _Waiting:
     """A sandbox that waits for its program."""
 
-    def __init__(self, template: Template, limits: Limits, last_mounts: list[Mount]) -> None:
+    def __init__(self, template: SandboxTemplate, limits: Limits, last_mounts: list[Mount]) -> None:
         """Prepare as many empty folders as `last_mounts` contains."""
         self.template = template
         # the kernel also limits the processes of its user namespace, to the number at this time
@@ -135,7 +140,7 @@ class _Waiting:
             )
             unless_started.pop_all()
 
-    def fits(self, template: Template, limits: Limits) -> bool:
+    def fits(self, template: SandboxTemplate, limits: Limits) -> bool:
         """Whether it fits a program."""
         own_limits = self._limits
         if own_limits.processes is not None and limits.processes is not None:
@@ -180,14 +185,14 @@ class Standby:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: _Waiting | None = None
-        self._requested: tuple[Template, Limits, list[Mount]] | None = None
+        self._requested: tuple[SandboxTemplate, Limits, list[Mount]] | None = None
         self._useless: list[_Waiting] = []
         self._closed = 0  # how often `close` was called
         self._wake = -1  # of the thread that makes and ends sandboxes; -1 without one
         self._is_supported = True
         self._is_registered = False
 
-    def take(self, template: Template, limits: Limits) -> _Waiting | None:
+    def take(self, template: SandboxTemplate, limits: Limits) -> _Waiting | None:
         """Return the waiting sandbox if it is ready and fits."""
         with self._lock:
             waiting = self._waiting
@@ -203,7 +208,7 @@ class Standby:
         """Make no more sandboxes: this system does not support them."""
         self._is_supported = False
 
-    def renew(self, template: Template, limits: Limits, last_mounts: list[Mount]) -> None:
+    def renew(self, template: SandboxTemplate, limits: Limits, last_mounts: list[Mount]) -> None:
         """Make a sandbox for programs like the last one, unless one is waiting."""
         with self._lock:
             if not self._is_supported or (self._waiting is not None and self._waiting.fits(template, limits)):
