@@ -21,7 +21,7 @@ Arguments = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Forwarded(NamedTuple):
-    """The call of another tool of the same dialect that a call means."""
+    """The call of another tool in the same dialect that a call is translated to."""
 
     name: str
     args: dict[str, Any]
@@ -44,7 +44,7 @@ class DialectEntry(NamedTuple):
         """Return the schema of the canonical tool with the limits of this entry."""
         if not self.maxima:
             return schema
-        raised = {name: {**schema["properties"][name], "maximum": most} for name, most in self.maxima.items()}
+        raised = {name: {**schema["properties"][name], "maximum": maximum} for name, maximum in self.maxima.items()}
         return {**schema, "properties": {**schema["properties"], **raised}}
 
 
@@ -136,7 +136,7 @@ class Catalog:
                 return FoundTool(self._own(entry.tool, name), entry)
         raise self._unknown(name, dialect_name)
 
-    def given_names(self) -> list[str]:
+    def library_names(self) -> list[str]:
         """Return the names of the tools passed to the runtime."""
         return list(self._extra)
 
@@ -176,16 +176,16 @@ class Catalog:
     def _unknown(self, name: str, dialect_name: str | None) -> ToolError:
         from difflib import get_close_matches
 
-        known = [*(dialect(dialect_name) if dialect_name else ()), *built_in_names(), *self.extra_names()]
+        candidates = [*(dialect(dialect_name) if dialect_name else ()), *built_in_names(), *self.extra_names()]
         for open_name in OPEN_DIALECTS:
-            known.extend(dialect(open_name))
+            candidates.extend(dialect(open_name))
         folded: dict[str, str] = {}
-        for candidate in known:
+        for candidate in candidates:
             folded.setdefault(candidate.replace("_", "").replace("-", "").casefold(), candidate)
         close = get_close_matches(name.replace("_", "").replace("-", "").casefold(), folded, n=3, cutoff=0.6)
         near = [folded[word] for word in close]
         message = f"There is no tool {name[:100]!r}." + (f" The nearest names are: {', '.join(near)}." if near else "")
-        # a file's name does not tell which tools it has
+        # the name of a file does not say which tools it defines
         untrusted = self._custom.untrusted() if self._custom is not None else []
         if untrusted:
             others = f" and {len(untrusted) - UNTRUSTED_MAX} more" if len(untrusted) > UNTRUSTED_MAX else ""

@@ -1,7 +1,7 @@
 """Settings from built-in defaults, the personal file, the project's file, the environment and flags; later ones win.
 
 A project's file can only tighten settings until the user trusts its content. While a file is unreadable or has an
-unknown key, every call is denied: what the file was meant to forbid is unknown.
+unknown key, every call is denied: nobody can tell what the file was meant to forbid.
 """
 
 import json
@@ -18,7 +18,7 @@ from hilt.formats.digests import sha256
 from hilt.policy import paths
 
 MAX_BYTES = 1024 * 1024
-MOST = 1_000_000_000  # upper limit of every number; still valid as seconds and as a limit in megabytes
+MAX_NUMBER = 1_000_000_000  # upper limit of every number; still valid as seconds and as a limit in megabytes
 PROJECT = ".hilt/config.toml"
 TOOLS_DIR = "HILT_TOOLS_DIR"  # shorter name of HILT_CUSTOM_DIRS
 FOREIGN = "agents.config.json"  # another program's file; these two keys apply once it is trusted
@@ -35,10 +35,10 @@ class Key(NamedTuple):
     tighten: Callable[[Any, Any], Any] | None = None
     choices: tuple[str, ...] = ()
     separator: str = os.pathsep  # between the items of a list, in a variable
-    variable: str = ""  # when it is not made of the name
+    variable: str = ""  # if it is not derived from the name
 
 
-def _more(own: Sequence[str], project: Sequence[str]) -> tuple[str, ...]:
+def _union(own: Sequence[str], project: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *project)))
 
 
@@ -63,14 +63,14 @@ _BOXES = ("read-only", "workspace-write", "declared")
 KEYS: dict[str, Key] = {
     "workspace.name": Key(str, None),
     "workspace.roots": Key(list, ()),
-    "workspace.sensitive": Key(list, paths.SENSITIVE, _more),
+    "workspace.sensitive": Key(list, paths.SENSITIVE, _union),
     "workspace.readable": Key(list, paths.READABLE),
-    "workspace.protected": Key(list, (), _more),
+    "workspace.protected": Key(list, (), _union),
     "workspace.writable": Key(list, ()),
     "mode": Key(str, "normal", choices=CHOICES["mode"]),
     "profile": Key(str, "full", _stricter(CHOICES["profile"]), CHOICES["profile"]),
     "tools.in_profile": Key(list, ()),
-    "disabledTools": Key(list, (), _more),
+    "disabledTools": Key(list, (), _union),
     "tools.only": Key(list, ()),
     "alwaysAllow": Key(list, ()),
     "approve": Key(str, None, choices=CHOICES["approve"]),
@@ -121,7 +121,7 @@ KEYS: dict[str, Key] = {
     "agents.limits": Key(dict, {}),
     "state.mb": Key(int, 5120),
     "desktop.display": Key(str, None),
-    "desktop.private": Key(list, (), _more),
+    "desktop.private": Key(list, (), _union),
     "desktop.longest_side": Key(int, 1568),
     "resident": Key(str, "auto", choices=("auto", "off")),
 }
@@ -175,12 +175,12 @@ def load(
     sources = dict.fromkeys(KEYS, "default")
     for name, value in read_file(personal, personal, cache).items():
         # the defaults stay sensitive: workspace.readable is the setting for exceptions
-        values[name] = _more(KEYS[name].default, value) if name == "workspace.sensitive" else value
+        values[name] = _union(KEYS[name].default, value) if name == "workspace.sensitive" else value
         sources[name] = "config.toml"
-    for name, value in _of_project(workspace, values, cache, trusts).items():
+    for name, value in _project_values(workspace, values, cache, trusts).items():
         values[name], sources[name] = value, PROJECT
-    for name, value in _of_foreign(workspace, trusts).items():
-        values[name], sources[name] = _more(values[name], value), FOREIGN
+    for name, value in _foreign_values(workspace, trusts).items():
+        values[name], sources[name] = _union(values[name], value), FOREIGN
     for name in KEYS:
         variable = variable_of(name)
         if environ.get(variable):
@@ -190,7 +190,7 @@ def load(
         sources["custom.dirs"] = TOOLS_DIR
     for name, value in flags.items():
         if name not in KEYS:
-            raise _no_key(name, "flag")
+            raise _unknown_key(name, "flag")
         values[name], sources[name] = checked(name, value, "flag"), "flag"
     return Settings(values, sources)
 
@@ -205,7 +205,7 @@ def needs_trust(name: str) -> bool:
     return KEYS[name].tighten is None and name not in PERSONAL
 
 
-def _of_project(workspace: str, values: Mapping[str, Any], cache: str, trusts: Trusts) -> dict[str, Any]:
+def _project_values(workspace: str, values: Mapping[str, Any], cache: str, trusts: Trusts) -> dict[str, Any]:
     """Return the values set by a project's file: only stricter ones unless it is trusted."""
     path = os.path.join(workspace, PROJECT)
     project = read_file(path, PROJECT, cache)
@@ -214,26 +214,26 @@ def _of_project(workspace: str, values: Mapping[str, Any], cache: str, trusts: T
     if own == tightened:
         return tightened
     # parse the same bytes that are checked for trust: the file may have changed since
-    data = _bytes(path, PROJECT)
-    return _as_trusted(flat_keys(_parsed(data, PROJECT), PROJECT), values) if trusts(path, data) else tightened
+    data = _read_bytes(path, PROJECT)
+    return _as_trusted(flat_keys(_parse_toml(data, PROJECT), PROJECT), values) if trusts(path, data) else tightened
 
 
 def _as_trusted(project: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     # lists that forbid something only grow
     return {
-        name: _more(values[name], value) if KEYS[name].tighten is _more else value
+        name: _union(values[name], value) if KEYS[name].tighten is _union else value
         for name, value in project.items()
         if name not in PERSONAL
     }
 
 
-def _of_foreign(workspace: str, trusts: Trusts) -> dict[str, Any]:
+def _foreign_values(workspace: str, trusts: Trusts) -> dict[str, Any]:
     """Return the settings in another program's file in the project, if the user trusts it."""
     path = os.path.join(workspace, FOREIGN)
     if not os.path.exists(path):
         return {}
     try:
-        data = _bytes(path, FOREIGN)
+        data = _read_bytes(path, FOREIGN)
     except ToolError:
         return {}  # an unreadable file cannot be trusted
     if not trusts(path, data):
@@ -241,62 +241,62 @@ def _of_foreign(workspace: str, trusts: Trusts) -> dict[str, Any]:
     try:
         parsed = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _broken(FOREIGN, str(error)) from error
+        raise _invalid(FOREIGN, str(error)) from error
     lists: dict[str, Any] = {}
     for table in (parsed, parsed.get("nanocoder")) if isinstance(parsed, dict) else ():
         for name in FOREIGN_KEYS:
             if isinstance(table, dict) and table.get(name) is not None:
-                lists[name] = _more(lists.get(name, ()), checked(name, table[name], FOREIGN))
+                lists[name] = _union(lists.get(name, ()), checked(name, table[name], FOREIGN))
     return lists
 
 
-def read_file(path: str, shown: str, folder: str) -> dict[str, Any]:
+def read_file(path: str, source: str, folder: str) -> dict[str, Any]:
     """Return the dotted keys of a TOML file; the parsed file is cached in the state directory until it changes."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise _broken(shown, os.strerror(error.errno or 0)) from error
+        raise _invalid(source, os.strerror(error.errno or 0)) from error
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         # reading a device may never end
-        raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
+        raise _invalid(source, f"it is not a regular file of at most {MAX_BYTES} bytes")
     stamp = [path, status.st_size, status.st_mtime_ns, status.st_ino]
     cache = os.path.join(folder, f"config-{digest(path)}.json")
     try:
         with open(cache, "rb") as file:
             cached = json.load(file)
         if cached["stamp"] == stamp:
-            return flat_keys(cached["data"], shown)
+            return flat_keys(cached["data"], source)
     except (OSError, ValueError, KeyError, TypeError):
         pass  # no usable cache: read the file
-    data = _parsed(_bytes(path, shown), shown)
-    flat = flat_keys(data, shown)
+    data = _parse_toml(_read_bytes(path, source), source)
+    flat = flat_keys(data, source)
     _write_cache(cache, {"stamp": stamp, "data": data})
     return flat
 
 
-def _bytes(path: str, shown: str) -> bytes:
+def _read_bytes(path: str, source: str) -> bytes:
     try:
         # opening a pipe without a writer must not block
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
+                raise _invalid(source, f"it is not a regular file of at most {MAX_BYTES} bytes")
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise _broken(shown, os.strerror(error.errno or 0)) from error
+        raise _invalid(source, os.strerror(error.errno or 0)) from error
     if len(data) > MAX_BYTES:
-        raise _broken(shown, f"it is not a regular file of at most {MAX_BYTES} bytes")
+        raise _invalid(source, f"it is not a regular file of at most {MAX_BYTES} bytes")
     return data
 
 
-def _parsed(data: bytes, shown: str) -> dict[str, Any]:
+def _parse_toml(data: bytes, source: str) -> dict[str, Any]:
     import tomllib
 
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise _broken(shown, str(error)) from error
+        raise _invalid(source, str(error)) from error
 
 
 def _write_cache(cache: str, value: object) -> None:
@@ -316,7 +316,7 @@ def _write_cache(cache: str, value: object) -> None:
             os.unlink(temporary)
 
 
-def flat_keys(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str, Any]:
+def flat_keys(data: Mapping[str, Any], source: str, prefix: str = "") -> dict[str, Any]:
     """Return the dotted keys of a file's tables with their validated values."""
     flat: dict[str, Any] = {}
     for name, value in data.items():
@@ -324,50 +324,50 @@ def flat_keys(data: Mapping[str, Any], shown: str, prefix: str = "") -> dict[str
         if key == "profile" and isinstance(value, dict):
             # [profile] as a table: its name, and tools added to it
             renamed = {_IN_PROFILE.get(inner, f"profile.{inner}"): setting for inner, setting in value.items()}
-            flat.update(flat_keys(renamed, shown))
+            flat.update(flat_keys(renamed, source))
         elif key in KEYS:
-            flat[key] = checked(key, value, shown)
-        elif isinstance(value, dict) and any(known.startswith(key + ".") for known in KEYS):
-            flat.update(flat_keys(value, shown, key + "."))
+            flat[key] = checked(key, value, source)
+        elif isinstance(value, dict) and any(dotted.startswith(key + ".") for dotted in KEYS):
+            flat.update(flat_keys(value, source, key + "."))
         else:
-            raise _no_key(key, shown)
+            raise _unknown_key(key, source)
     return flat
 
 
-def _no_key(key: str, shown: str) -> ToolError:
+def _unknown_key(key: str, source: str) -> ToolError:
     from hilt.schema import did_you_mean
 
     near = did_you_mean(key, KEYS)
-    return _broken(shown, f"unknown key {key[:200]}" + (f"; did you mean {near}?" if near else ""))
+    return _invalid(source, f"unknown key {key[:200]}" + (f"; did you mean {near}?" if near else ""))
 
 
-def checked(name: str, value: Any, shown: str) -> Any:
-    """Validate the value of a setting and return it; `shown` is its source, for the error."""
+def checked(name: str, value: Any, source: str) -> Any:
+    """Validate the value of a setting and return it; it was set in `source`, which the error names."""
     key = KEYS[name]
     if key.type is list:
         if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        raise _broken(shown, f"{name} must be an array of strings, not {value!r}")
+        raise _invalid(source, f"{name} must be an array of strings, not {value!r}")
     if key.type is dict:
         if isinstance(value, dict):
             return value
-        raise _broken(shown, f"{name} must be a table, not {value!r}")
+        raise _invalid(source, f"{name} must be a table, not {value!r}")
     if key.type is bool:
         if isinstance(value, bool):
             return value
-        raise _broken(shown, f"{name} must be true or false, not {value!r}")
+        raise _invalid(source, f"{name} must be true or false, not {value!r}")
     if key.type is float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_NUMBER:
             return float(value)
-        raise _broken(shown, f"{name} must be a number above 0, at most {MOST}, not {value!r}")
+        raise _invalid(source, f"{name} must be a number above 0, at most {MAX_NUMBER}, not {value!r}")
     if not isinstance(value, key.type) or isinstance(value, bool):
-        raise _broken(shown, f"{name} must be {'an integer' if key.type is int else 'a string'}, not {value!r}")
+        raise _invalid(source, f"{name} must be {'an integer' if key.type is int else 'a string'}, not {value!r}")
     if key.choices and value not in key.choices:
-        raise _broken(shown, f"{name} must be one of {', '.join(key.choices)}, not {value!r}")
+        raise _invalid(source, f"{name} must be one of {', '.join(key.choices)}, not {value!r}")
     if isinstance(value, int) and value < 1:
-        raise _broken(shown, f"{name} must be at least 1, not {value}")
-    if isinstance(value, int) and value > MOST:
-        raise _broken(shown, f"{name} must be at most {MOST}, not {value}")
+        raise _invalid(source, f"{name} must be at least 1, not {value}")
+    if isinstance(value, int) and value > MAX_NUMBER:
+        raise _invalid(source, f"{name} must be at most {MAX_NUMBER}, not {value}")
     return value
 
 
@@ -389,11 +389,11 @@ def from_text(name: str, text: str) -> Any:
     return text
 
 
-def _broken(shown: str, reason: str) -> ToolError:
+def _invalid(source: str, reason: str) -> ToolError:
     return ToolError(
         "denied",
-        f"{shown}: {reason}" + ("" if reason.endswith("?") else "."),
-        suggestion=f"Ask the user to correct {shown}.",
+        f"{source}: {reason}" + ("" if reason.endswith("?") else "."),
+        suggestion=f"Ask the user to correct {source}.",
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hilt.web.client import Web
 
 
-class KeptValues(Protocol):
+class StoredValues(Protocol):
     """The values that a session stores from one call to the next."""
 
     def get(self, key: str) -> Json:
@@ -72,7 +72,7 @@ class Principal(Protocol):
         """The mode of the session."""
 
     @property
-    def values(self) -> KeptValues:
+    def values(self) -> StoredValues:
         """The values stored in the session."""
 
     @property
@@ -81,7 +81,7 @@ class Principal(Protocol):
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody can be asked to approve something."""
+        """Whether a user is available to answer."""
 
     def set_mode(self, mode: str | None) -> None:
         """Change the mode of the session; None restores the mode from the settings."""
@@ -108,7 +108,7 @@ class Attendant(Protocol):
 
     @property
     def has_questions(self) -> bool:
-        """Whether this run stopped to ask something: the call is run again with the answers."""
+        """Whether this run stopped to ask something; the call then runs again with the answers."""
 
     def approve(self, asked: Asked, digest: str) -> UserAnswer | None:
         """Ask a person to approve a call and return their answer; `digest` identifies the call and its files."""
@@ -133,7 +133,7 @@ class Attendant(Protocol):
         """What the run that the call belongs to may use; None without limits."""
 
     def for_agents(self) -> Attendant | None:
-        """Return the client for agents that the call starts; None if it cannot be asked while the call runs."""
+        """Return the client for agents that the call starts; None if it cannot answer while the call runs."""
 
     def compact(self, focus: str) -> str | None:
         """Shorten the client's conversation after this call; return what will happen."""
@@ -294,7 +294,7 @@ class Context:
         return self.principal.mode
 
     @property
-    def values(self) -> KeptValues:
+    def values(self) -> StoredValues:
         """The values stored in the session."""
         return self.principal.values
 
@@ -309,7 +309,7 @@ class Context:
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody can be asked to approve something."""
+        """Whether a user is available to answer."""
         return self.principal.can_ask
 
     def ask(self, questions: Sequence[Any]) -> dict[str, Any]:

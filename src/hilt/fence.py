@@ -1,4 +1,4 @@
-"""The fence between a call and its commit, and what helper programs of a call may read."""
+"""The fence between a call and its commit, and what child processes of a call may read."""
 
 import threading
 from collections.abc import Callable
@@ -54,8 +54,8 @@ class Fence:
 
 
 class Reads(NamedTuple):
-    """What a helper program may read, where the kernel can enforce that."""
+    """What a child process may read, where the kernel can enforce it."""
 
-    folder: int | None  # with everything below it
-    files: tuple[int, ...] = ()  # open
+    folder: int | None  # descriptor; with everything below it
+    files: tuple[int, ...] = ()  # descriptors
     programs: tuple[str, ...] = ()  # files it needs to run, and folders with everything below them

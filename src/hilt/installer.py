@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from hilt.errors import ToolError
 
-# a file that each of these programs leaves in the environment of hilt: what adds an extra, and what removes hilt
+# marker file in the environment of hilt -> the commands that add an extra and remove hilt
 _PROGRAMS = {
     # replaces the extras that are installed, so it must name all of them
     "uv-receipt.toml": ("uv tool install 'hilt[all]'", "uv tool uninstall hilt"),
@@ -34,7 +34,7 @@ def _commands() -> tuple[str, str]:
 
 @contextmanager
 def needs(extra: str, feature: str) -> Iterator[None]:
-    """Report a package that cannot be imported as a missing extra; `feature` is what needs it."""
+    """Report an import error of a package as a missing extra; `feature` is what needs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -49,5 +49,5 @@ def needs(extra: str, feature: str) -> Iterator[None]:
 
 
 def missing(extra: str, feature: str, package: str) -> str:
-    """Return the message about an extra without which a feature does not work."""
+    """Return the message for a feature that needs an extra that is not installed."""
     return f"{feature} needs the extra {extra}: {package} is not installed."

@@ -51,7 +51,7 @@ class HooksAround(Protocol):
 
 
 class NoHooks:
-    """The hooks of a call without hooks; also stands in for their results."""
+    """The hooks of a call without hooks, and their empty results."""
 
     notes: tuple[str, ...] = ()
     changed = False
@@ -60,11 +60,11 @@ class NoHooks:
     ran = ()
 
     def before(self, prepared: Prepared) -> Any:
-        """Leave the call as it is."""
+        """Do nothing."""
         return self
 
     def after(self, prepared: Prepared, output: Output | None, error: ToolError | None = None) -> Any:
-        """Leave the output as it is."""
+        """Do nothing."""
         return self
 
 
@@ -74,7 +74,7 @@ Voter = Callable[[Prepared, Context], Decision | None]
 
 
 class Active(Protocol):
-    """One call as it moves through the steps: what is known about it so far."""
+    """The state of one call as it moves through the steps."""
 
     call: Call
     prepared: Prepared | None
@@ -166,24 +166,24 @@ def order(active: ActiveT, world: World[ActiveT]) -> Generator[Callable[[], Mapp
 def resolve(active: ActiveT, world: World[ActiveT]) -> FoundTool:
     """Return the tool of a call. A tool that forwards is replaced by the tool that its arguments name."""
     dialect = active.call.dialect or world.dialect
-    found = world.catalog.find(active.call.tool, dialect)
-    if found.tool.traits.forwards:
-        active.call = forwarded(active.call, found.tool)
-        found = world.catalog.find(active.call.tool, dialect)
-        if found.tool.traits.forwards:
+    match = world.catalog.find(active.call.tool, dialect)
+    if match.tool.traits.forwards:
+        active.call = forwarded(active.call, match.tool)
+        match = world.catalog.find(active.call.tool, dialect)
+        if match.tool.traits.forwards:
             advice = "Pass the name of the tool to call."
-            raise ToolError("invalid_request", f"{found.tool.name} cannot call itself.", suggestion=advice)
-    meant = None if found.entry is None else meaning(active.call, found.entry)
-    if meant is not None:
+            raise ToolError("invalid_request", f"{match.tool.name} cannot call itself.", suggestion=advice)
+    translated = None if match.entry is None else translation(active.call, match.entry)
+    if translated is not None:
         active.call = active.call._replace(
-            tool=meant.name, args=meant.args, through=(*active.call.through, found.tool.name)
+            tool=translated.name, args=translated.args, through=(*active.call.through, match.tool.name)
         )
-        found = world.catalog.find(active.call.tool, dialect)
-    return found
+        match = world.catalog.find(active.call.tool, dialect)
+    return match
 
 
-def meaning(call: Call, entry: DialectEntry) -> Forwarded | None:
-    """Return the call of another tool that a dialect makes of this one, or None."""
+def translation(call: Call, entry: DialectEntry) -> Forwarded | None:
+    """Return the call of another tool that the dialect translates this one to, or None."""
     if entry.forward is None:
         return None
     try:
@@ -240,21 +240,21 @@ def rewritten(prepared: Prepared, args: dict[str, Any]) -> Prepared:
 # --- decide, consult, approve ---------------------------------------------------------------------------------------
 
 
-def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hooked: Vote | None = None) -> Decision:
+def decide(prepared: Prepared, ctx: Context, voters: Sequence[Voter], hook_vote: Vote | None = None) -> Decision:
     """Return the decision on a call: the strictest vote; votes to ask become one question."""
     decision: Decision | None = None
     for voter in voters:
-        voted = voter(prepared, ctx)
+        ballot = voter(prepared, ctx)
         if decision is None:
-            decision = voted
-        elif voted is not None:
-            decision = Decision(join(decision.vote, voted.vote), decision.votes + voted.votes)
+            decision = ballot
+        elif ballot is not None:
+            decision = Decision(join(decision.vote, ballot.vote), decision.votes + ballot.votes)
     decision = decision or Decision(strictest(()), ())
-    if hooked is not None:
-        vote = strictest((decision.vote, hooked))
-        if (decision.vote.verdict, hooked.verdict) == ("ask", "ask"):
-            vote = vote._replace(joined=(*vote.joined, hooked.voter))
-        decision = Decision(vote, (*decision.votes, hooked))
+    if hook_vote is not None:
+        vote = strictest((decision.vote, hook_vote))
+        if (decision.vote.verdict, hook_vote.verdict) == ("ask", "ask"):
+            vote = vote._replace(joined=(*vote.joined, hook_vote.voter))
+        decision = Decision(vote, (*decision.votes, hook_vote))
     return decision
 
 
@@ -277,7 +277,7 @@ def consult(prepared: Prepared, ctx: Context, decision: Decision, *, runs_script
 
 
 def permit(active: ActiveT, world: World[ActiveT], prepared: Prepared, ctx: Context) -> Prepared:
-    """Return the call as the decision or a person allows it; raise unless they do."""
+    """Return the call that the decision or a person allows; raise if neither does."""
     if active.decision.verdict == "deny":
         error = denial(active.decision, prepared.tool)
         raise error if prepared.entry is None else prepared.entry.failure(error, prepared.foreign)
@@ -331,7 +331,7 @@ def perform(prepared: Prepared, ctx: Context) -> Output:
 
 
 def with_new_errors(ctx: Context, output: Output) -> Output:
-    """Add the errors that a language server finds in what the call has changed, if the user wants them."""
+    """Add the errors that a language server finds in the changed files, if the user enabled this."""
     if not ctx.workspace.committed or ctx.settings["lsp.after_edit"] == "off":
         return output
     from hilt.lsp.after_edit import new_errors
@@ -346,7 +346,7 @@ def with_new_errors(ctx: Context, output: Output) -> Output:
 
 
 def shape(prepared: Prepared, ctx: Context, output: Output) -> Result:
-    """Return the result: output cut to a size that a model can read, with metadata."""
+    """Return the result: output truncated to the size limit for models, with metadata."""
     meta = {**ctx.meta, **output.meta}
     if prepared.notes:
         meta["notes"] = prepared.notes

@@ -1,4 +1,4 @@
-"""Paths of hilt itself and of the user's settings and state; kept light, because the resident's client starts here."""
+"""Paths of hilt itself and of the user's settings and state; few imports, as the resident's client loads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# the variables of the user's environment that commands get
+# environment variables that commands inherit
 SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "TMPDIR", "TZ", "SHELL")
 
 # folders of skills, below a workspace; those of other systems also below the home directory
@@ -18,16 +18,16 @@ SKILL_FOLDERS = (".hilt/skills", ".claude/skills", ".agents/skills", ".jcli/skil
 # the command, and the Python program that its native client runs
 PROGRAMS = ("hilt", "hilt-py")
 
-# entries removed from sys.path by `forget`; the next process starts with them again
+# entries that `forget` removed from sys.path; the next process has them again
 _forgotten: list[str] = []
 
 
 def config_dir(environ: Mapping[str, str]) -> str:
     """Return the folder of the personal settings."""
-    named = environ.get("HILT_CONFIG_DIR")
-    if not named and environ.get("JINN_CONFIG_DIR"):
-        named = os.path.join(environ["JINN_CONFIG_DIR"], "hilt")
-    return os.path.abspath(named or _below_home(environ, "XDG_CONFIG_HOME", ".config"))
+    folder = environ.get("HILT_CONFIG_DIR")
+    if not folder and environ.get("JINN_CONFIG_DIR"):
+        folder = os.path.join(environ["JINN_CONFIG_DIR"], "hilt")
+    return os.path.abspath(folder or _below_home(environ, "XDG_CONFIG_HOME", ".config"))
 
 
 def state_dir(environ: Mapping[str, str]) -> str:
@@ -36,7 +36,7 @@ def state_dir(environ: Mapping[str, str]) -> str:
 
 
 def skill_dirs(environ: Mapping[str, str]) -> list[str]:
-    """Return the folders of the user's own skills, highest first."""
+    """Return the folders of the user's own skills, highest precedence first."""
     home = environ.get("HOME") or os.path.expanduser("~")
     own = [os.path.join(home, folder) for folder in SKILL_FOLDERS if not folder.startswith(".hilt/")]
     return [os.path.join(config_dir(environ), "skills"), *own]
@@ -71,40 +71,41 @@ def homes(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the home directory from the environment, and the one from the user database if it differs."""
     import pwd
 
-    named = environ.get("HOME") or os.path.expanduser("~")
+    home = environ.get("HOME") or os.path.expanduser("~")
     try:
-        listed = pwd.getpwuid(os.geteuid()).pw_dir
+        account_home = pwd.getpwuid(os.geteuid()).pw_dir
     except KeyError:
-        listed = named
-    return tuple(dict.fromkeys((os.path.realpath(named), os.path.realpath(listed))))
+        account_home = home
+    return tuple(dict.fromkeys((os.path.realpath(home), os.path.realpath(account_home))))
 
 
 def installation(root: str, lifted: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the paths of the running hilt inside a folder; the folder itself if it is part of the installation.
 
-    A change to them would run with all rights of the user at the next start of hilt. The paths are resolved except for
-    the last name, which may be a link or missing. Everything below an absolute path in `lifted` is left out.
+    A change to them would run with all rights of the user when hilt starts again. The paths are resolved except for
+    the last component, which may be a link or missing. Everything below an absolute path in `lifted` is excluded.
     """
     resolve = RealPaths()
     root = resolve(root)
-    free = [resolve(os.path.expanduser(path)) for path in lifted if path.startswith(("/", "~"))]
-    found = [path for path in _installed(root, resolve) if not any(is_below(path, one) for one in free)]
-    if any(is_below(root, path) for path in free):
+    excluded = [resolve(os.path.expanduser(path)) for path in lifted if path.startswith(("/", "~"))]
+    installed = [path for path in _installed(root, resolve) if not any(is_below(path, folder) for folder in excluded)]
+    if any(is_below(root, path) for path in excluded):
         return ()
-    if any(is_below(root, path) for path in found):
+    if any(is_below(root, path) for path in installed):
         return (root,)
     # the folder of the package, which is on sys.path, and a virtual environment, unless the folder is inside them
     whole = [_package(), *([sys.prefix] if sys.prefix != sys.base_prefix else [])]
-    found += (path for path in map(resolve, whole) if not is_below(root, path))
-    found += (link for path in (*whole, *_programs()) for link in _links(path, resolve))
+    installed += (path for path in map(resolve, whole) if not is_below(root, path))
+    installed += (link for path in (*whole, *_programs()) for link in _links(path, resolve))
     for folder in (*sys.path, *_forgotten):
         # such as a project installed next to hilt: Python runs these modules before anything else
-        if os.path.isabs(folder) and not any(is_below(folder, path) for path in (sys.prefix, sys.base_prefix, *found)):
+        covered = (sys.prefix, sys.base_prefix, *installed)
+        if os.path.isabs(folder) and not any(is_below(folder, path) for path in covered):
             real = resolve(folder)
-            found += (os.path.join(real, name) for name in _customizing())
-    inside = [path for path in dict.fromkeys(found) if is_below(os.path.dirname(path), root)]
-    inside = [path for path in inside if not any(is_below(path, one) for one in free)]
-    return tuple(path for path in inside if not any(path != one and is_below(path, one) for one in inside))
+            installed += (os.path.join(real, name) for name in _startup_modules())
+    inside = [path for path in dict.fromkeys(installed) if is_below(os.path.dirname(path), root)]
+    inside = [path for path in inside if not any(is_below(path, folder) for folder in excluded)]
+    return tuple(path for path in inside if not any(path != outer and is_below(path, outer) for outer in inside))
 
 
 def forget(root: str, lifted: Sequence[str] = ()) -> None:
@@ -130,11 +131,11 @@ class RealPaths:
     """Resolves paths as os.path.realpath does, but looks up each folder only once."""
 
     def __init__(self) -> None:
-        self._known = {"/": "/"}
+        self._resolved = {"/": "/"}
 
     def __call__(self, path: str) -> str:
         """Return the real path."""
-        real = self._known.get(path)
+        real = self._resolved.get(path)
         if real is None:
             outer, _, name = path.rpartition("/")
             if not path.startswith("/") or name in ("", ".", ".."):
@@ -142,7 +143,7 @@ class RealPaths:
             real = f"{self(outer or '/').rstrip('/')}/{name}"
             if os.path.islink(real):
                 real = os.path.realpath(real)
-            self._known[path] = real
+            self._resolved[path] = real
         return real
 
 
@@ -201,7 +202,7 @@ def _installed(root: str, resolve: RealPaths) -> Iterator[str]:
         yield resolve(os.path.join(base, "lib", python, "site-packages"))
 
 
-def _customizing() -> Iterator[str]:
+def _startup_modules() -> Iterator[str]:
     """Yield the file names of the modules that Python runs at startup."""
     import _imp
 
@@ -242,15 +243,15 @@ def own_command() -> list[str]:
     return [os.path.abspath(sys.executable), "-P", "-m", "hilt"]
 
 
-def command(*words: str) -> str:
+def command(*arguments: str) -> str:
     """Return a command line of hilt to show to a person; just `hilt` if PATH resolves to this installation."""
     from shlex import join
 
     own = own_command()
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     first = next((path for folder in folders if os.access(path := os.path.join(folder, "hilt"), os.X_OK)), None)
-    is_known = len(own) == 1 and first is not None and os.path.realpath(first) == os.path.realpath(own[0])
-    return join([*(["hilt"] if is_known else own), *words])
+    is_on_path = len(own) == 1 and first is not None and os.path.realpath(first) == os.path.realpath(own[0])
+    return join([*(["hilt"] if is_on_path else own), *arguments])
 
 
 def _below_home(environ: Mapping[str, str], variable: str, default: str) -> str:

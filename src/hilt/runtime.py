@@ -70,7 +70,7 @@ SESSIONS_MAX = 256  # kept in memory; others are opened again on their next call
 
 
 class Shared:
-    """What several runtimes of one workspace share in one process; their settings may differ."""
+    """Resources that runtimes of one workspace share in one process; their settings may differ."""
 
     def __init__(self, jobs: Jobs, sandbox: Sandbox, language_servers: Lazy[LanguageServers]) -> None:
         self.jobs = jobs
@@ -107,7 +107,7 @@ class Runtime:
         the language servers of the resident process.
         """
         env = os.environ if environ is None else environ
-        self._named = os.path.abspath(workspace)  # as callers may write it, links not resolved
+        self._given_root = os.path.abspath(workspace)  # as callers may write it: links are not resolved
         self.root = os.path.realpath(workspace)
         if not os.path.isdir(self.root):
             raise ToolError(
@@ -133,7 +133,7 @@ class Runtime:
             env,
             self.state,
             directories=self.settings["custom.dirs"],
-            reserved=lambda: (*built_in_names(), *self.catalog.given_names()),
+            reserved=lambda: (*built_in_names(), *self.catalog.library_names()),
             grants=self,
             confine=self._confine_custom,
             sandbox=self.settings["custom.sandbox"],
@@ -167,8 +167,8 @@ class Runtime:
         self._recorder = Recorder(self.trail, self.id, self.state, self._take_notes, self._publisher)
         self._scheduler = Scheduler()
         home = os.path.realpath(env.get("HOME") or os.path.expanduser("~"))
-        place = RuntimePaths(self.root, self.id, self._config, self.state, home)
-        self.authority = Authority(place, self.settings, self.catalog, env, asker, self._was_used, self._agent_of)
+        paths = RuntimePaths(self.root, self.id, self._config, self.state, home)
+        self.authority = Authority(paths, self.settings, self.catalog, env, asker, self._was_used, self._agent_of)
         self.authority.record_hook = self._recorder.record_hook
         self._questioner = questioner
         self.asks_person = asker is not None or questioner is not None
@@ -180,7 +180,7 @@ class Runtime:
             without((*PROTECTED, *self.settings["workspace.protected"]), self.settings["workspace.writable"]),
             without(ASKED, self.settings["workspace.writable"]),
         )
-        # matches files that tools cannot open under any name; set before the first call
+        # matches files that tools cannot open under any name; assign it before the first call
         self.marked: Callable[[os.stat_result], bool] | None = None
         self._stores: dict[str, tuple[Store, Overflow]] = {}
         self._lock = threading.Lock()
@@ -239,7 +239,7 @@ class Runtime:
 
     def tidy(self, seconds: float) -> None:
         """Do deferred cleanup: end idle sessions, remove old files, and compress undo data for about this long."""
-        with suppress(ToolError):  # it can be retried later
+        with suppress(ToolError):  # the next call of tidy retries it
             self.trail.end_idle()
             self.trail.prune()
             self._store(self.session)[1].make_room()
@@ -283,9 +283,9 @@ class Runtime:
         from hilt.state.db import Database
 
         paths, is_sensitive = self.settings["related_context.paths"], self._rules.is_sensitive
-        found = KnowledgePlaces(self.environ, self._config, paths, self.root, is_sensitive)
-        spare = os.path.join(self.state, "cache")
-        return Knowledge(found, spare, lambda path: Database(path, MIGRATIONS, durable=False, is_cache=True))
+        locations = KnowledgePlaces(self.environ, self._config, paths, self.root, is_sensitive)
+        fallback = os.path.join(self.state, "cache")
+        return Knowledge(locations, fallback, lambda path: Database(path, MIGRATIONS, durable=False, is_cache=True))
 
     def _open_board(self) -> Board:
         from hilt.state.board import Board
@@ -318,35 +318,35 @@ class Runtime:
 
     @property
     def keeps_agents(self) -> bool:
-        """Whether agents can go on here after the call that started them."""
+        """Whether agents can keep running here after the call that started them."""
         return self._keeps_jobs
 
     def in_session(
-        self, session: str, settings: config.Settings, folder: str | None = None, shown: tuple[str, ...] = ()
+        self, session: str, settings: config.Settings, folder: str | None = None, readable: tuple[str, ...] = ()
     ) -> Runtime:
-        """Return this runtime for another session, with settings of its own; both share everything else.
+        """Return this runtime for another session, with its own settings; both share everything else.
 
         With `folder`, it works in that copy of the workspace, under the rules of the workspace, and its commands can
-        read the `shown` paths wherever they are: end it with `close_folder`. Close only the original.
+        also read the `readable` paths: end it with `close_folder`. Close only the original.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, session=session, settings=settings)
         if folder is not None:
-            other._move(folder, shown, self)
+            other._move(folder, readable, self)
         return other
 
-    def _move(self, folder: str, shown: tuple[str, ...], main: Runtime) -> None:
-        self.root = self._named = folder
+    def _move(self, folder: str, readable: tuple[str, ...], main: Runtime) -> None:
+        self.root = self._given_root = folder
         self._stores = {}
         self._journal = os.path.join(self.state, "journal", config.digest(folder))
         self.history = Lazy(lambda: self._open_history(config.digest(folder)))  # paths in it are relative
         self.authority = self.authority.in_folder(folder)
         self._voters = (self.authority.weigh, vote_on_paths)
-        self._confinement = Lazy(lambda: self._open_confinement(main._confinement().sandbox(), shown))
+        self._confinement = Lazy(lambda: self._open_confinement(main._confinement().sandbox(), readable))
         self._connect, self._shared, self._own_servers = None, None, Lazy(_open_language_servers)
 
     def close_folder(self) -> None:
-        """Close what a runtime for a copy of the workspace does not share."""
+        """Close the resources that a runtime for a copy of the workspace does not share."""
         self._own_servers.close()
         self.history.close()
 
@@ -421,7 +421,7 @@ class Runtime:
         return Jobs(folder=partial(session_folder, self.state, self.id), report=report)
 
     def language_servers(self, session: str | None = None) -> ServerAccess:
-        """Return access to the language servers: those that runtimes share, of the resident process, or our own."""
+        """Return access to the language servers: shared by runtimes, of the resident process, or our own."""
         from hilt.lsp.access import LocalAccess, ResidentAccess
 
         door = self._store(session or self.session)[0].door
@@ -487,9 +487,9 @@ class Runtime:
 
     def keep_text(self, text: str, label: str) -> str | None:
         """Save a text in the session's overflow folder, where `read_file` can open it; None if that fails."""
-        from hilt.output.overflow import broken
+        from hilt.output.overflow import split_long_lines
 
-        return self._store(self.session)[1].try_save(broken(text), label)
+        return self._store(self.session)[1].try_save(split_long_lines(text), label)
 
     def change_of(self, session: str, call: str) -> str | None:
         """Return the id of the change that a call of a session has made, or None; unfinished changes are recovered.
@@ -497,13 +497,13 @@ class Runtime:
         Raise busy if that takes too long.
         """
         workspace = Workspace(self._store(session)[0], session, Fence())
-        until = time.monotonic() + RECOVERY_SECONDS
+        deadline = time.monotonic() + RECOVERY_SECONDS
         while True:
             workspace.recover()
             change = self.history().change_of(session, call)
             if change is None or not change[1]:
                 return None if change is None else change[0]
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise ToolError("busy", f"The change {change[0]} is being recovered.")
             time.sleep(0.01)  # another thread or process recovers it
 
@@ -518,9 +518,9 @@ class Runtime:
         rooms.remove(rooms.private_folder(self.state, self.id, config.digest(session)))
         if os.path.exists(self._pages_file):
             self._pages().forget(f"{self.id}/{session}")
-        kept = self.authority.values().clear(self.id, session)
+        had_values = self.authority.values().clear(self.id, session)
         had_todos = self._todos().clear(session)
-        return self.trail.end_session(self.id, session) or kept or had_todos
+        return self.trail.end_session(self.id, session) or had_values or had_todos
 
     def custom(self) -> CustomTools:
         """Return the custom tools, valid, broken and untrusted."""
@@ -530,10 +530,10 @@ class Runtime:
         """Return the MCP servers whose tools are in the catalog; None when there are none, or this hilt is nested."""
         if self._servers.part is not None:
             return self._servers.part
-        named = self.settings["mcp.servers"] or any(
+        is_configured = self.settings["mcp.servers"] or any(
             os.path.lexists(os.path.join(self.root, name)) for name in (".mcp.json", config.FOREIGN)
         )
-        return self._servers() if named and not self.environ.get("HILT_NESTED") else None
+        return self._servers() if is_configured and not self.environ.get("HILT_NESTED") else None
 
     def _open_servers(self) -> Servers:
         from hilt.servers.tools import Servers
@@ -553,8 +553,8 @@ class Runtime:
         stops = [self._toolbox.listen(callback), watch(self.servers, callback)]
 
         def stop() -> None:
-            for stop_one in stops:
-                stop_one()
+            for stop_source in stops:
+                stop_source()
 
         return stop
 
@@ -562,13 +562,13 @@ class Runtime:
         """Whether the user has granted a permission that a custom tool asked for."""
         return any(stored.rule == grant for stored in self.authority.approvals().grants(self.id))
 
-    def _open_confinement(self, shared: Sandbox | None = None, shown: tuple[str, ...] = ()) -> Confinement:
+    def _open_confinement(self, shared: Sandbox | None = None, readable: tuple[str, ...] = ()) -> Confinement:
         from hilt.processes.confinement import Confinement
 
         shared = self._shared.sandbox if self._shared else shared
         authority = self.authority
         return Confinement(
-            authority.place, self.settings, self.environ, self._rules, authority.mode, authority.bars, shared, shown
+            authority.place, self.settings, self.environ, self._rules, authority.mode, authority.bars, shared, readable
         )
 
     def _take_notes(self) -> tuple[str, ...]:
@@ -643,16 +643,16 @@ class Runtime:
         from hilt.authority.explanation import explain
 
         active = self._active(call)
-        found = pipeline.resolve(active, self)  # which may replace the call
-        prepared = pipeline.prepare(active.call, *found)
+        match = pipeline.resolve(active, self)  # may replace the call
+        prepared = pipeline.prepare(active.call, *match)
         ctx = self._context(active)
         return explain(prepared, ctx, self.voters(active, prepared), self.authority.hooks(ctx), self.authority)
 
     def resolve(self, call: Call) -> tuple[Call, FoundTool]:
         """Return a call, or the call that it forwards, with its tool."""
         active = self._active(call)
-        found = pipeline.resolve(active, self)
-        return active.call, found
+        match = pipeline.resolve(active, self)
+        return active.call, match
 
     def _active(
         self, call: Call, done: Callable[[Result], None] = lambda result: None, attendant: Attendant | None = None
@@ -685,7 +685,7 @@ class Runtime:
         """Verify that a call can be recorded, and return its context."""
         active.deadline = time.perf_counter() + prepared.tool.timeout
         try:
-            self.trail.make_ready(full=prepared.tool.traits.frees)
+            self.trail.make_ready(full=prepared.tool.traits.frees_space)
         except ToolError as error:
             raise unrecorded(error, ran=False) from error
         active.ran = True
@@ -772,8 +772,8 @@ class Runtime:
         return self.trail.was_used(self.id, session, since)
 
     def _store(self, session: str) -> tuple[Store, Overflow]:
-        found = self._stores.get(session)
-        if found is None:
+        opened = self._stores.get(session)
+        if opened is None:
             settings = self.settings
             overflow = Overflow(
                 session_folder(self.state, self.id, session),
@@ -781,7 +781,7 @@ class Runtime:
                 keep_megabytes=settings["output.keep_mb"],
                 limit=settings["output.overflow_chars"],
             )
-            roots = [self._root(self._named, None)]
+            roots = [self._root(self._given_root, None)]
             for path in settings["workspace.roots"]:
                 full = os.path.realpath(os.path.expanduser(path))
                 roots.append(self._root(full, full))
@@ -790,12 +790,12 @@ class Runtime:
             locks = os.path.join(self.state, "locks")
             door = Door(roots, self._rules, marked=self.marked)
             store = Store(self.id, door, self.history, self._journal, self.trail, locks)
-            found = store, overflow
+            opened = store, overflow
             with self._lock:
                 while len(self._stores) >= SESSIONS_MAX:
                     del self._stores[next(iter(self._stores))]
-                self._stores[session] = found
-        return found
+                self._stores[session] = opened
+        return opened
 
     def _skill_roots(self, others: Sequence[Root]) -> list[Root]:
         """Return the folders of the user's skills, which tools may read, unless another root contains them."""
@@ -844,7 +844,7 @@ def touched_paths(door: Door, touches: Iterable[Touch]) -> dict[str, bool]:
 
 
 def share(state: str, workspace: str) -> Shared:
-    """Return what the runtimes of one workspace share."""
+    """Return the resources that the runtimes of one workspace share."""
     from hilt.processes.jobs import Jobs
     from hilt.sandbox.profile import Sandbox
 
@@ -858,7 +858,7 @@ def _report_job(state: str, root: str, job: JobState) -> None:
     if os.path.exists(places.serving_marker(state)):
         from hilt.running.publishing import publish_job
 
-        with suppress(Exception):  # the job goes on, and its list is right
+        with suppress(Exception):  # must not affect the job
             publish_job(state, root, job)
 
 
@@ -900,5 +900,5 @@ def settings_stamp(workspace: str, environ: Mapping[str, str]) -> tuple[object, 
 
 
 def session_folder(state: str, workspace: str, session: str) -> str:
-    """Return the folder for the overflowing output of a session."""
+    """Return the folder for the overflow of a session."""
     return os.path.join(state, "overflow", workspace, config.digest(session))

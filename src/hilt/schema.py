@@ -20,9 +20,9 @@ TOUCH = "x-touch"  # the effect of the call on the target that the argument name
 SPELLINGS = "x-spellings"  # other spellings of the values of an enumeration
 TEXT = "x-text"  # marks the output schema of a tool that may return plain text instead
 
-TOLD_MAX = 20  # violations in the message
-FOREIGN_CHARACTERS = 300  # of one violation message from jsonschema-rs
-LISTED_MAX = 100  # violations in the details; a request can contain millions
+VIOLATIONS_IN_MESSAGE = 20
+FOREIGN_MESSAGE_CHARACTERS = 300  # of one message from jsonschema-rs
+VIOLATIONS_IN_DETAILS = 100  # a request can contain millions
 
 _TYPES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _KINDS: dict[type, str] = {
@@ -242,24 +242,24 @@ def compact(schema: Schema) -> Schema:
         dropped += ["minimum", "maximum"]
     if schema.get("additionalProperties") is False:
         dropped.append("additionalProperties")
-    return _inside({key: value for key, value in schema.items() if key not in dropped}, compact)
+    return _map_subschemas({key: value for key, value in schema.items() if key not in dropped}, compact)
 
 
 def lean(schema: Schema) -> Schema:
     """Return a schema without descriptions."""
-    return _inside({key: value for key, value in schema.items() if key != "description"}, lean)
+    return _map_subschemas({key: value for key, value in schema.items() if key != "description"}, lean)
 
 
 _SINGLE_SUBSCHEMA = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 
 
-def _inside(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+def _map_subschemas(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     """Apply `change` to the direct subschemas; property names are not keywords."""
     for key, inner in schema.items():
         if key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas") and isinstance(
             inner, dict
         ):
-            schema[key] = {name: change(known) if isinstance(known, dict) else known for name, known in inner.items()}
+            schema[key] = {name: change(value) if isinstance(value, dict) else value for name, value in inner.items()}
         elif key in ("anyOf", "oneOf", "allOf", "prefixItems", "items") and isinstance(inner, list):
             schema[key] = [change(choice) if isinstance(choice, dict) else choice for choice in inner]
         elif key in _SINGLE_SUBSCHEMA and isinstance(inner, dict):
@@ -323,21 +323,21 @@ def check(schema: Schema, args: Any) -> CheckedArguments:
 def check_any(schema: Schema, args: Any) -> CheckedArguments:
     """Like `check`, for any JSON Schema (draft 2020-12 unless it says otherwise), using jsonschema-rs."""
     value = _with_defaults(schema, _decoded(schema, args))
-    fit(schema, value)
+    validate(schema, value)
     return CheckedArguments(value, [])
 
 
-def fit(schema: Schema, value: Any) -> None:
+def validate(schema: Schema, value: Any) -> None:
     """Raise unless a value matches a JSON Schema."""
     import jsonschema_rs
 
     try:
         validator = jsonschema_rs.validator_for(with_numbered_groups(schema), retriever=no_retrieval)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise ToolError("tool_invalid", f"The tool's schema is invalid: {shown(str(error))}.") from error
+        raise ToolError("tool_invalid", f"The tool's schema is invalid: {quoted(str(error))}.") from error
     errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.instance_path)))
     if errors:
-        raise refusal([violation for error in errors for violation in _foreign(schema, error)])
+        raise refusal([violation for error in errors for violation in _foreign_violations(schema, error)])
 
 
 def with_numbered_groups(schema: Any) -> Any:
@@ -351,7 +351,7 @@ def with_numbered_groups(schema: Any) -> Any:
         if key == "pattern" and isinstance(inner, str):
             converted[key] = numbered_groups(inner)
         elif key == "patternProperties" and isinstance(inner, dict):
-            converted[key] = {numbered_groups(name): with_numbered_groups(known) for name, known in inner.items()}
+            converted[key] = {numbered_groups(name): with_numbered_groups(value) for name, value in inner.items()}
         elif key in ("enum", "const", "default", "examples"):
             converted[key] = inner
         else:
@@ -387,14 +387,16 @@ def numbered_groups(pattern: str) -> str:
 
 def refusal(violations: list[Violation]) -> ToolError:
     """Return one error that reports all violations."""
-    message = "; ".join(violation.message for violation in violations[:TOLD_MAX])
-    if len(violations) > TOLD_MAX:
-        message += f"; and {len(violations) - TOLD_MAX} more"
+    message = "; ".join(violation.message for violation in violations[:VIOLATIONS_IN_MESSAGE])
+    if len(violations) > VIOLATIONS_IN_MESSAGE:
+        message += f"; and {len(violations) - VIOLATIONS_IN_MESSAGE} more"
     return ToolError(
         "invalid_args",
         message + ("" if message.endswith("?") else "."),
         suggestion=next((violation.suggestion for violation in violations if violation.suggestion), None),
-        violations=[{"path": violation.path, "message": violation.message} for violation in violations[:LISTED_MAX]],
+        violations=[
+            {"path": violation.path, "message": violation.message} for violation in violations[:VIOLATIONS_IN_DETAILS]
+        ],
     )
 
 
@@ -409,9 +411,9 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
 
 def _decoded(schema: Schema, value: Any) -> Any:
     """Decode a JSON string passed in place of an object or array, once: some models send that."""
-    if isinstance(value, str) and (wanted := schema.get("type")) in ("object", "array"):
+    if isinstance(value, str) and (expected := schema.get("type")) in ("object", "array"):
         try:
-            if kind_of(json.loads(value)) != wanted:
+            if kind_of(json.loads(value)) != expected:
                 return value
         except (ValueError, RecursionError):
             return value
@@ -432,8 +434,8 @@ def kind_of(value: Any) -> str:
     return next((name for base, name in _KINDS.items() if isinstance(value, base)), "object")
 
 
-def shown(value: Any) -> str:
-    """Return a value as it is quoted in a message, truncated."""
+def quoted(value: Any) -> str:
+    """Return a value as JSON for a message, truncated."""
     # a caller from Python may send anything
     text = json.dumps(value, ensure_ascii=False, default=repr, skipkeys=True)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -442,15 +444,13 @@ def shown(value: Any) -> str:
 def _check(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
     if "anyOf" in schema:
         return _check_choices(schema["anyOf"], value, path, violations, notes)
-    wanted = schema.get("type")
-    if wanted is None:
+    expected = schema.get("type")
+    if expected is None:
         return value
     kind = kind_of(value)
-    if kind != wanted and not (wanted == "number" and kind == "integer"):
-        expected = ARTICLES[wanted]
-        violations.append(
-            Violation(path, f"{path or 'args'} must be {expected}, not {ARTICLES[kind]} ({shown(value)})")
-        )
+    if kind != expected and not (expected == "number" and kind == "integer"):
+        message = f"{path or 'args'} must be {ARTICLES[expected]}, not {ARTICLES[kind]} ({quoted(value)})"
+        violations.append(Violation(path, message))
         return value
     if SPELLINGS in schema:
         value = schema[SPELLINGS].get(value, value)
@@ -458,12 +458,12 @@ def _check(schema: Schema, value: Any, path: str, violations: list[Violation], n
         choices = ", ".join(map(str, schema["enum"]))
         near = did_you_mean(value, schema["enum"])
         hint = f'Use {path} "{near}".' if near else f"Use one of: {choices}."
-        violations.append(Violation(path, f"{path} must be one of {choices}, not {shown(value)}", hint))
-    if wanted in ("integer", "number"):
+        violations.append(Violation(path, f"{path} must be one of {choices}, not {quoted(value)}", hint))
+    if expected in ("integer", "number"):
         return _check_number(schema, int(value) if kind == "integer" else value, path, violations, notes)
-    if wanted == "array":
+    if expected == "array":
         return _check_array(schema, value, path, violations, notes)
-    if wanted == "object":
+    if expected == "object":
         return _check_object(schema, value, path, violations, notes)
     return value
 
@@ -474,7 +474,7 @@ def _check_choices(choices: list[Schema], value: Any, path: str, violations: lis
         if choice.get("type") in (kind, None) or (choice.get("type") == "number" and kind == "integer"):
             return _check(choice, value, path, violations, notes)
     expected = " or ".join(ARTICLES[choice["type"]] for choice in choices)
-    violations.append(Violation(path, f"{path} must be {expected}, not {ARTICLES[kind]} ({shown(value)})"))
+    violations.append(Violation(path, f"{path} must be {expected}, not {ARTICLES[kind]} ({quoted(value)})"))
     return value
 
 
@@ -483,21 +483,21 @@ def _check_number(schema: Schema, value: Any, path: str, violations: list[Violat
         limit = schema.get(bound)
         if limit is not None and (value < limit if bound == "minimum" else value > limit):
             if schema.get(CLAMP):
-                notes.append(f"{path} {shown(value)} was changed to {limit}, its {bound}")
+                notes.append(f"{path} {quoted(value)} was changed to {limit}, its {bound}")
                 return limit
-            violations.append(Violation(path, f"{path} must be {words} {limit}, not {shown(value)}"))
+            violations.append(Violation(path, f"{path} must be {words} {limit}, not {quoted(value)}"))
     return value
 
 
 def _check_array(schema: Schema, value: Any, path: str, violations: list[Violation], notes: list[str]) -> Any:
-    least, most = schema.get("minItems"), schema.get("maxItems")
-    if least is not None and len(value) < least:
+    minimum, maximum = schema.get("minItems"), schema.get("maxItems")
+    if minimum is not None and len(value) < minimum:
         violations.append(
-            Violation(path, f"{path} must have at least {least} item{'s' * (least != 1)}, not {len(value)}")
+            Violation(path, f"{path} must have at least {minimum} item{'s' * (minimum != 1)}, not {len(value)}")
         )
-    if most is not None and len(value) > most:
-        hint = f"Send at most {most} in one call."
-        violations.append(Violation(path, f"{path} must have at most {most} items, not {len(value)}", hint))
+    if maximum is not None and len(value) > maximum:
+        hint = f"Send at most {maximum} in one call."
+        violations.append(Violation(path, f"{path} must have at most {maximum} items, not {len(value)}", hint))
         return value
     items = schema.get("items")
     if items is None:
@@ -512,10 +512,10 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
     checked: dict[str, Any] = {}
     prefix = f"{path}." if path else ""
     for name, item in value.items():
-        known = properties.get(name)
-        if known is None:
+        expected = properties.get(name)
+        if expected is None:
             if extra is False:
-                violations.append(_unknown(prefix, name, properties, guess=len(violations) < TOLD_MAX))
+                violations.append(_unknown(prefix, name, properties, guess=len(violations) < VIOLATIONS_IN_MESSAGE))
             elif isinstance(extra, dict):
                 checked[name] = _check(extra, item, prefix + name, violations, notes)
             else:
@@ -523,10 +523,10 @@ def _check_object(schema: Schema, value: Any, path: str, violations: list[Violat
         elif item is None and name not in required:
             continue
         else:
-            checked[name] = _check(known, _decoded(known, item), prefix + name, violations, notes)
-    for name, known in properties.items():
-        if name not in checked and "default" in known:
-            checked[name] = known["default"]
+            checked[name] = _check(expected, _decoded(expected, item), prefix + name, violations, notes)
+    for name, expected in properties.items():
+        if name not in checked and "default" in expected:
+            checked[name] = expected["default"]
     for name in required:
         if name not in value:
             message = f"Missing required argument: {prefix}{name}"
@@ -540,8 +540,8 @@ def _unknown(prefix: str, name: str, properties: Iterable[str], *, guess: bool) 
     near = did_you_mean(name, properties) if guess else None
     if near:
         return Violation(path, f"{path} is not an argument (did you mean {near}?)", f"Use {near}.")
-    known = ", ".join(properties) or "none"
-    return Violation(path, f"{path} is not an argument; the arguments are: {known}")
+    names = ", ".join(properties) or "none"
+    return Violation(path, f"{path} is not an argument; the arguments are: {names}")
 
 
 def _with_defaults(schema: Any, value: Any) -> Any:
@@ -549,8 +549,8 @@ def _with_defaults(schema: Any, value: Any) -> Any:
     if not isinstance(schema, dict):
         return value
     if isinstance(schema.get("anyOf"), list):
-        fitting = [choice for choice in schema["anyOf"] if isinstance(choice, dict) and _has_type(choice, value)]
-        return _with_defaults(fitting[0], value) if len(fitting) == 1 else value
+        matching = [choice for choice in schema["anyOf"] if isinstance(choice, dict) and _has_type(choice, value)]
+        return _with_defaults(matching[0], value) if len(matching) == 1 else value
     if isinstance(value, float) and value.is_integer():
         return int(value) if schema.get("type") in ("integer", "number") else value
     if isinstance(value, list):
@@ -560,15 +560,15 @@ def _with_defaults(schema: Any, value: Any) -> Any:
 
 def _object_with_defaults(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties")
-    known = properties if isinstance(properties, dict) else {}
+    declared = properties if isinstance(properties, dict) else {}
     required = schema.get("required", ())
     filled = {}
     for name, item in value.items():
-        if not isinstance(known.get(name), dict):
+        if not isinstance(declared.get(name), dict):
             filled[name] = _with_defaults(schema.get("additionalProperties"), item)
         elif item is not None or name in required:
-            filled[name] = _with_defaults(known[name], _decoded(known[name], item))
-    for name, inner in known.items():
+            filled[name] = _with_defaults(declared[name], _decoded(declared[name], item))
+    for name, inner in declared.items():
         if name not in filled and isinstance(inner, dict) and "default" in inner:
             filled[name] = inner["default"]
     return filled
@@ -584,23 +584,24 @@ def no_retrieval(uri: str) -> Any:
     raise ToolError("tool_invalid", f"The schema has an external reference, which is not supported: {uri}.")
 
 
-def _foreign(schema: Schema, error: Any) -> list[Violation]:
+def _foreign_violations(schema: Schema, error: Any) -> list[Violation]:
     path = ""
     for part in error.instance_path:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     if type(error.kind).__name__.endswith("AdditionalProperties"):
-        holder: Any = schema
+        parent: Any = schema
         try:
             for part in error.schema_path[:-1]:
-                holder = holder[part]
-            names = list(holder.get("properties", {}))
+                parent = parent[part]
+            names = list(parent.get("properties", {}))
         except (AttributeError, IndexError, KeyError, TypeError):
             names = []  # the schema path goes through a reference
         prefix = f"{path}." if path else ""
         return [
-            _unknown(prefix, name, names, guess=index < TOLD_MAX) for index, name in enumerate(error.kind.unexpected)
+            _unknown(prefix, name, names, guess=index < VIOLATIONS_IN_MESSAGE)
+            for index, name in enumerate(error.kind.unexpected)
         ]
     message = error.message  # starts with the whole value and ends with the reason
-    if len(message) > FOREIGN_CHARACTERS:
-        message = f"{message[:60]}...{message[60 - FOREIGN_CHARACTERS :]}"
+    if len(message) > FOREIGN_MESSAGE_CHARACTERS:
+        message = f"{message[:60]}...{message[60 - FOREIGN_MESSAGE_CHARACTERS :]}"
     return [Violation(path, f"{path or 'args'}: {message}")]

@@ -46,7 +46,7 @@ class Telemetry:
         # no parent: the current span of this thread is unrelated to the calling agent
         span = self._tracer.start_span(
             f"execute_tool {entry.tool}",
-            context=_nothing(),
+            context=_empty_context(),
             kind=SpanKind.INTERNAL,
             attributes=attributes(entry, call_id),
             start_time=entry.at - entry.micros * 1000,
@@ -61,7 +61,7 @@ class Telemetry:
         self._durations.record(entry.micros / 1000, labels)
 
     def close(self) -> None:
-        """Send what is pending; do not wait long for an endpoint that does not respond."""
+        """Send pending spans and metrics; do not wait long for an endpoint that does not respond."""
         self._tracing.shutdown()
         self._metering.shutdown()
 
@@ -118,7 +118,7 @@ def open_telemetry(environ: Mapping[str, str], endpoint: str | None = None) -> T
 
 
 def joined(spans: SpanProcessor, measurements: MetricReader, service: str | None = None) -> Telemetry:
-    """Return a Telemetry that sends to these two."""
+    """Return a Telemetry with this span processor and metric reader."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -136,7 +136,7 @@ def _resource(service: str) -> Resource:
     return Resource.create({"service.name": service, "service.version": __version__, "process.pid": os.getpid()})
 
 
-def _nothing() -> Any:
+def _empty_context() -> Any:
     from opentelemetry.context import Context
 
     return Context()

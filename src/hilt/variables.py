@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-# Always, whatever their value.
+# Whatever their value.
 _LOADS = frozenset(
     (
         *("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PROMPT_COMMAND", "ZDOTDIR"),
@@ -17,7 +17,7 @@ _LOADS = frozenset(
         *("LESSKEY_CONTENT", "HGRCPATH", "RIPGREP_CONFIG_PATH", "ANSIBLE_CONFIG", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR"),
     )
 )
-_LOADS_STARTS = ("BASH_FUNC_", "LUA_INIT", "COR_PROFILER", "CORECLR_PROFILER", "GIT_CONFIG")
+_LOADS_PREFIXES = ("BASH_FUNC_", "LUA_INIT", "COR_PROFILER", "CORECLR_PROFILER", "GIT_CONFIG")
 _JAVA_LOADS = (
     *("-javaagent", "-agentlib", "-agentpath", "OnError", "OnOutOfMemoryError", "Flags=", "-Xbootclasspath"),
     *("VMOptionsFile", "-cp", "-classpath", "--class-path", "-p", "--module-path", "--patch-module", "@"),
@@ -37,7 +37,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "PERL5OPT": (),
     "RUBYOPT": (),
 }
-_LOADS_NOTHING = {
+_SAFE_OPTIONS = {
     "PERL5OPT": ("-w", "-W", "-C", "-T", "-t"),
     "RUBYOPT": ("-W", "-w", "-E", "-U", "-v", "--yjit", "--jit", "--rjit", "--enable", "--disable", "--encoding"),
 }
@@ -61,14 +61,14 @@ _FOLDERS = frozenset(
 
 def loads_code(variable: str, value: str | None) -> bool:
     """Whether a variable makes programs run code that the command line does not name; an unknown value (None) may."""
-    if variable in _LOADS or (variable.startswith(_LOADS_STARTS) and variable != "GIT_CONFIG_NOSYSTEM"):
+    if variable in _LOADS or (variable.startswith(_LOADS_PREFIXES) and variable != "GIT_CONFIG_NOSYSTEM"):
         return True
     if variable not in OPTIONS:
         return False
     options = [None] if value is None else value.replace(":", " ").split()
-    harmless = _LOADS_NOTHING.get(variable)
-    if harmless is not None:
-        return any(option is None or not option.startswith(harmless) for option in options)
+    safe = _SAFE_OPTIONS.get(variable)
+    if safe is not None:
+        return any(option is None or not option.startswith(safe) for option in options)
     return any(option is None or option.startswith(OPTIONS[variable]) for option in options)
 
 
@@ -89,9 +89,9 @@ def neutral(environ: Mapping[str, str], declared: Mapping[str, str] | None = Non
         is_path = os.path.isabs(value) and name != "ENV"
         if runs_at_start(name) or (loads_code(name, value) and not is_path and not (name == "ENV" and name in own)):
             continue
-        kept = _absolute(value) if name in _FOLDERS else value
-        if kept or not value:
-            safe[name] = kept
+        cleaned = _absolute(value) if name in _FOLDERS else value
+        if cleaned or not value:
+            safe[name] = cleaned
     return safe
 
 

@@ -37,7 +37,7 @@ class Refused(Exception):
         self.result = Result(error=error, id=id, request_id=request_id)
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     decoded = dict(pairs)
     if len(decoded) != len(pairs):
         seen: set[str] = set()
@@ -56,16 +56,16 @@ def _short(text: str) -> str:
     return text if len(text) <= 100 else text[:100] + "…"
 
 
-def _constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ToolError("invalid_request", f"{name} is not a finite number.", suggestion="Send a finite number.")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
-    return number if abs(number) != float("inf") else _constant(digits[:40])
+    return number if abs(number) != float("inf") else _reject_constant(digits[:40])
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_finite)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_constant=_reject_constant, parse_float=_finite)
 
 
 def _decode(text: str) -> Any:
@@ -250,7 +250,7 @@ def _kind(value: Any) -> str:
 
 
 class RequestSource(Protocol):
-    """A binary stream that requests are read from, line by line."""
+    """A binary stream of requests, read line by line."""
 
     def readline(self, limit: int = -1, /) -> bytes:
         """Return the next line, at most `limit` bytes of it; empty at the end of the stream."""
@@ -275,15 +275,15 @@ def read_requests(stream: RequestSource) -> Iterator[bytes | ToolError]:
     A complete request on one line ends malformed text before it: one bad request costs one error, and those after it
     are still answered.
     """
-    held = bytearray()
+    pending = bytearray()
     depth = 0  # open brackets, including those inside strings: only a hint when to try parsing
     credit = 4 * 1024 * 1024  # bytes that may still be parsed in vain: keeps the total time linear
-    skipping = False  # in the rest of a request that is too large; no part of it may be run as a request
+    skipping = False  # inside a request that is too large; no part of it may run as a request
     for line in read_lines(stream):
         if isinstance(line, ToolError):
-            yield from _all(bytes(held))
+            yield from _split_all(bytes(pending))
             yield line
-            held.clear()
+            pending.clear()
             depth = 0
             skipping = False
             continue
@@ -293,26 +293,26 @@ def read_requests(stream: RequestSource) -> Iterator[bytes | ToolError]:
             skipping = depth > 0
             continue
         credit += 8 * len(line)
-        if held and credit > len(held) and _is_request(line):
-            credit -= len(held)
-            if _malformed(bytes(held) + line):
-                yield from _all(bytes(held))
-                held.clear()
+        if pending and credit > len(pending) and _is_request(line):
+            credit -= len(pending)
+            if _malformed(bytes(pending) + line):
+                yield from _split_all(bytes(pending))
+                pending.clear()
                 depth = 0
-        held += line
+        pending += line
         depth += opened
-        if len(held) > MAX_REQUEST_BYTES + 2:
-            yield too_large(len(held))
-            held.clear()
+        if len(pending) > MAX_REQUEST_BYTES + 2:
+            yield too_large(len(pending))
+            pending.clear()
             skipping = depth > 0
-        elif len(held) == len(line) or (depth <= 0 and credit > len(held)):
-            credit -= len(held)
-            values, rest = _split(bytes(held))
+        elif len(pending) == len(line) or (depth <= 0 and credit > len(pending)):
+            credit -= len(pending)
+            values, rest = _split(bytes(pending))
             yield from values
             if values:
                 depth = sum(map(rest.count, (b"{", b"["))) - sum(map(rest.count, (b"}", b"]")))
-            held[:] = rest
-    yield from _all(bytes(held))
+            pending[:] = rest
+    yield from _split_all(bytes(pending))
 
 
 def _is_request(line: bytes) -> bool:
@@ -329,13 +329,13 @@ _SCAN = json.JSONDecoder().raw_decode
 _SKIP = json.decoder.WHITESPACE.match  # type: ignore[attr-defined]  # JSON's whitespace, which is less than Python's
 
 
-def _split(held: bytes) -> tuple[list[bytes], bytes]:
+def _split(data: bytes) -> tuple[list[bytes], bytes]:
     """Split off complete values from the front; the rest may be the start of another."""
     try:
-        text = held.decode().removeprefix("\ufeff")
+        text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         # the input is whole lines, so more of it cannot complete a character
-        return [held], b""
+        return [data], b""
     values: list[bytes] = []
     start = _SKIP(text, 0).end()
     while start < len(text):
@@ -358,8 +358,8 @@ def _malformed(text: bytes) -> bool:
     return bool(values) and not rest
 
 
-def _all(held: bytes) -> list[bytes]:
-    values, rest = _split(held)
+def _split_all(data: bytes) -> list[bytes]:
+    values, rest = _split(data)
     return [*values, rest] if rest.strip() else values
 
 
@@ -378,7 +378,7 @@ def json_encoder(
     if make is None:
         return encoder.encode
     quote = json.encoder.encode_basestring_ascii if ascii_only else json.encoder.encode_basestring
-    # without marks of what is being encoded: a value that contains itself raises RecursionError
+    # no circular reference check: a value that contains itself raises RecursionError
     chunks = make(None, encoder.default, quote, None, ":", ",", sort_keys, False, allow_nan)  # noqa: FBT003
     return lambda value: "".join(chunks(value, 0))
 
@@ -392,8 +392,8 @@ def encode_result(result: Result) -> bytes:
         text = _COMPACT(envelope(result))
     except (TypeError, ValueError, RecursionError) as error:
         # the tool returned something that JSON cannot express: only this call fails
-        failed = ToolError("tool_failed", f"The result cannot be encoded as JSON: {_short(str(error))}.")
-        text = _COMPACT(envelope(Result(error=failed, id=result.id, request_id=result.request_id)))
+        failure = ToolError("tool_failed", f"The result cannot be encoded as JSON: {_short(str(error))}.")
+        text = _COMPACT(envelope(Result(error=failure, id=result.id, request_id=result.request_id)))
     if not text.isascii():
         # some readers treat these as line breaks and would split the reply
         text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")

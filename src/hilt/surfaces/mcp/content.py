@@ -11,11 +11,11 @@ from hilt.call import Call, Result
 from hilt.errors import ToolError
 from hilt.pipeline import Prepared
 from hilt.places import command
-from hilt.schema import Schema, fit, promised, structured
+from hilt.schema import Schema, promised, structured, validate
 from hilt.surfaces.mcp.names import META_CHARACTERS, OWN, RESULT_CHARACTERS, SESSION
 from hilt.surfaces.mcp.sessions import Session
 
-COMPLETE = {"resultType": "complete"}  # of every result except questions; older clients do not receive it
+COMPLETE = {"resultType": "complete"}  # in every result except questions; not sent to older clients
 
 
 def tool_entry(shown: Shown) -> dict[str, Any]:
@@ -45,9 +45,9 @@ def hints(effects: frozenset[str]) -> dict[str, bool]:
 
 
 def call_result(result: Result, output: Schema | None = None, *, trusted: bool = True) -> dict[str, Any]:
-    """Return the answer to a call of a tool with this output schema; errors are results that the model reads.
+    """Return the response to a call of a tool with this output schema; errors are results that the model reads.
 
-    The answer of a tool that is not `trusted` is validated, because clients reject answers that violate the schema.
+    The output of a tool that is not `trusted` is validated, because clients reject output that violates the schema.
     """
     if result.error is not None:
         return error_result(result.error, result)
@@ -55,29 +55,31 @@ def call_result(result: Result, output: Schema | None = None, *, trusted: bool =
     text, data = result.result, result.data
     if not _is_sound(text):
         text, data = sound(text), sound(data)
-    visible = text or _named_image(content, result)
+    visible = text or _image_description(content, result)
     if visible or not content:
         content.insert(0, {"type": "text", "text": visible})
     answer: dict[str, Any] = {**COMPLETE, "content": content, "isError": False}
     if isinstance(data, dict) or (data is not None and output is not None):
         answer["structuredContent"] = structured(output, data)
-    broken = _broken(answer, output, trusted=trusted)
-    if broken is not None:
+    violation = _violation(answer, output, trusted=trusted)
+    if violation is not None:
         if result.meta.get("_persisted"):
             advice = "Request less. The text says where the full output is."
-            error = ToolError("limit_exceeded", "The answer is too long to return as data.", suggestion=advice)
+            error = ToolError("limit_exceeded", "The output is too long to return as data.", suggestion=advice)
             failed = error_result(error, result)
         else:
-            failed = error_result(ToolError("tool_failed", broken, suggestion="Ask the author of the tool to fix it."))
+            failed = error_result(
+                ToolError("tool_failed", violation, suggestion="Ask the author of the tool to fix it.")
+            )
         return {**failed, "content": [*failed["content"], {"type": "text", "text": text}]}
-    meta = _facts(result)
+    meta = _meta_of(result)
     if meta:
         answer["_meta"] = meta
     return answer
 
 
 def call_answer(session: Session, call: Call, result: Result, prepared: Prepared | None) -> dict[str, Any]:
-    """Return the answer to a call in a session; a pending approval is noted there, for when the client repeats it."""
+    """Return the response to a call; store a pending approval in the session, for when the client repeats the call."""
     error = result.error
     if error is not None and error.code == "approval_required" and "approval" in error.details:
         id = str(error.details["approval"])
@@ -92,17 +94,17 @@ def call_answer(session: Session, call: Call, result: Result, prepared: Prepared
     return answer
 
 
-def _named_image(content: list[dict[str, Any]], result: Result) -> str:
+def _image_description(content: list[dict[str, Any]], result: Result) -> str:
     """Return a description of an image file, for hosts that pass only text to their model."""
     if "path" not in result.meta or [block.get("type") for block in content] != ["image"]:
         return ""
     return str(sound(f"{result.meta['path']}: {content[0]['mimeType']}, {result.meta['size']} bytes"))
 
 
-def _broken(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> str | None:
-    """Return how an answer violates the output schema or the protocol; None if it does not."""
-    wanted = promised(output)
-    if wanted is not None and "structuredContent" not in answer:
+def _violation(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> str | None:
+    """Return how a response violates the output schema or the protocol; None if it does not."""
+    schema = promised(output)
+    if schema is not None and "structuredContent" not in answer:
         return "The tool returned text, but its output schema requires data."
     if trusted:
         return None
@@ -111,9 +113,9 @@ def _broken(answer: dict[str, Any], output: Schema | None, *, trusted: bool) -> 
             _block().validate_python(block)
         except ValueError as error:
             return f"The tool returned an invalid MCP content block: {str(error).splitlines()[2].strip()}."
-    if wanted is not None:
+    if schema is not None:
         try:
-            fit(wanted, answer["structuredContent"])
+            validate(schema, answer["structuredContent"])
         except ToolError as error:
             return f"The tool returned data that violates its output schema: {error.message}"
     return None
@@ -133,17 +135,17 @@ def error_result(error: ToolError, result: Result | None = None) -> dict[str, An
     data: dict[str, Any] = {"code": error.code}
     if error.details and _is_small(error.details):
         data["details"] = error.details
-    meta = {f"{OWN}error": sound(data), **(_facts(result) if result is not None else {})}
+    meta = {f"{OWN}error": sound(data), **(_meta_of(result) if result is not None else {})}
     return {**COMPLETE, "content": [{"type": "text", "text": sound(text)}], "isError": True, "_meta": meta}
 
 
-# metadata that a host can use; other surfaces show more
-_USEFUL = ("truncation", "_filePath", "_originalSize", "notes", "stop", "context", "policy", "recovered")
+# metadata that a host can use; other surfaces include more
+_META_KEYS = ("truncation", "_filePath", "_originalSize", "notes", "stop", "context", "policy", "recovered")
 
 
-def _facts(result: Result) -> dict[str, Any]:
-    """Return small metadata for programs, under our own key."""
-    meta = {name.strip("_"): result.meta[name] for name in _USEFUL if name in result.meta}
+def _meta_of(result: Result) -> dict[str, Any]:
+    """Return the metadata for programs under our own key, unless it is too large."""
+    meta = {name.strip("_"): result.meta[name] for name in _META_KEYS if name in result.meta}
     if result.risk:
         meta["risk"] = result.risk
     return {f"{OWN}meta": sound(meta)} if meta and _is_small(meta) else {}
@@ -157,7 +159,7 @@ def _is_small(value: Any) -> bool:
 
 
 def sound(value: Any) -> Any:
-    """Return the value as valid UTF-8: output of tools and file names may contain lone surrogates."""
+    """Replace lone surrogates, which tool output and file names may contain, so that the value is valid UTF-8."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
