@@ -120,7 +120,9 @@ class StreamEnd:
     def client(self) -> httpx2.AsyncClient:
         """Return an HTTP client whose responses are watched."""
         timeout = httpx2.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS)
-        return httpx2.AsyncClient(verify=certificates.usual(), timeout=timeout, event_hooks={"response": [self._watch]})
+        return httpx2.AsyncClient(
+            verify=certificates.httpx_default(), timeout=timeout, event_hooks={"response": [self._watch]}
+        )
 
     def clear(self) -> None:
         """Forget the last response."""

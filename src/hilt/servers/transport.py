@@ -407,7 +407,7 @@ async def _http(server: Server, gate: FloodGate) -> AsyncIterator[TransportStrea
         headers: dict[str, str] | None = headers, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
-            transport=_Bounded(httpx2.AsyncHTTPTransport(verify=certificates.usual()), gate),
+            transport=_Bounded(httpx2.AsyncHTTPTransport(verify=certificates.httpx_default()), gate),
             headers=headers,
             timeout=httpx2.Timeout(_HTTP_SECONDS, read=max(_SILENCE_SECONDS, server.seconds)),
             follow_redirects=False,

@@ -1,4 +1,4 @@
-"""The body of a response: decompressed while it arrives, and cut at a size limit."""
+"""The body of a response: decompressed while it arrives, and truncated at a size limit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class HttpBody(NamedTuple):
     """The bytes read, and whether the body was longer."""
 
     data: bytes
-    cut: bool
+    truncated: bool
 
 
-def read(response: Response, most: int) -> HttpBody:
-    """Return at most `most` bytes of a body, decompressed."""
+def read(response: Response, max_bytes: int) -> HttpBody:
+    """Return at most `max_bytes` bytes of a body, decompressed."""
     encodings = [word.strip().lower() for word in response.headers.get("content-encoding", "").split(",")]
     encodings = [word for word in encodings if word not in ("", "identity")]
     if len(encodings) > 1 or not set(encodings) <= {"gzip", "x-gzip", "deflate"}:
@@ -33,39 +33,39 @@ def read(response: Response, most: int) -> HttpBody:
             f"The response has the encoding {', '.join(encodings)[:100]!a}, which was not requested.",
             suggestion="Try another address.",
         )
-    pieces = _unpacked(response.chunks, encodings[0]) if encodings else response.chunks
+    pieces = _decompressed(response.chunks, encodings[0]) if encodings else response.chunks
     data = bytearray()
     try:
         for piece in pieces:
             data += piece
-            if len(data) > most:
-                return HttpBody(bytes(data[:most]), cut=True)
+            if len(data) > max_bytes:
+                return HttpBody(bytes(data[:max_bytes]), truncated=True)
     except BrokenConnection:
-        return HttpBody(bytes(data), cut=True)
+        return HttpBody(bytes(data), truncated=True)
     except zlib.error as error:
         if not data:
             raise ToolError(
                 "network_error", f"The response is not valid {encodings[0]}: {error}.", suggestion="Try later."
             ) from error
-        return HttpBody(bytes(data), cut=True)
-    return HttpBody(bytes(data), cut=False)
+        return HttpBody(bytes(data), truncated=True)
+    return HttpBody(bytes(data), truncated=False)
 
 
-def _unpacked(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+def _decompressed(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     """Decompress in small steps, because a few bytes may expand to gigabytes."""
-    unpacker = None
-    began = False
+    decompressor = None
+    has_started = False
     for chunk in chunks:
         data = chunk
         while data:
-            if unpacker is None:
-                if began and not data.startswith(_GZIP_START[:1]):
+            if decompressor is None:
+                if has_started and not data.startswith(_GZIP_START[:1]):
                     return  # trailing garbage after the last gzip member
-                unpacker, began = zlib.decompressobj(_format(encoding, data)), True
-            yield unpacker.decompress(data, STEP_BYTES)
-            data = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
-            unpacker = None if unpacker.eof else unpacker
-    if unpacker is not None:
+                decompressor, has_started = zlib.decompressobj(_format(encoding, data)), True
+            yield decompressor.decompress(data, STEP_BYTES)
+            data = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
+            decompressor = None if decompressor.eof else decompressor
+    if decompressor is not None:
         raise BrokenConnection
 
 

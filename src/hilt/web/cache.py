@@ -1,4 +1,4 @@
-"""The page cache: pages that a session fetched a moment ago, to continue reading or to revalidate them."""
+"""The page cache: pages that a session fetched a moment ago, to continue reading or revalidate them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 FRESH_SECONDS = 60.0
-KEPT_SECONDS = 900.0
-BYTES = 32 * 1024 * 1024
+MAX_AGE_SECONDS = 900.0
+MAX_BYTES = 32 * 1024 * 1024
 
 MIGRATIONS = (
     """CREATE TABLE pages (
@@ -47,7 +47,7 @@ class StoredAnswer(NamedTuple):
     status: int
     content_type: str
     body: bytes
-    cut: bool  # whether the body is longer
+    truncated: bool  # whether the body is longer
     etag: str = ""
     modified: str = ""
     cached: bool = False
@@ -76,25 +76,27 @@ class PageCache:
         query = "SELECT fresh, facts, body FROM pages WHERE session=? AND key=? AND at>?"
         now = time.time()
         with suppress(ToolError):
-            row = self._store.read(lambda db: db.execute(query, (session, key, now - KEPT_SECONDS)).fetchone())
+            row = self._store.read(lambda db: db.execute(query, (session, key, now - MAX_AGE_SECONDS)).fetchone())
             if row is not None:
                 hops, *facts = json.loads(row[1])
-                status, content_type, cut, etag, modified = facts
-                answer = StoredAnswer(tuple(hops), status, content_type, row[2], cut, etag, modified, cached=True)
+                status, content_type, truncated, etag, modified = facts
+                answer = StoredAnswer(tuple(hops), status, content_type, row[2], truncated, etag, modified, cached=True)
                 return Cached(answer, row[0] > now)
         return None
 
     def put(self, session: str, key: str, answer: StoredAnswer, seconds: float) -> None:
         """Store a response that stays fresh for some seconds."""
-        facts = json.dumps([answer.hops, answer.status, answer.content_type, answer.cut, answer.etag, answer.modified])
+        facts = json.dumps(
+            [answer.hops, answer.status, answer.content_type, answer.truncated, answer.etag, answer.modified]
+        )
         now = time.time()
 
         def work(db: sqlite3.Connection) -> None:
             row = (session, key, now, now + seconds, facts, answer.body)
             db.execute("INSERT OR REPLACE INTO pages VALUES (?,?,?,?,?,?)", row)
-            db.execute("DELETE FROM pages WHERE at<=?", (now - KEPT_SECONDS,))
+            db.execute("DELETE FROM pages WHERE at<=?", (now - MAX_AGE_SECONDS,))
             size = "SELECT coalesce(sum(length(body)), 0) FROM pages"
-            while db.execute(size).fetchone()[0] > BYTES:
+            while db.execute(size).fetchone()[0] > MAX_BYTES:
                 db.execute("DELETE FROM pages WHERE rowid=(SELECT rowid FROM pages ORDER BY at LIMIT 1)")
 
         with suppress(ToolError):

@@ -34,8 +34,8 @@ def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
 
 
 @cache  # for the same reason
-def usual() -> ssl.SSLContext:
-    """Return the context that an HTTP client without one would load for itself."""
+def httpx_default() -> ssl.SSLContext:
+    """Return the context that an httpx client loads by default, shared by all clients."""
     import httpx2
 
     return httpx2.create_ssl_context()

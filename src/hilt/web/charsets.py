@@ -6,8 +6,8 @@ import codecs
 import re
 from collections.abc import Callable
 
-# labels and the encodings that browsers use for them
-_MEANT = {
+# label -> the encoding that browsers use for it
+_ALIASES = {
     **dict.fromkeys(("iso-8859-1", "latin1", "latin-1", "ascii", "us-ascii", "iso8859-1", "iso_8859-1"), "cp1252"),
     **dict.fromkeys(("gb2312", "gbk", "x-gbk", "gb_2312-80"), "gb18030"),
     **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis", "windows-31j"), "cp932"),
@@ -19,7 +19,7 @@ _MEANT = {
     "windows-874": "cp874",
 }
 # an allowlist: some of Python's codecs are not charsets
-_KNOWN = re.compile(
+_SUPPORTED = re.compile(
     r"utf-8|utf-16-?[lb]e|gb18030|big5hkscs|cp932|cp949|cp874|cp866|ibm866|mac-roman|euc-jp|iso-2022-jp"
     r"|koi8-[ru]|(?:windows-|cp)125[0-8]|iso-8859-\d{1,2}"
 )
@@ -36,10 +36,10 @@ def decode(data: bytes, declared: str, detect: Callable[[bytes], str]) -> str:
         if data.startswith(mark):
             return data[len(mark) :].decode(codec, "replace")
     head = _DECLARED.search(data[:_HEAD_BYTES].lower())
-    inside = (head[1] or head[2]).decode() if head else ""
-    if inside.startswith("utf-16"):
-        inside = "utf-8"  # the declaration was readable as ASCII, so it is wrong
-    codec = _codec(declared) or _codec(inside)
+    document_charset = (head[1] or head[2]).decode() if head else ""
+    if document_charset.startswith("utf-16"):
+        document_charset = "utf-8"  # the declaration was readable as ASCII, so it is wrong
+    codec = _codec(declared) or _codec(document_charset)
     if codec and (codec != "utf-8" or _is_utf_8(data)):
         return data.decode(codec, "replace")
     if _is_utf_8(data):
@@ -49,15 +49,15 @@ def decode(data: bytes, declared: str, detect: Callable[[bytes], str]) -> str:
 
 def _codec(name: str) -> str:
     name = name.strip().lower()
-    name = _MEANT.get(name, name)
+    name = _ALIASES.get(name, name)
     try:
-        return codecs.lookup(name).name if _KNOWN.fullmatch(name) else ""
+        return codecs.lookup(name).name if _SUPPORTED.fullmatch(name) else ""
     except LookupError:
         return ""
 
 
 def _is_utf_8(data: bytes) -> bool:
-    """Return whether data is UTF-8, possibly cut in the middle of a character."""
+    """Whether data is UTF-8; the last character may be incomplete."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:

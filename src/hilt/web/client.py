@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 REDIRECTS = 5
 ENDPOINT_BYTES = 2 * 1024 * 1024  # of a search provider's response
-KEPT_BYTES = 4 * 1024 * 1024  # largest page that is cached
+CACHED_BYTES = 4 * 1024 * 1024  # largest page that is cached
 
 _ACCEPT = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5"
-_MOVED = (301, 302, 303, 307, 308)
+_REDIRECTS = (301, 302, 303, 307, 308)
 # set by hilt, or able to change the framing or the destination of the message
-_OURS = frozenset(
+_RESERVED = frozenset(
     (
         *("host", "connection", "content-length", "transfer-encoding", "accept-encoding", "te", "trailer", "upgrade"),
         *("expect", "keep-alive", "proxy-authorization", "proxy-connection", "range", "if-range"),
@@ -37,8 +37,8 @@ _OURS = frozenset(
 )
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _VALUE = re.compile(r"[\t\x20-\x7e]*\Z")
-# say nothing about the user, so they may follow a redirect to another origin
-_HARMLESS = frozenset(("accept", "accept-language", "user-agent"))
+# do not identify the user, so they may follow a redirect to another origin
+_UNIDENTIFYING = frozenset(("accept", "accept-language", "user-agent"))
 _CONDITIONS = frozenset(("if-none-match", "if-modified-since", "cache-control", "pragma"))
 _MAX_AGE = re.compile(r"\bmax-age\s*=\s*\"?(\d{1,9})")
 
@@ -46,8 +46,8 @@ _MAX_AGE = re.compile(r"\bmax-age\s*=\s*\"?(\d{1,9})")
 class Admit(Protocol):
     """Raises if the rules do not allow the call to reach a URL."""
 
-    def __call__(self, url: str, *, chosen: bool) -> None:
-        """`chosen`: a redirect chose another host. Otherwise only rules that match the URL count."""
+    def __call__(self, url: str, *, redirected: bool) -> None:
+        """With `redirected`, a redirect leads to another host; otherwise only rules that match the URL count."""
 
 
 class Access(NamedTuple):
@@ -89,34 +89,40 @@ class Web:
         return self._access.secret(variable)
 
     def fetch(
-        self, url: str, *, headers: Mapping[str, str], authorization: str | None, most: int, again: bool = False
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        authorization: str | None,
+        max_bytes: int,
+        allow_stale: bool = False,
     ) -> StoredAnswer:
-        """Fetch a URL, at most `most` bytes; `again` accepts a stale cached page, to continue reading it."""
-        given = _checked(headers, authorization)
-        names = {name.lower() for name, _ in given}
-        private = bool(names - _HARMLESS - _CONDITIONS) or bool(names & _CONDITIONS)
-        key = sha256(repr((url, sorted(given), most)).encode("utf-8", "surrogatepass")).hex()
+        """Fetch at most `max_bytes` of a URL; `allow_stale` accepts a stale cached page, to continue reading it."""
+        checked = _checked(headers, authorization)
+        names = {name.lower() for name, _ in checked}
+        private = bool(names - _UNIDENTIFYING - _CONDITIONS) or bool(names & _CONDITIONS)
+        key = sha256(repr((url, sorted(checked), max_bytes)).encode("utf-8", "surrogatepass")).hex()
         access = self._access
-        known = None if private else access.cache.get(access.session, key)
-        if known is not None and (known.is_fresh or again):
+        cached = None if private else access.cache.get(access.session, key)
+        if cached is not None and (cached.is_fresh or allow_stale):
             # rules may have changed since the page was fetched
-            for number, hop in enumerate(known.answer.hops):
+            for number, hop in enumerate(cached.answer.hops):
                 if number:
-                    access.admit(hop, chosen=not _is_near(hop, url))
+                    access.admit(hop, redirected=not _is_near(hop, url))
                 access.guard.check(hop)
-            return known.answer
-        answer, seconds = self._follow(url, given, most, None if known is None else known.answer)
-        if not private and seconds is not None and answer.status == 200 and len(answer.body) <= KEPT_BYTES:
+            return cached.answer
+        answer, seconds = self._follow(url, checked, max_bytes, None if cached is None else cached.answer)
+        if not private and seconds is not None and answer.status == 200 and len(answer.body) <= CACHED_BYTES:
             access.cache.put(access.session, key, answer, seconds)
         return answer
 
     def send(self, url: str, request: HttpRequest) -> HttpReply:
         """Send a request to an endpoint that the user configured; its redirects are not followed."""
         access = self._access
-        access.admit(url, chosen=False)
+        access.admit(url, redirected=False)
         target = access.guard.trust(url)
         with self._dialler().exchange(target, request, ENDPOINT_BYTES) as response:
-            if response.status in _MOVED:
+            if response.status in _REDIRECTS:
                 raise ToolError(
                     "network_error",
                     f"{target.authority} redirects to {response.headers.get('location', '')[:300]!r}. Redirects of a "
@@ -128,12 +134,12 @@ class Web:
 
     def pause(self, seconds: float) -> bool:
         """Wait and return True, or return False at once if the deadline is too near."""
-        until = time.monotonic() + seconds
-        if until + 1 > self._deadline:
+        end = time.monotonic() + seconds
+        if end + 1 > self._deadline:
             return False
-        while (left := until - time.monotonic()) > 0:
+        while (remaining := end - time.monotonic()) > 0:
             self._access.fence.check()
-            time.sleep(min(left, 0.1))
+            time.sleep(min(remaining, 0.1))
         return True
 
     def _dialler(self) -> Dialler:
@@ -141,7 +147,7 @@ class Web:
         return Dialler(access.fence, self._deadline, access.contacted, access.tls)
 
     def _follow(
-        self, url: str, given: Headers, most: int, known: StoredAnswer | None
+        self, url: str, call_headers: Headers, max_bytes: int, cached: StoredAnswer | None
     ) -> tuple[StoredAnswer, float | None]:
         """Follow all redirects; return the response and how long to cache it, None for not at all."""
         guard, dialler = self._access.guard, self._dialler()
@@ -149,23 +155,27 @@ class Web:
         first = target.origin
         hops = [target.url]
         while True:
-            own = given if target.origin == first else [pair for pair in given if pair[0].lower() in _HARMLESS]
-            conditions = _conditions(known) if known is not None and known.url == target.url else []
+            own = (
+                call_headers
+                if target.origin == first
+                else [pair for pair in call_headers if pair[0].lower() in _UNIDENTIFYING]
+            )
+            conditions = _conditions(cached) if cached is not None and cached.url == target.url else []
             request = HttpRequest(headers=_with_defaults([*own, *conditions]))
-            with dialler.exchange(target, request, most) as response:
+            with dialler.exchange(target, request, max_bytes) as response:
                 headers = response.headers
                 location = headers.get("location", "")
-                if response.status not in _MOVED or not location:
-                    if response.status == 304 and known is not None and conditions:
+                if response.status not in _REDIRECTS or not location:
+                    if response.status == 304 and cached is not None and conditions:
                         lifetime = _lifetime(headers) if "cache-control" in headers else 0.0
-                        return known._replace(hops=tuple(hops)), lifetime
-                    body = bodies.read(response, most)
+                        return cached._replace(hops=tuple(hops)), lifetime
+                    body = bodies.read(response, max_bytes)
                     answer = StoredAnswer(
                         tuple(hops),
                         response.status,
                         headers.get("content-type", ""),
                         body.data,
-                        body.cut,
+                        body.truncated,
                         headers.get("etag", ""),
                         headers.get("last-modified", ""),
                     )
@@ -181,63 +191,63 @@ class Web:
         except ValueError:
             url = location
         if len(hops) > REDIRECTS:
-            raise _astray(hops, f"more than {REDIRECTS}, the last to {url[:300]}")
+            raise _redirect_error(hops, f"more than {REDIRECTS}, the last to {url[:300]}")
         url = url.partition("#")[0]
         try:
-            self._access.admit(url, chosen=not _is_near(url, hops[0]))
-            following = self._access.guard.check(url)
+            self._access.admit(url, redirected=not _is_near(url, hops[0]))
+            next_target = self._access.guard.check(url)
         except ToolError as error:
-            said = error.message[:1].lower() + error.message[1:] if error.code == "network_error" else error.message
-            message = f"{hops[-1][:300]} redirects to {url[:300]!r}. {said}"
+            reason = error.message[:1].lower() + error.message[1:] if error.code == "network_error" else error.message
+            message = f"{hops[-1][:300]} redirects to {url[:300]!r}. {reason}"
             raise ToolError(error.code, message, suggestion=error.suggestion, **error.details) from None
-        if following.url in hops:
-            raise _astray(hops, f"a loop, back to {following.url[:300]}")
-        hops.append(following.url)
-        return following
+        if next_target.url in hops:
+            raise _redirect_error(hops, f"a loop, back to {next_target.url[:300]}")
+        hops.append(next_target.url)
+        return next_target
 
 
 def _is_near(url: str, first: str) -> bool:
-    """Return whether a redirect stays on the host of the call, on its port or a default one."""
-    place, named = urls.locate(url), urls.locate(first)
-    if place is None or named is None or place.host != named.host:
+    """Whether a redirect stays on the host of the call, on its port or a default one."""
+    place, original = urls.locate(url), urls.locate(first)
+    if place is None or original is None or place.host != original.host:
         return False
-    usual = urls.PORTS.values()
-    return place.port == named.port or (place.port in usual and named.port in usual)
+    default_ports = urls.PORTS.values()
+    return place.port == original.port or (place.port in default_ports and original.port in default_ports)
 
 
 def _checked(headers: Mapping[str, str], authorization: str | None) -> list[tuple[str, str]]:
     """Return the headers of a call; raise for invalid and reserved ones."""
-    given = [(name.strip(" \t"), value.strip(" \t")) for name, value in headers.items()]
+    pairs = [(name.strip(" \t"), value.strip(" \t")) for name, value in headers.items()]
     if authorization is not None:
-        given = [pair for pair in given if pair[0].lower() != "authorization"]
-        given.append(("Authorization", authorization.strip(" \t")))
-    for name, value in given:
+        pairs = [pair for pair in pairs if pair[0].lower() != "authorization"]
+        pairs.append(("Authorization", authorization.strip(" \t")))
+    for name, value in pairs:
         if not _TOKEN.match(name) or not _VALUE.match(value):
             raise ToolError("invalid_args", f"The header {name[:100]!r} has an invalid name or value.")
-        if name.lower() in _OURS:
+        if name.lower() in _RESERVED:
             raise ToolError(
                 "invalid_args",
                 f"The header {name} cannot be set.",
-                suggestion="Leave it out; hilt sets it if needed.",
+                suggestion="Omit it; hilt sets it if needed.",
             )
-    return given
+    return pairs
 
 
-def _with_defaults(given: Headers) -> Headers:
+def _with_defaults(headers: Headers) -> Headers:
     from hilt import __version__
 
-    names = {name.lower() for name, _ in given}
-    usual = (("User-Agent", f"hilt/{__version__}"), ("Accept", _ACCEPT), ("Accept-Encoding", bodies.ACCEPTED))
-    return [*(pair for pair in usual if pair[0].lower() not in names), *given]
+    names = {name.lower() for name, _ in headers}
+    defaults = (("User-Agent", f"hilt/{__version__}"), ("Accept", _ACCEPT), ("Accept-Encoding", bodies.ACCEPTED))
+    return [*(pair for pair in defaults if pair[0].lower() not in names), *headers]
 
 
-def _conditions(known: StoredAnswer) -> list[tuple[str, str]]:
-    found = (("If-None-Match", known.etag), ("If-Modified-Since", known.modified))
-    return [(name, value) for name, value in found if value and _VALUE.match(value)]
+def _conditions(cached: StoredAnswer) -> list[tuple[str, str]]:
+    headers = (("If-None-Match", cached.etag), ("If-Modified-Since", cached.modified))
+    return [(name, value) for name, value in headers if value and _VALUE.match(value)]
 
 
 def _lifetime(headers: Mapping[str, str]) -> float | None:
-    """Return for how many seconds a response is fresh; None if it must not be stored."""
+    """Return how many seconds a response stays fresh; None if it must not be stored."""
     control = headers.get("cache-control", "").lower()
     if "no-store" in control:
         return None
@@ -247,7 +257,7 @@ def _lifetime(headers: Mapping[str, str]) -> float | None:
     return FRESH_SECONDS if age is None else min(FRESH_SECONDS, float(age[1]))
 
 
-def _astray(hops: list[str], fact: str) -> ToolError:
+def _redirect_error(hops: list[str], fact: str) -> ToolError:
     chain = " → ".join(hop[:200] for hop in hops)
     return ToolError(
         "network_error", f"Redirects failed: {fact}. Followed: {chain}.", suggestion="Use another address."

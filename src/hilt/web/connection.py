@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0  # per address
 HEADER_BYTES = 64 * 1024
 FRAMING = 8  # how many times its size a chunked body may take on the wire
-EARLY_MOST = 10  # informational responses before the real one
+INFORMATIONAL_MAX = 10  # informational responses before the final one
 CHUNK_BYTES = 64 * 1024
 
 Headers = Sequence[tuple[str, str]]
@@ -68,26 +68,26 @@ class Dialler:
         self._tls = tls
 
     @contextmanager
-    def exchange(self, target: Target, request: HttpRequest, most: int) -> Iterator[Response]:
-        """Send a request and yield the response; reading its body stops some bytes after `most`."""
+    def exchange(self, target: Target, request: HttpRequest, max_bytes: int) -> Iterator[Response]:
+        """Send a request and yield the response; reading its body stops shortly after `max_bytes`."""
         try:
-            line = self._connect(target)
+            connection = self._connect(target)
         except TimeoutError:
-            raise self._late(target) from None
+            raise self._timeout_error(target) from None
         try:
             peer = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEADER_BYTES)
-            yield self._converse(target, request, line, peer, HEADER_BYTES * 2 + most * FRAMING)
+            yield self._converse(target, request, connection, peer, HEADER_BYTES * 2 + max_bytes * FRAMING)
         except TimeoutError:
-            raise self._late(target) from None
+            raise self._timeout_error(target) from None
         except OSError as error:
             self._fence.check()
-            raise _failed(target, _reason(error)) from error
+            raise _request_error(target, _reason(error)) from error
         except h11.LocalProtocolError as error:
             raise ToolError("invalid_args", f"Invalid request: {error}.") from error
         except h11.RemoteProtocolError as error:
-            raise _failed(target, f"invalid HTTP response ({str(error)[:200]!a})") from error
+            raise _request_error(target, f"invalid HTTP response ({str(error)[:200]!a})") from error
         finally:
-            line.close()
+            connection.close()
 
     def _connect(self, target: Target) -> socket.socket:
         problems = []
@@ -95,61 +95,63 @@ class Dialler:
             self._fence.check()
             self._contacted(f"{target.authority} ({address}:{target.port})")
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
-            line = socket.socket(family, socket.SOCK_STREAM)
+            connection = socket.socket(family, socket.SOCK_STREAM)
             try:
-                self._fence.watch(_breaker(line))
-                line.settimeout(min(self._left(), CONNECT_SECONDS))
-                line.connect((address, target.port))
-                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._fence.watch(_breaker(connection))
+                connection.settimeout(min(self._remaining(), CONNECT_SECONDS))
+                connection.connect((address, target.port))
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if target.scheme == "https":
-                    line.settimeout(self._left())
+                    connection.settimeout(self._remaining())
                     # the certificate is issued for the name, not for the address
-                    secured = self._tls().wrap_socket(line, server_hostname=target.host, do_handshake_on_connect=False)
-                    line = secured
-                    self._fence.watch(_breaker(line))
+                    secured = self._tls().wrap_socket(
+                        connection, server_hostname=target.host, do_handshake_on_connect=False
+                    )
+                    connection = secured
+                    self._fence.watch(_breaker(connection))
                     secured.do_handshake()
-                return line
+                return connection
             except OSError as error:
-                line.close()
+                connection.close()
                 self._fence.check()
                 problems.append(f"{address}: {_reason(error)}")
             except BaseException:
-                line.close()
+                connection.close()
                 raise
-        self._left()
-        raise _failed(target, "; ".join(problems))
+        self._remaining()
+        raise _request_error(target, "; ".join(problems))
 
     def _converse(
-        self, target: Target, request: HttpRequest, line: socket.socket, peer: h11.Connection, most: int
+        self, target: Target, request: HttpRequest, connection: socket.socket, peer: h11.Connection, wire_bytes: int
     ) -> Response:
         fields = [("Host", target.authority), *request.headers, ("Connection", "close")]
         if request.body:
             fields.append(("Content-Length", str(len(request.body))))
         head = peer.send(h11.Request(method=request.method, target=target.path, headers=fields))
         body = peer.send(h11.Data(data=request.body)) if request.body else b""
-        line.settimeout(self._left())
-        line.sendall((head or b"") + (body or b"") + (peer.send(h11.EndOfMessage()) or b""))
-        events = self._events(line, peer, most)
-        for _ in range(EARLY_MOST):
+        connection.settimeout(self._remaining())
+        connection.sendall((head or b"") + (body or b"") + (peer.send(h11.EndOfMessage()) or b""))
+        events = self._events(connection, peer, wire_bytes)
+        for _ in range(INFORMATIONAL_MAX):
             event = next(events, None)
             if isinstance(event, h11.Response):
                 return Response(event.status_code, _joined(event.headers), _body(events))
             if not isinstance(event, h11.InformationalResponse):
                 break
-        raise _failed(target, "the server closed the connection without a response")
+        raise _request_error(target, "the server closed the connection without a response")
 
-    def _events(self, line: socket.socket, peer: h11.Connection, most: int) -> Iterator[h11.Event]:
+    def _events(self, connection: socket.socket, peer: h11.Connection, wire_bytes: int) -> Iterator[h11.Event]:
         """Yield events as they arrive; raise BrokenConnection if the response is too large or incomplete."""
         while True:
             event = peer.next_event()
             if event is h11.NEED_DATA:
-                if most <= 0:
+                if wire_bytes <= 0:
                     raise BrokenConnection
-                line.settimeout(self._left())
-                data = line.recv(CHUNK_BYTES)
+                connection.settimeout(self._remaining())
+                data = connection.recv(CHUNK_BYTES)
                 if not data:
                     self._fence.check()  # cancelling a call shuts its connections down
-                most -= len(data)
+                wire_bytes -= len(data)
                 if not data and peer.their_state is h11.SEND_RESPONSE:
                     return
                 peer.receive_data(data)
@@ -160,16 +162,16 @@ class Dialler:
             else:
                 return
 
-    def _left(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
+    def _remaining(self) -> float:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        return left
+        return remaining
 
-    def _late(self, target: Target) -> ToolError:
+    def _timeout_error(self, target: Target) -> ToolError:
         self._fence.check()
         return ToolError(
-            "timeout", f"{target.authority} did not answer in time.", suggestion="Try again later, or ask for less."
+            "timeout", f"{target.authority} did not respond in time.", suggestion="Try again later, or request less."
         )
 
 
@@ -182,11 +184,11 @@ def _body(events: Iterator[h11.Event]) -> Iterator[bytes]:
         raise BrokenConnection from error
 
 
-def _breaker(line: socket.socket) -> Callable[[], None]:
+def _breaker(connection: socket.socket) -> Callable[[], None]:
     def interrupt() -> None:
         with suppress(OSError):
-            # not the method of a TLS socket, which would go on in plain text
-            socket.socket.shutdown(line, socket.SHUT_RDWR)
+            # not the method of a TLS socket, which would continue in plain text
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     return interrupt
 
@@ -199,7 +201,7 @@ def _joined(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     return joined
 
 
-def _failed(target: Target, reason: str) -> ToolError:
+def _request_error(target: Target, reason: str) -> ToolError:
     return ToolError("network_error", f"The request to {target.authority} failed: {reason}.")
 
 

@@ -63,12 +63,12 @@ _DROPPED = frozenset(("svg", "math", "frameset"))
 
 def flattened(html: str) -> str:
     """Return HTML without tags that are too deep or too large."""
-    kept, last = [], 0
+    pieces, last = [], 0
     # some non-ASCII letters change their length in lower case
     for start, end in _excess(html.lower() if html.isascii() else _lower(html)):
-        kept.append(html[last:start])
+        pieces.append(html[last:start])
         last = end
-    return " ".join((*kept, html[last:])) if kept else html
+    return " ".join((*pieces, html[last:])) if pieces else html
 
 
 def _excess(html: str) -> Iterator[tuple[int, int]]:
@@ -121,14 +121,14 @@ def _is_overloaded(attributes: str) -> bool:
 def _end_of_drawing(html: str, position: int) -> int:
     """Return where the SVG around `position` ends; 0 if it is never closed."""
     depth = 1
-    for found in _IN_DRAWING.finditer(html, position):
-        if found[1] is not None:
-            depth += -1 if found[1] else 1
+    for tag in _IN_DRAWING.finditer(html, position):
+        if tag[1] is not None:
+            depth += -1 if tag[1] else 1
             if not depth:
-                closing = html.find(">", found.end())
+                closing = html.find(">", tag.end())
                 return len(html) if closing < 0 else closing + 1
     return 0
 
 
 def _lower(html: str) -> str:
-    return re.sub("[A-Z]+", lambda found: found[0].lower(), html)
+    return re.sub("[A-Z]+", lambda match: match[0].lower(), html)

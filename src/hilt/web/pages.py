@@ -22,18 +22,18 @@ _DROPPED = (
     *("script", "style", "noscript", "template", "iframe", "frame", "object", "embed", "canvas", "audio", "video"),
     *("form", "input", "select", "textarea", "button", "datalist", "dialog", "link", "meta", "head"),
 )
-_AROUND = (
+_BOILERPLATE = (
     *("nav", "footer", "aside", "[role=navigation]", "[role=search]", "[role=contentinfo]", "[role=complementary]"),
     *("[role=banner]", "[role=dialog]", "[role=alertdialog]", "[class*=cookie]", "[id*=cookie]", "[class*=consent]"),
     *("#comments", ".comments", ".comment-list", ".sidebar", "#sidebar", ".breadcrumb", ".breadcrumbs", ".toc"),
     *(".share", ".social", ".advertisement", ".skip-link", "body > header"),
 )
-_MARKED = (
+_CANDIDATES = (
     "style, [style], [hidden], [aria-hidden], [title], "
     '[href*="script" i], [href*="data" i], [href*="blob" i], [src*="script" i], [src*="data" i], [src*="blob" i]'
 )
-_GONE = "data-hilt-gone"
-_KEPT = frozenset(("html", "body", "main", "article"))  # often hidden until a script has run
+_REMOVED = "data-hilt-removed"
+_NEVER_REMOVED = frozenset(("html", "body", "main", "article"))  # often hidden until a script has run
 # declarations that hide an element, in a style without whitespace
 _HIDES = re.compile(
     r"display:none|visibility:(?:hidden|collapse)|opacity:(?:0|0?\.0\d*)(?![.\d])|font-size:0?\.?[01](?![.\d])(?!r?em)"
@@ -64,7 +64,7 @@ def read(html: str, base_url: str, *, plain: bool) -> WebPage:
 
     tree = parse(html)
     title = tree.css_first("title")
-    named = "" if title is None else " ".join(title.text().split())
+    title_text = "" if title is None else " ".join(title.text().split())
     base = tree.css_first("base[href]")
     if base is not None:
         from urllib.parse import urljoin
@@ -73,7 +73,7 @@ def read(html: str, base_url: str, *, plain: bool) -> WebPage:
     _prune(tree)
     body = _main(tree)
     if body is None:
-        return WebPage(named, "")
+        return WebPage(title_text, "")
     options = ConversionOptions(
         extract_metadata=False,
         base_url=base_url,
@@ -82,7 +82,7 @@ def read(html: str, base_url: str, *, plain: bool) -> WebPage:
     )
     pruned = body.html or ""
     del tree, title, base, body  # several times the size of the page
-    return WebPage(named, convert(pruned, options).content or "")
+    return WebPage(title_text, convert(pruned, options).content or "")
 
 
 def parse(html: str) -> LexborHTMLParser:
@@ -99,7 +99,7 @@ def _prune(tree: LexborHTMLParser) -> None:
     """Remove hidden elements, and elements without text."""
     hidden = []
     sheets = []
-    for node in tree.css(_MARKED):  # one pass over the page
+    for node in tree.css(_CANDIDATES):  # one pass over the page
         attributes = node.attributes
         if node.tag == "style":
             sheets.append(node.text())
@@ -107,10 +107,10 @@ def _prune(tree: LexborHTMLParser) -> None:
             hidden.append(node)
         else:
             _disarm(node)
-    concealing = (selector for sheet in sheets for selector in _concealing(sheet))
-    for selector in islice(concealing, STYLE_RULES):
+    selectors = (selector for sheet in sheets for selector in _hiding_selectors(sheet))
+    for selector in islice(selectors, STYLE_RULES):
         hidden += _selected(tree, selector)
-    _remove(tree, [node for node in hidden if node.tag not in _KEPT])
+    _remove(tree, [node for node in hidden if node.tag not in _NEVER_REMOVED])
     tree.strip_tags(list(_DROPPED))
     if _largest_table(tree) > CELLS:
         for cell in tree.css("td, th"):
@@ -138,18 +138,18 @@ def _remove(tree: LexborHTMLParser, nodes: list[LexborNode]) -> None:
     if not nodes:
         return
     for node in nodes:
-        node.attrs[_GONE] = ""
+        node.attrs[_REMOVED] = ""
     # inner ones first: removing an element frees its children
-    for node in reversed(tree.css(f"[{_GONE}]")):
+    for node in reversed(tree.css(f"[{_REMOVED}]")):
         node.decompose()
 
 
 def _hides(style: str) -> bool:
-    dense = _BLANKS.sub("", style)
-    return bool(_HIDES.search(dense) or (_CLIPS.search(dense) and _TINY.search(dense)))
+    compact = _BLANKS.sub("", style)
+    return bool(_HIDES.search(compact) or (_CLIPS.search(compact) and _TINY.search(compact)))
 
 
-def _concealing(sheet: str) -> Iterator[str]:
+def _hiding_selectors(sheet: str) -> Iterator[str]:
     """Yield the selectors of elements that a style sheet hides, outside @media and other at-rules."""
     depth, selectors = 0, ""
     for piece in _BRACE.split(_STYLE_COMMENT.sub("", sheet)):
@@ -169,25 +169,25 @@ def _selected(tree: LexborHTMLParser, selector: str) -> list[LexborNode]:
 
 
 def _main(tree: LexborHTMLParser) -> LexborNode | None:
-    """Return the element with the main content; navigation and the like are removed from it."""
+    """Return the element with the main content, without navigation and other boilerplate."""
     body = tree.body
     if body is None:
         return None
     main = _longest(tree, "main, [role=main]", MAIN_CHARACTERS)
-    whole = len(body.text()) if main is None else main[0]
-    main = main or _longest(tree, "article", max(MAIN_CHARACTERS, whole // 3))
+    length = len(body.text()) if main is None else main[0]
+    main = main or _longest(tree, "article", max(MAIN_CHARACTERS, length // 3))
     if main is not None:
-        whole, body = main
-    around = body.css(", ".join(_AROUND))
-    _remove(tree, [node for node in around if node.tag not in _KEPT and len(node.text()) * 2 < whole])
+        length, body = main
+    boilerplate = body.css(", ".join(_BOILERPLATE))
+    _remove(tree, [node for node in boilerplate if node.tag not in _NEVER_REMOVED and len(node.text()) * 2 < length])
     return body
 
 
-def _longest(tree: LexborHTMLParser, selector: str, least: int) -> tuple[int, LexborNode] | None:
+def _longest(tree: LexborHTMLParser, selector: str, minimum: int) -> tuple[int, LexborNode] | None:
     """Return the matching element with the most text, and the length of its text, if that is enough."""
-    found = [(len(node.text()), node) for node in tree.css(selector)]
-    longest = max(found, key=lambda pair: pair[0], default=None)
-    return longest if longest is not None and longest[0] >= least else None
+    candidates = [(len(node.text()), node) for node in tree.css(selector)]
+    longest = max(candidates, key=lambda pair: pair[0], default=None)
+    return longest if longest is not None and longest[0] >= minimum else None
 
 
 def _largest_table(tree: LexborHTMLParser) -> int:

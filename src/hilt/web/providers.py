@@ -15,7 +15,7 @@ from hilt.web.connection import HttpRequest
 
 ATTEMPTS = 3
 WAIT_SECONDS = 0.5  # before the second attempt, then twice as long
-WAIT_MOST = 10.0
+MAX_WAIT_SECONDS = 10.0
 CONTENT_CHARACTERS = 2000
 _TAG = re.compile(r"<[^<>]{0,200}>")
 
@@ -37,7 +37,7 @@ class SearchQuery(NamedTuple):
 
 
 class SearchProvider(NamedTuple):
-    """A provider: URL, variable of the API key (empty: needs none), how to ask it and how to read its response."""
+    """A provider: URL, variable of the API key (empty: needs none), how to build a request and parse the response."""
 
     name: str
     url: str
@@ -52,23 +52,23 @@ class Unreadable(ValueError):
 
 def search(web: Web, query: SearchQuery, name: str | None) -> tuple[str, list[SearchResult]]:
     """Return the provider that was used, and its results; without a name, the first with a key."""
-    provider, key = _chosen(web, name)
+    provider, key = _select_provider(web, name)
     base = web.base_urls.get(provider.name, provider.url)
     path, request = provider.request(query, key)
     reply = _ask(web, provider, base.rstrip("/") + path, request)
     try:
-        found = provider.results(reply)
+        results = provider.results(reply)
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ToolError(
             "network_error",
             f"{provider.name} sent an invalid response ({_detail(error)}).",
             suggestion="Try again later, or use another provider.",
         ) from error
-    usable = [item for item in found if urlsplit(item.url).scheme in ("http", "https")]
+    usable = [item for item in results if urlsplit(item.url).scheme in ("http", "https")]
     return provider.name, [_plain(item) for item in usable[: query.limit]]
 
 
-def _chosen(web: Web, name: str | None) -> tuple[SearchProvider, str]:
+def _select_provider(web: Web, name: str | None) -> tuple[SearchProvider, str]:
     if name is None:
         for provider in PROVIDERS.values():
             key = web.secret(provider.variable) if provider.variable else None
@@ -101,20 +101,20 @@ def _ask(web: Web, provider: SearchProvider, url: str, request: HttpRequest) -> 
         else:
             if reply.status == 200:
                 return reply
-            problem = _refusal(provider, reply)
+            problem = _status_error(provider, reply)
             if reply.status not in (429, 202) and reply.status < 500:
                 raise problem
-            asked = reply.headers.get("retry-after", "")
-            wait = max(wait, float(asked)) if asked.isdecimal() and len(asked) < 6 else wait
-        if attempt == ATTEMPTS or wait > WAIT_MOST or not web.pause(wait):
+            retry_after = reply.headers.get("retry-after", "")
+            wait = max(wait, float(retry_after)) if retry_after.isdecimal() and len(retry_after) < 6 else wait
+        if attempt == ATTEMPTS or wait > MAX_WAIT_SECONDS or not web.pause(wait):
             raise problem
         wait *= 2
     raise AssertionError
 
 
-def _refusal(provider: SearchProvider, reply: HttpReply) -> ToolError:
-    said = " ".join(visible(reply.body[:300].decode("utf-8", "replace")).split())
-    fact = f"{provider.name} answered {reply.status}"
+def _status_error(provider: SearchProvider, reply: HttpReply) -> ToolError:
+    text = " ".join(visible(reply.body[:300].decode("utf-8", "replace")).split())
+    fact = f"{provider.name} returned status {reply.status}"
     if reply.status in (401, 403) and provider.variable:
         advice = f"Ask the user to correct {provider.variable}, or use another provider."
         return ToolError(
@@ -127,7 +127,7 @@ def _refusal(provider: SearchProvider, reply: HttpReply) -> ToolError:
         return ToolError(
             "limit_exceeded", f"{fact}: too many searches.{when}", suggestion=advice, retry_after=after or None
         )
-    return ToolError("network_error", f"{fact}: {said}", suggestion="Try again later, or use another provider.")
+    return ToolError("network_error", f"{fact}: {text}", suggestion="Try again later, or use another provider.")
 
 
 def _detail(error: Exception) -> str:
@@ -136,12 +136,12 @@ def _detail(error: Exception) -> str:
 
 def _plain(item: SearchResult) -> SearchResult:
     title, content = (
-        " ".join(visible(_unescaped(text)).split())[:CONTENT_CHARACTERS] for text in (item.title, item.content)
+        " ".join(visible(_without_tags(text)).split())[:CONTENT_CHARACTERS] for text in (item.title, item.content)
     )
     return SearchResult(title, visible(item.url).replace("\n", "")[:2000], content)
 
 
-def _unescaped(text: str) -> str:
+def _without_tags(text: str) -> str:
     """Strip the tags that some providers put around matched words."""
     from html import unescape
 
@@ -157,11 +157,11 @@ def _json(reply: HttpReply) -> Any:
 
 def _post(path: str, body: Mapping[str, Any], **headers: str) -> tuple[str, HttpRequest]:
     fields = [("Content-Type", "application/json"), ("Accept", "application/json")]
-    named = [(name.replace("_", "-"), value) for name, value in headers.items()]
-    return path, HttpRequest("POST", [*_usual(), *fields, *named], json.dumps(body).encode())
+    extra = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return path, HttpRequest("POST", [*_default_headers(), *fields, *extra], json.dumps(body).encode())
 
 
-def _usual() -> list[tuple[str, str]]:
+def _default_headers() -> list[tuple[str, str]]:
     from hilt import __version__
 
     return [("User-Agent", f"hilt/{__version__}"), ("Accept-Encoding", "gzip, deflate")]
@@ -179,7 +179,7 @@ def _exa(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
 
 def _exa_results(reply: HttpReply) -> list[SearchResult]:
     return [
-        SearchResult(_text(one.get("title")), one["url"], _text(one.get("text"))) for one in _json(reply)["results"]
+        SearchResult(_text(item.get("title")), item["url"], _text(item.get("text"))) for item in _json(reply)["results"]
     ]
 
 
@@ -189,23 +189,24 @@ def _tavily(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
 
 def _tavily_results(reply: HttpReply) -> list[SearchResult]:
     return [
-        SearchResult(_text(one.get("title")), one["url"], _text(one.get("content"))) for one in _json(reply)["results"]
+        SearchResult(_text(item.get("title")), item["url"], _text(item.get("content")))
+        for item in _json(reply)["results"]
     ]
 
 
 def _brave(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
     path = f"/res/v1/web/search?{urlencode({'q': query.text, 'count': query.limit}, quote_via=quote)}"
-    fields = [*_usual(), ("Accept", "application/json"), ("X-Subscription-Token", key)]
+    fields = [*_default_headers(), ("Accept", "application/json"), ("X-Subscription-Token", key)]
     return path, HttpRequest("GET", fields)
 
 
 def _brave_results(reply: HttpReply) -> list[SearchResult]:
-    found = (_json(reply).get("web") or {}).get("results") or []
-    return [SearchResult(_text(one.get("title")), one["url"], _text(one.get("description"))) for one in found]
+    items = (_json(reply).get("web") or {}).get("results") or []
+    return [SearchResult(_text(item.get("title")), item["url"], _text(item.get("description"))) for item in items]
 
 
 def _duckduckgo(query: SearchQuery, key: str) -> tuple[str, HttpRequest]:
-    fields = [*_usual(), ("Accept", "text/html"), ("Content-Type", "application/x-www-form-urlencoded")]
+    fields = [*_default_headers(), ("Accept", "text/html"), ("Content-Type", "application/x-www-form-urlencoded")]
     return "/html/", HttpRequest("POST", fields, urlencode({"q": query.text}, quote_via=quote).encode())
 
 
@@ -213,24 +214,24 @@ def _duckduckgo_results(reply: HttpReply) -> list[SearchResult]:
     from hilt.web.pages import parse
 
     tree = parse(reply.body.decode("utf-8", "replace"))
-    found = []
+    results = []
     for item in tree.css(".result"):
         classes = (item.attributes.get("class") or "").split()
         link = item.css_first("a.result__a")
         if link is None or "result--ad" in classes:
             continue
         snippet = item.css_first(".result__snippet")
-        url = _led_to(link.attributes.get("href") or "")
-        found.append(SearchResult(link.text(), url, "" if snippet is None else snippet.text()))
-    if not found and tree.css_first(".no-results, .result--no-result") is None:
+        url = _link_target(link.attributes.get("href") or "")
+        results.append(SearchResult(link.text(), url, "" if snippet is None else snippet.text()))
+    if not results and tree.css_first(".no-results, .result--no-result") is None:
         if tree.css_first("#challenge-form, .anomaly-modal__title, form[action*=anomaly]") is not None:
             raise Unreadable("blocked as an automated request; use a provider with a key")
         if tree.css_first("#links, .results, form") is None:
             raise Unreadable("not a results page")
-    return found
+    return results
 
 
-def _led_to(href: str) -> str:
+def _link_target(href: str) -> str:
     """Return the target of a link on a results page."""
     parts = urlsplit(f"https:{href}" if href.startswith("//") else href)
     return (parse_qs(parts.query).get("uddg") or [href])[0]
