@@ -238,7 +238,7 @@ class _BoundScript:
         if not stdout.omitted and len(text) <= SHOWN_CHARACTERS:
             return text, {}
         path = stdout.spill or ctx.overflow.try_save(stdout.head + stdout.tail, self._definition.name)
-        hint = printed.whereabouts(path)
+        hint = printed.location_note(path)
         note = f"\n[{stdout.total} bytes; the beginning and the end are shown. {hint}]"
         gap = f"\n\n{OMITTED}\n\n"
         head = printed.plain(stdout.head.decode("utf-8", "replace"))

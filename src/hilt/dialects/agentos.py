@@ -8,7 +8,7 @@ from typing import Any
 from hilt.call import Output
 from hilt.dialects._rows import Args, array, boolean, choice, entries, number, row, string
 
-_MOST = 1024 * 1024  # bytes that one call reads; the reply reports truncation
+_MAX_BYTES = 1024 * 1024  # of one read; the reply reports truncation
 _CONTENT_CHARACTERS = 100_000
 
 
@@ -20,13 +20,13 @@ def _full(root: str, output: Output, path: str) -> str:
     return os.path.normpath(os.path.join(root, output.meta.get("path", path)))
 
 
-def _whole(args: Args) -> Args:
-    """Return the arguments with whole numbers."""
+def _integers(args: Args) -> Args:
+    """Return the arguments with floats as integers."""
     return {name: int(value) if isinstance(value, float) else value for name, value in args.items()}
 
 
 def _read(args: Args) -> Args:
-    return {**args, "max_bytes": min(int(args["max_bytes"]), _MOST)}
+    return {**args, "max_bytes": min(int(args["max_bytes"]), _MAX_BYTES)}
 
 
 def _read_reply(output: Output, args: Args, root: str) -> Output:
@@ -42,8 +42,8 @@ def _write_reply(output: Output, args: Args, root: str) -> Output:
 
 
 def _list(args: Args) -> Args:
-    is_deep = args.pop("recursive", False)
-    return {**args, "depth": 10 if is_deep else 1}
+    is_recursive = args.pop("recursive", False)
+    return {**args, "depth": 10 if is_recursive else 1}
 
 
 def _list_reply(output: Output, args: Args, root: str) -> Output:
@@ -53,7 +53,7 @@ def _list_reply(output: Output, args: Args, root: str) -> Output:
         {
             **entry,
             "name": entry["name"].removeprefix(prefix).rstrip("/"),
-            "type": "directory" if entry["type"] == "directory" else "file",  # the only two types of its documentation
+            "type": "directory" if entry["type"] == "directory" else "file",  # agentos documents only these two
         }
         for entry in output.data["entries"]
     ]
@@ -70,7 +70,7 @@ def _patch_reply(output: Output, args: Args, root: str) -> Output:
 
 
 def _fetch_reply(output: Output, args: Args, root: str) -> Output:
-    """Give the text between the marks; an image has none."""
+    """Return the text between the marks; an image has none."""
     meta = output.meta
     opening = output.text.find("\n", output.text.find("\n") + 1) + 1
     content = output.text[opening : output.text.rfind("\n[end of content ")] if output.text else ""
@@ -99,7 +99,7 @@ ENTRIES = entries(
         {"path": _PATH, "maxBytes": number("Optional maximum bytes to read", 0)},
         "path",
         renames={"maxBytes": "max_bytes"},
-        defaults={"max_bytes": _MOST},
+        defaults={"max_bytes": _MAX_BYTES},
         arguments=_read,
         reply=_read_reply,
     ),
@@ -142,7 +142,7 @@ ENTRIES = entries(
             "timeout": number("Execution timeout in milliseconds (default: 120000)", 1),
         },
         "argv",
-        arguments=_whole,
+        arguments=_integers,
         advice={
             "command_blocked": "Choose an allowed program that only does what is needed, or ask the user to run it."
         },
@@ -158,7 +158,7 @@ ENTRIES = entries(
         "url",
         renames={"maxSize": "max_size"},
         defaults={"extract_mode": "text", "max_chars": _CONTENT_CHARACTERS},
-        arguments=_whole,
+        arguments=_integers,
         reply=_fetch_reply,
     ),
     row(
@@ -175,7 +175,7 @@ ENTRIES = entries(
         },
         "query",
         renames={"maxResults": "count"},
-        arguments=_whole,
+        arguments=_integers,
         reply=_search_reply,
     ),
     row(

@@ -100,8 +100,8 @@ def _grep_reply(output: Output, args: Args, root: str) -> Output:
     elif facts["truncated"] and count:
         first = args.get("offset", 0)
         at_least = "at least " if "total_is_minimum" in facts else ""
-        following = f"; use offset={first + count} to continue" if "next" in facts else ""
-        lines.append(f"[Showing {noun} {first + 1}-{first + count} of {at_least}{facts['total_count']}{following}.]")
+        more = f"; use offset={first + count} to continue" if "next" in facts else ""
+        lines.append(f"[Showing {noun} {first + 1}-{first + count} of {at_least}{facts['total_count']}{more}.]")
     if "dropped" in facts:
         lines.append(f"[{facts['dropped']} omitted: changed during the search.]")
     if "ignored_files" in facts:
@@ -116,24 +116,24 @@ def _matching_lines(results: list[dict[str, Any]], before: int, after: int, *, i
     """Return matches with the lines around them, in groups like those of ripgrep."""
     files: dict[str, dict[int, tuple[str, str]]] = {}
     for result in results:
-        known = files.setdefault(one_line(result["file"]), {})
+        lines_by_number = files.setdefault(one_line(result["file"]), {})
         line, end = result["line"], result.get("end_line", result["line"])
         above, below = (result[key].split("\n") if key in result else [] for key in ("context_before", "context_after"))
         above = above[-before:] if before else []
-        for place, text in enumerate(above, line - len(above)):
-            known.setdefault(place, ("-", text))
-        for place, text in enumerate(below[:after], end + 1):
-            known.setdefault(place, ("-", text))
-        known.update({line + index: (":", text) for index, text in enumerate(result["text"].split("\n"))})
+        for line_number, text in enumerate(above, line - len(above)):
+            lines_by_number.setdefault(line_number, ("-", text))
+        for line_number, text in enumerate(below[:after], end + 1):
+            lines_by_number.setdefault(line_number, ("-", text))
+        lines_by_number.update({line + index: (":", text) for index, text in enumerate(result["text"].split("\n"))})
     lines: list[str] = []
-    for path, known in files.items():
+    for path, lines_by_number in files.items():
         last = None
-        for place in sorted(known):
-            mark, text = known[place]
-            if (before or after) and lines and last != place - 1:
+        for line_number in sorted(lines_by_number):
+            mark, text = lines_by_number[line_number]
+            if (before or after) and lines and last != line_number - 1:
                 lines.append("--")
-            last = place
-            lines.append(f"{path}{mark}{place}{mark}{text}" if is_numbered else f"{path}{mark}{text}")
+            last = line_number
+            lines.append(f"{path}{mark}{line_number}{mark}{text}" if is_numbered else f"{path}{mark}{text}")
     return lines
 
 
@@ -190,7 +190,7 @@ def _bash_output_reply(output: Output, args: Args, root: str) -> Output:
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    """Return whether lines match a regular expression, in linear time: the model wrote it, and a job the lines."""
+    """Return a function that matches lines in linear time: the model wrote the pattern, and a job the lines."""
     import jsonschema_rs
 
     try:
@@ -216,9 +216,9 @@ def _todos(args: Args) -> Args:
 
 def _todos_reply(output: Output, args: Args, root: str) -> Output:
     todos = output.data["todos"]
-    done = sum(todo["status"] == "completed" for todo in todos)
+    completed = sum(todo["status"] == "completed" for todo in todos)
     active = "".join(f" In progress: {todo['content']}" for todo in todos if todo["status"] == "in_progress")
-    text = f"The list has {len(todos)} todo{'s' * (len(todos) != 1)}, {done} completed.{active}"
+    text = f"The list has {len(todos)} todo{'s' * (len(todos) != 1)}, {completed} completed.{active}"
     return output._replace(text=text, data=None)
 
 
@@ -238,7 +238,7 @@ def _search(args: Args) -> Args:
 
 
 def _search_reply(output: Output, args: Args, root: str) -> Output:
-    """Keep the results of the wanted domains: not every provider understands `site:`."""
+    """Keep the results of the allowed domains: not every provider supports `site:`."""
     allowed, blocked = args.get("allowed_domains") or [], args.get("blocked_domains") or []
     results = [
         item
@@ -250,10 +250,10 @@ def _search_reply(output: Output, args: Args, root: str) -> Output:
 
 def _is_below(url: str, domains: list[str]) -> bool:
     """Whether the host of a URL is one of the domains, or below one."""
-    place = re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
-    host = place.rpartition("@")[2].partition(":")[0].rstrip(".").casefold()
-    wanted = [domain.casefold().removeprefix("www.") for domain in domains]
-    return any(host == domain or host.endswith(f".{domain}") for domain in wanted)
+    authority = re.split(r"[/?#\\]", url.partition("://")[2], maxsplit=1)[0]
+    host = authority.rpartition("@")[2].partition(":")[0].rstrip(".").casefold()
+    normalized = [domain.casefold().removeprefix("www.") for domain in domains]
+    return any(host == domain or host.endswith(f".{domain}") for domain in normalized)
 
 
 def _task(args: Args) -> Args:

@@ -13,7 +13,7 @@ from hilt.errors import ToolError
 
 _SECONDS = 600
 _PATCH_PROGRAMS = ("apply_patch", "applypatch")
-# `apply_patch <<'EOF'`, perhaps after `cd DIR &&`
+# `apply_patch <<'EOF'`, optionally after `cd DIR &&`
 _HERE_DOCUMENT = re.compile(
     r"\s*(?:cd\s+(?P<folder>'[^'\n]*'|[\w./-]+)\s*&&\s*)?(?:apply_patch|applypatch)\s*<<\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n"
 )
@@ -24,7 +24,7 @@ _HEADER = re.compile(r"^(\*\*\* (?:Add File|Delete File|Update File|Move to): )(
 
 
 def _script(command: str | list[str]) -> str:
-    """Return the command for bash: the script itself of `bash -lc SCRIPT`."""
+    """Return the command for bash; for `bash -lc SCRIPT`, the script itself."""
     if isinstance(command, str):
         return command
     if len(command) == 3 and posixpath.basename(command[0]) == "bash" and command[1] in ("-c", "-lc"):
@@ -55,7 +55,7 @@ def _shell_reply(output: Output, args: Args, root: str) -> Output:
 
 
 def _patch_in_shell(args: Args) -> Forwarded | None:
-    """Return the call of apply_patch that a command means: Codex has no such program."""
+    """Return the apply_patch call that a command stands for: hilt has no such program."""
     command, folder = args["command"], args.get("workdir", "")
     if isinstance(command, list) and len(command) == 2 and command[0] in _PATCH_PROGRAMS:
         return _patch(command[1], folder)
@@ -138,8 +138,8 @@ ENTRIES = entries(
         "apply_patch",
         "apply_patch",
         "Apply a patch to any number of files, all or nothing: `*** Begin Patch`, per file `*** Add File: PATH` (lines "
-        "with +), `*** Delete File: PATH` or `*** Update File: PATH` (perhaps `*** Move to: PATH`; hunks: `@@`, then "
-        "lines with a leading blank, - or +), `*** End Patch`.",
+        "with +), `*** Delete File: PATH` or `*** Update File: PATH` (optionally `*** Move to: PATH`; hunks: `@@`, "
+        "then lines with a leading blank, - or +), `*** End Patch`.",
         {"input": string("The whole patch")},
         "input",
         renames={"input": "patch"},

@@ -319,7 +319,7 @@ def _note(
 
 def _remainder(lines: Lines, selected: Window, window: dict[str, Any]) -> str:
     """Return the text that the limits cut off, starting exactly where the window ended."""
-    from hilt.output.overflow import broken
+    from hilt.output.overflow import split_long_lines
 
     first = selected.parts[0].first
     if selected.clipped:
@@ -328,10 +328,10 @@ def _remainder(lines: Lines, selected: Window, window: dict[str, Any]) -> str:
         if window["truncate"] == "tail":
             content = line.removesuffix("\n")
             content = content.removesuffix("\r") if window["line_numbers"] else content
-            return broken(_decoded(lines.take(window["first"], first - 1)) + content[: len(content) - size])
-        return broken(line[size:] + _decoded(lines.take(first + 1, lines.total)))
+            return split_long_lines(_decoded(lines.take(window["first"], first - 1)) + content[: len(content) - size])
+        return split_long_lines(line[size:] + _decoded(lines.take(first + 1, lines.total)))
     if len(selected.parts) == 2:
-        return broken(_decoded(lines.take(selected.parts[0].last + 1, selected.parts[1].first - 1)))
+        return split_long_lines(_decoded(lines.take(selected.parts[0].last + 1, selected.parts[1].first - 1)))
     if first > window["first"]:
-        return broken(_decoded(lines.take(window["first"], first - 1)))
-    return broken(_decoded(lines.take(selected.last + 1, lines.total)))
+        return split_long_lines(_decoded(lines.take(window["first"], first - 1)))
+    return split_long_lines(_decoded(lines.take(selected.last + 1, lines.total)))

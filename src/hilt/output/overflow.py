@@ -13,7 +13,7 @@ OMITTED = "[... omitted ...]"  # marks a cut
 LINE_CHARACTERS = 2_000  # longer lines are split, so that read_file can page through them
 
 
-class KeptText(NamedTuple):
+class SavedText(NamedTuple):
     """A preview of long text and the path of the full text; None if it could not be saved."""
 
     preview: str
@@ -30,15 +30,17 @@ class Overflow:
         self._keep_seconds = keep_days * 86400
         self._keep_bytes = keep_megabytes * 1024 * 1024
 
-    def keep(self, text: str, label: str) -> KeptText:
-        """Save long text and return a preview whose last line names its path: hosts cut out the middle."""
-        from hilt.output.printed import whereabouts
+    def keep(self, text: str, label: str) -> SavedText:
+        """Save long text and return a preview; the path is in its last line, because some hosts cut out the middle."""
+        from hilt.output.printed import location_note
 
-        path = self.try_save(broken(text), label)
+        path = self.try_save(split_long_lines(text), label)
         head, tail = text[:HEAD_CHARACTERS], text[-TAIL_CHARACTERS:]
-        note = f"[{len(text)} characters; showing the first {len(head)} and the last {len(tail)}. {whereabouts(path)}]"
+        note = (
+            f"[{len(text)} characters; showing the first {len(head)} and the last {len(tail)}. {location_note(path)}]"
+        )
         excerpt = f"{head}\n\n{OMITTED}\n\n{tail}".removesuffix("\n")
-        return KeptText(f"{excerpt}\n{note}", path, len(text))
+        return SavedText(f"{excerpt}\n{note}", path, len(text))
 
     def try_save(self, text: str | bytes, label: str, *, suffix: str = ".txt") -> str | None:
         """Save text as `save` does, but return None on failure, so that the result is still returned."""
@@ -60,8 +62,8 @@ class Overflow:
         except OSError as error:
             with suppress(OSError):
                 os.unlink(path)  # a partial file would look complete
-            raise _unkept(self.directory, error) from error
-        self._clean(spare=path)
+            raise _save_failed(self.directory, error) from error
+        self._clean(keep=path)
         return path
 
     def open(self) -> str:
@@ -69,15 +71,15 @@ class Overflow:
         try:
             os.makedirs(self.directory, mode=0o700, exist_ok=True)
         except OSError as error:
-            raise _unkept(self.directory, error) from error
+            raise _save_failed(self.directory, error) from error
         return self.directory
 
     def make_room(self) -> str:
         """Remove old files beyond the limits, and return the folder, created if missing."""
-        self._clean(spare="")
+        self._clean(keep="")
         return self.open()
 
-    def _clean(self, *, spare: str) -> None:
+    def _clean(self, *, keep: str) -> None:
         """Remove the oldest files beyond the limits in the folders of all sessions, except the one just written."""
         root = os.path.dirname(os.path.dirname(self.directory))
         files = []
@@ -94,12 +96,12 @@ class Overflow:
         total = 0
         for mtime, size, path in files:
             total += size
-            if path != spare and (mtime < oldest or total > self._keep_bytes):
+            if path != keep and (mtime < oldest or total > self._keep_bytes):
                 with suppress(OSError):
                     os.unlink(path)
 
 
-def _unkept(directory: str, error: OSError) -> ToolError:
+def _save_failed(directory: str, error: OSError) -> ToolError:
     return ToolError(
         "resource_limit",
         f"Long output cannot be saved in {directory}: {os.strerror(error.errno or 0)}.",
@@ -107,8 +109,8 @@ def _unkept(directory: str, error: OSError) -> ToolError:
     )
 
 
-def broken(text: str) -> str:
-    """Split lines that are too long for a window."""
+def split_long_lines(text: str) -> str:
+    """Split lines that are too long for read_file."""
     if all(len(line) <= LINE_CHARACTERS for line in text.split("\n")):
         return text
     pieces: list[str] = []

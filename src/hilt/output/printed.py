@@ -1,4 +1,4 @@
-"""Program output for a model: without terminal sequences, and cut to a limit."""
+"""Program output for a model: without terminal sequences, truncated to a limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import groupby
 from hilt.output.overflow import OMITTED
 
 SHOWN_CHARACTERS = 50_000
-HEAD_CHARACTERS = 10_000  # of long output; the rest shows its end, where errors are
+HEAD_CHARACTERS = 10_000  # of long output; the remaining characters show its end, where errors are
 REPEATS = 3  # number of identical lines from which `compact` collapses them
 
 _NOTE_CHARACTERS = 500
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
     return SEQUENCES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROLS)
 
 
-def fits(data: bytes) -> str | None:
+def full_text(data: bytes) -> str | None:
     """Return all of the output as text, or None if it is too long."""
     if len(data) <= 4 * SHOWN_CHARACTERS:
         text = data.decode("utf-8", "replace")
@@ -47,22 +47,22 @@ def excerpt(first: bytes, last: bytes, size: int, path: str | None) -> tuple[str
     tail = last[-4 * SHOWN_CHARACTERS :].lstrip(_CONTINUATIONS).decode("utf-8", "replace")
     tail = tail[HEAD_CHARACTERS + _NOTE_CHARACTERS - SHOWN_CHARACTERS :]
     tail = tail[tail.find("\n", 0, len(tail) // 2) + 1 :]
-    note = f"[{size} bytes; showing only the beginning and the end. {whereabouts(path)}]"
+    note = f"[{size} bytes; showing only the beginning and the end. {location_note(path)}]"
     return f"{head}\n{OMITTED}\n{tail}".removesuffix("\n"), note
 
 
-def whereabouts(path: str | None) -> str:
+def location_note(path: str | None) -> str:
     """Return a sentence that says where the full output is."""
     if path is None:
-        return "The rest could not be saved: the state directory cannot be written."
-    return f"All of it is in {path}; read_file opens it."
+        return "The full output could not be saved: the state directory is not writable."
+    return f"The full output is in {path}; read it with read_file."
 
 
 def compact(text: str) -> str:
     """Return the text with repeated lines collapsed to one line with a count; blank lines without a count."""
     lines: list[str] = []
-    for line, same in groupby(text.split("\n")):
-        count = sum(1 for _ in same)
+    for line, group in groupby(text.split("\n")):
+        count = sum(1 for _ in group)
         if count < REPEATS:
             lines += [line] * count
         elif line.strip():

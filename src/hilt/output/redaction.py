@@ -9,9 +9,9 @@ from json.encoder import encode_basestring_ascii
 from hilt.call import Json
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|_AUTH|_PAT$|DSN$|DATABASE_URL$", re.IGNORECASE)
-_SHORTEST = 8  # shorter values occur by chance
-_PLAIN = re.compile(r"true|false|\d{1,8}|(?:/[\w.-]+)+|[a-z]{1,12}", re.IGNORECASE)  # settings and paths, no secrets
-# how tokens begin, and how they go on
+_MIN_LENGTH = 8  # shorter values occur by chance
+_PLAIN = re.compile(r"true|false|\d{1,8}|(?:/[\w.-]+)+|[a-z]{1,12}", re.IGNORECASE)  # settings and paths, not secrets
+# prefix of a token -> pattern of the remainder
 _TOKENS = {
     "sk-": "[A-Za-z0-9_-]{20,}",
     **{f"{kind}k_{stage}_": "[A-Za-z0-9]{16,}" for kind in "sr" for stage in ("live", "test")},
@@ -30,38 +30,40 @@ _TOKENS = {
 }
 _KEY = "-----BEGIN "
 _FORMATS = re.compile(
-    rf"\b(?:{'|'.join(start + rest for start, rest in _TOKENS.items())})"
+    rf"\b(?:{'|'.join(prefix + pattern for prefix, pattern in _TOKENS.items())})"
     rf"|{_KEY}[A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
 )
-_STARTS = (*_TOKENS, _KEY)  # finding none of them is much faster than the pattern
-# binary and signed data: nothing that a person reads, and worthless if changed
+_PREFIXES = (*_TOKENS, _KEY)  # looking for these is much faster than the pattern
+# binary and signed data: not for people, and useless if changed
 _OPAQUE = frozenset({"data", "signature", "encrypted_content"})
 
 
 class Redactor:
     """Replaces secrets in text and JSON by `[redacted]`, with the name of the variable if one holds them."""
 
-    def __init__(self, environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
-        """Redact the values of variables whose names say that they are secret, and of those in `named`."""
-        always = set(named)
+    def __init__(self, environ: Mapping[str, str], secret_names: Iterable[str] = ()) -> None:
+        """Redact the values of variables whose names suggest a secret, and of those in `secret_names`."""
+        always = set(secret_names)
         self._names = {
             value: name
             for name, value in environ.items()
-            if len(value) >= _SHORTEST and (name in always or _SECRET_NAME.search(name)) and not _PLAIN.fullmatch(value)
+            if len(value) >= _MIN_LENGTH
+            and (name in always or _SECRET_NAME.search(name))
+            and not _PLAIN.fullmatch(value)
         }
         longest_first = sorted(self._names, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
-        self._clues = (*(encode_basestring_ascii(value)[1:-1] for value in longest_first), *_STARTS)
+        self._signs = (*(encode_basestring_ascii(value)[1:-1] for value in longest_first), *_PREFIXES)
 
     def is_clean(self, text: str) -> bool:
-        """Whether JSON in ASCII holds no secret for certain; escapes in it change no part of a token."""
-        return not any(map(text.__contains__, self._clues))
+        """Whether ASCII JSON certainly contains no secret; JSON escapes do not affect tokens."""
+        return not any(map(text.__contains__, self._signs))
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
         if self._values is not None:
             text = self._values.sub(lambda match: f"[redacted: {self._names[match[0]]}]", text)
-        return _FORMATS.sub("[redacted]", text) if any(map(text.__contains__, _STARTS)) else text
+        return _FORMATS.sub("[redacted]", text) if any(map(text.__contains__, _PREFIXES)) else text
 
     def json(self, value: Json) -> Json:
         """Return a JSON value whose strings have no secrets."""

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.style import Style
 
-_NARROWEST = 20
-_MOST_ROWS = 1_000
-_MOST_WRAPS = 8
-_MOST_CELL = 1_000
+_MIN_WIDTH = 20
+_ROWS_MAX = 1_000
+_WRAPS_MAX = 8
+_CELL_CHARACTERS = 1_000
 _TAB = 4
-_MOST_LOOKS = 8
+_STYLES_MAX = 8
 # past these a lexer or the Markdown parser can take seconds
 _RICH_LINE = 2_000
 _RICH_TEXT = 100_000
@@ -41,7 +41,7 @@ _Line: TypeAlias = list[_Span]
 _EMBEDDED = re.compile(r"!\[([^\]\n]*)\]\(data:[^)\s]*\)")  # an image inside Markdown
 _SGR = re.compile(r"\x1b\[([0-9;]{0,40})m")
 # bold, underlined and so on, and colours; not 8, which hides text
-_LOOK = re.compile(
+_STYLE_CODE = re.compile(
     r"(?<!\d)(?:[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}|0?[0-79]|2[1-9]|[34][0-79]|9[0-7]|10[0-7])(?!\d)"
 )
 
@@ -64,7 +64,7 @@ class _DrawnPage(NamedTuple):
 
 def render(view: View, *, width: int, color: bool) -> str:
     """Return the lines of a view, none wider than width (at least 20 columns), without a trailing newline."""
-    width = max(width, _NARROWEST)
+    width = max(width, _MIN_WIDTH)
     lines: list[str] = []
     for row in _layout(validate(view), width, color):
         lines += (_paint(line, color) for line in _wrap(row, width))
@@ -73,7 +73,7 @@ def render(view: View, *, width: int, color: bool) -> str:
 
 def markdown(text: str, *, width: int, color: bool) -> list[str]:
     """Return Markdown as lines that fit the width, formatted if `rich` is installed; nothing is cut off."""
-    width = max(width, _NARROWEST)
+    width = max(width, _MIN_WIDTH)
     source = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in text.split("\n")]
     rows = [_unpadded(row.text) for row in _formatted(source, width)]
     if rows:
@@ -81,7 +81,7 @@ def markdown(text: str, *, width: int, color: bool) -> list[str]:
         return [_paint(row, color) for row in rows[filled[0] : filled[-1] + 1]] if filled else []
     lines: list[str] = []
     for line in source:
-        ends = _ends(line, width, words=True, most=len(line) + 1)
+        ends = _wrap_offsets(line, width, words=True, max_lines=len(line) + 1)
         lines += (line[start:end] for start, end in zip([0, *ends], ends, strict=False))
     return lines
 
@@ -107,19 +107,19 @@ def inert(text: str) -> str:
     return text.translate(_VISIBLE)
 
 
-def _visible_forms() -> dict[int, str]:
-    forms = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
-    forms[0x7F] = "␡"
-    hidden = [*range(0x80, 0xA0), 0x2028, 0x2029]
-    turning = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+def _visible_replacements() -> dict[int, str]:
+    replacements = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
+    replacements[0x7F] = "␡"
+    controls = [*range(0x80, 0xA0), 0x2028, 0x2029]
+    bidirectional = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
     # invisible in a terminal, but a model reads them; joiners and variation selectors stay, as they affect display
-    unseen = [0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)]
-    forms |= {code: f"<U+{code:04X}>" for code in (*hidden, *turning, *unseen)}
+    invisible = [0x180E, 0x200B, *range(0x2060, 0x2065), 0xFEFF, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)]
+    replacements |= {code: f"<U+{code:04X}>" for code in (*controls, *bidirectional, *invisible)}
     # lone surrogates, which no output stream can encode
-    return forms | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+    return replacements | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 
-_VISIBLE = _visible_forms()
+_VISIBLE = _visible_replacements()
 
 
 def _inline(text: str) -> str:
@@ -144,7 +144,7 @@ def _split(text: str) -> _DrawnLines:
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    shown = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines[:_MOST_ROWS]]
+    shown = [inert(line.removesuffix("\r")).expandtabs(_TAB) for line in lines[:_ROWS_MAX]]
     return _DrawnLines(shown, len(lines))
 
 
@@ -169,15 +169,15 @@ def _diff(view: View, width: int, color: bool) -> _DrawnPage:
     stored_with_returns = all(change["content"].endswith("\r") for change in changes)
     rows: list[_TableRow] = []
     for hunk in view["hunks"]:
-        if len(rows) >= _MOST_ROWS:
+        if len(rows) >= _ROWS_MAX:
             break
         old, new = f"{hunk['oldStart']},{hunk['oldLines']}", f"{hunk['newStart']},{hunk['newLines']}"
         rows.append(_TableRow([(f"@@ -{old} +{new} @@", _CYAN)]))
-        for change in hunk["changes"][: _MOST_ROWS - len(rows)]:
+        for change in hunk["changes"][: _ROWS_MAX - len(rows)]:
             sign, sgr = {"added": ("+", _GREEN), "removed": ("-", _RED), "context": (" ", "")}[change["type"]]
             content = change["content"].removesuffix("\r") if stored_with_returns else change["content"]
             old, new = change.get("oldLineNumber", ""), change.get("newLineNumber", "")
-            numbers = _narrow(f"{old:>{old_digits}} {new:>{new_digits}} ", width)
+            numbers = _fitting_gutter(f"{old:>{old_digits}} {new:>{new_digits}} ", width)
             text = inert(content).expandtabs(_TAB).replace("\n", "␊")
             rows.append(_TableRow([(text, sgr)], [(numbers, _DIM), (f"{sign} ", sgr)]))
     subject = [(_inline(view["path"]), _BOLD), *_counts(view["additions"], view["deletions"])]
@@ -190,14 +190,14 @@ def _diffs(view: View, width: int, color: bool) -> _DrawnPage:
     rows: list[_TableRow] = []
     total = 0
     for item in items:
-        if len(rows) <= _MOST_ROWS:
+        if len(rows) <= _ROWS_MAX:
             rows += [*([_TableRow([])] if rows else []), *_layout(item, width, color)]
             total = len(rows)
         else:
             total += 1 + _height(item)
     subject = [(_number(len(items), "file"), _BOLD)]
     subject += _counts(sum(item["additions"] for item in items), sum(item["deletions"] for item in items))
-    return _DrawnPage(subject, [*rows[:_MOST_ROWS], *_more(total - _MOST_ROWS, "line")], _number(total, "line"))
+    return _DrawnPage(subject, [*rows[:_ROWS_MAX], *_more(total - _ROWS_MAX, "line")], _number(total, "line"))
 
 
 def _height(diff: View) -> int:
@@ -205,7 +205,7 @@ def _height(diff: View) -> int:
     if diff.get("collapsed"):
         return 2
     lines = len(diff["hunks"]) + sum(len(hunk["changes"]) for hunk in diff["hunks"])
-    return ("title" in diff) + 1 + max(1, min(lines, _MOST_ROWS + 1))
+    return ("title" in diff) + 1 + max(1, min(lines, _ROWS_MAX + 1))
 
 
 def _code(view: View, width: int, color: bool) -> _DrawnPage:
@@ -216,23 +216,23 @@ def _code(view: View, width: int, color: bool) -> _DrawnPage:
     rows: list[_TableRow] = []
     for number, text in enumerate(_highlight(lines.shown, view.get("language"), color), first):
         mark = "> " if number in marked else "  " if marked else ""
-        numbers = _narrow(f"{mark}{number:>{digits}} ", width)
+        numbers = _fitting_gutter(f"{mark}{number:>{digits}} ", width)
         rows.append(_TableRow(text, [(numbers, _YELLOW if number in marked else _DIM), ("│ ", _DIM)]))
     total = view.get("lineCount", lines.total)
     size = _number(total, "line")
     if 0 < lines.total < total:
         size = f"lines {first:,} to {first + lines.total - 1:,} of {total:,}"
-    about = f"  created, {size}" if view["created"] else f"  {size}"
-    return _DrawnPage([(_inline(view["path"]), _BOLD), (about, _DIM)], rows + lines.more or [_note("empty")], size)
+    facts = f"  created, {size}" if view["created"] else f"  {size}"
+    return _DrawnPage([(_inline(view["path"]), _BOLD), (facts, _DIM)], rows + lines.more or [_note("empty")], size)
 
 
 def _file_list(view: View, width: int, color: bool) -> _DrawnPage:
     groups = [*view.get("groups", ()), *([{"label": "", "files": view["files"]}] if "files" in view else ())]
     files = [file for group in groups for file in group["files"]]
     indent = 4 if any("action" in file for file in files) else 2
-    room = _MOST_ROWS
+    room = _ROWS_MAX
     rows: list[_TableRow] = []
-    for group in groups[:_MOST_ROWS]:
+    for group in groups[:_ROWS_MAX]:
         if not room:
             break
         if group["label"]:
@@ -241,15 +241,15 @@ def _file_list(view: View, width: int, color: bool) -> _DrawnPage:
         room -= min(room, len(group["files"]))
     total = max(len(files), view.get("total", 0))
     size = _number(total, "file")
-    rows += _more(total - (_MOST_ROWS - room), "file")
+    rows += _more(total - (_ROWS_MAX - room), "file")
     return _DrawnPage([(size, _BOLD)], rows, size)
 
 
 def _file(file: View, indent: int, width: int) -> _TableRow:
     letter, sgr = _ACTIONS[file.get("action", "")]
-    place = _inline(file["path"]) + (f":{file['line']}" if "line" in file else "")
-    text = [(place, "")]
-    room = width - indent - _columns(place) - 2
+    location = _inline(file["path"]) + (f":{file['line']}" if "line" in file else "")
+    text = [(location, "")]
+    room = width - indent - _columns(location) - 2
     # a preview is shown only where it does not push the path to a second line
     if "content" in file and room >= 8:
         text.append(("  " + _clip(_inline(file["content"].strip()), room), _DIM))
@@ -257,7 +257,7 @@ def _file(file: View, indent: int, width: int) -> _TableRow:
 
 
 def _table(view: View, width: int, color: bool) -> _DrawnPage:
-    rows = view["rows"][:_MOST_ROWS]
+    rows = view["rows"][:_ROWS_MAX]
     total = max(len(view["rows"]), view.get("totalRows", 0))
     # a table column needs three columns of text and two spaces before the next
     columns = view["columns"][: (width + 2) // 5]
@@ -265,7 +265,7 @@ def _table(view: View, width: int, color: bool) -> _DrawnPage:
     values = [[row.get(column["key"]) for column in columns] for row in rows]
     cells = [[_cell(value) for value in row] for row in values]
     widths = [max(map(_columns, texts)) for texts in zip(labels, *cells, strict=True)]
-    widths = _share(widths, width - 2 * (len(columns) - 1))
+    widths = _fit_widths(widths, width - 2 * (len(columns) - 1))
     right = [_is_numeric([row[index] for row in values]) for index in range(len(columns))]
 
     def line(texts: Sequence[str], sgr: str) -> _TableRow:
@@ -292,31 +292,31 @@ def _markdown(view: View, width: int, color: bool) -> _DrawnPage:
 
 def _shell_output(view: View, width: int, color: bool) -> _DrawnPage:
     command = _split(view["command"])
-    first, *rest = command.shown or [""]
+    first, *others = command.shown or [""]
     output, errors = _printed(view.get("stdout", "")), _printed(view.get("stderr", ""))
     drawn = [_TableRow(line) for line in output.shown]
     if errors.total:
         drawn += [_TableRow([("stderr:", _DIM)])]
         drawn += (_TableRow([(text, sgr or _RED) for text, sgr in line]) for line in errors.shown)
     # errors are at the end
-    hidden = output.total + errors.total + (errors.total > 0) - _MOST_ROWS
+    hidden = output.total + errors.total + (errors.total > 0) - _ROWS_MAX
     if hidden > 0:
-        drawn = [_TableRow([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_MOST_ROWS:]]
+        drawn = [_TableRow([(f"… {_number(hidden, 'earlier line')}", _DIM)]), *drawn[-_ROWS_MAX:]]
     code = view["exitCode"]
     status = "no exit code" if code is None else f"exit code {code}"
-    rows = [_TableRow([(line, _BOLD)], [("> ", _DIM)]) for line in rest] + command.more
+    rows = [_TableRow([(line, _BOLD)], [("> ", _DIM)]) for line in others] + command.more
     rows += [*(drawn or [_note("no output")]), _TableRow([(status, _DIM if code == 0 else _RED)])]
     return _DrawnPage([("$ ", _DIM), (first, _BOLD)], rows, _number(output.total + errors.total, "line"))
 
 
-class _Printed(NamedTuple):
+class _OutputLines(NamedTuple):
     """The last lines of a program's output, and the total number of lines."""
 
     shown: list[_Line]
     total: int
 
 
-def _printed(text: str) -> _Printed:
+def _printed(text: str) -> _OutputLines:
     """Return a program's output with its colours; other terminal sequences are removed."""
     pieces: list[str] = []
     end = 0
@@ -328,24 +328,24 @@ def _printed(text: str) -> _Printed:
     if not _SGR.sub("", lines[-1]).removesuffix("\r"):
         lines.pop()
     style = ""
-    for earlier in lines[:-_MOST_ROWS]:
+    for earlier in lines[:-_ROWS_MAX]:
         for codes in _SGR.findall(earlier):
             style = _styled(style, codes)
     shown: list[_Line] = []
-    for line in lines[-_MOST_ROWS:]:
+    for line in lines[-_ROWS_MAX:]:
         spans: _Line = []
         for index, piece in enumerate(_SGR.split(line.removesuffix("\r"))):
             if index % 2:
                 style = _styled(style, piece)
                 continue
             # after a carriage return, only the last version of the line was visible
-            _, drawn_over, rest = piece.rpartition("\r")
-            if drawn_over:
+            _, overwritten, visible = piece.rpartition("\r")
+            if overwritten:
                 spans.clear()
-            if rest:
-                spans.append((inert(rest).expandtabs(_TAB), style))
+            if visible:
+                spans.append((inert(visible).expandtabs(_TAB), style))
         shown.append(spans)
-    return _Printed(shown, len(lines))
+    return _OutputLines(shown, len(lines))
 
 
 @lru_cache(maxsize=256)
@@ -353,13 +353,13 @@ def _styled(style: str, codes: str) -> str:
     """Return the style after these codes; the code that hides text is ignored."""
     if codes.strip("0;") == "":
         return ""
-    return ";".join(_LOOK.findall(f"{style};{codes}")[-_MOST_LOOKS:])
+    return ";".join(_STYLE_CODE.findall(f"{style};{codes}")[-_STYLES_MAX:])
 
 
 def _todo_list(view: View, width: int, color: bool) -> _DrawnPage:
     items = view["items"]
     rows: list[_TableRow] = []
-    for item in items[:_MOST_ROWS]:
+    for item in items[:_ROWS_MAX]:
         mark, mark_sgr, sgr = _STATUSES[item["status"]]
         text = [(_inline(item["content"]), sgr)]
         if "priority" in item:
@@ -408,7 +408,7 @@ def _note(text: str) -> _TableRow:
     return _TableRow([(f"({text})", _DIM)])
 
 
-def _narrow(gutter: str, width: int) -> str:
+def _fitting_gutter(gutter: str, width: int) -> str:
     """Return the gutter, or "" if it would leave too little room for the text."""
     return gutter if len(gutter) <= width // 2 else ""
 
@@ -425,22 +425,22 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _inline(text if len(text) <= _MOST_CELL else text[:_MOST_CELL] + "…")
+    return _inline(text if len(text) <= _CELL_CHARACTERS else text[:_CELL_CHARACTERS] + "…")
 
 
 def _is_numeric(values: list[object]) -> bool:
-    present = [value for value in values if value is not None]
-    return bool(present) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present)
+    numbers = [value for value in values if value is not None]
+    return bool(numbers) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
 
 
-def _share(wanted: list[int], room: int) -> list[int]:
+def _fit_widths(widths: list[int], room: int) -> list[int]:
     """Return widths that fit the room; the widest columns shrink first."""
-    if sum(wanted) <= room:
-        return wanted
+    if sum(widths) <= room:
+        return widths
     level = room
-    while sum(min(width, level) for width in wanted) > room:
+    while sum(min(width, level) for width in widths) > room:
         level -= 1
-    return [min(width, level) for width in wanted]
+    return [min(width, level) for width in widths]
 
 
 def _columns(text: str) -> int:
@@ -467,7 +467,7 @@ def _clip(text: str, room: int) -> str:
     """Return the text, cut with … if it does not fit."""
     if _columns(text) <= room:
         return text
-    return text[: _ends(text, room - 1, words=False, most=1)[0]] + "…"
+    return text[: _wrap_offsets(text, room - 1, words=False, max_lines=1)[0]] + "…"
 
 
 def _pad(text: str, width: int, right: bool) -> str:
@@ -476,7 +476,7 @@ def _pad(text: str, width: int, right: bool) -> str:
     return blanks + text if right else text + blanks
 
 
-def _ends(text: str, room: int, *, words: bool, most: int) -> list[int]:
+def _wrap_offsets(text: str, room: int, *, words: bool, max_lines: int) -> list[int]:
     """Return the end offsets of the first lines when the text is wrapped to fit the room."""
     ends: list[int] = []
     used = start = blank = 0
@@ -485,7 +485,7 @@ def _ends(text: str, room: int, *, words: bool, most: int) -> list[int]:
         while used + columns > room:
             start = blank if words and blank > start else index
             ends.append(start)
-            if len(ends) == most:
+            if len(ends) == max_lines:
                 return ends
             used = _columns(text[start:index])
         used += columns
@@ -498,11 +498,11 @@ def _wrap(row: _TableRow, width: int) -> list[_Line]:
     """Return a row as lines that fit the width; beyond a few lines, the remaining characters are only counted."""
     plain = "".join(text for text, _ in row.text)
     gutter = sum(_columns(text) for text, _ in row.gutter)
-    most = width * _MOST_WRAPS * 2
-    if len(plain) <= most and gutter + _columns(plain) <= width:
+    limit = width * _WRAPS_MAX * 2
+    if len(plain) <= limit and gutter + _columns(plain) <= width:
         return [[*row.gutter, *row.text]]
     # zero-width characters must not make one line endless
-    ends = _ends(plain[:most], width - gutter, words=row.words, most=_MOST_WRAPS)
+    ends = _wrap_offsets(plain[:limit], width - gutter, words=row.words, max_lines=_WRAPS_MAX)
     blank = [(" " * gutter, "")]
     lines: list[_Line] = []
     start = 0
@@ -546,10 +546,10 @@ def _highlight(lines: list[str], language: str | None, color: bool) -> list[_Lin
         return plain
     theme = Syntax.get_theme("ansi_dark")
     coloured: list[_Line] = [[]]
-    until = time.monotonic() + _RICH_SECONDS
+    deadline = time.monotonic() + _RICH_SECONDS
     for kind, token in lexer.get_tokens(source):
         # some lexers take minutes on some inputs
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return plain
         sgr = _sgr(theme.get_style_for_token(kind))
         first, *others = token.split("\n")

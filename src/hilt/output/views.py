@@ -68,8 +68,8 @@ def none(message: str) -> View:
 
 def diff(path: str, hunks: Iterable[HunkLike], *, language: str | None = None) -> View:
     """Return the diff of one file; a long one is cut and its `title` says so, but both counts are complete."""
-    shown: list[dict[str, Any]] = []
-    added = removed = kept = size = 0
+    view_hunks: list[dict[str, Any]] = []
+    added = removed = listed = size = 0
     full = shortened = False
     for hunk in hunks:
         lines: list[dict[str, Any]] = []
@@ -77,14 +77,14 @@ def diff(path: str, hunks: Iterable[HunkLike], *, language: str | None = None) -
         for change in hunk.changes:
             added += change.kind == "added"
             removed += change.kind == "removed"
-            full = full or size >= CHARACTERS or (kept >= CHANGED_LINES and change.kind != "context")
+            full = full or size >= CHARACTERS or (listed >= CHANGED_LINES and change.kind != "context")
             if full:
                 continue
             text = encodable(change.text)
             if len(text) > LINE_CHARACTERS:
                 text, shortened = text[:LINE_CHARACTERS] + "…", True
             size += len(text)
-            kept += change.kind != "context"
+            listed += change.kind != "context"
             line: dict[str, Any] = {"type": change.kind, "content": text}
             if change.kind != "added":
                 line["oldLineNumber"], old = old, old + 1
@@ -92,7 +92,7 @@ def diff(path: str, hunks: Iterable[HunkLike], *, language: str | None = None) -
                 line["newLineNumber"], new = new, new + 1
             lines.append(line)
         if lines:
-            shown.append(
+            view_hunks.append(
                 {
                     "oldStart": hunk.old_start,
                     "oldLines": old - hunk.old_start,
@@ -104,10 +104,10 @@ def diff(path: str, hunks: Iterable[HunkLike], *, language: str | None = None) -
     view: View = {"type": "diff", "path": encodable(path)}
     if language := language or language_of(path):
         view["language"] = language
-    view |= {"hunks": shown, "additions": added, "deletions": removed}
+    view |= {"hunks": view_hunks, "additions": added, "deletions": removed}
     notes = []
-    if kept < added + removed:
-        notes.append(f"first {kept:,} of {added + removed:,} changed lines")
+    if listed < added + removed:
+        notes.append(f"first {listed:,} of {added + removed:,} changed lines")
     if shortened:
         notes.append(f"lines cut at {LINE_CHARACTERS:,} characters")
     if notes:
@@ -116,23 +116,23 @@ def diff(path: str, hunks: Iterable[HunkLike], *, language: str | None = None) -
 
 
 def diffs(items: Iterable[View]) -> View:
-    """Join diff views of several files; beyond the size limit only counts are kept, and `title` says so."""
-    shown: list[View] = []
-    left_out = lines = size = 0
+    """Join diff views of several files; beyond the size limit only counts are included, and `title` says so."""
+    listed: list[View] = []
+    omitted = lines = size = 0
     for item in items:
         changes = [change for hunk in item["hunks"] for change in hunk["changes"]]
         more_lines = sum(change["type"] != "context" for change in changes)
         more_size = sum(len(change["content"]) for change in changes)
-        if shown and (lines + more_lines > CHANGED_LINES or size + more_size > CHARACTERS):
+        if listed and (lines + more_lines > CHANGED_LINES or size + more_size > CHARACTERS):
             item = {**item, "hunks": [], "title": f"{item['path']} (changes omitted)"}
-            left_out += 1
+            omitted += 1
         else:
             lines += more_lines
             size += more_size
-        shown.append(item)
-    view: View = {"type": "diffs", "items": shown}
-    if left_out:
-        view["title"] = f"{len(shown):,} files, the changes of {left_out:,} omitted"
+        listed.append(item)
+    view: View = {"type": "diffs", "items": listed}
+    if omitted:
+        view["title"] = f"{len(listed):,} files, the changes of {omitted:,} omitted"
     return view
 
 
@@ -167,17 +167,17 @@ def file_list(files: Iterable[File], *, total: int | None = None) -> View:
 
 def file_groups(groups: Iterable[FileGroup], *, total: int | None = None) -> View:
     """Return at most FILES files under labels; `total` counts all of them."""
-    shown: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     count = 0
     for group in groups:
         room = max(0, FILES - count)
         count += len(group.files)
-        listed = {"label": encodable(group.label), "files": [_file(file) for file in group.files[:room]]}
+        entry = {"label": encodable(group.label), "files": [_file(file) for file in group.files[:room]]}
         if group.icon is not None:
-            listed["icon"] = group.icon
+            entry["icon"] = group.icon
         if room:
-            shown.append(listed)
-    return {"type": "file-list", "groups": shown, "total": count if total is None else total}
+            entries.append(entry)
+    return {"type": "file-list", "groups": entries, "total": count if total is None else total}
 
 
 def shell_output(command: str, output: str, exit_code: int | None, *, errors: str = "") -> View:
@@ -201,13 +201,13 @@ class PictureLike(Protocol):
 
 
 def pictures(title: str, images: Mapping[str, PictureLike]) -> View:
-    """Return images by label as Markdown that contains them, so that it can be shown anywhere and later."""
+    """Return images by label as Markdown with embedded data, so that it can be displayed anywhere and later."""
     from base64 import b64encode
 
-    shown = [
+    embedded = [
         f"![{label}](data:{image.kind};base64,{b64encode(image.data).decode()})" for label, image in images.items()
     ]
-    return {"type": "markdown", "title": title, "content": "\n\n".join(shown)}
+    return {"type": "markdown", "title": title, "content": "\n\n".join(embedded)}
 
 
 def language_of(path: str) -> str | None:

@@ -675,7 +675,7 @@ def _excerpt(file: int, start: int, end: int, path: str) -> tuple[str, bool]:
     size = end - start
     max_bytes = 4 * printed.SHOWN_CHARACTERS  # at most 4 bytes per character
     first = _read(file, start, min(end, start + max_bytes))
-    text = printed.fits(first) if size <= max_bytes else None
+    text = printed.full_text(first) if size <= max_bytes else None
     if text is not None:
         return text, False
     last = first if size <= max_bytes else _read(file, end - max_bytes, end)

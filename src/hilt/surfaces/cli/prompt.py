@@ -346,7 +346,7 @@ class Page:
         room = self._width - 1 if room is None else room - 1
         if line.isascii():
             return [line[start : start + room] for start in range(0, len(line), room)] or [line]
-        ends = terminal._ends(line, room, words=False, most=len(line) + 1)
+        ends = terminal._wrap_offsets(line, room, words=False, max_lines=len(line) + 1)
         pieces = [line[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         # combining characters take no columns, however many there are
         limit = 4 * room
