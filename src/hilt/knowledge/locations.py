@@ -51,7 +51,7 @@ def shelves(places: KnowledgePlaces, client: str) -> tuple[list[FolderShelf], li
         real = os.path.realpath(path)
         reason = _skip_reason(real, places.is_sensitive)
         if reason:
-            warnings.append(f"skip configured related_context path {_quoted(configured)}: {reason}")
+            warnings.append(f"skipped {_quoted(configured)} in related_context.paths: {reason}")
         else:
             by_path.setdefault(real, FolderShelf(real, kind_of_folder(real), places.is_sensitive))
     return list(by_path.values()), warnings

@@ -18,7 +18,7 @@ CALL_SECONDS = 86_400.0  # the limits of the run apply
         anywhere=True,
         plan=True,
         attended=True,
-        nests=True,
+        starts_agents=True,
         returns_patches=True,
         needs_jobs=lambda args: args.get("run_in_background") is True,
     ),
@@ -37,11 +37,11 @@ def agent(
     It gets at most your tools and permissions.
 
     Details:
-    The agent sees the prompt and nothing else of this conversation. Its tokens and seconds count against the limits of
-    this run. meta has its agent_id and usage. In the background, the result is a task_id: job_output waits for the
+    The agent sees only the prompt, not this conversation. Its tokens and seconds count against the limits of this run.
+    meta has its agent_id and usage. In the background, the result is a task_id: job_output waits for the
     answer and shows the calls made so far, and job_stop cancels the agent. An agent can start agents only if its
     definition lists this tool. With worktree, the agent starts from the last commit in a copy of the repository, and
-    its changes come back as a patch that needs approval. The end of the answer says whether the patch was applied.
+    its changes are returned as a patch that needs approval. The end of the answer says whether the patch was applied.
 
     Args:
         prompt: Task, with all the context the agent needs.
@@ -57,8 +57,8 @@ def agent(
     if run_in_background:
         started = ctx.agents.start(order, "background")
         return Output(data={"task_id": started.id, "status": started.status}, meta={"agent": started.name})
-    ended = ctx.agents.run(order)
-    if ended.status != "completed":
-        raise failed(ended, f"The agent {ended.name} did not finish", agent_id=ended.id)
-    usage = {"input_tokens": ended.input_tokens, "output_tokens": ended.output_tokens}
-    return Output(ended.answer, meta={"agent_id": ended.id, "agent": ended.name, "usage": usage})
+    finished = ctx.agents.run(order)
+    if finished.status != "completed":
+        raise failed(finished, f"The agent {finished.name} did not finish", agent_id=finished.id)
+    usage = {"input_tokens": finished.input_tokens, "output_tokens": finished.output_tokens}
+    return Output(finished.answer, meta={"agent_id": finished.id, "agent": finished.name, "usage": usage})

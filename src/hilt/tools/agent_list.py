@@ -8,7 +8,7 @@ from hilt.declaration import Traits, tool
 from hilt.formats.times import rfc3339
 from hilt.schema import BOOLEAN, INTEGER, STRING, array, record
 
-LISTED_MAX = 100
+AGENTS_MAX = 100
 
 _AGENT = record(
     {
@@ -36,8 +36,8 @@ def agent_list(ctx: Context) -> Output:
 
     Details:
     Returns JSON: agents, each with agentId, parentId, agent (its definition), title, status (queued, running,
-    completed, failed or cancelled), depth, created and changed. idle is true for an agent that a message wakes. At most
-    100 are listed.
+    completed, failed or cancelled), depth, created and changed. idle is true while the agent waits for a message. At
+    most 100 are listed.
     """
     agents: list[dict[str, Any]] = [
         {
@@ -51,7 +51,7 @@ def agent_list(ctx: Context) -> Output:
             "created": rfc3339(agent.created),
             "changed": rfc3339(agent.changed),
         }
-        for agent in ctx.agents.list(LISTED_MAX)
+        for agent in ctx.agents.list(AGENTS_MAX)
     ]
     columns = [{"key": key, "label": label} for key, label in _COLUMNS.items()]
     rows = [{key: agent[key] for key in _COLUMNS} for agent in agents]

@@ -11,7 +11,7 @@ from hilt.schema import BOOLEAN, STRING, record
 @tool(
     effects="control",
     output=record({"sent": BOOLEAN, "targetAgentId": STRING}),
-    # waking an agent needs a process that goes on
+    # an agent wakes in a process that outlives the call
     traits=Traits(anywhere=True, plan=True, needs_jobs=lambda args: str(args.get("targetAgentId")).startswith(AGENT)),
 )
 def agent_send(ctx: Context, agentId: str, targetAgentId: str, message: str) -> Output:  # named as in agentos
@@ -21,7 +21,7 @@ def agent_send(ctx: Context, agentId: str, targetAgentId: str, message: str) -> 
 
     Details:
     Returns JSON: sent and targetAgentId. A message has at most 102,400 bytes, and an agent at most 1,000 unread ones;
-    above a limit, the call fails with limit_exceeded. Messages are kept until they are read.
+    over a limit, the call fails with limit_exceeded. Messages are kept until they are read.
 
     Args:
         agentId: Sender: your id, or the id of an agent you started.

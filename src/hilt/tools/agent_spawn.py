@@ -1,4 +1,4 @@
-"""Start an agent that can be written to later."""
+"""Start an agent that can receive messages later."""
 
 from hilt.call import Output
 from hilt.context import Context
@@ -32,7 +32,7 @@ def agent_spawn(
     is idle after its response and counts towards the limit until it is cancelled, its parent ends or agents.idle_s has
     passed. The limits are the settings agents.max_children and agents.max_depth. If the call is cancelled, the agent
     continues. With worktree, it starts from the last commit in a copy of the repository; after each response, its
-    changes come back as a patch that needs approval.
+    changes are returned as a patch that needs approval.
 
     Args:
         template: Agent definition, such as general or explore.
@@ -43,9 +43,9 @@ def agent_spawn(
     if not message.strip():
         raise ToolError("invalid_args", "message is empty.", suggestion="Describe the task in message.")
     started = ctx.agents.start(AgentOrder(template, message, parent=parentId or "", worktree=worktree), "spawned")
-    answered = ctx.agents.wait(started.id, CALL_SECONDS)
-    if answered.status in ("failed", "cancelled"):
-        raise failed(answered, f"The agent {started.id} ended without a response", agentId=started.id)
-    usage = {"input_tokens": answered.input_tokens, "output_tokens": answered.output_tokens}
-    data = {"agentId": started.id, "response": answered.answer, "depth": started.depth}
+    agent = ctx.agents.wait(started.id, CALL_SECONDS)
+    if agent.status in ("failed", "cancelled"):
+        raise failed(agent, f"The agent {started.id} ended without a response", agentId=started.id)
+    usage = {"input_tokens": agent.input_tokens, "output_tokens": agent.output_tokens}
+    data = {"agentId": started.id, "response": agent.answer, "depth": started.depth}
     return Output(data=data, meta={"template": started.name, "usage": usage})

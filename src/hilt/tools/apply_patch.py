@@ -55,8 +55,8 @@ def apply_patch(
             if target not in touched:
                 raise ToolError("invalid_args", f"if_checksums names {name}, which the patch does not touch.")
             require(target, draft.old(target), if_checksum=checksum)
-        done = [_apply(draft, operation) for operation in operations]
-        changes = _changes(draft, done)
+        applied = [_apply(draft, operation) for operation in operations]
+        changes = _changes(draft, applied)
         meta: dict[str, Any] = {"files": list(dict.fromkeys(change.new_path or change.path for change in changes))}
         if changes:
             meta["edit"] = {"diff": diff_text(changes), "first_changed_line": changes[0].first_changed_line}
@@ -65,8 +65,8 @@ def apply_patch(
         if not draft.differs():
             raise ToolError("edit_no_change", "The patch changes nothing: the files already have these changes.")
         undo = draft.commit()
-    count = len(done)
-    text = f"applied patch with {count} operation{'s' * (count != 1)}:\n" + "\n".join(line for line, _ in done)
+    count = len(applied)
+    text = f"applied patch with {count} operation{'s' * (count != 1)}:\n" + "\n".join(line for line, _ in applied)
     return changed(text, changes, meta, undo, many=True)
 
 
@@ -86,11 +86,11 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
         _check_id(path, data, operation.whole.before)
     if operation.kind == "delete":
         if operation.hunks:
-            rest = _patched(draft, path, operation)  # the diff must contain everything it deletes
-            if rest.data:
+            remainder = _patched(draft, path, operation)  # the diff must contain everything it deletes
+            if remainder.data:
                 raise ToolError(
                     "patch_conflict",
-                    f"The patch deletes {path} but does not contain all of it: {len(rest.data)} bytes would be lost.",
+                    f"The patch deletes {path} but lacks {len(remainder.data)} bytes of it.",
                     suggestion="Create the patch from the complete current text, or use *** Delete File.",
                     path=path,
                 )
@@ -112,14 +112,14 @@ def _apply(draft: Draft, operation: Operation) -> tuple[str, Operation]:
 
 
 def _check_id(path: str, data: bytes, expected: str) -> None:
-    """Raise unless a file has the contents that a patch replaces as a whole."""
+    """Raise unless the file has the git id that the patch expects."""
     from hilt.text.binary_patch import blob_id
 
     id = blob_id(data)
     if id != expected:
         raise ToolError(
             "patch_conflict",
-            f"{path} is not the file that the patch changes: its git id is {id}, not {expected}.",
+            f"{path} differs from the file that the patch was made for: its git id is {id}, not {expected}.",
             suggestion="Create the patch from the current file.",
             path=path,
         )
@@ -142,19 +142,19 @@ def _patched(draft: Draft, path: str, operation: Operation) -> Document:
     return document
 
 
-def _changes(draft: Draft, done: list[tuple[str, Operation]]) -> list[ShownChange]:
+def _changes(draft: Draft, applied: list[tuple[str, Operation]]) -> list[ShownChange]:
     """Return the combined change of each file; a moved file is one change."""
     origins: dict[str, str] = {}
-    for _, operation in done:
+    for _, operation in applied:
         if operation.move_to is not None:
             source = draft.resolve(operation.path)
             origins[draft.resolve(operation.move_to)] = origins.pop(source, source)
     moved: dict[str, str] = {}
     sources: set[str] = set()
     for path, source in origins.items():
-        left = draft.old(source) is not None and draft.read(source) is None
-        came = draft.old(path) is None and draft.read(path) is not None
-        if left and came and source not in sources:
+        is_gone = draft.old(source) is not None and draft.read(source) is None
+        is_new = draft.old(path) is None and draft.read(path) is not None
+        if is_gone and is_new and source not in sources:
             moved[path] = source
             sources.add(source)
     changes = []

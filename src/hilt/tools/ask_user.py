@@ -56,16 +56,16 @@ def ask_user(ctx: Context, questions: Annotated[list[Question], Items(minimum=1,
 
     Details:
     Returns JSON, {"answers": {QUESTION: LABEL}}, with a list of labels if multi_select is set; the user may also answer
-    in their own words. If nobody can answer, the call fails with no_one_to_ask.
+    in their own words. If no user is available to answer, the call fails with no_one_to_ask.
 
     Args:
         questions: Questions to ask; no two the same.
     """
-    asked = [question._replace(options=_options(question.options)) for question in questions]
-    _check(asked)
-    replies = ctx.ask(asked)
-    answers = {question.question: _answer(question, replies.get(question.question)) for question in asked}
-    return Output(data={"answers": answers}, view=_view(asked, answers))
+    questions = [question._replace(options=_options(question.options)) for question in questions]
+    _check(questions)
+    replies = ctx.ask(questions)
+    answers = {question.question: _answer(question, replies.get(question.question)) for question in questions}
+    return Output(data={"answers": answers}, view=_view(questions, answers))
 
 
 def _options(options: list[Any]) -> list[Any]:
@@ -73,29 +73,31 @@ def _options(options: list[Any]) -> list[Any]:
     return [Option(item) if isinstance(item, str) else Option(**item) for item in options]
 
 
-def _check(asked: list[Question]) -> None:
-    _differ("questions", [question.question for question in asked])
-    for place, question in enumerate(asked):
-        where = f"questions[{place}]"
+def _check(questions: list[Question]) -> None:
+    _check_unique("questions", [question.question for question in questions])
+    for index, question in enumerate(questions):
+        argument = f"questions[{index}]"
         if question.header:
-            _fits(f"{where}.header", question.header, HEADER_CHARACTERS)
-        _fits(f"{where}.question", question.question, TEXT_CHARACTERS)
+            _check_length(f"{argument}.header", question.header, HEADER_CHARACTERS)
+        _check_length(f"{argument}.question", question.question, TEXT_CHARACTERS)
         labels = [option.label for option in question.options if isinstance(option, Option)]
-        _differ(f"{where}.options", labels)
+        _check_unique(f"{argument}.options", labels)
         for label in labels:
-            _fits(f"{where}.options", label, TEXT_CHARACTERS)
+            _check_length(f"{argument}.options", label, TEXT_CHARACTERS)
 
 
-def _fits(where: str, text: str, most: int) -> None:
-    if not text.strip() or len(text) > most:
-        advice = f"Use 1 to {most} characters."
-        raise ToolError("invalid_args", f"{where} is empty or has more than {most} characters.", suggestion=advice)
+def _check_length(argument: str, text: str, maximum: int) -> None:
+    if not text.strip() or len(text) > maximum:
+        advice = f"Use 1 to {maximum} characters."
+        raise ToolError(
+            "invalid_args", f"{argument} is empty or has more than {maximum} characters.", suggestion=advice
+        )
 
 
-def _differ(where: str, texts: list[str]) -> None:
+def _check_unique(argument: str, texts: list[str]) -> None:
     if len(set(texts)) != len(texts):
         advice = "Make each one unique: answers are matched by it."
-        raise ToolError("invalid_args", f"{where} contains duplicates.", suggestion=advice)
+        raise ToolError("invalid_args", f"{argument} contains duplicates.", suggestion=advice)
 
 
 def _answer(question: Question, answer: Any) -> Any:
@@ -106,14 +108,14 @@ def _answer(question: Question, answer: Any) -> Any:
     return chosen[0] if chosen else ""
 
 
-def _view(asked: list[Question], answers: dict[str, Any]) -> dict[str, Any]:
+def _view(questions: list[Question], answers: dict[str, Any]) -> dict[str, Any]:
     rows = [
-        {"question": question.header or question.question, "answer": _shown(answers[question.question])}
-        for question in asked
+        {"question": question.header or question.question, "answer": _answer_text(answers[question.question])}
+        for question in questions
     ]
     columns = [{"key": "question", "label": "Question"}, {"key": "answer", "label": "Answer"}]
     return foreign_views.validate({"type": "table", "columns": columns, "rows": rows})
 
 
-def _shown(answer: Any) -> str:
+def _answer_text(answer: Any) -> str:
     return answer if isinstance(answer, str) else ", ".join(answer)

@@ -60,24 +60,24 @@ def checksum_tree(
         from hilt.search import globs
 
         accepts = globs.matcher(Selection(include=[pattern], argument="pattern").include)
-    found = hash_tree(ctx, path, accepts)
-    meta: dict[str, Any] = {"files": len(found.digests)}
-    if found.skipped:
-        meta["skipped"] = dict(sorted(found.skipped.items())[:SKIPPED_LISTED])
-        meta["skipped_count"] = len(found.skipped)
+    hashes = hash_tree(ctx, path, accepts)
+    meta: dict[str, Any] = {"files": len(hashes.digests)}
+    if hashes.skipped:
+        meta["skipped"] = dict(sorted(hashes.skipped.items())[:SKIPPED_LISTED])
+        meta["skipped_count"] = len(hashes.skipped)
     if baseline is None:
-        rows = [{"path": name, "sha256": digest} for name, digest in list(found.digests.items())[: views.FILES]]
-        return Output(data=found.digests, view=_table(rows, ("path", "sha256"), len(found.digests)), meta=meta)
-    prefix = "" if found.folder == "." else f"{found.folder}/"
-    known = {
+        rows = [{"path": name, "sha256": digest} for name, digest in list(hashes.digests.items())[: views.FILES]]
+        return Output(data=hashes.digests, view=_table(rows, ("path", "sha256"), len(hashes.digests)), meta=meta)
+    prefix = "" if hashes.folder == "." else f"{hashes.folder}/"
+    expected = {
         name: digest
         for name, digest in baseline.items()
         if name.startswith(prefix) and (accepts is None or accepts(name[len(prefix) :]))
     }
-    return _compared(found, known, meta)
+    return _compare(hashes, expected, meta)
 
 
-def _compared(found: Hashes, baseline: dict[str, str], meta: dict[str, Any]) -> Output:
+def _compare(hashes: Hashes, baseline: dict[str, str], meta: dict[str, Any]) -> Output:
     for name, digest in baseline.items():
         if len(digest) != 64 or not all(character in "0123456789abcdefABCDEF" for character in digest):
             raise ToolError(
@@ -85,16 +85,16 @@ def _compared(found: Hashes, baseline: dict[str, str], meta: dict[str, Any]) -> 
                 f"baseline: the value of {name!r} is not a hexadecimal SHA-256.",
                 suggestion="Pass the complete result of an earlier checksum_tree.",
             )
-    now = found.digests
+    now = hashes.digests
     changed = sorted(name for name, digest in now.items() if name in baseline and baseline[name].lower() != digest)
     added = sorted(now.keys() - baseline.keys())
     # a file that exists but could not be hashed was not removed
-    removed = sorted(baseline.keys() - now.keys() - found.skipped.keys())
-    unknown = sorted(baseline.keys() & found.skipped.keys())
-    same = len(now) - len(changed) - len(added)
-    data: dict[str, Any] = {"changed": changed, "added": added, "removed": removed, "unchanged_count": same}
-    if unknown:
-        data["not_compared"] = unknown
+    removed = sorted(baseline.keys() - now.keys() - hashes.skipped.keys())
+    not_compared = sorted(baseline.keys() & hashes.skipped.keys())
+    unchanged = len(now) - len(changed) - len(added)
+    data: dict[str, Any] = {"changed": changed, "added": added, "removed": removed, "unchanged_count": unchanged}
+    if not_compared:
+        data["not_compared"] = not_compared
     rows = [
         {"path": name, "state": state}
         for state, names in (("changed", changed), ("added", added), ("removed", removed))

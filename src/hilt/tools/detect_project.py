@@ -55,26 +55,26 @@ def detect_project(ctx: Context, path: ReadPath = ".") -> Output:
 
     Details:
     Returns JSON: languages, build_tool, test_command, linter, config_files, frameworks, type_checker and
-    package_manager; commands that are not known are omitted. In a monorepo, projects lists the projects in subfolders,
+    package_manager; unknown commands are omitted. In a monorepo, projects lists the projects in subfolders,
     each with the path where its commands run.
 
     Args:
         path: Project folder.
     """
     names = _names(ctx, path)
-    shown, _ = ctx.workspace.status(path)
-    whole = _project(ctx, shown, names, None)
-    inner = list(_inner(ctx, shown, names, whole))
-    data = whole.as_data()
+    root, _ = ctx.workspace.status(path)
+    main = _project(ctx, root, names, None)
+    subprojects = list(_subprojects(ctx, root, names, main))
+    data = main.as_data()
     for field in ("languages", "frameworks"):
-        data[field] = list(projects.merged([data[field], *(getattr(project, field) for _, project in inner)]))
-    if inner:
+        data[field] = list(projects.merged([data[field], *(getattr(project, field) for _, project in subprojects)]))
+    if subprojects:
         data["projects"] = [
-            {"path": utf8_path(folder), **project.as_data()} for folder, project in inner[:PROJECTS_MAX]
+            {"path": utf8_path(folder), **project.as_data()} for folder, project in subprojects[:PROJECTS_MAX]
         ]
-    if len(inner) > PROJECTS_MAX:
-        data |= {"truncated": True, "total_count": len(inner)}
-    return Output(data=data, view=_view(shown, whole, inner[:PROJECTS_MAX]), meta={"path": utf8_path(shown)})
+    if len(subprojects) > PROJECTS_MAX:
+        data |= {"truncated": True, "total_count": len(subprojects)}
+    return Output(data=data, view=_view(root, main, subprojects[:PROJECTS_MAX]), meta={"path": utf8_path(root)})
 
 
 def _names(ctx: Context, folder: str) -> set[str]:
@@ -98,13 +98,13 @@ def _project(ctx: Context, folder: str, names: set[str], manager: str | None) ->
     return projects.detect(names, read, manager=manager)
 
 
-def _inner(ctx: Context, root: str, names: set[str], whole: Project) -> Iterator[tuple[str, Project]]:
+def _subprojects(ctx: Context, root: str, names: set[str], main: Project) -> Iterator[tuple[str, Project]]:
     """Yield the projects in subfolders, nearest first, each with its path relative to the root."""
-    manager = whole.package_manager if whole.package_manager in ("npm", "pnpm", "yarn", "bun") else None
-    waiting = [("", names, 0)]
+    manager = main.package_manager if main.package_manager in ("npm", "pnpm", "yarn", "bun") else None
+    queue = [("", names, 0)]
     seen = 0
-    for folder, inside, depth in waiting:
-        for name in sorted(name for name in inside if name.endswith("/")):
+    for folder, entries, depth in queue:
+        for name in sorted(name for name in entries if name.endswith("/")):
             plain = name[:-1]
             if plain in _SKIPPED or plain.startswith(".") or seen >= FOLDERS_MAX:
                 continue
@@ -118,14 +118,14 @@ def _inner(ctx: Context, root: str, names: set[str], whole: Project) -> Iterator
             if projects.is_project(names_below):
                 yield below, _project(ctx, _join(root, below), names_below, manager)
             if depth + 1 < DEPTH:
-                waiting.append((below, names_below, depth + 1))
+                queue.append((below, names_below, depth + 1))
 
 
 def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder not in ("", ".") else name
 
 
-def _view(path: str, whole: Project, inner: list[tuple[str, Project]]) -> dict[str, Any]:
+def _view(path: str, main: Project, subprojects: list[tuple[str, Project]]) -> dict[str, Any]:
     columns = [
         {"key": "path", "label": "Path"},
         {"key": "languages", "label": "Languages"},
@@ -143,6 +143,6 @@ def _view(path: str, whole: Project, inner: list[tuple[str, Project]]) -> dict[s
             "test": project.test_command or "",
             "lint": project.linter or "",
         }
-        for folder, project in [(path, whole), *inner]
+        for folder, project in [(path, main), *subprojects]
     ]
     return {"type": "table", "columns": columns, "rows": rows, "totalRows": len(rows)}

@@ -36,7 +36,7 @@ def enter_plan_mode(ctx: Context) -> Output:
             "no_one_to_ask", f"Plan mode ends when a person approves the plan, and {hidden}.", suggestion=advice
         )
     ctx.fence.commit()
-    # None if the session has no mode of its own: then the mode of the settings is restored
+    # None if the session has not set a mode: exit_plan_mode then restores the mode from the settings
     ctx.values.set(BEFORE, ctx.values.get("mode"))
     ctx.set_mode("plan")
     return Output(_TEXT, view=views.none("Plan mode"), meta={"mode": "plan"})

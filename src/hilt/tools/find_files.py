@@ -77,30 +77,30 @@ def find_files(
             no_ignore=no_ignore,
             argument="pattern",
         )
-        found = tree.files(selection, keep=offset + limit, skip=offset, newest=sort == "mtime")
-        shown = tree.all_shown(found.paths[offset:])
-        ignored = tree.hidden(selection, found.total) if found.total < FEW_FILES and not found.is_minimum else 0
-    end = offset + len(shown)
+        matches = tree.files(selection, keep=offset + limit, skip=offset, newest=sort == "mtime")
+        files = tree.all_shown(matches.paths[offset:])
+        ignored = tree.hidden(selection, matches.total) if matches.total < FEW_FILES and not matches.is_minimum else 0
+    end = offset + len(files)
     data: dict[str, Any] = {
-        "files": shown,
-        "truncated": end < found.total or found.is_minimum,
-        "total_count": found.total,
+        "files": files,
+        "truncated": end < matches.total or matches.is_minimum,
+        "total_count": matches.total,
         "limit_used": limit,
         "backend": tree.backend,
     }
-    if found.is_minimum:
+    if matches.is_minimum:
         data["total_is_minimum"] = True
-    if found.dropped:
-        data["dropped"] = found.dropped
-        data["hint"] = f"{found.dropped} omitted: changed during the search."
+    if matches.dropped:
+        data["dropped"] = matches.dropped
+        data["hint"] = f"{matches.dropped} omitted: changed during the search."
     if ignored:
         data["ignored"] = ignored
         data["hint"] = f"Ignore rules hide {ignored} more; send no_ignore: true to include them."
-    elif not found.total and pattern.startswith("/"):
+    elif not matches.total and pattern.startswith("/"):
         data["hint"] = "A glob is relative to path, even with a leading slash."
-    if shown and end < found.total and end <= OFFSET_MAX:
+    if files and end < matches.total and end <= OFFSET_MAX:
         args: dict[str, Any] = {"pattern": pattern, "path": path, "limit": limit, "offset": end}
         extra = {"sort": sort if sort != "name" else "", "exclude": exclude, "hidden": hidden, "no_ignore": no_ignore}
         data["next"] = {"tool": "find_files", "args": {**args, **{key: value for key, value in extra.items() if value}}}
-    meta = {"unreadable": found.unreadable} if found.unreadable else {}
-    return Output(data=data, view=views.file_list([views.File(name) for name in shown], total=found.total), meta=meta)
+    meta = {"unreadable": matches.unreadable} if matches.unreadable else {}
+    return Output(data=data, view=views.file_list([views.File(name) for name in files], total=matches.total), meta=meta)

@@ -11,7 +11,7 @@ from hilt.schema import STRING, record
 _ANSWER = record({"status": STRING, "exit_code": {"type": ["integer", "null"]}, "reason": STRING}, optional="reason")
 
 
-@tool(effects="execute", output=_ANSWER, traits=Traits(anywhere=True, frees=True, needs_jobs=lambda args: True))
+@tool(effects="execute", output=_ANSWER, traits=Traits(anywhere=True, frees_space=True, needs_jobs=lambda args: True))
 def job_stop(ctx: Context, task_id: str) -> Output:
     """Stop a background job or agent and everything it started; job_output still returns its output.
 

@@ -68,10 +68,10 @@ def list_dir(
         total += 1
         if offset < total <= end:
             entries.append(_detailed(name, entry) if details else name if name.isascii() else utf8_path(name))
-    shown = offset + len(entries)
-    data: dict[str, Any] = {"entries": entries, "truncated": shown < total, "total_count": total}
-    if shown < total and entries:
-        args: dict[str, Any] = {"path": path, "depth": depth, "max_entries": max_entries, "offset": shown}
+    position = offset + len(entries)
+    data: dict[str, Any] = {"entries": entries, "truncated": position < total, "total_count": total}
+    if position < total and entries:
+        args: dict[str, Any] = {"path": path, "depth": depth, "max_entries": max_entries, "offset": position}
         extra = {"changed_since": changed_since, "hidden": hidden, "details": details}
         data["next"] = {"tool": "list_dir", "args": {**args, **{key: value for key, value in extra.items() if value}}}
     files = [views.File(item["name"] if details else item) for item in entries[: views.FILES]]

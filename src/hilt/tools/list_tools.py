@@ -25,25 +25,25 @@ def list_tools(ctx: Context, include_schema: bool = False) -> Output:
     entries = {} if chosen is None else dialect(chosen)
     tools: list[dict[str, Any]] = []
     schema: list[dict[str, Any]] = []
-    for own in ctx.catalog.tools():
-        if own.traits.finds or ctx.principal.hidden(own):
+    for canonical in ctx.catalog.tools():
+        if canonical.traits.finds_tools or ctx.principal.hidden(canonical):
             continue
-        names = [entry for entry in entries.values() if entry.tool == own.name] if entries else [own]
-        for shown in names:
-            summary = shown.description.partition("\n")[0]
+        variants = [entry for entry in entries.values() if entry.tool == canonical.name] if entries else [canonical]
+        for listed in variants:
+            summary = listed.description.partition("\n")[0]
             tools.append(
                 {
-                    "name": shown.name,
-                    "source": own.source,
-                    "effects": sorted(own.effects),
+                    "name": listed.name,
+                    "source": canonical.source,
+                    "effects": sorted(canonical.effects),
                     "description": summary,
-                    "read_only": own.effects == {"read"},
+                    "read_only": canonical.effects == {"read"},
                 }
             )
             function = {
-                "name": shown.name,
+                "name": listed.name,
                 "description": summary,
-                "parameters": public(shown.schema) if entries else own.parameters,
+                "parameters": public(listed.schema) if entries else canonical.parameters,
             }
             schema.append({"type": "function", "function": function})
     data: dict[str, Any] = {"tools": tools, "count": len(tools)}

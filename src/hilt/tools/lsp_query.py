@@ -22,12 +22,12 @@ from hilt.text import encodings
 from hilt.text.encodings import Span
 
 FILE_BYTES = 4 * 1024 * 1024
-LISTED_MAX = 100
+LOCATIONS_MAX = 100
 SYMBOLS_MAX = 1000
 LINE_CHARACTERS = 200
 SCANNED_MAX = 5000  # entries of a folder, to find the language of its files
 
-# the place of a symbol in such a file is named, but its column counts the units of the server
+# locations in such files are reported, but their columns count the server's units
 _UNREADABLE = ("file_not_found", "file_too_large", "binary_file")
 
 Action = Literal["definition", "references", "hover", "symbols", "diagnostics", "rename"]
@@ -59,8 +59,8 @@ def lsp_query(
     definition and references return file:line:column, references at most 100. hover returns the type and the
     documentation. symbols lists a file, or with a folder as path the symbols of the workspace that match symbol.
     diagnostics returns file:line:column severity source/code: message. rename returns a diff and changes nothing; with
-    apply it changes all files or none, and `undo` reverts it. Places outside the workspace are named, but not
-    read. Columns count characters.
+    apply it changes all files or none, and `undo` reverts it. Locations outside the workspace are reported, but those
+    files are not read. Columns count characters.
 
     Args:
         action: rename returns a diff.
@@ -71,7 +71,7 @@ def lsp_query(
         new_name: New name for rename.
         apply: Write the renamed files.
     """
-    _refuse_odd(action, new_name, apply=apply)
+    _check_arguments(action, new_name, apply=apply)
     with ctx.languages as languages:
         query = _Query(ctx, languages, path)
         if action == "symbols":
@@ -83,61 +83,61 @@ def lsp_query(
             return query.hover()
         if action == "rename":
             return query.rename(new_name or "", apply=apply)
-        return query.places(action)
+        return query.locations(action)
 
 
-def _refuse_odd(action: str, new_name: str | None, *, apply: bool) -> None:
+def _check_arguments(action: str, new_name: str | None, *, apply: bool) -> None:
     if action == "rename" and not new_name:
         raise ToolError("invalid_args", "rename needs new_name.", suggestion="Pass new_name.")
     if action != "rename" and (new_name is not None or apply):
         raise ToolError(
-            "invalid_args", f"new_name and apply are for rename, not for {action}.", suggestion="Leave them out."
+            "invalid_args", f"new_name and apply are for rename, not for {action}.", suggestion="Omit them."
         )
 
 
 class _File:
-    """A file of the workspace as a server knows it."""
+    """A text file of the workspace that a server reports on."""
 
     def __init__(self, ctx: Context, path: str) -> None:
-        found = ctx.workspace.read(path, limit=FILE_BYTES, remember=False)
-        if encodings.is_binary(found.data[:512]):
-            raise ToolError("binary_file", f"{found.path} is binary ({len(found.data)} bytes).", path=found.path)
-        self.path = found.path
-        self.text, self.encoding = encodings.decode(found.data)
-        self.real = ctx.workspace.full_path(found.path)
+        file = ctx.workspace.read(path, limit=FILE_BYTES, remember=False)
+        if encodings.is_binary(file.data[:512]):
+            raise ToolError("binary_file", f"{file.path} is binary ({len(file.data)} bytes).", path=file.path)
+        self.path = file.path
+        self.text, self.encoding = encodings.decode(file.data)
+        self.real = ctx.workspace.full_path(file.path)
         self.lines = SourceLines(self.text)
 
-    def character(self, place: Position, encoding: str) -> int:
-        """Return the character at a column of the server's."""
-        return to_character(self.lines.line(place.line), place.character, encoding)
+    def character(self, position: Position, encoding: str) -> int:
+        """Convert a column from the server's units to characters."""
+        return to_character(self.lines.line(position.line), position.character, encoding)
 
-    def name_at(self, found: Symbol, encoding: str) -> int:
+    def name_at(self, symbol: Symbol, encoding: str) -> int:
         """Return where the name of a symbol begins: some servers report the beginning of its definition."""
-        start = self.character(found.start, encoding)
-        name = find_symbol(self.lines.line(found.start.line)[start:], found.name)
+        start = self.character(symbol.start, encoding)
+        name = find_symbol(self.lines.line(symbol.start.line)[start:], symbol.name)
         return start + (name or 0)
 
 
 class _Query:
-    """One query: its file, its position, and the files that its answer names."""
+    """One query: its file, its position, and the files in its answer."""
 
     def __init__(self, ctx: Context, languages: Languages, path: str) -> None:
         self._ctx = ctx
         self._languages = languages
         self._path = path
         self._files: dict[str, _File | None] = {}  # by real path; None if it cannot be read
-        self._refused: set[str] = set()  # those that are closed to tools
-        self._hidden = 0  # places in them
+        self._denied: set[str] = set()  # those that tools may not read
+        self._hidden = 0  # locations in them
         self._position = Position(0, 0)
         self._file: _File | None = None
         self._notes: dict[str, None] = {}
         self._server = self._private = ""
 
-    # --- asking ---------------------------------------------------------------------------------------------------
+    # --- querying -------------------------------------------------------------------------------------------------
 
     @property
     def file(self) -> _File:
-        """The file that the query is about."""
+        """The file of the query."""
         if self._file is None:
             self._file = _File(self._ctx, self._path)
         return self._file
@@ -152,26 +152,28 @@ class _Query:
             )
         return language
 
-    def _ask(self, action: str, **more: Any) -> ServerAnswer:
+    def _ask(self, action: str, **parameters: Any) -> ServerAnswer:
         file, language = self.file, self._language()
-        question = ServerQuestion(action, language.name, file.real, file.text, *self._position, **more)
-        return self._noted(self._languages.ask(question))
+        question = ServerQuestion(action, language.name, file.real, file.text, *self._position, **parameters)
+        return self._note(self._languages.ask(question))
 
-    def _noted(self, answer: ServerAnswer) -> ServerAnswer:
+    def _note(self, answer: ServerAnswer) -> ServerAnswer:
         self._notes |= dict.fromkeys(answer.notes)
         self._server, self._private = answer.server, answer.private
         return answer
 
     def find(self, line: int | None, character: int | None, symbol: str | None) -> None:
-        """Find the position that the arguments name."""
+        """Resolve the position given by the arguments."""
         if line is None:
             if symbol is None:
-                raise ToolError("invalid_args", "No place is named.", suggestion="Pass line and character, or symbol.")
+                raise ToolError(
+                    "invalid_args", "The position is missing.", suggestion="Pass line and character, or symbol."
+                )
             self._find_symbol(symbol)
             return
         lines = self.file.lines
         if line > len(lines):
-            count = len(lines) - (lines.line(len(lines) - 1) == "")  # what follows the last newline is not shown
+            count = len(lines) - (lines.line(len(lines) - 1) == "")  # an empty last line does not count
             raise ToolError(
                 "past_end",
                 f"{self.file.path} has {count} lines, not {line}.",
@@ -180,46 +182,47 @@ class _Query:
             )
         text = lines.line(line - 1)
         if symbol is not None:
-            found = find_symbol(text, symbol.rpartition(".")[2] or symbol)
-            if found is None:
+            column = find_symbol(text, symbol.rpartition(".")[2] or symbol)
+            if column is None:
                 raise ToolError(
                     "not_found",
                     f"{symbol} is not in line {line} of {self.file.path}: {text.strip()[:200]}",
-                    suggestion="Correct the line, or leave it out to find the symbol by name.",
+                    suggestion="Correct the line, or omit it to find the symbol by name.",
                 )
-            character = found + 1
+            character = column + 1
         elif character is None:
-            raise ToolError("invalid_args", "No column is named.", suggestion="Pass character, or symbol.")
+            raise ToolError("invalid_args", "The column is missing.", suggestion="Pass character, or symbol.")
         self._position = Position(line - 1, min(character - 1, len(text)))
 
     def _find_symbol(self, name: str) -> None:
         """Find a symbol by its name: in the file, then in the workspace, then where the file uses it."""
         answer = self._ask("symbols")
-        matches = [found for found in shapes.symbols(answer.result) if found.is_named(name)]
+        matches = [symbol for symbol in shapes.symbols(answer.result) if symbol.is_named(name)]
         if not matches:
             simple = name.rpartition(".")[2] or name
-            matches = [found for found in self._named_anywhere(simple) if found.is_named(name)]
-            used = next((at for at in range(len(self.file.lines)) if _is_used(self.file.lines.line(at), simple)), None)
-            if len(matches) != 1 and used is not None:
-                self._position = Position(used, find_symbol(self.file.lines.line(used), simple) or 0)
+            matches = [symbol for symbol in self._search_workspace(simple) if symbol.is_named(name)]
+            lines = self.file.lines
+            first_use = next((index for index in range(len(lines)) if _is_used(lines.line(index), simple)), None)
+            if len(matches) != 1 and first_use is not None:
+                self._position = Position(first_use, find_symbol(lines.line(first_use), simple) or 0)
                 return
-        places = {(self._shown(found), found.start): found for found in matches}
-        if not places:
+        symbols = {(self._display_path(symbol), symbol.start): symbol for symbol in matches}
+        if not symbols:
             raise ToolError(
                 "not_found",
-                f"{answer.server} knows no symbol {name} in {self.file.path} or the workspace.",
+                f"{answer.server} found no symbol {name} in {self.file.path} or the workspace.",
                 suggestion="Call lsp_query with action symbols to see the names.",
             )
-        if len(places) > 1:
-            listed = ", ".join(f"{found.kind} {self._place_of(found)}" for found in list(places.values())[:10])
+        if len(symbols) > 1:
+            listed = ", ".join(f"{symbol.kind} {self._located(symbol)}" for symbol in list(symbols.values())[:10])
             raise ToolError(
                 "ambiguous_id",
-                f"{name} names {len(places)} symbols: {listed}.",
+                f"{name} matches {len(symbols)} symbols: {listed}.",
                 suggestion="Pass the line of one of them, or a qualified name such as Class.method.",
             )
         self._go_to(matches[0], answer.encoding)
 
-    def _named_anywhere(self, name: str) -> list[Symbol]:
+    def _search_workspace(self, name: str) -> list[Symbol]:
         """Return the symbols of the workspace that match a name; none if no server can search for them."""
         try:
             answer = self._ask("workspace_symbols", query=name)
@@ -227,24 +230,24 @@ class _Query:
             if error.code != "lsp_unavailable":
                 raise
             return []
-        return [found for found in shapes.symbols(answer.result) if not self._is_hidden(found.path)]
+        return [symbol for symbol in shapes.symbols(answer.result) if not self._is_hidden(symbol.path)]
 
-    def _go_to(self, found: Symbol, encoding: str) -> None:
-        if found.path and found.path != self.file.real:
-            other = self._read(found.path)
+    def _go_to(self, symbol: Symbol, encoding: str) -> None:
+        if symbol.path and symbol.path != self.file.real:
+            other = self._read(symbol.path)
             if other is None:
                 raise ToolError(
                     "not_found",
-                    f"{found.name} is defined in {utf8_path(found.path)}, which tools cannot read.",
-                    suggestion="Name a place in the workspace by line and character.",
+                    f"{symbol.name} is defined in {utf8_path(symbol.path)}, which tools cannot read.",
+                    suggestion="Pass the line and character of a position in the workspace.",
                 )
             self._file = other
-        self._position = Position(found.start.line, self.file.name_at(found, encoding))
+        self._position = Position(symbol.start.line, self.file.name_at(symbol, encoding))
 
     # --- files of answers -----------------------------------------------------------------------------------------
 
     def _read(self, real: str) -> _File | None:
-        """Return a file that an answer names; None if it is outside the workspace or cannot be read."""
+        """Return a file from an answer; None if it is outside the workspace or cannot be read."""
         if self._file is not None and real == self._file.real:
             return self._file
         if real not in self._files:
@@ -255,76 +258,76 @@ class _Query:
                     self._files[real] = _File(self._ctx, inside[0].shown(inside[1]))
             except ToolError as error:
                 if error.code not in _UNREADABLE:
-                    self._refused.add(real)
+                    self._denied.add(real)
         return self._files[real]
 
     def _is_hidden(self, real: str) -> bool:
-        """Whether a file of the workspace is closed to tools, such as a sensitive one."""
+        """Whether tools may not read a file of the workspace, such as a sensitive one."""
         self._read(real)
-        return real in self._refused
+        return real in self._denied
 
-    def _shown_place(self, place: Location, encoding: str) -> tuple[str, int, int] | None:
-        """Return path, line and column of a place; None for a file that is hidden."""
-        if self._is_hidden(place.path):
+    def _resolve(self, location: Location, encoding: str) -> tuple[str, int, int] | None:
+        """Return path, line and column of a location; None in a hidden file."""
+        if self._is_hidden(location.path):
             self._hidden += 1
             return None
-        file = self._read(place.path)
+        file = self._read(location.path)
         if file is None:
-            path = self._order(place)[0]
+            path = self._order(location)[0]
             if self._private and is_below(path, self._private):
-                path = f"[{self._server}]{path.removeprefix(self._private)}"  # no path of this machine
-            return _plain(path), place.start.line + 1, place.start.character + 1
-        return _plain(file.path), place.start.line + 1, file.character(place.start, encoding) + 1
+                path = f"[{self._server}]{path.removeprefix(self._private)}"  # hides the local path
+            return _printable(path), location.start.line + 1, location.start.character + 1
+        return _printable(file.path), location.start.line + 1, file.character(location.start, encoding) + 1
 
-    def _line_at(self, place: Location) -> str | None:
-        file = self._read(place.path)
-        return None if file is None else file.lines.line(place.start.line).strip()[:LINE_CHARACTERS]
+    def _line_at(self, location: Location) -> str | None:
+        file = self._read(location.path)
+        return None if file is None else file.lines.line(location.start.line).strip()[:LINE_CHARACTERS]
 
-    def _shown(self, found: Symbol) -> str:
-        file = self._read(found.path) if found.path else self.file
-        return _plain(found.path if file is None else file.path)
+    def _display_path(self, symbol: Symbol) -> str:
+        file = self._read(symbol.path) if symbol.path else self.file
+        return _printable(symbol.path if file is None else file.path)
 
-    def _place_of(self, found: Symbol) -> str:
-        return f"{'.'.join((*found.containers, found.name))} ({self._shown(found)}:{found.start.line + 1})"
+    def _located(self, symbol: Symbol) -> str:
+        return f"{'.'.join((*symbol.containers, symbol.name))} ({self._display_path(symbol)}:{symbol.start.line + 1})"
 
     def _output(self, lines: list[str], meta: dict[str, Any], server: str, listed: Sequence[views.File] = ()) -> Output:
         notes = list(self._notes)
         if self._hidden:
-            places = f"place{'s' * (self._hidden != 1)}"
-            notes.append(f"{self._hidden} {places} in files that tools cannot read left out")
+            noun = f"location{'s' * (self._hidden != 1)}"
+            notes.append(f"omitted {self._hidden} {noun} in files that tools cannot read")
         text = "\n".join([*lines, *(f"[{note}]" for note in notes)])
         view = views.file_list(listed) if listed else views.none(text)
         return Output(text, view=view, meta={"server": server, **meta})
 
     # --- actions --------------------------------------------------------------------------------------------------
 
-    def places(self, action: str) -> Output:
+    def locations(self, action: str) -> Output:
         """Return where a symbol is defined or used."""
         answer = self._ask(action)
-        found = shapes.locations(answer.result)
+        locations = shapes.locations(answer.result)
         if action == "references":
-            found.sort(key=self._order)
-        kept: dict[tuple[str, int, int], str | None] = {}  # the line of each place, for people
-        total = len(found)
-        for place in found:
-            shown = self._shown_place(place, answer.encoding) if len(kept) < LISTED_MAX else None
-            if shown is not None:
-                total -= shown in kept
-                kept[shown] = self._line_at(place)
+            locations.sort(key=self._order)
+        source_lines: dict[tuple[str, int, int], str | None] = {}  # by path, line and column; for the view
+        total = len(locations)
+        for location in locations:
+            place = self._resolve(location, answer.encoding) if len(source_lines) < LOCATIONS_MAX else None
+            if place is not None:
+                total -= place in source_lines
+                source_lines[place] = self._line_at(location)
         total -= self._hidden
-        lines = [f"{path}:{line}:{column}" for path, line, column in kept]
-        if len(kept) < total:
-            lines.append(f"[truncated: showing {len(kept)} of {total}]")
+        lines = [f"{path}:{line}:{column}" for path, line, column in source_lines]
+        if len(source_lines) < total:
+            lines.append(f"[truncated: showing {len(source_lines)} of {total}]")
         if not lines:
             noun = "definition" if action == "definition" else "references"
             lines = [f"no {noun} found for {self._here()}"]
-        places = [{"path": path, "line": line, "character": column} for path, line, column in kept]
-        listed = [views.File(place[0], line=place[1], content=line) for place, line in kept.items()]
+        places = [{"path": path, "line": line, "character": column} for path, line, column in source_lines]
+        listed = [views.File(place[0], line=place[1], content=line) for place, line in source_lines.items()]
         return self._output(lines, {"locations": places, "total": total}, answer.server, listed)
 
-    def _order(self, place: Location) -> tuple[str, Position]:
-        inside = self._ctx.door.inside(place.path)
-        return (place.path if inside is None else inside[0].shown(inside[1])), place.start
+    def _order(self, location: Location) -> tuple[str, Position]:
+        inside = self._ctx.door.inside(location.path)
+        return (location.path if inside is None else inside[0].shown(inside[1])), location.start
 
     def _here(self) -> str:
         return f"{self.file.path}:{self._position.line + 1}:{self._position.character + 1}"
@@ -333,7 +336,7 @@ class _Query:
         """Return the type and documentation of a symbol."""
         answer = self._ask("hover")
         text = shapes.hover_text(answer.result)
-        return self._output([text or f"nothing is known about {self._here()}"], {}, answer.server)
+        return self._output([text or f"no information about {self._here()}"], {}, answer.server)
 
     def symbols(self, name: str | None) -> Output:
         """Return the symbols of a file, or those of the workspace with a name."""
@@ -343,21 +346,18 @@ class _Query:
         if stat.S_ISDIR(status.st_mode):
             return self._workspace_symbols(name)
         answer = self._ask("symbols")
-        found = shapes.symbols(answer.result)
+        symbols = shapes.symbols(answer.result)
         if name is not None:
-            found = [symbol for symbol in found if symbol.is_named(name)]
+            symbols = [symbol for symbol in symbols if symbol.is_named(name)]
         rows = []
-        for symbol in found:
+        for symbol in symbols:
             column = self.file.name_at(symbol, answer.encoding) + 1
             indent = "  " * (0 if symbol.path else len(symbol.containers))
             rows.append(f"{indent}{symbol.kind} {symbol.name} ({symbol.start.line + 1}:{column})")
         return self._listed(rows, answer.server, f"no symbols in {self.file.path}")
 
     def _listed(self, rows: list[str], server: str, otherwise: str) -> Output:
-        kept = rows[:SYMBOLS_MAX]
-        if len(kept) < len(rows):
-            kept.append(f"[truncated: showing {SYMBOLS_MAX} of {len(rows)}]")
-        return self._output(kept or [otherwise], {"total": len(rows)}, server)
+        return self._output(_truncated(rows) or [otherwise], {"total": len(rows)}, server)
 
     def _workspace_symbols(self, name: str | None) -> Output:
         if not name:
@@ -368,10 +368,9 @@ class _Query:
             )
         self._file = _File(self._ctx, self._typical_file())  # some servers search only the project of an open file
         answer = self._ask("workspace_symbols", query=name)
-        found = shapes.symbols(answer.result)
         rows = []
-        for symbol in sorted(found, key=lambda symbol: not symbol.is_named(name)):
-            place = self._shown_place(Location(symbol.path, symbol.start), answer.encoding)
+        for symbol in sorted(shapes.symbols(answer.result), key=lambda symbol: not symbol.is_named(name)):
+            place = self._resolve(Location(symbol.path, symbol.start), answer.encoding)
             if place is not None:
                 path, line, column = place
                 file = self._read(symbol.path)
@@ -380,7 +379,7 @@ class _Query:
         return self._listed(rows, answer.server, f"no symbols match {name}")
 
     def _typical_file(self) -> str:
-        """Return a file of the language that most files in a folder have."""
+        """Return a file in the most common language of a folder."""
         files: dict[str, list[str]] = {}
         for path, entry in islice(self._ctx.workspace.walk(self._path, depth=8), SCANNED_MAX):
             language = language_of(path)
@@ -397,20 +396,17 @@ class _Query:
     def diagnostics(self) -> Output:
         """Return the diagnostics of a file."""
         answer = self._ask("diagnostics")
-        found = shapes.diagnostics(answer.result)
-        rows = [diagnostic_line(self.file.path, self.file.lines, item, answer.encoding) for item in found]
+        diagnostics = shapes.diagnostics(answer.result)
+        rows = [diagnostic_line(self.file.path, self.file.lines, item, answer.encoding) for item in diagnostics]
         counts: dict[str, int] = {}
-        for item in found:
+        for item in diagnostics:
             counts[item.severity] = counts.get(item.severity, 0) + 1
-        kept = rows[:SYMBOLS_MAX]
-        if len(kept) < len(rows):
-            kept.append(f"[truncated: showing {SYMBOLS_MAX} of {len(rows)}]")
-        listed = [views.File(self.file.path, line=item.start.line + 1, content=item.message) for item in found]
+        listed = [views.File(self.file.path, line=item.start.line + 1, content=item.message) for item in diagnostics]
         otherwise = f"no diagnostics for {self.file.path}"
-        return self._output(kept or [otherwise], {"counts": counts}, answer.server, listed)
+        return self._output(_truncated(rows) or [otherwise], {"counts": counts}, answer.server, listed)
 
     def rename(self, new_name: str, *, apply: bool) -> Output:
-        """Preview a rename, or make it."""
+        """Preview or apply a rename."""
         answer = self._ask("rename", new_name=new_name)
         change = shapes.workspace_change(answer.result)
         if change.refused:
@@ -423,7 +419,7 @@ class _Query:
             raise ToolError(
                 "not_found",
                 f"{answer.server} finds nothing to rename at {self._here()}.",
-                suggestion="Name the place of an identifier that the workspace defines.",
+                suggestion="Pass the position of an identifier that the workspace defines.",
             )
         paths = {self._writable(real): edits for real, edits in sorted(change.files.items())}
         with self._ctx.workspace.change("lsp_query", list(paths)) as draft:
@@ -442,7 +438,7 @@ class _Query:
                 "edit": {"diff": diff_text(changes)},
             }
             if not apply:
-                note = f"[preview: {summary}; pass apply: true to make the rename]"
+                note = f"[preview: {summary}; pass apply: true to apply it]"
                 output = preview(changes, meta, otherwise="", many=True)
                 return output._replace(text=output.text + note)
             for document in documents:
@@ -462,9 +458,16 @@ class _Query:
         return inside[0].shown(inside[1])
 
 
-def _plain(path: str) -> str:
-    """Return a path that a server names on one line, whatever is in it."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in utf8_path(path))
+def _printable(path: str) -> str:
+    """Return a path from a server with unprintable characters escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in utf8_path(path))
+
+
+def _truncated(rows: list[str]) -> list[str]:
+    """Return at most SYMBOLS_MAX rows, and a note if there are more."""
+    if len(rows) <= SYMBOLS_MAX:
+        return rows
+    return [*rows[:SYMBOLS_MAX], f"[truncated: showing {SYMBOLS_MAX} of {len(rows)}]"]
 
 
 def _is_used(line: str, name: str) -> bool:
@@ -472,21 +475,21 @@ def _is_used(line: str, name: str) -> bool:
 
 
 def _spans(path: str, text: str, edits: list[TextChange], encoding: str) -> list[Span]:
-    """Return edits as spans of the text; raise if they do not fit it."""
+    """Return edits as spans of the text; raise if they do not match it."""
     lines = SourceLines(text)
     spans = []
     for edit in edits:
         ends = []
-        for place in (edit.start, edit.end):
-            line = lines.line(place.line)
-            character = to_character(line, place.character, encoding)
-            # the end of a text may be named as the beginning of the line after the last
-            if place.line > len(lines) or (place.line == len(lines) and place.character):
+        for position in (edit.start, edit.end):
+            line = lines.line(position.line)
+            character = to_character(line, position.character, encoding)
+            # the end of the text may be given as the start of the line after the last one
+            if position.line > len(lines) or (position.line == len(lines) and position.character):
                 raise _stale(path)
-            ends.append(lines.offset(Position(place.line, character)))
+            ends.append(lines.offset(Position(position.line, character)))
         spans.append(Span(ends[0], ends[1], edit.text))
     spans.sort()
-    if any(span.end < span.start for span in spans) or any(one.end > other.start for one, other in pairwise(spans)):
+    if any(span.end < span.start for span in spans) or any(left.end > right.start for left, right in pairwise(spans)):
         raise _stale(path)
     return spans
 
@@ -494,7 +497,7 @@ def _spans(path: str, text: str, edits: list[TextChange], encoding: str) -> list
 def _stale(path: str) -> ToolError:
     return ToolError(
         "stale_file",
-        f"The edits of the language server do not fit {path}; nothing was changed.",
+        f"The language server's edits do not match {path}; nothing was changed.",
         suggestion="Send the call again.",
         path=path,
     )

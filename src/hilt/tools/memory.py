@@ -18,11 +18,11 @@ SEARCH_LIMIT = 20
 LIST_LIMIT = 1000
 CELL_CHARACTERS = 80
 
-_LONGEST_SECONDS = 100 * 366 * 86_400
+_MAX_SECONDS = 100 * 366 * 86_400
 
 
 def _touches(args: dict[str, Any]) -> Iterator[Touch]:
-    # not a workspace file: one name for the user's memory, so that reads and writes can be told apart
+    # not a workspace file: one name for the user's memory, so that policy can distinguish reads from writes
     yield Touch("write" if args["action"] in ("save", "forget") else "read", "memory:")
 
 
@@ -101,7 +101,7 @@ def memory(
     if page is not None:
         next_args: dict[str, Any] = {"action": action, "query": query, "scope": scope, "tags": tags}
         next_args |= {"include_values": include_values, "limit": limit}
-        output = _listed(page, offset, next_args, keys_only=action == "list" and not include_values)
+        output = _page_output(page, offset, next_args, keys_only=action == "list" and not include_values)
     elif action == "save":
         output = _save(ctx, bucket, _key(action, key), value, labels, expires_in)
     elif action == "recall":
@@ -143,7 +143,7 @@ def _missing(action: str, name: str) -> ToolError:
 def _seconds(text: str) -> int:
     """Return a duration such as 12h in seconds."""
     seconds = duration_seconds(text.strip()) or 0
-    if not 0 < seconds <= _LONGEST_SECONDS:
+    if not 0 < seconds <= _MAX_SECONDS:
         raise ToolError(
             "invalid_args",
             f"expires_in {text[:40]!r} is not a valid duration; the maximum is 100 years.",
@@ -165,8 +165,8 @@ def _facts(entry: MemoryEntry) -> dict[str, Any]:
     return facts
 
 
-def _listed(page: MemoryPage, offset: int, next_args: dict[str, Any], *, keys_only: bool) -> Output:
-    """Return as many entries as one result holds, and the call for the rest."""
+def _page_output(page: MemoryPage, offset: int, next_args: dict[str, Any], *, keys_only: bool) -> Output:
+    """Return as many entries as fit into one result, and the call for the others."""
     items: list[Any] = []
     size = 0
     for entry in page.entries:
@@ -175,9 +175,9 @@ def _listed(page: MemoryPage, offset: int, next_args: dict[str, Any], *, keys_on
             break
         items.append(entry.key if keys_only else _item(entry, whole=next_args["include_values"]))
     data: dict[str, Any] = {"keys" if keys_only else "entries": items, "count": len(items)}
-    after = offset + len(items)
-    if items and after < page.total:
-        args = {name: value for name, value in {**next_args, "offset": after}.items() if value}
+    end = offset + len(items)
+    if items and end < page.total:
+        args = {name: value for name, value in {**next_args, "offset": end}.items() if value}
         data |= {"truncated": True, "total_count": page.total, "next": {"tool": "memory", "args": args}}
     return Output(data=data, view=_table(page.entries[: len(items)], page.total))
 

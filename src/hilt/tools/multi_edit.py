@@ -23,7 +23,7 @@ from hilt.params import Count, Items, WritePath
 from hilt.text.matching import EditMatch
 from hilt.text.ranges import Ranges
 
-NEAREST_MOST = 10  # failures that name the nearest line
+NEAREST_MAX = 10  # failures that report the nearest line
 
 
 class Edit(NamedTuple):
@@ -69,13 +69,14 @@ def multi_edit(
         for index, edit in enumerate(edits):
             ctx.fence.check()
             batch.add(index, edit)
-        batch.refuse_failures(len(edits))
+        batch.raise_failures(len(edits))
         changes = [document.change for document in batch.documents.values()]
         meta: dict[str, Any] = {
             "files": list(batch.documents),
             "edit": {"diff": diff_text(changes), "first_changed_line": changes[0].first_changed_line},
             "edits": [
-                {"index": done.position, "path": done.document.path, **edit_facts(done.match)} for done in batch.done
+                {"index": applied.position, "path": applied.document.path, **edit_facts(applied.match)}
+                for applied in batch.applied
             ],
         }
         if dry_run:
@@ -85,12 +86,12 @@ def multi_edit(
         if not draft.differs():
             raise ToolError("edit_no_change", "The edits cancel each other out: nothing would change.")
         undo = draft.commit()
-    lines = [_line(done) for done in batch.done]
+    lines = [_line(applied) for applied in batch.applied]
     text = f"applied {len(edits)} edit{'s' * (len(edits) != 1)}:\n" + "\n".join(lines)
     return changed(text, changes, meta, undo, many=True)
 
 
-class _Done(NamedTuple):
+class _AppliedEdit(NamedTuple):
     position: int
     edit: Edit
     document: Document
@@ -98,13 +99,13 @@ class _Done(NamedTuple):
     context: str
 
 
-def _line(done: _Done) -> str:
-    text = described(done.document.path, done.match)
-    return f"{text}\n--- context ---\n{done.context}" if done.context else text
+def _line(applied: _AppliedEdit) -> str:
+    text = described(applied.document.path, applied.match)
+    return f"{text}\n--- context ---\n{applied.context}" if applied.context else text
 
 
 class _Failure(NamedTuple):
-    # not the error itself: with its traceback it would keep every text that was searched
+    # not the error itself: its traceback would keep every searched text in memory
     position: int
     path: str
     code: str
@@ -118,12 +119,12 @@ class _EditBatch:
 
     def __init__(self, draft: Draft, edits: Sequence[Edit]) -> None:
         self.documents: dict[str, Document] = {}
-        self.done: list[_Done] = []
+        self.applied: list[_AppliedEdit] = []
         self._draft = draft
         self._failures: list[_Failure] = []
         self._opened: dict[str, Document] = {}
-        self._checked: set[tuple[str, str | None]] = set()
-        self._taken: dict[str, Ranges] = {}
+        self._verified: set[tuple[str, str | None]] = set()
+        self._edited: dict[str, Ranges] = {}
         self._old_texts: dict[str, list[str]] = {}
         for edit in edits:
             self._old_texts.setdefault(draft.resolve(edit.path), []).append(edit.old_text)
@@ -131,12 +132,12 @@ class _EditBatch:
     def add(self, index: int, edit: Edit) -> None:
         path = self._draft.resolve(edit.path)
         try:
-            if (path, edit.if_checksum) not in self._checked:
+            if (path, edit.if_checksum) not in self._verified:
                 require(path, self._draft.old(path), if_checksum=edit.if_checksum)
-                self._checked.add((path, edit.if_checksum))
+                self._verified.add((path, edit.if_checksum))
             document = self._open(path)
-            self._refuse_overlap(index, edit, document)
-            nearest = len(self._failures) < NEAREST_MOST
+            self._check_overlap(index, edit, document)
+            nearest = len(self._failures) < NEAREST_MAX
             if edit.replace_all:
                 match = document.edit_all(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
             else:
@@ -146,7 +147,7 @@ class _EditBatch:
             return
         self.documents[path] = document
         context = context_lines(document, match, edit.show_context) if edit.show_context else ""
-        self.done.append(_Done(index, edit, document, match, context))
+        self.applied.append(_AppliedEdit(index, edit, document, match, context))
 
     def _open(self, path: str) -> Document:
         if path not in self._opened:
@@ -155,15 +156,15 @@ class _EditBatch:
             self._opened[path] = document
         return self._opened[path]
 
-    def _refuse_overlap(self, index: int, edit: Edit, document: Document) -> None:
+    def _check_overlap(self, index: int, edit: Edit, document: Document) -> None:
         """Reject an edit whose range in the original text overlaps an earlier one."""
         if len(self._old_texts[document.path]) == 1:
             return
         span = document.original_span(edit.old_text, edit.new_text, fuzzy_indent=edit.fuzzy_indent)
         if span is None:
             return  # it matches text that an earlier edit wrote, or fails below
-        taken = self._taken.setdefault(document.path, Ranges())
-        others = taken.overlapping(span.start, span.end)
+        edited = self._edited.setdefault(document.path, Ranges())
+        others = edited.overlapping(span.start, span.end)
         if others:
             other = min(others)
             raise ToolError(
@@ -171,9 +172,9 @@ class _EditBatch:
                 f"edits[{other}] and edits[{index}] overlap in {document.path}.",
                 indices=[other, index],
             )
-        taken.add(span.start, span.end, index)
+        edited.add(span.start, span.end, index)
 
-    def refuse_failures(self, count: int) -> None:
+    def raise_failures(self, count: int) -> None:
         """Raise the first error, with all failures in its message and details."""
         if not self._failures:
             return

@@ -61,13 +61,13 @@ def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> O
     texts: dict[str, str] = {}
     errors: dict[str, dict[str, str]] = {}
     truncation: dict[str, Any] = {}
-    rest: list[dict[str, Any]] = []
+    remaining: list[dict[str, Any]] = []
     used = 0
     failures: list[ToolError] = []
     for request in {request.path: request for request in files}.values():
         ctx.fence.check()
         if used >= TOTAL_BYTES:
-            rest.append(_arguments(request))
+            remaining.append(_arguments(request))
             continue
         try:
             output = _read(ctx, request)
@@ -77,7 +77,7 @@ def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> O
             continue
         size = len(output.text.encode())
         if used + size > TOTAL_BYTES and texts:
-            rest.append(_arguments(request))
+            remaining.append(_arguments(request))
             used = TOTAL_BYTES
             continue
         used += size
@@ -87,8 +87,8 @@ def multi_read(ctx: Context, files: Annotated[list[Request], Items(1, 20)]) -> O
     if not texts:
         raise _all_failed(failures, errors)
     data: dict[str, Any] = {"files": texts, "errors": errors, "truncation": truncation}
-    if rest:
-        data["next"] = {"tool": "multi_read", "args": {"files": rest}}
+    if remaining:
+        data["next"] = {"tool": "multi_read", "args": {"files": remaining}}
     return Output(data=data)
 
 

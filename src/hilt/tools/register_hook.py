@@ -31,7 +31,7 @@ It prints nothing, or one JSON object with any of:
              ask: prompt the user; deny: block the call, or withhold the result
              skip: do not run the call, and return result instead; stop: block the call and end the agent
   reason     why, for the model and the user
-  context    text that the model gets in addition to the result
+  context    text for the model, added to the result
   arguments  new arguments, which are validated and decided on again
   result     new result
 
@@ -78,7 +78,7 @@ _ANSWER: Schema = {
     effects="control",
     touches=_touches,
     output=_ANSWER,
-    traits=Traits(approval="always", tells=frozenset({"list", "help"}), unhooked=True),
+    traits=Traits(approval="always", no_approval_actions=frozenset({"list", "help"}), unhooked=True),
 )
 def register_hook(
     ctx: Context,
@@ -110,7 +110,7 @@ def register_hook(
     if action == "help":
         return Output(_HELP + "".join(f"  {_line(name)}\n" for name in EVENTS), view=views.none("The hook protocol"))
     if action == "list":
-        return _listed(ctx)
+        return _list(ctx)
     if event is None:
         raise _missing(action, "event")
     if action == "remove":
@@ -126,17 +126,17 @@ def register_hook(
     return _output(f"registered: {event} {hook.number}", {"event": event, "index": hook.number})
 
 
-def _listed(ctx: Context) -> Output:
-    known = ctx.hooks
+def _list(ctx: Context) -> Output:
+    registry = ctx.hooks
     hooks = [
         {"source": hook.source, "index": hook.number, **hook.kept(), **({"file": hook.file} if hook.file else {})}
-        for hook in known.hooks
+        for hook in registry.hooks
     ]
     data: dict[str, Any] = {"hooks": hooks, "count": len(hooks)}
-    if known.problems:
-        data["problems"] = [problem.reason for problem in known.problems]
-    if known.notes:
-        data["notes"] = list(known.notes)
+    if registry.problems:
+        data["problems"] = [problem.reason for problem in registry.problems]
+    if registry.notes:
+        data["notes"] = list(registry.notes)
     names = ("source", "event", "index", "match", "command")
     columns = [{"key": name, "label": name.capitalize()} for name in names]
     rows = [{name: hook.get(name, "") for name in names} for hook in hooks]

@@ -114,8 +114,8 @@ def _client(ctx: Context, client: str | None) -> tuple[str, list[str]]:
     declared = (ctx.client or "").strip().lower()
     if declared in CLIENTS:
         return declared, []
-    fact = f"unknown client {declared[:40]!r}" if declared else "client not provided"
-    return "none", [f"{fact}; pass top-level client=claude|codex|pi to include client-specific skills"]
+    problem = f"unknown client {declared[:40]!r}" if declared else "client not provided"
+    return "none", [f"{problem}; pass top-level client=claude|codex|pi to include client-specific skills"]
 
 
 def _result(ctx: Context, entry: RankedDocument) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class _WorkspaceShelf:
     def survey(self, known: Mapping[str, Listing], check: Callable[[], None]) -> Survey:
         files: dict[str, Stamp] = {}
         try:
-            for seen, (path, entry) in enumerate(self._workspace.walk(self._folder, depth=DEPTH_MAX)):
-                if seen >= FILES_MAX:
+            for count, (path, entry) in enumerate(self._workspace.walk(self._folder, depth=DEPTH_MAX)):
+                if count >= FILES_MAX:
                     return Survey(files, {}, full=True)
                 if self._is_entry(path):
                     with suppress(OSError):  # deleted in the meantime

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hilt.processes.undoable import UndoableRun
     from hilt.sandbox.process import Finished
 
-LONGEST_SECONDS = 300
+MAX_TIMEOUT_SECONDS = 300
 CALL_SECONDS = 660.0  # longer than any command may take
 PROGRESS_SECONDS = 0.5  # between two progress messages
 PROGRESS_BYTES = 400
@@ -43,15 +43,15 @@ def _needs_jobs(args: dict[str, Any]) -> bool:
 
 
 def _vote(ctx: Context, args: dict[str, Any]) -> Vote | None:
-    """Ask about a dangerous command that cannot be undone, if there is somebody to ask."""
+    """Ask about a dangerous command that cannot be undone, if a user is available to answer."""
     if args["dry_run"] or args["preview"] or args.get("apply") is not None or not args["force"]:
         return None
     reason = _no_undo(ctx, args["command"], in_background=args["run_in_background"])
-    return Vote("ask", OWN, f"the command is dangerous, and undo cannot take it back: {reason}") if reason else None
+    return Vote("ask", OWN, f"the command is dangerous and cannot be undone: {reason}") if reason else None
 
 
 def _no_undo(ctx: Context, command: str, *, in_background: bool) -> str:
-    """Return why a dangerous command cannot be undone; empty if it can, or if the user does not want to know."""
+    """Return why a dangerous command cannot be undone; empty if it can, if undo is off, or without a user."""
     from hilt.commands.risk import classify
 
     settings = ctx.settings
@@ -76,7 +76,7 @@ _STARTED = record({"task_id": STRING}) | {TEXT: True}
 def run_shell(
     ctx: Context,
     command: Command,
-    timeout: Annotated[int, Bounds(1, LONGEST_SECONDS, clamp=True)] = 30,
+    timeout: Annotated[int, Bounds(1, MAX_TIMEOUT_SECONDS, clamp=True)] = 30,
     dry_run: bool = False,
     force: bool = False,
     cwd: str = ".",
@@ -142,7 +142,7 @@ def run_shell(
             network="none" if preview else network,
             merge=True,
             tty=tty,
-            hear=_narrator(ctx),
+            hear=_output_listener(ctx),
             undoable=undoable,
         )
     allowed = "none" if preview else network or ctx.settings["shell.network"]
@@ -151,7 +151,7 @@ def run_shell(
 
 
 def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, preview: bool) -> UndoableRun | None:
-    """Return how to run the command so that it can be undone; None if the settings do not want that."""
+    """Return an undoable run of the command; None if the settings do not ask for one."""
     if not preview and (risk.level == "safe" or ctx.settings["shell.undo"] == "off"):
         return None
     from hilt.processes.undoable import UndoableRun, call_key, is_covered
@@ -161,7 +161,7 @@ def _undoable(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, *, 
 
     def accept(reason: str) -> None:
         if risk.level == "dangerous" and ctx.can_ask:
-            summary = f"The command is dangerous, and undo cannot take it back: {reason}"
+            summary = f"The command is dangerous and cannot be undone: {reason}"
             ctx.approve(summary, command=command)
 
     previewed = call_key(command, folder.path) if preview else ""
@@ -175,12 +175,12 @@ def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: st
 
     preview = command_changes.find_preview(ctx.workspace, id, call_key(command, folder.path))
     if dry_run:
-        shown = command_changes.preview_diffs(ctx.workspace, preview)
-        return Output(diff_text(shown), view=diff_view(list(shown), many=True), risk=risk.level)
+        diffs = command_changes.preview_diffs(ctx.workspace, preview)
+        return Output(diff_text(diffs), view=diff_view(list(diffs), many=True), risk=risk.level)
     change = command_changes.apply_preview(ctx.workspace, preview, "run_shell")
     lines = [
         "[exit: 0]",
-        f"Made the changes of the preview {id}; the command did not run again.",
+        f"Applied the changes of preview {id}; the command did not run again.",
         "[classification: success — the preview was applied]",
         *_undo_lines(change),
     ]
@@ -194,7 +194,7 @@ def _apply(ctx: Context, command: str, risk: Risk, folder: WorkingFolder, id: st
 
 
 def _with_change(output: Output, undoable: UndoableRun, risk: Risk, *, preview: bool) -> Output:
-    """Return the output with what the command has changed, or would change."""
+    """Add to the output what the command has changed, or would change."""
     from hilt.files.editing import diff_text, diff_view
 
     change = undoable.change
@@ -206,9 +206,11 @@ def _with_change(output: Output, undoable: UndoableRun, risk: Risk, *, preview: 
     elif preview:
         facts = change.facts
         diff = diff_text(change.shown)
-        rest = f"\n[diff: {len(diff) - DIFF_CHARACTERS} more characters]" if len(diff) > DIFF_CHARACTERS else ""
-        lines = [diff[:DIFF_CHARACTERS].rstrip("\n") + rest] if diff else []
-        lines.append(f'[preview: {change.counted} would change; send the command with apply: "{change.id}" to do that]')
+        more = f"\n[diff: {len(diff) - DIFF_CHARACTERS} more characters]" if len(diff) > DIFF_CHARACTERS else ""
+        lines = [diff[:DIFF_CHARACTERS].rstrip("\n") + more] if diff else []
+        lines.append(
+            f'[preview: {change.counted} would change; send the command with apply: "{change.id}" to apply it]'
+        )
     else:
         facts = change.facts
         lines = _undo_lines(change)
@@ -224,15 +226,15 @@ def _undo_lines(change: CommandChange) -> list[str]:
     if change.conflicts:
         paths = ", ".join(change.conflicts)
         lines.append(
-            f"[conflict: changed by somebody else while the command ran, so left alone: {paths}; "
-            f"undo restore {change.id} with the path puts the command's version there]"
+            f"[conflict: changed by someone else while the command ran, not overwritten: {paths}; "
+            f"undo restore {change.id} with the path writes the command's version]"
         )
     lines.append(f"[undo: {change.summary}]")
     return lines
 
 
-def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
-    """Return a function that passes output on, and its last line as progress; None if nobody receives it."""
+def _output_listener(ctx: Context) -> Callable[[bytes], None] | None:
+    """Return a function that forwards output to the client, with its last line as progress; None without a client."""
     attendant = ctx.attendant
     if attendant is None:
         return None
@@ -240,7 +242,7 @@ def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
     tail = b""
     next_time = began + PROGRESS_SECONDS
 
-    def hear(chunk: bytes) -> None:
+    def receive(chunk: bytes) -> None:
         nonlocal tail, next_time
         attendant.output(chunk)
         tail = (tail + chunk)[-PROGRESS_BYTES:]
@@ -250,7 +252,7 @@ def _narrator(ctx: Context) -> Callable[[bytes], None] | None:
             lines = printed.plain(tail.decode("utf-8", "replace")).strip().split("\n")
             ctx.progress(now - began, None, lines[-1])
 
-    return hear
+    return receive
 
 
 def _report(command: str, risk: Risk) -> Output:
@@ -302,7 +304,7 @@ def _answer(
             output_file=output.spill,
             **facts,
         )
-    raw = printed.fits(output.head) if output.spill is None else None
+    raw = printed.full_text(output.head) if output.spill is None else None
     note = ""
     if raw is None:
         path = output.spill or ctx.overflow.try_save(output.head, "run_shell")
@@ -325,7 +327,7 @@ def _answer(
         facts["left_running"] = True
     advice = ""
     if finished.reason == "timeout":
-        longer = f"send timeout, up to {LONGEST_SECONDS} seconds, or " if timeout < LONGEST_SECONDS else ""
+        longer = f"send timeout, up to {MAX_TIMEOUT_SECONDS} seconds, or " if timeout < MAX_TIMEOUT_SECONDS else ""
         advice = f"[timeout: after {timeout} s; {longer}run_in_background: true for a longer command]"
     elif network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, text):
         advice = f"[network: {network} in this sandbox; " + (

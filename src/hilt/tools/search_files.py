@@ -128,14 +128,14 @@ class _ResultPage:
     def matches(self, timeout: float, around: int, format: Format) -> Output:
         """Return matches, as text or JSON."""
         keep = self._offset + self._limit
-        found = self._tree.matches(self._pattern, self._selection, keep=keep, context=around, seconds=timeout)
-        files = _skipped(found.files, self._offset)
+        matches = self._tree.matches(self._pattern, self._selection, keep=keep, context=around, seconds=timeout)
+        files = _without_first(matches.files, self._offset)
         results = [
             _result(self._tree.shown(file.path), file, match, around) for file in files for match in file.matches
         ]
-        facts = self._facts(found, len(results), found.total, "matches")
+        facts = self._facts(matches, len(results), matches.total, "matches")
         listed = [views.File(item["file"], line=item["line"], content=item["text"]) for item in results]
-        view = views.file_list(listed, total=found.total)
+        view = views.file_list(listed, total=matches.total)
         if format == "json":
             return Output(data={"results": results, **facts}, view=view, meta={"backend": self._tree.backend})
         lines = [line for file in files for line in _listing(_one_line(self._tree.shown(file.path)), file, around)]
@@ -146,18 +146,18 @@ class _ResultPage:
     def filenames(self, timeout: float) -> Output:
         """Return the files that match, with the number of matches."""
         keep = self._offset + self._limit
-        found = self._tree.counts(self._pattern, self._selection, keep=keep, seconds=timeout)
-        shown = [(self._tree.shown(path), count) for path, count in found.files[self._offset :]]
-        facts = self._facts(found, len(shown), found.total_files, "files")
-        facts["total_matches"] = found.total
-        listed = [views.File(path, content=f"{count} match{'es' * (count != 1)}") for path, count in shown]
-        lines = [f"{_one_line(path)}:{count}" for path, count in shown]
-        return self._text(lines, len(shown), "files", facts, views.file_list(listed, total=found.total_files))
+        counts = self._tree.counts(self._pattern, self._selection, keep=keep, seconds=timeout)
+        files = [(self._tree.shown(path), count) for path, count in counts.files[self._offset :]]
+        facts = self._facts(counts, len(files), counts.total_files, "files")
+        facts["total_matches"] = counts.total
+        listed = [views.File(path, content=f"{count} match{'es' * (count != 1)}") for path, count in files]
+        lines = [f"{_one_line(path)}:{count}" for path, count in files]
+        return self._text(lines, len(files), "files", facts, views.file_list(listed, total=counts.total_files))
 
-    def _facts(self, found: Matches | MatchCounts, count: int, total: int, noun: str) -> dict[str, Any]:
+    def _facts(self, search: Matches | MatchCounts, count: int, total: int, noun: str) -> dict[str, Any]:
         end = self._offset + count
-        facts: dict[str, Any] = {"truncated": end < total or found.is_minimum, "total_count": total}
-        if found.is_minimum:
+        facts: dict[str, Any] = {"truncated": end < total or search.is_minimum, "total_count": total}
+        if search.is_minimum:
             facts["total_is_minimum"] = True
             facts["hint"] = (
                 "There may be more: the search stopped before it counted everything. Narrow it with path or include."
@@ -176,11 +176,11 @@ class _ResultPage:
             )
         elif count and end < total:
             facts["next"] = {"tool": "search_files", "args": {**self._next_args, "offset": end}}
-        if found.unreadable:
-            facts["unreadable"] = found.unreadable
-        if found.dropped:
-            facts["dropped"] = found.dropped
-        if self._tree.is_file and found.binary:
+        if search.unreadable:
+            facts["unreadable"] = search.unreadable
+        if search.dropped:
+            facts["dropped"] = search.dropped
+        if self._tree.is_file and search.binary:
             facts["hint"] = f"{self._tree.path} is binary and was not searched."
         return facts
 
@@ -195,8 +195,8 @@ class _ResultPage:
         if "next" in facts:
             notes.append(f"Use offset={facts['next']['args']['offset']} to continue.")
         if "dropped" in facts:
-            what = f"{facts['dropped']} {'file' if noun == 'files' else 'line'}{'s' * (facts['dropped'] != 1)}"
-            notes.append(f"{what} omitted: changed during the search.")
+            omitted = f"{facts['dropped']} {'file' if noun == 'files' else 'line'}{'s' * (facts['dropped'] != 1)}"
+            notes.append(f"{omitted} omitted: changed during the search.")
         if "hint" in facts:
             notes.append(facts["hint"])
         if notes:
@@ -205,15 +205,15 @@ class _ResultPage:
         return Output("\n".join(lines), view=view, meta=meta, bounded=True)
 
 
-def _skipped(files: list[MatchedFile], offset: int) -> list[MatchedFile]:
+def _without_first(files: list[MatchedFile], offset: int) -> list[MatchedFile]:
     """Return the files without the first `offset` matches."""
-    left = []
+    remaining = []
     for file in files:
-        rest = file.matches[offset:]
+        matches = file.matches[offset:]
         offset = max(0, offset - len(file.matches))
-        if rest:
-            left.append(file._replace(matches=rest))
-    return left
+        if matches:
+            remaining.append(file._replace(matches=matches))
+    return remaining
 
 
 def _result(path: str, file: MatchedFile, match: SearchMatch, around: int) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def search_replace(
     targets = _Targets(ctx, include)
     for target in _targets(files):
         targets.add(target)
-    targets.refuse()
+    targets.check()
     with ctx.workspace.change("search_replace", targets.paths, force=force) as draft:
         documents = []
         for path in draft.targets():
@@ -88,7 +88,7 @@ def search_replace(
             meta["errors"] = targets.errors
         notes = [f"skipped {path}: {error['error']}" for path, error in targets.errors.items()]
         if not changes:
-            text = "\n".join([_nothing(work, compiled, documents), *notes])
+            text = "\n".join([_no_changes(work, compiled, documents), *notes])
             return Output(text, view=views.none(text), meta={**meta, "dry_run": True} if dry_run else meta)
         meta["edit"] = {"diff": diff_text(changes), "first_changed_line": work.first_line}
         if dry_run:
@@ -110,7 +110,7 @@ def _is_glob(target: str) -> bool:
 
 
 def _base(glob: str) -> tuple[str, str]:
-    """Split a glob into the folder all its matches are in, and the rest."""
+    """Split a glob into the folder that contains all its matches, and the remaining pattern."""
     parts = glob.split("/")
     plain = 0
     while plain < len(parts) - 1 and not _is_glob(parts[plain]) and "\\" not in parts[plain]:
@@ -132,16 +132,16 @@ def _pattern(text: str, replacement: str, *, literal: bool, ignore_case: bool, l
         return pattern._replace(replacement=replacement.replace("$", "$$"))
     from hilt.search import regexes
 
-    known = regexes.translate(text)
-    pattern = pattern._replace(replacement=regexes.braced(replacement, known.names))
+    parsed = regexes.translate(text)
+    pattern = pattern._replace(replacement=regexes.braced(replacement, parsed.names))
     for name, position in regexes.references(pattern.replacement or ""):
-        if name not in known.names and not (name.isdecimal() and int(name) <= known.groups):
-            groups = ", ".join(
-                [f"${number}" for number in range(known.groups + 1)] + [f"${name}" for name in known.names]
+        if name not in parsed.names and not (name.isdecimal() and int(name) <= parsed.groups):
+            available = ", ".join(
+                [f"${number}" for number in range(parsed.groups + 1)] + [f"${name}" for name in parsed.names]
             )
             raise ToolError(
                 "invalid_args",
-                f"The replacement refers to the group ${name}; the pattern has only {groups}.",
+                f"The replacement refers to the group ${name}; the pattern has only {available}.",
                 suggestion="Write $$ for a dollar sign.",
                 position=position,
             )
@@ -154,14 +154,14 @@ class _Targets:
     def __init__(self, ctx: Context, include: str | None) -> None:
         self._ctx = ctx
         self._include = None if include is None else Selection(include=[include])
-        self._found: dict[str, int] = {}  # path to size
+        self._sizes: dict[str, int] = {}  # by path
         self._missing: list[str] = []
         self.errors: dict[str, dict[str, str]] = {}
 
     @property
     def paths(self) -> list[str]:
         """All files, sorted by path."""
-        return sorted(self._found)
+        return sorted(self._sizes)
 
     def add(self, target: str) -> None:
         """Add the files that a path, folder or glob selects."""
@@ -170,7 +170,7 @@ class _Targets:
                 "invalid_args", "files is empty.", suggestion='Send a path or glob; "." selects everything.'
             )
         try:
-            shown, status = self._ctx.workspace.status(target)
+            path, status = self._ctx.workspace.status(target)
         except ToolError as error:
             if error.code != "file_not_found" or not _is_glob(target):
                 raise
@@ -179,12 +179,12 @@ class _Targets:
 
             if stat.S_ISDIR(status.st_mode):
                 self._expand(target, Selection(), target)
-            elif self._accepts(shown):
+            elif self._accepts(path):
                 with self._ctx.door.place(target, write=True) as place:  # does not follow links
-                    self._found[place.path] = status.st_size
+                    self._sizes[place.path] = status.st_size
             return
-        base, rest = _base(target)
-        anchored = f"/{rest}" if base else rest
+        base, pattern = _base(target)
+        anchored = f"/{pattern}" if base else pattern
         selection = Selection(include=[anchored], argument="files")
         try:
             self._expand(base or ".", selection, target)
@@ -194,20 +194,20 @@ class _Targets:
             self._missing.append(target)
 
     def _expand(self, folder: str, selection: Selection, target: str) -> None:
-        before = len(self._found)
+        before = len(self._sizes)
         with open_tree(self._ctx, folder) as tree:
-            found = tree.files(selection, keep=10 * FILES_MAX)
+            matches = tree.files(selection, keep=10 * FILES_MAX)
             prefix = "" if tree.path == "." else f"{tree.path}/"
-            for path, size in zip(found.paths, tree.sizes(found.paths), strict=True):
+            for path, size in zip(matches.paths, tree.sizes(matches.paths), strict=True):
                 full = prefix + path
                 if self._accepts(full):
-                    self._take(full, size)
-        if found.total > len(found.paths) and len(self._found) <= FILES_MAX and self._include is None:
-            raise _too_many(found.total)
-        if len(self._found) == before:
+                    self._add_file(full, size)
+        if matches.total > len(matches.paths) and len(self._sizes) <= FILES_MAX and self._include is None:
+            raise _too_many(matches.total)
+        if len(self._sizes) == before:
             self._missing.append(target)
 
-    def _take(self, path: str, size: int) -> None:
+    def _add_file(self, path: str, size: int) -> None:
         try:
             path.encode()
             self._ctx.workspace.judge(path, write=True)
@@ -216,7 +216,7 @@ class _Targets:
         except ToolError as error:
             self.fail(path, error)
         else:
-            self._found[path] = size
+            self._sizes[path] = size
 
     def _accepts(self, path: str) -> bool:
         from hilt.search import globs
@@ -227,19 +227,19 @@ class _Targets:
         """Record that a file is skipped."""
         self.errors[path] = {"error": error.message, "error_code": error.code, "suggestion": error.suggestion}
 
-    def refuse(self) -> None:
+    def check(self) -> None:
         """Raise if no file matches, or too many do."""
-        if len(self._found) > FILES_MAX:
-            raise _too_many(len(self._found))
-        if not self._found and not self.errors:
-            what = ", ".join(self._missing) or "both files and include"
+        if len(self._sizes) > FILES_MAX:
+            raise _too_many(len(self._sizes))
+        if not self._sizes and not self.errors:
+            selection = ", ".join(self._missing) or "both files and include"
             raise ToolError(
                 "file_not_found",
-                f"No file matches {what}.",
+                f"No file matches {selection}.",
                 suggestion="List files with find_files; files that .gitignore hides must be given by path.",
             )
-        total = sum(self._found.values())
-        if total > FORCED_BYTES and len(self._found) > 1:
+        total = sum(self._sizes.values())
+        if total > FORCED_BYTES and len(self._sizes) > 1:
             raise ToolError(
                 "resource_limit",
                 f"The files have {total >> 20} MB in total; the limit is {FORCED_BYTES >> 20} MB.",
@@ -278,14 +278,16 @@ class _Replacing:
         """Find and replace in every document."""
         replacement = self._pattern.replacement or ""
         for crlf in (False, True):
-            chosen = [document for document in self._documents if ("\n" in replacement and _is_crlf(document)) == crlf]
-            if chosen:
+            documents = [
+                document for document in self._documents if ("\n" in replacement and _is_crlf(document)) == crlf
+            ]
+            if documents:
                 pattern = self._pattern
                 if crlf:
                     # new lines get the line ending of the file
                     new = replacement.replace("\r\n", "\n").replace("\n", "\r\n")
                     pattern = pattern._replace(replacement=new)
-                self._replace(pattern, chosen, limit)
+                self._replace(pattern, documents, limit)
         order = {document.path: position for position, document in enumerate(self._documents)}
         self.matched.sort(key=lambda document: order[document.path])
         self.changed.sort(key=lambda document: order[document.path])
@@ -293,25 +295,25 @@ class _Replacing:
 
     def _replace(self, pattern: Pattern, documents: list[Document], limit: int) -> None:
         texts = [document.text.encode("utf-8", _errors(document)) for document in documents]
-        for document, text, found in zip(
+        for document, text, matches in zip(
             documents, texts, replacing.find(self._ctx, pattern, texts, limit=limit), strict=True
         ):
             self._ctx.fence.check()
-            if not found:
+            if not matches:
                 continue
-            self.counts[document.path] = len(found)
+            self.counts[document.path] = len(matches)
             self.matched.append(document)
-            self._apply(document, text, found)
+            self._apply(document, text, matches)
 
-    def _apply(self, document: Document, text: bytes, found: list[Replaced]) -> None:
-        spans = [match for match in found if text[match.start : match.end] != match.new]
-        if not spans:
+    def _apply(self, document: Document, text: bytes, matches: list[Replaced]) -> None:
+        changing = [match for match in matches if text[match.start : match.end] != match.new]
+        if not changing:
             return
-        self._line_numbers[document.path] = [text.count(b"\n", 0, match.start) + 1 for match in spans[:LINES_LISTED]]
-        chosen = _spans(document, text, spans)
-        document.apply(chosen)
+        self._line_numbers[document.path] = [text.count(b"\n", 0, match.start) + 1 for match in changing[:LINES_LISTED]]
+        spans = _spans(document, text, changing)
+        document.apply(spans)
         self.changed.append(document)
-        self.changes.append(_shown(document, chosen))
+        self.changes.append(_change(document, spans))
 
     def summary(self) -> str:
         """Return how many matches are replaced, in how many files."""
@@ -324,16 +326,16 @@ class _Replacing:
         for document in self.matched:
             count = self.counts[document.path]
             numbers = list(dict.fromkeys(self._line_numbers.get(document.path, [])))
-            where = (
+            location = (
                 f" (line{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}{', …' * (count > LINES_LISTED)})"
                 if numbers
                 else ""
             )
-            lines.append(f"{document.path}: {count}{where}")
+            lines.append(f"{document.path}: {count}{location}")
         return lines
 
 
-def _nothing(work: _Replacing, pattern: Pattern, searched: list[Document]) -> str:
+def _no_changes(work: _Replacing, pattern: Pattern, searched: list[Document]) -> str:
     files = f"{len(searched)} file{'s' * (len(searched) != 1)}"
     if work.counts:
         return f"Nothing changes: the {work.summary()} already equal their replacements."
@@ -356,10 +358,10 @@ def _errors(document: Document) -> str:
     return "surrogateescape" if document.encoding.name == "utf-8" else "surrogatepass"
 
 
-def _shown(document: Document, spans: list[Span]) -> ShownChange:
+def _change(document: Document, spans: list[Span]) -> ShownChange:
     """Return the change with its hunks built from the known spans, instead of comparing whole files."""
-    shown = document.change
-    old = shown.before or ""
+    change = document.change
+    old = change.before or ""
     shift = len(old) - len(document.before)  # a visible byte order mark
     parts: list[tuple[int, int, list[Span]]] = []
     feed = -1  # end of the line of the last span
@@ -375,52 +377,52 @@ def _shown(document: Document, spans: list[Span]) -> ShownChange:
         for _ in range(CONTEXT_LINES + 1):
             first = old.rfind("\n", 0, max(first - 1, 0)) + 1 if first else 0
             last = old.find("\n", last) + 1 or len(old)
-        place = Span(start, end, encodings.visible(span.new))
+        shifted = Span(start, end, encodings.visible(span.new))
         if parts and first <= parts[-1][1]:
             first, _, together = parts.pop()
-            together.append(place)
+            together.append(shifted)
             parts.append((first, last, together))
         else:
-            parts.append((first, last, [place]))
-    shown._hunks = [hunk for part in _numbered(old, parts) for hunk in part]
-    return shown
+            parts.append((first, last, [shifted]))
+    change._hunks = [hunk for part in _numbered(old, parts) for hunk in part]
+    return change
 
 
 def _numbered(old: str, parts: list[tuple[int, int, list[Span]]]) -> Iterator[list[Hunk]]:
     """Yield the hunks of each part, with line numbers of the whole file."""
-    above = grown = done = 0
-    for first, last, places in parts:
-        above += old.count("\n", done, first)
-        done = first
+    above = added = counted = 0  # lines before the part; lines added so far; characters whose lines are counted
+    for first, last, spans in parts:
+        above += old.count("\n", counted, first)
+        counted = first
         pieces: list[str] = []
         at = first
-        for start, end, new in places:
+        for start, end, new in spans:
             pieces += (old[at:start], new)
             at = end
         before, after = old[first:last], "".join((*pieces, old[at:last]))
         yield [
-            hunk._replace(old_start=hunk.old_start + above, new_start=hunk.new_start + above + grown)
+            hunk._replace(old_start=hunk.old_start + above, new_start=hunk.new_start + above + added)
             for hunk in compare(before, after, CONTEXT_LINES)
         ]
-        grown += after.count("\n") - before.count("\n")
+        added += after.count("\n") - before.count("\n")
 
 
-def _spans(document: Document, text: bytes, found: list[Replaced]) -> list[Span]:
+def _spans(document: Document, text: bytes, matches: list[Replaced]) -> list[Span]:
     """Convert byte spans to character spans."""
     spans = []
     errors = _errors(document)
     at = done = 0
     try:
-        for match in found:
+        for match in matches:
             at += len(text[done : match.start].decode("utf-8", errors))
             size = len(text[match.start : match.end].decode("utf-8", errors))
             spans.append(Span(at, at + size, match.new.decode("utf-8", errors)))
             at += size
             done = match.end
-        whole = at + len(text[done:].decode("utf-8", errors)) == len(document.text)
+        is_exact = at + len(text[done:].decode("utf-8", errors)) == len(document.text)
     except UnicodeDecodeError:
-        whole = False
-    if not whole:
+        is_exact = False
+    if not is_exact:
         raise ToolError(
             "encoding_error",
             f"The pattern matches part of a multi-byte character in {document.path}.",

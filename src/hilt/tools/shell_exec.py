@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 STDOUT_BYTES = 100 * 1024
 STDERR_BYTES = 50 * 1024
-LONGEST_MS = 600_000
+MAX_TIMEOUT_MS = 600_000
 
 
 def _touches(args: dict[str, Any]) -> Iterable[Touch]:
     yield Touch("execute", shlex.join(args["argv"]))
 
 
-def _refused(args: dict[str, Any]) -> str | None:
+def _rejection(args: dict[str, Any]) -> str | None:
     from hilt.commands.allowlist import refuse_argv
 
     return refuse_argv(args["argv"])
@@ -52,13 +52,13 @@ _ANSWER = record(
     touches=_touches,
     timeout=660,
     output=_ANSWER,
-    traits=Traits(plan=True, ruled_as="run_shell", refuses=_refused),
+    traits=Traits(plan=True, ruled_as="run_shell", rejects=_rejection),
 )
 def shell_exec(
     ctx: Context,
     argv: Annotated[list[str], Items(minimum=1)],
     cwd: str = ".",
-    timeout: Annotated[int, Bounds(1, LONGEST_MS, clamp=True)] = 120_000,
+    timeout: Annotated[int, Bounds(1, MAX_TIMEOUT_MS, clamp=True)] = 120_000,
     force: bool = False,
 ) -> Output:
     """Run one program from a fixed list without a shell or expansion, sandboxed like run_shell.
@@ -83,8 +83,8 @@ def shell_exec(
 
     refusal = refuse_argv(argv)
     if refusal is not None:
-        raise ToolError("command_blocked", refusal, suggestion="Use a program of the list, or run_shell.")
-    if any("\0" in word for word in argv):
+        raise ToolError("command_blocked", refusal, suggestion="Use a program from the list, or run_shell.")
+    if any("\0" in argument for argument in argv):
         raise ToolError("invalid_args", "An argument contains a NUL character, which is not allowed.")
     command = shlex.join(argv)
     hardened, variables = harden_argv(argv)
@@ -123,11 +123,11 @@ def shell_exec(
 
 
 def _advice(ctx: Context, finished: Finished, errors: str, timeout: int) -> str:
-    """Return what to send instead after a timeout, or when the program had no network."""
+    """Return the call to make after a timeout, or when the program had no network."""
     from hilt.commands.exit_status import lacks_network
 
     if finished.reason == "timeout":
-        longer = f"Send timeout, up to {LONGEST_MS} ms, or u" if timeout < LONGEST_MS else "U"
+        longer = f"Send timeout, up to {MAX_TIMEOUT_MS} ms, or u" if timeout < MAX_TIMEOUT_MS else "U"
         return f"Timed out after {timeout} ms. {longer}se run_shell with run_in_background: true."
     network = ctx.settings["shell.network"]
     if network != "full" and _is_confined(ctx) and lacks_network(finished.exit_code, errors):
@@ -140,7 +140,7 @@ def _is_confined(ctx: Context) -> bool:
 
 
 def _first(stream: Captured, size: int) -> str:
-    """Return the beginning of a stream as text, without a character that is cut off."""
+    """Return the beginning of a stream as text, without an incomplete last character."""
     from codecs import getincrementaldecoder
 
     return getincrementaldecoder("utf-8")("replace").decode(stream.head[:size], final=stream.total <= size)

@@ -36,10 +36,10 @@ def stat_file(ctx: Context, path: ReadPath) -> Output:
     Args:
         path: File or folder.
     """
-    shown, status = ctx.workspace.status(path)
+    display_path, status = ctx.workspace.status(path)
     is_file = stat.S_ISREG(status.st_mode)
     data: dict[str, object] = {
-        "path": shown,
+        "path": display_path,
         "type": "file" if is_file else "directory" if stat.S_ISDIR(status.st_mode) else "special",
         "size": status.st_size,
     }
@@ -47,7 +47,7 @@ def stat_file(ctx: Context, path: ReadPath) -> Output:
         try:
             data.update(_contents(ctx, path))
         except ToolError as error:
-            if error.code != "permission_denied":  # metadata is available for a file that may not be read
+            if error.code != "permission_denied":  # the metadata of an unreadable file is available
                 raise
     data["modified"] = rfc3339(status.st_mtime_ns)
     data["mode"] = f"{stat.S_IMODE(status.st_mode):04o}"

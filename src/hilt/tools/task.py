@@ -12,7 +12,7 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 from hilt.formats.times import rfc3339
 from hilt.params import Items
-from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, record, shown
+from hilt.schema import BOOLEAN, INTEGER, NEXT, STRING, array, quoted, record
 from hilt.state.board import BLOCKERS_MAX, LARGEST_ID, OWNER_CHARACTERS, Status, Task, TaskChange
 
 PAGE = 100  # tasks of one list
@@ -67,9 +67,9 @@ def task(
     id, title, status, ready, blockedBy and if set owner and description. It is ready if it is pending and everything in
     blockedBy is completed. An update to completed also returns became_ready, the tasks that waited only for this one.
     Any status may follow any other. A claim without an owner is made in the name of the session. A pending task that
-    has an owner is reserved for them, and a completed one must go back to pending before another can claim it; going
-    back to pending releases a task. An update with another owner and no status hands the task over. Cycles, unknown
-    blockers, empty titles and unknown states are refused and change nothing. Ids count from 1 and are never reused. The
+    has an owner is reserved for them, and a completed one must be set to pending before another agent can claim it;
+    setting a task to pending releases it. An update with another owner and no status hands the task over. Cycles,
+    unknown blockers, empty titles and unknown states are rejected. Ids count from 1 and are never reused. The
     board keeps up to 1,000 open tasks and the last 1,000 completed ones. Control and invisible characters are removed.
 
     Args:
@@ -101,8 +101,8 @@ def task(
     if action != "create" and first is None:
         raise _missing(action, "taskId")
     if action == "get":
-        found = board.get(first or 0)
-        return Output(data={"task": _whole(found)}, view=_table([found], 1))
+        item = board.get(first or 0)
+        return Output(data={"task": _full(item)}, view=_table([item], 1))
     change = TaskChange(
         None if title is None else _line(title),
         None if description is None else _visible(description).strip(),
@@ -113,12 +113,12 @@ def task(
     session = _line(ctx.session)[:OWNER_CHARACTERS]
     if action == "create":
         created = board.create(change, session, commit=ctx.fence.commit)
-        return Output(data={"task": _whole(created)}, view=_table([created], 1))
+        return Output(data={"task": _full(created)}, view=_table([created], 1))
     if change == TaskChange():
         advice = "Send status, owner, title, description or blockedBy."
-        raise ToolError("invalid_args", "update has nothing to change.", suggestion=advice)
+        raise ToolError("invalid_args", "update changes nothing.", suggestion=advice)
     updated, became_ready = board.update(first or 0, change, session, commit=ctx.fence.commit)
-    data = {"task": _whole(updated)}
+    data = {"task": _full(updated)}
     if change.status == "completed":
         data["became_ready"] = [{"id": item.id, "title": item.title} for item in became_ready]
     return Output(data=data, view=_table([updated, *became_ready], 1 + len(became_ready)))
@@ -131,7 +131,7 @@ def _id(name: str, value: int | str) -> int:
     if 0 < number <= LARGEST_ID:
         return number
     advice = 'Use an id from action "list", such as 1.'
-    raise ToolError("invalid_args", f"{name} is not the id of a task: {shown(value)}.", suggestion=advice)
+    raise ToolError("invalid_args", f"{name} is not the id of a task: {quoted(value)}.", suggestion=advice)
 
 
 def _missing(action: str, name: str) -> ToolError:
@@ -156,7 +156,7 @@ def _listed(item: Task) -> dict[str, Any]:
     return {**data, "owner": item.owner} if item.owner else data
 
 
-def _whole(item: Task) -> dict[str, Any]:
+def _full(item: Task) -> dict[str, Any]:
     text = {"description": item.description} if item.description else {}
     return {**_listed(item), **text, "created": rfc3339(item.created), "updated": rfc3339(item.updated)}
 

@@ -44,19 +44,18 @@ def todo_write(
     Only one todo may be in_progress. Returns the list.
 
     Details:
-    Without merge, the list is replaced. With merge, todos with a known id are updated, missing fields keep their value,
-    and others are appended; the order is kept. The ids 1 and "1" are the same. A call that would leave two todos in
-    progress is refused and changes nothing. A list has at most 200 todos of 1,000 characters and 64 KB in total.
-    Control and invisible characters are removed. The list is kept until the session ends, at most 30 days after its
-    last change.
+    Without merge, the list is replaced. With merge, todos with an existing id are updated, omitted fields keep their
+    value, and other todos are appended; the order is kept. The ids 1 and "1" are the same. A call that would leave two
+    todos in progress is rejected. A list has at most 200 todos of 1,000 characters and 64 KB in total. Control and
+    invisible characters are removed. The list is kept until the session ends, at most 30 days after its last change.
 
     Args:
         todos: The whole list, or the changes to merge.
         merge: Update by id and append, instead of replacing the list.
     """
     changes = [_checked(index, todo) for index, todo in enumerate(todos)]
-    written = ctx.todos.change(ctx.session, lambda old: _merged(old if merge else [], changes), commit=ctx.fence.commit)
-    return Output(data={"todos": [todo._asdict() for todo in written]}, view=views.todo_list(written))
+    result = ctx.todos.change(ctx.session, lambda old: _merged(old if merge else [], changes), commit=ctx.fence.commit)
+    return Output(data={"todos": [todo._asdict() for todo in result]}, view=views.todo_list(result))
 
 
 def _checked(index: int, todo: TodoChange) -> TodoChange:
@@ -74,24 +73,24 @@ def _checked(index: int, todo: TodoChange) -> TodoChange:
 def _merged(old: Sequence[Todo], changes: Sequence[TodoChange]) -> list[Todo]:
     """Return the list after the changes; raise if it is invalid."""
     todos = {str(todo.id): todo for todo in old}
-    named = [str(change.id) for change in changes if change.id is not None]
-    repeated = sorted({key for key in named if named.count(key) > 1})
-    if repeated:
-        raise _invalid(f"The id {repeated[0]!r} occurs more than once.")
-    taken = {*todos, *named}
+    changed_ids = [str(change.id) for change in changes if change.id is not None]
+    duplicates = sorted({id for id in changed_ids if changed_ids.count(id) > 1})
+    if duplicates:
+        raise _invalid(f"The id {duplicates[0]!r} occurs more than once.")
+    used_ids = {*todos, *changed_ids}
     number = 0
     for index, change in enumerate(changes):
         id = change.id
         if id is None:
-            number = next(free for free in range(number + 1, len(taken) + 2) if str(free) not in taken)
+            number = next(free for free in range(number + 1, len(used_ids) + 2) if str(free) not in used_ids)
             id = number
-            taken.add(str(id))
-        known = todos.get(str(id))
-        if known is None and change.content is None:
+            used_ids.add(str(id))
+        todo = todos.get(str(id))
+        if todo is None and change.content is None:
             raise _invalid(f"todos[{index}] is new (id {id!r}) and has no content.")
-        if known is None:
-            known = Todo(id, "", "pending")
-        todos[str(id)] = Todo(known.id, change.content or known.content, change.status or known.status)
+        if todo is None:
+            todo = Todo(id, "", "pending")
+        todos[str(id)] = Todo(todo.id, change.content or todo.content, change.status or todo.status)
     active = [todo for todo in todos.values() if todo.status == "in_progress"]
     if len(active) > 1:
         ids = ", ".join(str(todo.id) for todo in active[:10])

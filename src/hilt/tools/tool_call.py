@@ -7,7 +7,7 @@ from hilt.declaration import Traits, tool
 from hilt.errors import ToolError
 
 
-@tool(effects="read write execute network control", traits=Traits(finds=True, forwards=True))
+@tool(effects="read write execute network control", traits=Traits(finds_tools=True, forwards=True))
 def tool_call(name: str, arguments: dict[str, Any] | None = None) -> Output:
     """Call a tool by name. tool_search returns the names and parameters.
 

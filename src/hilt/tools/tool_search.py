@@ -28,7 +28,7 @@ _ANSWER = record(
 )
 
 
-@tool(effects="read", output=_ANSWER, traits=Traits(finds=True))
+@tool(effects="read", output=_ANSWER, traits=Traits(finds_tools=True))
 def tool_search(
     ctx: Context, query: str, limit: Annotated[int, Bounds(minimum=1, maximum=20, clamp=True)] = 5
 ) -> Output:
@@ -55,19 +55,19 @@ def tool_search(
 def _selected(
     ctx: Context, names: Sequence[str], tools: Sequence[Shown]
 ) -> tuple[list[Shown], list[dict[str, str | None]]]:
-    """Return the tools with these names, and the unknown names, each with the nearest known name."""
-    known = _by_name(tools)
+    """Return the tools with these names, and the unknown names, each with the nearest name."""
+    by_name = _by_name(tools)
     selected: dict[str, Shown] = {}
     missing = []
     for name in dict.fromkeys(names):
-        shown = known.get(name) or known.get(_own_name(ctx, name))
-        if shown is not None:
-            selected[shown.name] = shown
+        entry = by_name.get(name) or by_name.get(_canonical_name(ctx, name))
+        if entry is not None:
+            selected[entry.name] = entry
         else:
-            missing.append({"name": name[:100], "nearest": did_you_mean(name[:100], known)})
+            missing.append({"name": name[:100], "nearest": did_you_mean(name[:100], by_name)})
     if not selected:
-        near = [entry["nearest"] for entry in missing if entry["nearest"]]
-        unknown = ", ".join(str(entry["name"]) for entry in missing[:10])
+        near = [item["nearest"] for item in missing if item["nearest"]]
+        unknown = ", ".join(str(item["name"]) for item in missing[:10])
         raise ToolError(
             "unknown_tool",
             f"Unknown tools: {unknown}." if unknown else f"{SELECT} needs at least one name.",
@@ -79,8 +79,8 @@ def _selected(
     return list(selected.values()), missing
 
 
-def _own_name(ctx: Context, name: str) -> str:
-    """Return the built-in name of a tool that a dialect renames."""
+def _canonical_name(ctx: Context, name: str) -> str:
+    """Return the canonical name of a tool that a dialect renames."""
     try:
         return ctx.catalog.find(name, ctx.settings["dialect"]).tool.name
     except ToolError:
@@ -89,17 +89,17 @@ def _own_name(ctx: Context, name: str) -> str:
 
 def _ranked(query: str, tools: Sequence[Shown], limit: int) -> list[Shown]:
     """Return the best matches; tools that the query names come first."""
-    known = _by_name(tools)
-    named = {known[word].name: known[word] for word in query.split() if word in known}
-    texts = [(f"{shown.name} {shown.tool.name}", "", shown.description, _parameters(shown.schema)) for shown in tools]
-    for place in lookup.best(query, texts, limit + len(named)):
-        named.setdefault(tools[place].name, tools[place])
-    return list(named.values())[:limit]
+    by_name = _by_name(tools)
+    ranked = {by_name[word].name: by_name[word] for word in query.split() if word in by_name}
+    texts = [(f"{entry.name} {entry.tool.name}", "", entry.description, _parameters(entry.schema)) for entry in tools]
+    for index in lookup.best(query, texts, limit + len(ranked)):
+        ranked.setdefault(tools[index].name, tools[index])
+    return list(ranked.values())[:limit]
 
 
 def _by_name(tools: Sequence[Shown]) -> dict[str, Shown]:
-    """Return the tools by the name they are shown with, and by their built-in name."""
-    return {shown.tool.name: shown for shown in reversed(tools)} | {shown.name: shown for shown in tools}
+    """Return the tools by their listed name, and by their built-in name."""
+    return {entry.tool.name: entry for entry in reversed(tools)} | {entry.name: entry for entry in tools}
 
 
 def _parameters(schema: Any) -> str:
@@ -125,12 +125,12 @@ def _answer(ctx: Context, matches: Sequence[Shown], tools: Sequence[Shown], miss
     room = ctx.overflow.limit
     definitions: list[dict[str, Any]] = []
     omitted: list[str] = []
-    for shown in matches:
-        room -= cost(definition(shown))
+    for entry in matches:
+        room -= cost(definition(entry))
         if room >= 0 or not definitions:
-            definitions.append(definition(shown))
+            definitions.append(definition(entry))
         else:
-            omitted.append(shown.name)
+            omitted.append(entry.name)
     data: dict[str, Any] = {"tools": definitions, "count": len(definitions), "searched": len(tools)}
     if omitted:
         data["left_out"] = omitted

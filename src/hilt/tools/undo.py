@@ -32,7 +32,7 @@ def _writes(ctx: Context, args: dict[str, Any]) -> list[str]:
         change = ctx.workspace.find_change(args["id"])
         if change.layer:
             return _written_by_command(ctx, change, path)
-        return [file.path for file in _chosen(change, None if path is None else ctx.workspace.resolve(path))]
+        return [file.path for file in _selected(change, None if path is None else ctx.workspace.resolve(path))]
     except ToolError:
         return []  # the tool itself reports the error
 
@@ -69,10 +69,10 @@ def undo(
     One id is one call: restore reverts all its files, and can itself be undone.
 
     Details:
-    A restore removes files that the call created and brings back files that it deleted. Without limit, list returns all
+    A restore removes files that the call created and recreates files that it deleted. Without limit, list returns all
     snapshots. The changes of a command can be restored if its result says so; paths of folders end with a slash. A
-    conflict is a file that somebody else changed while the command ran: restore with its path puts the command's
-    version there.
+    conflict is a file that someone else changed while the command ran: restore with its path writes the command's
+    version.
 
     Args:
         action: list: newest first; preview: diff of a restore; clear: delete all snapshots.
@@ -100,7 +100,7 @@ def undo(
         if if_checksum:
             raise ToolError("invalid_args", "if_checksum does not apply to the change of a command.")
         return _undo_command(ctx, change, path, is_preview=action == "preview" or dry_run)
-    files = _chosen(change, None if path is None else ctx.workspace.resolve(path))
+    files = _selected(change, None if path is None else ctx.workspace.resolve(path))
     if action == "preview" or dry_run:
         return _preview(ctx, change, files, force=force)
     return _restore(ctx, change, files, if_checksum=if_checksum, force=force)
@@ -162,15 +162,15 @@ def _action(entry: dict[str, Any]) -> str:
     return next((action for action in ("created", "deleted", "conflict") if action in entry), "modified")
 
 
-def _chosen(change: RecordedChange, path: str | None) -> list[Snapshot]:
+def _selected(change: RecordedChange, path: str | None) -> list[Snapshot]:
     files = [file for file in change.snapshots if path is None or file.path == path]
     if not files:
-        known = ", ".join(file.path for file in change.snapshots[:20])
-        raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")
+        changed_paths = ", ".join(file.path for file in change.snapshots[:20])
+        raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {changed_paths}.")
     return files
 
 
-def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownChange]:
+def _restore_to_draft(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownChange]:
     """Write the old contents to the draft and return the resulting changes."""
     changes = []
     for file in files:
@@ -189,7 +189,7 @@ def _drafted(ctx: Context, draft: Draft, files: list[Snapshot]) -> list[ShownCha
 
 def _preview(ctx: Context, change: RecordedChange, files: list[Snapshot], *, force: bool) -> Output:
     with ctx.workspace.change("undo", [file.path for file in files], force=force, fresh=False) as draft:
-        changes = _drafted(ctx, draft, files)
+        changes = _restore_to_draft(ctx, draft, files)
     text = diff_text(changes) or f"Nothing to restore: the files are the same as before {change.operation} {change.id}."
     return Output(text, view=diff_view(changes) if changes else views.none(text), meta={"id": change.id})
 
@@ -206,20 +206,20 @@ def _restore(
                     suggestion="Send path to choose one file.",
                 )
             require(files[0].path, draft.old(files[0].path), if_checksum=if_checksum)
-        changes = _drafted(ctx, draft, files)
+        changes = _restore_to_draft(ctx, draft, files)
         id = draft.commit(remove_folders=[folder for file in files if file.before is None for folder in file.folders])
     if not changes:
         text = f"Nothing to restore: the files are the same as before {change.operation} {change.id}."
         return Output(text, view=views.none(text), meta={"id": change.id})
     lines = [
-        f"{'deleted' if shown.after is None else 'recreated' if shown.before is None else 'restored'} {shown.path}"
-        for shown in changes
+        f"{'deleted' if file.after is None else 'recreated' if file.before is None else 'restored'} {file.path}"
+        for file in changes
     ]
     text = (
         f"restored {len(lines)} file{'s' * (len(lines) != 1)} to before {change.operation} {change.id}:\n"
         + "\n".join(lines)
     )
-    return changed(text, changes, {"id": change.id, "files": [shown.path for shown in changes]}, id)
+    return changed(text, changes, {"id": change.id, "files": [file.path for file in changes]}, id)
 
 
 # --- changes of commands
@@ -228,74 +228,74 @@ def _restore(
 def _undo_command(ctx: Context, change: RecordedChange, path: str | None, *, is_preview: bool) -> Output:
     from hilt.files import command_changes
 
-    named = f"{change.operation} {change.id}"
+    label = f"{change.operation} {change.id}"
     if path is None:
-        steps, closed = command_changes.restorable(ctx.workspace, change)
+        steps, denied = command_changes.restorable(ctx.workspace, change)
     else:
-        chosen = _steps_of(ctx, change, path)
-        if chosen.inner:
-            return _restore_inner(ctx, change, chosen, is_preview=is_preview)
-        steps, closed = list(chosen.steps), []
+        selected = _steps_of(ctx, change, path)
+        if selected.inner:
+            return _restore_inner(ctx, change, selected, is_preview=is_preview)
+        steps, denied = list(selected.steps), []
     if is_preview:
         diffs, omitted = command_changes.restore_diffs(ctx.workspace, change, steps)
-        rest = f"[{omitted} more files are not shown]\n" if omitted else ""
-        text = diff_text(diffs) + rest or f"Nothing to restore: the files are the same as before {named}."
+        more = f"[{omitted} more files are not shown]\n" if omitted else ""
+        text = diff_text(diffs) + more or f"Nothing to restore: the files are the same as before {label}."
         return Output(text, view=diff_view(list(diffs), many=True), meta={"id": change.id})
     restored = command_changes.restore(ctx.workspace, change, steps)
-    left_alone = [command_changes.shown_path(ctx.workspace, step) for step in closed]
-    left_alone += () if restored is None else restored.conflicts
-    meta: dict[str, Any] = {"id": change.id, "left_alone": left_alone} if left_alone else {"id": change.id}
+    skipped = [command_changes.shown_path(ctx.workspace, step) for step in denied]
+    skipped += () if restored is None else restored.conflicts
+    meta: dict[str, Any] = {"id": change.id, "left_alone": skipped} if skipped else {"id": change.id}
     if restored is None or not restored.id:
-        text = f"Nothing to restore: the files are the same as before {named}."
-        if left_alone:
-            text = f"Nothing was restored: the versions before {named} are gone, or closed to tools."
+        text = f"Nothing to restore: the files are the same as before {label}."
+        if skipped:
+            text = f"Nothing was restored: the versions before {label} are gone, or tools may not read them."
         return Output(text, view=views.none(text), meta=meta)
-    text = f"restored {restored.files} file{'s' * (restored.files != 1)} to before {named}"
-    meta["files"] = [shown.path for shown in restored.shown]
-    text += f"\nleft alone: {', '.join(left_alone)}" if left_alone else ""
+    text = f"restored {restored.files} file{'s' * (restored.files != 1)} to before {label}"
+    meta["files"] = [file.path for file in restored.shown]
+    text += f"\nskipped: {', '.join(skipped)}" if skipped else ""
     return changed(text, list(restored.shown), meta, restored.id, many=True)
 
 
-class _Chosen(NamedTuple):
+class _CommandSteps(NamedTuple):
     steps: tuple[LayerStep, ...]
     inner: str  # the path of a file in the folder of the only step; empty for whole steps
 
 
-def _steps_of(ctx: Context, change: RecordedChange, path: str) -> _Chosen:
+def _steps_of(ctx: Context, change: RecordedChange, path: str) -> _CommandSteps:
     from hilt.files.command_changes import restorable, shown_path
 
     paths = [(shown_path(ctx.workspace, step).rstrip("/"), step) for step in change.steps if step.kind != "mode"]
-    wanted = path.rstrip("/")
-    steps = [step for changed_path, step in paths if changed_path == wanted]
+    target = path.rstrip("/")
+    steps = [step for changed_path, step in paths if changed_path == target]
     if any(step.kind == "folder" for step in steps):
         allowed, _ = restorable(ctx.workspace, change)
-        inside = {step for changed_path, step in paths if changed_path.startswith(wanted + "/")}
+        inside = {step for changed_path, step in paths if changed_path.startswith(target + "/")}
         steps = [step for step in allowed if step in steps or step in inside]
     if steps:
-        return _Chosen(tuple(steps), "")
+        return _CommandSteps(tuple(steps), "")
     for outer, step in paths:
-        if wanted.startswith(outer + "/") and step.kind != "folder":
-            return _Chosen((step,), wanted[len(outer) + 1 :])
-    known = ", ".join([changed_path for changed_path, _ in paths[:20]])
-    raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {known}.")
+        if target.startswith(outer + "/") and step.kind != "folder":
+            return _CommandSteps((step,), target[len(outer) + 1 :])
+    changed_paths = ", ".join([changed_path for changed_path, _ in paths[:20]])
+    raise ToolError("not_found", f"The call {change.id} did not change {path}; it changed {changed_paths}.")
 
 
-def _restore_inner(ctx: Context, change: RecordedChange, chosen: _Chosen, *, is_preview: bool) -> Output:
+def _restore_inner(ctx: Context, change: RecordedChange, selected: _CommandSteps, *, is_preview: bool) -> Output:
     """Restore one file of a folder that the command has deleted or replaced."""
     from hilt.files import command_changes
 
-    [step] = chosen.steps
-    path = f"{command_changes.shown_path(ctx.workspace, step).rstrip('/')}/{chosen.inner}"
-    old = command_changes.old_file(change, step, chosen.inner)
+    [step] = selected.steps
+    path = f"{command_changes.shown_path(ctx.workspace, step).rstrip('/')}/{selected.inner}"
+    old = command_changes.old_file(change, step, selected.inner)
     if old is None:
         raise ToolError("not_found", f"{path} was not a file before {change.operation} {change.id}.", path=path)
     with ctx.workspace.change("undo", [path], fresh=False) as draft:
-        shown = shown_bytes(path, draft.old(path), old[0])
+        diff = shown_bytes(path, draft.old(path), old[0])
         if is_preview:
-            return Output(shown.diff, view=diff_view([shown]), meta={"id": change.id})
+            return Output(diff.diff, view=diff_view([diff]), meta={"id": change.id})
         draft.write(path, old[0], mode=old[1])
         id = draft.commit()
-    return changed(f"restored {path} to before {change.operation} {change.id}", [shown], {"id": change.id}, id)
+    return changed(f"restored {path} to before {change.operation} {change.id}", [diff], {"id": change.id}, id)
 
 
 def _written_by_command(ctx: Context, change: RecordedChange, path: str | None) -> list[str]:

@@ -47,8 +47,8 @@ def web_search(
         raise ToolError("invalid_args", "query is empty.", suggestion="Pass keywords or a question.")
     from hilt.web.providers import SearchQuery, search
 
-    name, found = search(ctx.web, SearchQuery(query, count, type), provider or ctx.settings["web.search_provider"])
-    results = [item._asdict() for item in found]
+    name, hits = search(ctx.web, SearchQuery(query, count, type), provider or ctx.settings["web.search_provider"])
+    results = [item._asdict() for item in hits]
     data: dict[str, Any] = {"results": results, "provider": name, "untrusted": True}
     return Output(data=data, view=_view(query, results))
 
